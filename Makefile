@@ -1,0 +1,46 @@
+# What a newcomer runs. `make help` lists it.
+
+PYTHON      := .venv/bin/python
+PYTEST_ARGS ?=
+JOBS        ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-runtime demo test check soak fuzz bench fixtures clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: ## install what the tests need (as root with apt; says so when there is nothing to do)
+	@scripts/setup.sh test
+
+setup-runtime:
+	@scripts/setup.sh runtime
+
+fixtures:
+	@$(MAKE) -s --no-print-directory -C fixtures
+
+demo: setup-runtime ## walk a hoarding process and its core in GDB
+	@$(MAKE) -s --no-print-directory -C fixtures hoard
+	@scripts/demo.sh
+
+# pytest comes last, so that its closing line is the last line
+test: setup fixtures ## run the tests (PYTEST_ARGS='-k bins' passes through, JOBS=4 for more workers)
+	@$(PYTHON) -m pytest -n $(JOBS) $(PYTEST_ARGS) </dev/null
+
+check: setup ## lint, types and the oldest Python that the code may need
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+	$(PYTHON) .venv/bin/vermin --quiet --no-tips --violations --target=3.9- $(wildcard common gdb lldb tests)
+
+soak: setup fixtures ## long run against a busy process
+	@$(PYTHON) -m pytest -m soak --timeout=0 $(PYTEST_ARGS) </dev/null
+
+fuzz: setup fixtures ## long run over damaged images
+	@$(PYTHON) -m pytest -m fuzz --timeout=0 $(PYTEST_ARGS) </dev/null
+
+bench: setup fixtures ## measure what README says about speed
+	@$(PYTHON) benchmarks/run.py
+
+clean: ## remove what was built and cached (.venv stays)
+	@rm -rf fixtures/build dist build .pytest_cache .mypy_cache .ruff_cache
+	@find $(wildcard common gdb lldb tests benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Pure functions over the model: no memory, no target, no text."""

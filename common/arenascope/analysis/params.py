@@ -1,0 +1,97 @@
+"""mp_'s fields as a reader wants them: default, request, effect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping, Optional
+
+from ..glibc.layout import Layout
+from ..glibc.tunables import Request, requests
+from ..model import Params
+
+SIZES = {"trim_threshold", "top_pad", "mmap_threshold", "thp_pagesize", "hp_pagesize", "mmapped_mem", "max_mmapped_mem",
+         "max_total_mem", "tcache_max_bytes"}  # fmt: skip
+MMAP_THRESHOLD = TRIM_THRESHOLD = TOP_PAD = 128 << 10
+"""DEFAULT_MMAP_THRESHOLD, DEFAULT_TRIM_THRESHOLD, and malloc-machine.h's DEFAULT_TOP_PAD."""
+
+
+@dataclass(frozen=True)
+class Param:
+    """One field of mp_."""
+
+    name: str
+    value: int
+    default: Optional[int]
+    requested: Optional[str]
+    note: Optional[str]
+
+    @property
+    def is_size(self) -> bool:
+        return self.name in SIZES
+
+
+def defaults(layout: Layout) -> dict[str, int]:
+    found = {
+        "trim_threshold": TRIM_THRESHOLD,
+        "top_pad": TOP_PAD,
+        "mmap_threshold": MMAP_THRESHOLD,
+        "arena_test": 8 if layout.word == 8 else 2,
+        "arena_max": 0,
+        "thp_pagesize": 0,
+        "hp_pagesize": 0,
+        "hp_flags": 0,
+        "n_mmaps_max": 65536,
+        "no_dyn_threshold": 0,
+        "tcache_count": layout.behaviour.tcache_count,
+        "tcache_unsorted_limit": 0,
+    }
+    if layout.tcache is not None:
+        found["tcache_bins"] = 64
+        small = layout.min_size + 63 * layout.align
+        found["tcache_max_bytes"] = small + 1 if layout.behaviour.tcache_logarithmic else small - layout.word
+    return found
+
+
+def describe_params(params: Params, layout: Layout, environment: Optional[Mapping[str, str]]) -> list[Param]:
+    """Every field, in mp_'s own order."""
+    known = defaults(layout)
+    asked = requests(environment or {}, layout.behaviour)
+    rows = []
+    for name, value in params.values.items():
+        request = asked.pop(name, None)
+        text = request.text if request else None
+        rows.append(Param(name, value, known.get(name), text, _note(params, name, known, request)))
+    for name, request in asked.items():
+        # asked for, and this glibc has no such field
+        rows.append(Param(name, 0, None, request.text, request.refusal or "this glibc has no such parameter"))
+    return rows
+
+
+def _note(params: Params, name: str, known: Mapping[str, int], request: Optional[Request]) -> Optional[str]:
+    if request is not None:
+        return request.refusal or _effect(params.values[name], request)
+    values = params.values
+    dynamic = values["no_dyn_threshold"] == 0
+    if name == "mmap_threshold" and values[name] != known[name]:
+        if dynamic:
+            return (f"grown by itself: a mmapped block of {values[name]:,} bytes was freed, so requests below that "
+                    "no longer get a mapping of their own")  # fmt: skip
+        return "set by the program (mallopt): it no longer grows"
+    if name == "trim_threshold" and values[name] != known[name]:
+        if dynamic and values[name] == 2 * values["mmap_threshold"]:
+            return (f"twice mmap_threshold, since that grew: free() leaves a top below {values[name]:,} bytes alone, "
+                    "in every arena")  # fmt: skip
+        return "set by the program (mallopt)"
+    if name == "no_dyn_threshold" and values[name]:
+        return "mmap_threshold and trim_threshold stay as they are: one of them, top_pad or mmap_max was set"
+    if name == "arena_max" and not values[name]:
+        return "no limit was set: glibc counts processors"
+    return None
+
+
+def _effect(value: int, request: Request) -> Optional[str]:
+    if request.value is None:
+        return f"{request.text} is no number: ignored"
+    if request.value == value:
+        return "in effect"
+    return f"asked for {request.value:,}, but {value:,} stands: refused as out of range, or changed since"

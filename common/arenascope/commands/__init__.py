@@ -1,0 +1,197 @@
+"""The machinery of commands: one decorated function gives the parser, the help, the text and the JSON of all doors."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Callable, Iterable, Mapping, NoReturn, Optional, Protocol, Sequence
+
+from ..errors import ArenascopeError, UsageError
+from ..render.json import envelope
+from ..render.text import Style
+from ..session import Session
+from ..target import Target
+
+
+class Door(Protocol):
+    """Where a command was typed, and where its output goes."""
+
+    name: str
+
+    def target(self) -> Target:
+        """What is looked at now; TargetError where there is nothing."""
+
+    def style(self) -> Style: ...
+
+    def write(self, text: str) -> None: ...
+
+    def notice(self, text: str) -> None:
+        """To standard error: what a script must not find in its data."""
+
+    def describe(self) -> Sequence[str]:
+        """The debugger and its Python, for `version`."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument, as data: argparse's own words."""
+
+    names: tuple[str, ...]
+    help: str
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+def argument(*names: str, help: str, **options: object) -> Argument:
+    return Argument(names, help, options)
+
+
+LIMIT = argument("--limit", type=int, default=40, metavar="N", help="show N rows at most (0: all)")
+ARENA = argument("--arena", type=int, metavar="N", help="only arena N (0 is main_arena)")
+COMMON = (
+    argument("--json", action="store_true", help="one JSON document"),
+    argument("--bytes", action="store_true", help="exact bytes instead of units"),
+)
+
+
+@dataclass
+class Answer:
+    """What a command found: the keys of its JSON, and its text (made only where it is shown)."""
+
+    keys: Mapping[str, object]
+    lines: Iterable[str]
+    problems: Sequence[str] = ()
+    status: int = 0
+
+
+class Context:
+    """What a command's function works with."""
+
+    def __init__(self, door: Door, options: argparse.Namespace) -> None:
+        self.door = door
+        self.options = options
+
+    @cached_property
+    def target(self) -> Target:
+        return self.door.target()
+
+    @cached_property
+    def session(self) -> Session:
+        return Session(self.target)
+
+    @cached_property
+    def style(self) -> Style:
+        return replace(self.door.style(), exact=bool(self.options.bytes))
+
+    def check_arena(self, index: Optional[int]) -> None:
+        """UsageError where that arena does not exist."""
+        known = len(self.session.headers)
+        if index is not None and not 0 <= index < known:
+            raise UsageError(f"there is no arena {index}", f"this process has arenas 0 to {known - 1}")
+
+
+Function = Callable[[Context], Answer]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: `summary` is its line in lists, `example` what its help shows."""
+
+    name: str
+    summary: str
+    description: str
+    example: str
+    arguments: tuple[Argument, ...]
+    function: Function
+    dont_repeat: bool = False
+    """A debugger's empty line must not run it again."""
+
+    def parser(self, program: str) -> argparse.ArgumentParser:
+        parser = _Parser(
+            prog=f"{program} {self.name}",
+            description=f"{self.summary}\n\n{self.description}".strip(),
+            epilog=f"example:\n  {program} {self.example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            add_help=False,
+            allow_abbrev=True,
+        )
+        for each in (*self.arguments, *COMMON):
+            parser.add_argument(*each.names, help=each.help, **each.options)  # type: ignore[arg-type]
+        parser.add_argument("-h", "--help", action="store_true", help="this text")
+        return parser
+
+    def option_names(self) -> list[str]:
+        """For completion."""
+        names = [name for each in (*self.arguments, *COMMON) for name in each.names if name.startswith("--")]
+        return sorted([*names, "--help"])
+
+
+def command(summary: str, example: str, description: str = "",
+            arguments: Sequence[Argument] = ()) -> Callable[[Function], Command]:  # fmt: skip
+    """Makes a command of a function; its name is the function's, less the `_command` that tells it from the module."""
+
+    def decorate(function: Function) -> Command:
+        name = function.__name__.removesuffix("_command")
+        return Command(name, summary, description, example, tuple(arguments), function)
+
+    return decorate
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog}: {message}", f"{self.prog} --help shows how it is used")
+
+
+def execute(command: Command, words: Sequence[str], door: Door) -> int:
+    """Runs a command for a door and writes what it says; errors are the door's to show."""
+    program = door.style().program
+    parser = command.parser(program)
+    if {"-h", "--help", "-help"} & set(words):
+        door.write(parser.format_help())
+        return 0
+    context = Context(door, parser.parse_args(double_dashes(command, words)))
+    answer = command.function(context)
+    notes: Sequence[str] = ()
+    session = context.__dict__.get("session")
+    located = session.__dict__.get("located") if session is not None else None
+    if located is not None:
+        notes = located.notes
+    for note in notes:
+        door.notice(f"note: {note}\n")
+    if context.options.json:
+        document = envelope(
+            command.name, door.name, context.__dict__.get("target"), located, answer.problems, answer.keys
+        )
+        door.write(document + "\n")
+        return answer.status
+    for line in answer.lines:
+        door.write(line + "\n")
+    for problem in _first(answer.problems):
+        door.write(context.style.warn(f"incomplete: {problem}") + "\n")
+    return answer.status
+
+
+def double_dashes(command: Command, words: Sequence[str]) -> list[str]:
+    """GDB's users write -json where Unix has --json; both are taken."""
+    known = set(command.option_names())
+    return [f"-{word}" if f"-{word}".split("=")[0] in known else word for word in words]
+
+
+def _first(problems: Sequence[str], most: int = 8) -> list[str]:
+    if len(problems) <= most:
+        return list(problems)
+    return [*problems[:most], f"and {len(problems) - most} more problems (--json lists them all)"]
+
+
+__all__ = [
+    "ARENA",
+    "LIMIT",
+    "Answer",
+    "ArenascopeError",
+    "Command",
+    "Context",
+    "Door",
+    "argument",
+    "command",
+    "execute",
+]

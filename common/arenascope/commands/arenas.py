@@ -1,0 +1,189 @@
+"""heap arenas: which arenas there are, whose they are, what each holds."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence
+
+from ..analysis.usage import ArenaUsage, arena_usage, header_usage, orphans, total, total_tally
+from ..model import Tally
+from ..render.json import address
+from ..render.text import Style, count, cut, left_out, number, table
+from ..session import Session
+from . import LIMIT, Answer, Context, argument, command
+from .problems import problems_of
+
+SORTS = {
+    "index": lambda usage: usage.header.index,
+    "system": lambda usage: -usage.header.system_mem,
+    "used": lambda usage: -(usage.used or 0),
+    "free": lambda usage: -(usage.bins.bytes if usage.bins else 0) - usage.header.top_bytes,
+    "top": lambda usage: -usage.header.top_bytes,
+    "resident": lambda usage: -(usage.resident or 0),
+}
+
+
+@command(
+    "List the arenas: whose threads use them, what each holds.",
+    "arenas --sort free",
+    "system is what an arena took from the kernel; of that, tcache, fast, bins and top are free, the rest is in use.",
+    (
+        argument(
+            "--quick", action="store_true", help="read arena headers alone, walk no list: shorter, and less to tell"
+        ),
+        argument("--sort", choices=sorted(SORTS), default="index", help="the order of the rows"),
+        LIMIT,
+    ),
+)
+def arenas_command(context: Context) -> Answer:
+    session = context.session
+    usages = quick_usages(session) if context.options.quick else full_usages(session)
+    usages.sort(key=SORTS[context.options.sort])
+    mmapped = mmapped_tally(session)
+    keys = {
+        "arenas": [arena_json(usage) for usage in sorted(usages, key=SORTS["index"])],
+        "mmapped": tally_json(mmapped),
+        "totals": totals_json(usages),
+    }
+    lines = _lines(context, usages, mmapped)
+    return Answer(keys, lines, problems_of(session))
+
+
+def full_usages(session: Session) -> list[ArenaUsage]:
+    arenas = session.arenas
+    caches = session.thread_caches if session.started else []
+    cached = session.cached_by_arena if session.caches_known else None
+    return arena_usage(arenas, caches, cached, session.resident)
+
+
+def quick_usages(session: Session) -> list[ArenaUsage]:
+    heaps = session.heaps
+    return header_usage(session.headers, heaps, session.thread_owners, session.resident)
+
+
+def mmapped_tally(session: Session) -> Optional[Tally]:
+    params = session.params
+    return Tally(params.values["n_mmaps"], params.values["mmapped_mem"]) if params else None
+
+
+def tally_json(tally: Optional[Tally]) -> dict[str, Optional[int]]:
+    return {"chunks": tally.chunks if tally else None, "bytes": tally.bytes if tally else None}
+
+
+def arena_json(usage: ArenaUsage) -> dict[str, object]:
+    header = usage.header
+    return {
+        "index": header.index,
+        "address": address(header.address),
+        "main": header.main,
+        "heaps": usage.heaps,
+        "attached_threads": header.attached_threads,
+        "threads": [{"tid": cache.tid, "name": cache.name} for cache in usage.threads],
+        "system_bytes": header.system_mem,
+        "max_system_bytes": header.max_system_mem,
+        "used_bytes": usage.used,
+        "tcache": tally_json(usage.tcache),
+        "fast": tally_json(usage.fast),
+        "bins": tally_json(usage.bins),
+        "top_bytes": header.top_bytes,
+        "resident_bytes": usage.resident,
+        "trim_bytes": None,
+        "trim_resident_bytes": None,
+    }
+
+
+def totals_json(usages: Sequence[ArenaUsage]) -> dict[str, object]:
+    return {
+        "system_bytes": sum(usage.header.system_mem for usage in usages),
+        "max_system_bytes": sum(usage.header.max_system_mem for usage in usages),
+        "used_bytes": total(usage.used for usage in usages),
+        "tcache": tally_json(total_tally(usage.tcache for usage in usages)),
+        "fast": tally_json(total_tally(usage.fast for usage in usages)),
+        "bins": tally_json(total_tally(usage.bins for usage in usages)),
+        "top_bytes": sum(usage.header.top_bytes for usage in usages),
+        "resident_bytes": total(usage.resident for usage in usages),
+        "trim_bytes": None,
+        "trim_resident_bytes": None,
+    }
+
+
+def _lines(context: Context, usages: Sequence[ArenaUsage], mmapped: Optional[Tally]) -> Iterator[str]:
+    style, session = context.style, context.session
+    if not session.started:
+        yield "no heap yet: malloc has not been called in this process"
+        return
+    yield style.bold(_sentence(style, usages))
+    yield ""
+    rows = [_row(style, usage) for usage in usages]
+    shown, more = cut(rows, context.options.limit)
+    yield from table(HEADERS, shown, left=(0, 1), footer=_footer(style, usages) if len(rows) > 1 else None)
+    yield from left_out(style, more, "arena")
+    if mmapped is not None and mmapped.chunks:
+        yield ""
+        yield f"beside the arenas: {count(mmapped.chunks, 'block')} served by mmap, {style.size(mmapped.bytes)}"
+    yield ""
+    yield style.dim(f"next: {style.program} bins [--arena N], {style.program} heaps, {style.program} threads")
+
+
+HEADERS = ("arena", "threads", "heaps", "system", "used", "tcache", "fast", "bins", "top", "resident")
+
+
+def _row(style: Style, usage: ArenaUsage) -> list[str]:
+    header = usage.header
+    return [
+        f"{header.index} main" if header.main else str(header.index),
+        _who(usage),
+        number(usage.heaps),
+        style.size(header.system_mem),
+        style.size(usage.used),
+        *(style.size(tally.bytes if tally else None) for tally in (usage.tcache, usage.fast, usage.bins)),
+        style.size(header.top_bytes),
+        style.size(usage.resident),
+    ]
+
+
+def _who(usage: ArenaUsage) -> str:
+    """Names where they are few, numbers where they are many."""
+    if not usage.threads:
+        attached = usage.header.attached_threads
+        return "none" if not attached else f"{attached} not seen"
+    names = [f"{thread.name} {thread.tid}" if thread.name else str(thread.tid) for thread in usage.threads]
+    if len(names) <= 2:
+        return ", ".join(names)
+    return f"{names[0]} and {len(names) - 1} more"
+
+
+def _footer(style: Style, usages: Sequence[ArenaUsage]) -> list[str]:
+    tallies = [total_tally(getattr(usage, name) for usage in usages) for name in ("tcache", "fast", "bins")]
+    return [
+        "all",
+        count(sum(len(usage.threads) for usage in usages), "thread"),
+        number(total(usage.heaps for usage in usages)),
+        style.size(sum(usage.header.system_mem for usage in usages)),
+        style.size(total(usage.used for usage in usages)),
+        *(style.size(tally.bytes if tally else None) for tally in tallies),
+        style.size(sum(usage.header.top_bytes for usage in usages)),
+        style.size(total(usage.resident for usage in usages)),
+    ]
+
+
+def _sentence(style: Style, usages: Sequence[ArenaUsage]) -> str:
+    """The answer first."""
+    system = sum(usage.header.system_mem for usage in usages)
+    used = total(usage.used for usage in usages)
+    binned = total_tally(usage.bins for usage in usages)
+    top = sum(usage.header.top_bytes for usage in usages)
+    resident = total(usage.resident for usage in usages)
+    parts = [f"{count(len(usages), 'arena')} of {style.size(system)}"]
+    if used is not None and binned is not None:
+        parts.append(
+            f"{style.size(used)} in use, {style.size(binned.bytes)} free in bins, {style.size(top)} free in tops"
+        )
+    else:
+        parts.append(f"{style.size(top)} free in tops")
+    if resident is not None:
+        parts.append(f"{style.size(resident)} of it resident")
+    alone = orphans(usages)
+    if alone:
+        held = style.size(sum(usage.header.system_mem for usage in alone))
+        parts.append(f"{count(len(alone), 'arena')} without a thread {'holds' if len(alone) == 1 else 'hold'} {held}")
+    return "; ".join(parts)

@@ -1,0 +1,84 @@
+"""heap bins: every list of free chunks that is not empty."""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Optional
+
+from ..model import Bin
+from ..render.text import Style, count, cut, left_out, number, table
+from . import ARENA, LIMIT, Answer, Context, command
+from .problems import problems_of
+
+
+class Row(NamedTuple):
+    """A bin, and whose it is: an arena's, or a thread's cache."""
+
+    arena: Optional[int]
+    tid: Optional[int]
+    bin: Bin
+
+
+@command(
+    "List the free chunks by thread cache, fast, unsorted, small and large bin.",
+    "bins --arena 0",
+    "Thread-cache and fast chunks look in use to malloc and never merge; what lies in the other bins is merged with\n"
+    "its free neighbours. Thread caches are a thread's, whatever arena their chunks came from.",
+    (ARENA, LIMIT),
+)
+def bins_command(context: Context) -> Answer:
+    context.check_arena(context.options.arena)
+    rows = list(_rows(context))
+    keys = {"bins": [_json(row) for row in rows]}
+    return Answer(keys, _lines(context, rows), problems_of(context.session))
+
+
+def _rows(context: Context) -> Iterator[Row]:
+    session, wanted = context.session, context.options.arena
+    for arena in session.arenas:
+        if wanted in (None, arena.header.index):
+            for each in (*arena.fastbins, *arena.bins):
+                yield Row(arena.header.index, None, each)
+    for cache in session.thread_caches if session.started else ():
+        if wanted in (None, cache.arena):
+            for each in cache.bins:
+                yield Row(None, cache.tid, each)
+
+
+def _json(row: Row) -> dict[str, object]:
+    return {
+        "arena": row.arena,
+        "tid": row.tid,
+        "kind": row.bin.kind,
+        "index": row.bin.index,
+        "min_bytes": row.bin.min_bytes,
+        "max_bytes": row.bin.max_bytes,
+        "chunks": row.bin.count,
+        "bytes": row.bin.bytes,
+    }
+
+
+def _lines(context: Context, rows: list[Row]) -> Iterator[str]:
+    style = context.style
+    if not context.session.started:
+        yield "no heap yet: malloc has not been called in this process"
+        return
+    chunks = sum(row.bin.count for row in rows)
+    size = sum(row.bin.bytes for row in rows)
+    yield style.bold(
+        f"{count(chunks, 'free chunk')} of {style.size(size)} in {count(len(rows), 'bin')} (tops not counted)"
+    )
+    yield ""
+    ordered = sorted(rows, key=lambda row: -row.bin.bytes) if context.options.limit else rows
+    shown, more = cut([_cells(style, row) for row in ordered], context.options.limit)
+    yield from table(("of", "kind", "bin", "from", "to", "chunks", "bytes", "average"), shown, left=(0, 1))
+    if more:
+        yield style.dim("largest first")
+    yield from left_out(style, more, "bin")
+
+
+def _cells(style: Style, row: Row) -> list[str]:
+    whose = f"arena {row.arena}" if row.arena is not None else f"thread {row.tid}"
+    average = row.bin.bytes // row.bin.count if row.bin.count else None
+    upper = style.size(row.bin.max_bytes) if row.bin.max_bytes is not None else "any"
+    return [whose, row.bin.kind, str(row.bin.index), style.size(row.bin.min_bytes), upper, number(row.bin.count),
+            style.size(row.bin.bytes), style.size(average)]  # fmt: skip

@@ -1,0 +1,65 @@
+"""heap heaps: the sub-heaps of each arena."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional
+
+from ..model import Heap
+from ..render.json import address
+from ..render.text import count, cut, left_out, table
+from . import ARENA, LIMIT, Answer, Context, command
+from .problems import problems_of
+
+
+@command(
+    "List the heaps of each arena: range, size, accessible and resident part.",
+    "heaps --arena 1",
+    "A thread's arena grows in heaps of 64 MiB of address space (1 MiB on 32-bit), chained; only the last one can be\n"
+    "given back whole. The main arena's rows are the regions it grew into. accessible is what mprotect\n"
+    "opened: more than size where free() shrank the heap.",
+    (ARENA, LIMIT),
+)
+def heaps_command(context: Context) -> Answer:
+    session = context.session
+    context.check_arena(context.options.arena)
+    rows = [(heap, _resident(context, heap)) for heaps in session.heaps.values() for heap in heaps
+            if context.options.arena in (None, heap.arena)]  # fmt: skip
+    keys = {"heaps": [_json(heap, resident) for heap, resident in rows]}
+    return Answer(keys, _lines(context, rows), problems_of(session))
+
+
+def _resident(context: Context, heap: Heap) -> Optional[int]:
+    residency = context.session.residency
+    pages = residency.count(heap.address, heap.end) if residency else None
+    return pages.resident if pages else None
+
+
+def _json(heap: Heap, resident: Optional[int]) -> dict[str, object]:
+    return {
+        "arena": heap.arena,
+        "address": address(heap.address),
+        "end": address(heap.end),
+        "bytes": heap.bytes,
+        "mprotect_bytes": heap.mprotect_bytes,
+        "resident_bytes": resident,
+        "last": heap.last,
+    }
+
+
+def _lines(context: Context, rows: list[tuple[Heap, Optional[int]]]) -> Iterator[str]:
+    style = context.style
+    if not context.session.started:
+        yield "no heap yet: malloc has not been called in this process"
+        return
+    arenas = len({heap.arena for heap, _ in rows})
+    size = style.size(sum(heap.bytes for heap, _ in rows))
+    yield style.bold(f"{count(len(rows), 'heap')} of {size} in {count(arenas, 'arena')}")
+    yield ""
+    cells = []
+    for heap, resident in rows:
+        accessible = style.size(heap.mprotect_bytes) if heap.mprotect_bytes is not None else "-"
+        cells.append([str(heap.arena), f"{heap.address:#x}", f"{heap.end:#x}", style.size(heap.bytes), accessible,
+                      style.size(resident), "top" if heap.last else ""])  # fmt: skip
+    shown, more = cut(cells, context.options.limit)
+    yield from table(("arena", "from", "to", "size", "accessible", "resident", "holds"), shown, left=(0, 1, 2, 6))
+    yield from left_out(style, more, "heap")

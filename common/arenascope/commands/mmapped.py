@@ -1,0 +1,66 @@
+"""heap mmapped: the blocks that malloc got by mmap."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence
+
+from ..model import MmappedBlock, Tally
+from ..render.json import address
+from ..render.text import count, cut, left_out, table
+from . import LIMIT, Answer, Context, command
+from .arenas import mmapped_tally, tally_json
+from .problems import problems_of
+
+
+@command(
+    "List the blocks served by mmap, held against glibc's own count.",
+    "mmapped",
+    "Requests of mmap_threshold and more get a mapping of their own, which free() gives back at once. glibc counts\n"
+    "them and keeps no list, so they are recognised by their headers.",
+    (LIMIT,),
+)
+def mmapped_command(context: Context) -> Answer:
+    session = context.session
+    blocks = session.mmapped if session.started else []
+    expected = mmapped_tally(session)
+    found = Tally(len(blocks), sum(block.bytes for block in blocks))
+    residency = session.residency
+    pages = [residency.count(block.base, block.base + block.bytes) if residency else None for block in blocks]
+    resident = [each.resident if each else None for each in pages]
+    match = expected is not None and found == expected
+    problems = problems_of(session)
+    if not match:
+        problems.append(_mismatch(found, expected))
+    keys = {
+        "blocks": [{"address": address(block.chunk), "bytes": block.bytes, "resident_bytes": held}
+                   for block, held in zip(blocks, resident)],
+        "expected": tally_json(expected),
+        "match": match,
+    }  # fmt: skip
+    return Answer(keys, _lines(context, blocks, resident, match), problems)
+
+
+def _mismatch(found: Tally, expected: Optional[Tally]) -> str:
+    if expected is None:
+        return "mp_ was not found, so nothing tells how many blocks there should be"
+    return (f"{count(found.chunks, 'block')} of {found.bytes} bytes recognised, "
+            f"mp_ counts {expected.chunks} of {expected.bytes}")  # fmt: skip
+
+
+def _lines(
+    context: Context, blocks: Sequence[MmappedBlock], resident: Sequence[Optional[int]], match: bool
+) -> Iterator[str]:
+    style = context.style
+    if not context.session.started:
+        yield "no heap yet: malloc has not been called in this process"
+        return
+    size = style.size(sum(block.bytes for block in blocks))
+    yield style.bold(f"{count(len(blocks), 'block')} served by mmap, {size}{', as glibc counts them' if match else ''}")
+    if not blocks:
+        return
+    yield ""
+    order = sorted(zip(blocks, resident), key=lambda pair: -pair[0].bytes)
+    rows = [[f"{block.chunk:#x}", style.size(block.bytes), style.size(held)] for block, held in order]
+    shown, more = cut(rows, context.options.limit)
+    yield from table(("chunk", "size", "resident"), shown)
+    yield from left_out(style, more, "block")

@@ -1,0 +1,74 @@
+"""heap threads: thread, arena, cache."""
+
+from __future__ import annotations
+
+from typing import Iterator, Sequence
+
+from ..model import ThreadCache
+from ..render.json import address
+from ..render.text import count, cut, left_out, number, table
+from . import LIMIT, Answer, Context, command
+from .problems import problems_of
+
+HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "not found"}
+
+
+@command(
+    "List each thread's arena and thread cache, and the arenas that no thread uses.",
+    "threads",
+    "A thread that has no arena has not allocated yet. Arenas outlive their threads and are taken up by new ones.",
+    (LIMIT,),
+)
+def threads_command(context: Context) -> Answer:
+    session = context.session
+    caches = session.thread_caches if session.started else []
+    taken = {cache.arena for cache in caches}
+    alone = [header.index for header in session.headers if header.index not in taken]
+    keys = {"threads": [_json(cache) for cache in caches], "unattached_arenas": alone}
+    return Answer(keys, _lines(context, caches, alone), problems_of(session))
+
+
+def _json(cache: ThreadCache) -> dict[str, object]:
+    tally = cache.tally
+    return {
+        "tid": cache.tid,
+        "name": cache.name,
+        "arena": cache.arena,
+        "tcache": {
+            "address": address(cache.address),
+            "chunks": tally.chunks if cache.known else None,
+            "bytes": tally.bytes if cache.known else None,
+        },
+    }
+
+
+def _lines(context: Context, caches: Sequence[ThreadCache], alone: Sequence[int]) -> Iterator[str]:
+    style, session = context.style, context.session
+    if not session.started:
+        yield "no heap yet: malloc has not been called in this process"
+        return
+    used = len({cache.arena for cache in caches if cache.arena is not None})
+    held = sum(cache.tally.bytes for cache in caches)
+    how = HOW[session.thread_words[1]]
+    yield style.bold(f"{count(len(caches), 'thread')} on {count(used, 'arena')}; their caches hold {style.size(held)}"
+                     f" (found {how})")  # fmt: skip
+    yield ""
+    rows = [[str(cache.tid), cache.name or "-", _arena(cache), f"{cache.address:#x}" if cache.address else "-",
+             number(cache.tally.chunks if cache.known else None),
+             style.size(cache.tally.bytes if cache.known else None)] for cache in caches]  # fmt: skip
+    shown, more = cut(rows, context.options.limit)
+    yield from table(("tid", "name", "arena", "cache at", "chunks", "bytes"), shown, left=(0, 1, 2, 3))
+    yield from left_out(style, more, "thread")
+    if alone:
+        held = sum(header.system_mem for header in session.headers if header.index in alone)
+        which = ", ".join(map(str, alone[:12])) + (" …" if len(alone) > 12 else "")
+        yield ""
+        yield f"{count(len(alone), 'arena')} without a thread, holding {style.size(held)}: {which}"
+
+
+def _arena(cache: ThreadCache) -> str:
+    if not cache.known:
+        return "?"
+    if cache.arena is None:
+        return "none yet"
+    return "0 main" if cache.arena == 0 else str(cache.arena)

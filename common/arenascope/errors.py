@@ -1,0 +1,52 @@
+"""Every error that arenascope raises on purpose.
+
+    ArenascopeError                 one line for the user, and perhaps a hint: what to try next
+    ├── UsageError                  the command line is wrong
+    ├── TargetError                 there is no process or core to look at, or it cannot be opened
+    ├── MemoryReadError             these bytes cannot be read
+    ├── NotFoundError               no glibc heap could be located in this image
+    └── RefusedError                what was asked would not be safe now
+
+Damage inside a heap is not an error: it is a Finding that travels with what could be read.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+
+class ArenascopeError(Exception):
+    """The root: its message is the whole line that the user reads."""
+
+    def __init__(self, message: str, hint: Optional[str] = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class UsageError(ArenascopeError):
+    """The command line is wrong."""
+
+
+class TargetError(ArenascopeError):
+    """There is nothing to look at, or it cannot be opened."""
+
+
+class MemoryReadError(ArenascopeError):
+    """Bytes that the image does not hold."""
+
+    def __init__(self, address: int, size: int) -> None:
+        super().__init__(f"cannot read {size} bytes at {address:#x}")
+        self.address = address
+        self.size = size
+
+
+class NotFoundError(ArenascopeError):
+    """No glibc heap could be located."""
+
+
+class RefusedError(ArenascopeError):
+    """Not done, because it would not be safe."""

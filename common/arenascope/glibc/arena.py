@@ -1,0 +1,88 @@
+"""struct malloc_state: arena headers, and the ring that links them."""
+
+from __future__ import annotations
+
+import struct
+
+from ..errors import MemoryReadError
+from ..memory import Memory
+from ..model import ArenaHeader, Finding
+from .chunk import masked
+from .layout import Layout
+
+RING_LIMIT = 65536
+
+
+def initial_top(layout: Layout, address: int) -> int:
+    """The pseudo chunk that top points to while an arena has no heap: the header of bin 1."""
+    return address + layout.arena["bins"] - layout.header
+
+
+def read_arena(memory: Memory, layout: Layout, address: int, index: int, main: bool) -> ArenaHeader:
+    """The header at `address`; MemoryReadError where it is not readable."""
+    data = memory.read(address, layout.arena.size)
+
+    def word(name: str) -> int:
+        value: int = struct.unpack_from(memory.mark + memory.code, data, layout.arena[name])[0]
+        return value
+
+    mutex, flags = struct.unpack_from(memory.mark + "II", data, layout.arena["mutex"])
+    top = word("top")
+    if top == initial_top(layout, address) or not top:
+        # its size word is last_remainder: no heap behind it
+        top_bytes = 0
+    else:
+        top_bytes = masked(memory.word(top + layout.word))
+    return ArenaHeader(
+        index=index,
+        address=address,
+        main=main,
+        mutex=mutex,
+        flags=flags,
+        top=top,
+        top_bytes=top_bytes,
+        next=word("next"),
+        attached_threads=word("attached_threads") if "attached_threads" in layout.arena else None,
+        system_mem=word("system_mem"),
+        max_system_mem=word("max_system_mem"),
+        initialised=top != 0,
+    )
+
+
+def has_heap(layout: Layout, header: ArenaHeader) -> bool:
+    return header.initialised and header.top != initial_top(layout, header.address)
+
+
+def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Finding]) -> list[ArenaHeader]:
+    """All arenas in the order of malloc_info: main_arena, then the newest to the oldest."""
+    arenas: list[ArenaHeader] = []
+    seen: set[int] = set()
+    address = main_arena
+    while address not in seen and len(arenas) < RING_LIMIT:
+        seen.add(address)
+        try:
+            header = read_arena(memory, layout, address, len(arenas), address == main_arena)
+        except MemoryReadError as error:
+            findings.append(Finding(f"the ring of arenas breaks off: {error.message}", address, len(arenas)))
+            return arenas
+        if not header.main:
+            doubt = doubt_thread_arena(memory, layout, address)
+            if doubt:
+                findings.append(Finding(f"the ring of arenas leads to something else: {doubt}", address, len(arenas)))
+                return arenas
+        arenas.append(header)
+        address = header.next
+    if address != main_arena:
+        findings.append(Finding("the ring of arenas does not close", address, len(arenas) - 1))
+    return arenas
+
+
+def doubt_thread_arena(memory: Memory, layout: Layout, address: int) -> str:
+    """Why this can not be a thread's arena; "" where it looks like one (GLIBC: it lies right behind its heap_info)."""
+    heap = address & ~(layout.heap_max - 1)
+    if address != heap + layout.heap.size:
+        return "no heap_info in front of it"
+    owner = memory.try_word(heap + layout.heap["ar_ptr"])
+    if owner != address:
+        return "its heap_info belongs to another arena"
+    return ""

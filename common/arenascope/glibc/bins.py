@@ -1,0 +1,152 @@
+"""The regular bins: unsorted, small and large. Doubly linked rings through the arena's bins array."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Iterator, Optional
+
+from ..errors import MemoryReadError
+from ..memory import Memory
+from ..model import ArenaHeader, Bin, Finding
+from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
+from .layout import Layout
+
+NBINS = 128
+UNSORTED = 1
+
+# largebin_index: (shift, up to this shifted size, what is added to it)
+LARGE_64 = ((6, 48, 48), (9, 20, 91), (12, 10, 110), (15, 4, 119), (18, 2, 124))
+LARGE_32 = ((6, 38, 56), (9, 20, 91), (12, 10, 110), (15, 4, 119), (18, 2, 124))
+LARGE_32_BIG = ((6, 45, 49), (9, 20, 91), (12, 10, 110), (15, 4, 119), (18, 2, 124))
+
+
+def small_correction(layout: Layout) -> int:
+    """SMALLBIN_CORRECTION."""
+    return 1 if layout.align > layout.header else 0
+
+
+def min_large_size(layout: Layout) -> int:
+    """MIN_LARGE_SIZE: the first size of the large bins."""
+    return (64 - small_correction(layout)) * layout.align
+
+
+def bin_index(layout: Layout, size: int) -> int:
+    """bin_index(): where a chunk of this size is kept once it was sorted."""
+    if size < min_large_size(layout):
+        return (size >> 4) + small_correction(layout) if layout.align == 16 else size >> 3
+    rows = LARGE_64 if layout.word == 8 else LARGE_32_BIG if layout.align == 16 else LARGE_32
+    for shift, limit, base in rows:
+        if size >> shift <= limit:
+            return base + (size >> shift)
+    return 126
+
+
+def bin_sizes(layout: Layout, index: int) -> tuple[int, Optional[int]]:
+    """The least and the largest chunk size that bin_index() sends here (None: only memory bounds it)."""
+    if index == UNSORTED:
+        return layout.min_size, None
+    least_large = min_large_size(layout)
+    if index < bin_index(layout, least_large):
+        size = (index - small_correction(layout)) * layout.align if layout.align == 16 else index * 8
+        return size, size
+    if index >= 126:
+        return 3 << 18, None
+    rows = LARGE_64 if layout.word == 8 else LARGE_32_BIG if layout.align == 16 else LARGE_32
+    step = layout.align
+    start = least_large
+    for shift, limit, base in rows:
+        first = max(start, (index - base) << shift)
+        if start >> shift <= index - base <= limit:
+            return first, ((index - base + 1) << shift) - step
+        start = (limit + 1) << shift
+    return 3 << 18, None
+
+
+def bin_kind(layout: Layout, index: int) -> str:
+    if index == UNSORTED:
+        return "unsorted"
+    return "small" if index < bin_index(layout, min_large_size(layout)) else "large"
+
+
+def walk_bins(memory: Memory, layout: Layout, header: ArenaHeader, findings: list[Finding]) -> Iterator[Bin]:
+    """The non-empty bins of an arena, by index."""
+    base = header.address + layout.arena["bins"]
+    try:
+        links = memory.words(base, 2 * (NBINS - 1))
+    except MemoryReadError as error:
+        findings.append(Finding(f"bins: {error.message}", header.address, header.index))
+        return
+    for index in range(1, NBINS):
+        # bin_at(): the header is laid so that the array's pair stands where a chunk's fd and bk would
+        bin_header = base + 2 * (index - 1) * layout.word - layout.header
+        first, last = links[2 * index - 2], links[2 * index - 1]
+        if first in (bin_header, 0):
+            if last != first:
+                findings.append(Finding(f"bin {index}: its two ends disagree ({first:#x}, {last:#x})",
+                                        bin_header, header.index))  # fmt: skip
+            continue
+        walker = _BinWalk(memory, layout, header, index, findings)
+        walker.follow(bin_header, first, last)
+        if walker.addresses:
+            least, most = bin_sizes(layout, index)
+            yield Bin(bin_kind(layout, index), index, least, most, walker.addresses, walker.sizes, walker.flags)
+
+
+class _BinWalk:
+    """Follows one ring by fd, as malloc_info does, and holds every bk against it."""
+
+    def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader, index: int,
+                 findings: list[Finding]) -> None:  # fmt: skip
+        self.memory = memory
+        self.layout = layout
+        self.arena = header
+        self.index = index
+        self.findings = findings
+        self.addresses = array("Q")
+        self.sizes = array("Q")
+        self.flags = 0
+
+    def follow(self, bin_header: int, first: int, last: int) -> None:
+        node = self.memory.node
+        add_address, add_size = self.addresses.append, self.sizes.append
+        limit = max(self.arena.system_mem, self.arena.max_system_mem)
+        least, mask, header = self.layout.min_size, self.layout.mask, self.layout.header
+        previous, chunk, count = bin_header, first, 0
+        try:
+            while chunk != bin_header:
+                raw, fd, bk = node(chunk)
+                size = raw & ~SIZE_BITS
+                # A chunk reached twice has another neighbour than its bk names, so this test ends every cycle.
+                if bk != previous or raw & SIZE_BITS != PREV_INUSE or not least <= size <= limit or (
+                    (chunk + header) & mask
+                ):  # fmt: skip
+                    self._damage(previous, chunk, raw, bk, limit)
+                    break
+                add_address(chunk)
+                add_size(size)
+                previous, chunk, count = chunk, fd, count + 1
+            else:
+                if previous != last:
+                    self._say(f"ends at {previous:#x}, but its bk says {last:#x}", bin_header)
+        except MemoryReadError:
+            self._say(f"a link in {previous:#x} leads to unreadable memory", chunk)
+        self.flags = count
+
+    def _damage(self, previous: int, chunk: int, raw: int, bk: int, limit: int) -> None:
+        size = raw & ~SIZE_BITS
+        if not self.layout.aligned(chunk):
+            self._say(f"a link in {previous:#x} is not a chunk's address", chunk)
+        elif not self.layout.min_size <= size <= limit:
+            self._say(f"a chunk of impossible size {size:#x}", chunk)
+        elif bk != previous:
+            self._say(f"bk is {bk:#x}, expected {previous:#x}", chunk)
+        else:
+            names = [
+                name for bit, name in ((NON_MAIN_ARENA, "NON_MAIN_ARENA"), (IS_MMAPPED, "IS_MMAPPED")) if raw & bit
+            ]
+            if not raw & PREV_INUSE:
+                names.append("no PREV_INUSE")
+            self._say(f"a free chunk with {', '.join(names)} (size word {raw:#x})", chunk)
+
+    def _say(self, what: str, address: int) -> None:
+        self.findings.append(Finding(f"bin {self.index}: {what}", address, self.arena.index))

@@ -1,0 +1,110 @@
+"""mp_ without a symbol: near main_arena in libc's data, known by what it must hold beside that main arena."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Optional, Sequence
+
+from ..errors import MemoryReadError
+from ..memory import Memory
+from ..model import ArenaHeader, Params
+from ..target import Region, Target
+from .arena import doubt_thread_arena, read_arena
+from .derive import candidates
+from .layout import Layout, Struct, from_table
+from .params import doubt_params, read_params
+from .scan import Hit
+
+NEAR = 0x4000
+"""mp_ precedes main_arena by 0x900 to 0x940 bytes in the builds that were looked at."""
+ENOUGH = 6
+
+
+def find_params(target: Target, memory: Memory, layout: Layout, main_arena: int, regions: Sequence[Region],
+                guess: Optional[int]) -> tuple[Optional[int], Layout]:  # fmt: skip
+    """The address of mp_ and the layout with the form of it that fits; (None, layout) where nothing does."""
+    main = read_arena(memory, layout, main_arena, 0, True)
+    forms = _forms(layout, target.machine)
+    if guess is not None:
+        for form in forms:
+            if _evidence(memory, replace(layout, params=form), guess, main, target.page_size) is not None:
+                return guess, replace(layout, params=form)
+    region = next((region for region in regions if region.contains(main_arena)), None)
+    if region is None:
+        return None, layout
+    start = max(region.start, main_arena - NEAR)
+    end = min(region.end, main_arena + NEAR)
+    best: Optional[tuple[int, int, Struct]] = None
+    for form in forms:
+        for address in _places(memory, form, start, end, main):
+            score = _evidence(memory, replace(layout, params=form), address, main, target.page_size)
+            if score is not None and score >= ENOUGH and (best is None or score > best[0]):
+                best = (score, address, form)
+    if best is None:
+        return None, layout
+    return best[1], replace(layout, params=best[2])
+
+
+def _forms(layout: Layout, machine: str) -> list[Struct]:
+    """The forms of malloc_par, the one of this release first."""
+    forms = [layout.params]
+    for release in candidates(layout.release):
+        struct = from_table(release, layout.word, machine).params
+        if struct not in forms:
+            forms.append(struct)
+    return forms
+
+
+def _places(memory: Memory, form: Struct, start: int, end: int, main: ArenaHeader) -> list[int]:
+    """Where sbrk_base would hold what it must: the start of a contiguous main arena, 0 before there is one."""
+    word = memory.pointer_size
+    start = -(-start // word) * word
+    try:
+        values = memory.words(start, (end - start) // word)
+    except MemoryReadError:
+        return []
+    first = form["sbrk_base"] // word
+    last = len(values) - (form.size - form["sbrk_base"]) // word
+    if main.contiguous and main.top_bytes:
+        wanted = main.top + main.top_bytes - main.system_mem
+        return [start + (n - first) * word for n in range(first, last) if values[n] == wanted]
+    small = form["arena_max"] // word
+    return [start + (n - first) * word for n in range(first, last) if values[n - first + small] < 1 << 20]
+
+
+def _evidence(memory: Memory, layout: Layout, address: int, main: ArenaHeader, page: int) -> Optional[int]:
+    """How much speaks for mp_ at this address; None where something speaks against it."""
+    try:
+        params = read_params(memory, layout, address)
+    except MemoryReadError:
+        return None
+    if doubt_params(layout, params, main, page) is not None:
+        return None
+    return _score(layout, params, main)
+
+
+def _score(layout: Layout, params: Params, main: ArenaHeader) -> int:
+    """Defaults count, as most processes leave most of them alone."""
+    values = params.values
+    score = 4 if main.contiguous and main.top_bytes else 0
+    score += 3 if values["n_mmaps_max"] == 65536 else 0
+    score += 2 if values["arena_test"] == (8 if layout.word == 8 else 2) else 0
+    score += 1 if values["mmap_threshold"] >= 128 << 10 else 0
+    score += 1 if values["trim_threshold"] >= 128 << 10 else 0
+    score += 1 if values["top_pad"] == 128 << 10 else 0
+    score += 2 if values.get("tcache_bins") in (64, 76) else 0
+    score += 1 if values.get("tcache_count") in (7, 16) else 0
+    return score
+
+
+def follow_hugepages(memory: Memory, layout: Layout, address: Optional[int], hit: Hit) -> Layout:
+    """2.35 to 2.41: heaps are 4 huge pages large where the hugetlb tunable gave their size."""
+    if not layout.behaviour.heap_max_follows_hugepages or address is None:
+        return layout
+    huge = read_params(memory, layout, address).get("hp_pagesize") or 0
+    if not huge:
+        return layout
+    larger = replace(layout, heap_max=4 * huge)
+    if all(not doubt_thread_arena(memory, larger, arena) for arena in hit.ring[1:]):
+        return larger
+    return layout

@@ -1,0 +1,63 @@
+"""struct heap_info: the sub-heaps of a thread's arena, chained from the newest back to the first."""
+
+from __future__ import annotations
+
+from ..errors import MemoryReadError
+from ..memory import Memory
+from ..model import ArenaHeader, Finding, Heap
+from .layout import Layout
+
+
+def heap_for_ptr(layout: Layout, address: int) -> int:
+    return address & ~(layout.heap_max - 1)
+
+
+def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: list[Finding]) -> list[Heap]:
+    """The heaps of a thread's arena, oldest first; the last one holds top."""
+    heaps: list[Heap] = []
+    seen: set[int] = set()
+    address = heap_for_ptr(layout, header.top)
+    fields = layout.heap
+    say = findings.append
+    while address:
+        if address in seen:
+            say(Finding("the chain of heaps runs in a circle", address, header.index))
+            break
+        seen.add(address)
+        try:
+            words = memory.words(address, fields.size // layout.word)
+        except MemoryReadError:
+            say(Finding("the chain of heaps leads to unreadable memory", address, header.index))
+            break
+        owner, previous, size, mprotect = (
+            words[fields[name] // layout.word] for name in ("ar_ptr", "prev", "size", "mprotect_size")
+        )
+        if owner != header.address:
+            say(Finding(f"heap_info belongs to arena {owner:#x}, expected {header.address:#x}", address, header.index))
+            break
+        if not fields.size < size <= mprotect <= layout.heap_max:
+            say(Finding(f"heap_info has size {size:#x} of {mprotect:#x} accessible", address, header.index))
+            break
+        heaps.append(Heap(header.index, address, address + size, mprotect, last=not heaps))
+        if previous & (layout.heap_max - 1):
+            say(Finding(f"heap_info.prev is {previous:#x}, which is no heap", address, header.index))
+            break
+        address = previous
+    total = sum(heap.bytes for heap in heaps)
+    if heaps and total != header.system_mem:
+        say(
+            Finding(
+                f"its heaps sum to {total} bytes, system_mem says {header.system_mem}", header.address, header.index
+            )
+        )
+    heaps.reverse()
+    return heaps
+
+
+def first_chunk(layout: Layout, heap: int, arena: int) -> int:
+    """Where the first chunk of a heap lies: behind heap_info, and behind malloc_state where it is the first heap."""
+    chunk = heap + layout.heap.size
+    if chunk == arena:
+        chunk += layout.arena.size
+        chunk += -(chunk + layout.header) & layout.mask
+    return chunk

@@ -1,0 +1,161 @@
+"""Where the fields lie in this process: from the table, held against memory and debug information.
+
+A Layout is made once per Session and passed on; nothing right of it asks for a version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Mapping, Optional
+
+from ..target import StructInfo
+from . import versions
+from .versions import Behaviour, Field, Release
+
+
+@dataclass(frozen=True)
+class Struct:
+    """Offsets of the members that this release has."""
+
+    offsets: Mapping[str, int]
+    size: int
+
+    def __getitem__(self, name: str) -> int:
+        return self.offsets[name]
+
+    def get(self, name: str) -> Optional[int]:
+        return self.offsets.get(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.offsets
+
+
+@dataclass(frozen=True)
+class TcacheLayout:
+    """tcache_perthread_struct."""
+
+    bins: int
+    count_bytes: int
+    counts: int
+    counts_free_slots: bool
+    """2.42: num_slots holds how many more chunks would fit, not how many there are."""
+    entries: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All that a walker must know of this glibc."""
+
+    word: int
+    align: int
+    release: Release
+    """The row of the table that memory agreed with."""
+    arena: Struct
+    heap: Struct
+    params: Struct
+    tcache: Optional[TcacheLayout]
+    fastbins: int
+    heap_max: int
+    behaviour: Behaviour
+    checks: tuple[str, ...] = field(default=())
+    """What was held against memory and agreed, in words."""
+
+    @property
+    def header(self) -> int:
+        """CHUNK_HDR_SZ."""
+        return 2 * self.word
+
+    @property
+    def mask(self) -> int:
+        """MALLOC_ALIGN_MASK."""
+        return self.align - 1
+
+    @property
+    def min_size(self) -> int:
+        """MINSIZE."""
+        return (4 * self.word + self.mask) & ~self.mask
+
+    @property
+    def chunk_struct(self) -> int:
+        """sizeof (struct malloc_chunk): what mtrim leaves at the head of a free chunk."""
+        return 6 * self.word
+
+    def aligned(self, chunk: int) -> bool:
+        return not (chunk + self.header) & self.mask
+
+
+def fastbin_count(word: int, align: int) -> int:
+    """NFASTBINS: fastbin_index (request2size (MAX_FAST_SIZE)) + 1."""
+    mask = align - 1
+    largest = (80 * word // 4 + word + mask) & ~mask
+    return (largest >> (4 if word == 8 else 3)) - 2 + 1
+
+
+def build_struct(fields: tuple[Field, ...], release: Release, word: int, align: int, pad_to: int = 0) -> Struct:
+    """Lays the members out as the C compiler does."""
+    widths = {"word": word, "int": 4, "char": 1}
+    offset = 0
+    offsets: dict[str, int] = {}
+    for member in fields:
+        if not member.present(release):
+            continue
+        width = widths[member.kind]
+        if member.kind != "char":
+            offset = (offset + width - 1) & ~(width - 1)
+        offsets[member.name] = offset
+        count = fastbin_count(word, align) if member.count == versions.FASTBINS else member.count
+        offset += width * count
+    offset = (offset + word - 1) & ~(word - 1)
+    if pad_to:
+        # heap_info ends in a pad so that the first chunk's user pointer is aligned
+        offset += -(offset + 2 * word) & (pad_to - 1)
+    return Struct(offsets, offset)
+
+
+def tcache_layout(release: Release, word: int) -> Optional[TcacheLayout]:
+    struct = build_struct(versions.TCACHE_PERTHREAD, release, word, 2 * word)
+    if "entries" not in struct:
+        return None
+    slots = "num_slots" in struct
+    counts = struct["num_slots"] if slots else struct["counts"]
+    bins = (struct.size - struct["entries"]) // word
+    return TcacheLayout(bins, (struct["entries"] - counts) // bins, counts, slots, struct["entries"], struct.size)
+
+
+def heap_max(word: int) -> int:
+    """HEAP_MAX_SIZE: 2 * DEFAULT_MMAP_THRESHOLD_MAX, 1 MiB on 32-bit."""
+    return 64 << 20 if word == 8 else 1 << 20
+
+
+def from_table(release: Release, word: int, machine: str, align: Optional[int] = None) -> Layout:
+    """The layout of a release, as the table has it."""
+    align = align or versions.alignment(word, machine, release)
+    arena = build_struct(versions.MALLOC_STATE, release, word, align)
+    return Layout(
+        word=word,
+        align=align,
+        release=release,
+        arena=arena,
+        heap=build_struct(versions.HEAP_INFO, release, word, align, pad_to=align),
+        params=build_struct(versions.MALLOC_PAR, release, word, align),
+        tcache=tcache_layout(release, word),
+        fastbins=fastbin_count(word, align) if "fastbinsY" in arena else 0,
+        heap_max=heap_max(word),
+        behaviour=versions.behaviour(release),
+    )
+
+
+def disagreements(struct: Struct, info: StructInfo) -> list[str]:
+    """Members that debug information places elsewhere; "" where both agree on all they share."""
+    wrong = []
+    for name, offset in struct.offsets.items():
+        # 2.42 renamed tcache_bins, at the same offset
+        seen = info.fields.get(name) or info.fields.get({"tcache_bins": "tcache_small_bins"}.get(name, ""))
+        if seen is None:
+            wrong.append(f"{info.name}.{name}: not in the debug information")
+        elif seen[0] != offset:
+            wrong.append(f"{info.name}.{name}: at {seen[0]} in the debug information, at {offset} here")
+    if info.size != struct.size:
+        wrong.append(f"{info.name}: {info.size} bytes in the debug information, {struct.size} here")
+    return wrong

@@ -1,0 +1,126 @@
+"""Blocks that malloc got by mmap. glibc keeps no list of them, only their number and sum (mp_).
+
+They are recognised by their own headers: size word and prev_size of the chunk must give back the page-aligned
+mapping. One after the other from the start of each anonymous mapping, as neighbours share a VMA.
+"""
+
+from __future__ import annotations
+
+from typing import Iterable, Iterator, Optional, Sequence
+
+from ..errors import MemoryReadError
+from ..memory import Memory
+from ..model import Heap, MmappedBlock
+from ..target import Region, Residency
+from .chunk import IS_MMAPPED, SIZE_BITS
+from .layout import Layout
+
+
+def read_mmapped(memory: Memory, layout: Layout, chunk: int, page: int) -> Optional[MmappedBlock]:
+    """The mmapped block whose chunk is at this address, or None."""
+    try:
+        prev_size, raw = memory.words(chunk, 2)
+    except MemoryReadError:
+        return None
+    return decode_mmapped(layout, chunk, prev_size, raw, page)
+
+
+def decode_mmapped(layout: Layout, chunk: int, prev_size: int, raw: int, page: int) -> Optional[MmappedBlock]:
+    """prev_size is the distance from the mapping's start, the size word the rest of it."""
+    if raw & SIZE_BITS != IS_MMAPPED:
+        return None
+    size = raw & ~SIZE_BITS
+    if layout.behaviour.mmapped_size_less_header:
+        # 2.43: the size leaves out the header, and bit 0 of prev_size marks a block of huge pages
+        prev_size &= ~1
+        size += layout.header
+    base = chunk - prev_size
+    total = prev_size + size
+    if base <= 0 or base & (page - 1) or total & (page - 1) or not total or prev_size & (layout.align - 1) not in (
+        0, layout.header % layout.align
+    ):  # fmt: skip
+        return None
+    return MmappedBlock(chunk, base, total)
+
+
+def chunk_offsets(layout: Layout, page: int) -> list[int]:
+    """Where in a page the chunk of a block can lie: at its start, or just below a multiple of memalign's alignment."""
+    plain = -layout.header & layout.mask
+    offsets = [plain]
+    alignment = 2 * layout.align
+    while alignment <= page:
+        offsets.append(alignment - layout.header)
+        alignment *= 2
+    return offsets
+
+
+def search_ranges(layout: Layout, regions: Sequence[Region], heaps: Sequence[Heap],
+                  residency: Optional[Residency]) -> list[tuple[int, int, int]]:  # fmt: skip
+    """Where blocks can lie: private anonymous memory that no arena holds, and of that what is in memory.
+
+    A header was written, so its page is resident or swapped; looking at untouched pages would map them.
+    """
+    found = []
+    for region in regions:
+        if region.is_file or region.shared or not region.writable or not region.present:
+            continue
+        if region.path.startswith("[") and not region.path.startswith("[anon"):
+            continue
+        for start, end in _without(region, heaps, layout):
+            parts = residency.resident_ranges(start, end) if residency else None
+            found += [(max(low, start), min(high, end), end) for low, high in parts] if parts is not None else [
+                (start, end, end)]  # fmt: skip
+    return found
+
+
+def _without(region: Region, heaps: Sequence[Heap], layout: Layout) -> Iterator[tuple[int, int]]:
+    """The region less the arenas' own memory (of a thread's heap all that is accessible)."""
+    start = region.start
+    for heap in sorted(heaps, key=lambda each: each.address):
+        end = heap.address + heap.mprotect_bytes if heap.mprotect_bytes is not None else heap.end
+        if end <= start or heap.address >= region.end:
+            continue
+        if heap.address > start:
+            yield start, heap.address
+        start = end
+    if start < region.end:
+        yield start, region.end
+
+
+def walk_mmapped(
+    memory: Memory, layout: Layout, page: int, ranges: Iterable[tuple[int, int, int]]
+) -> Iterator[MmappedBlock]:
+    """The blocks in (start, end, limit): pages from start to end are looked at, a block may reach up to limit."""
+    offsets = chunk_offsets(layout, page)
+    past = 0
+    for start, end, limit in ranges:
+        position = start
+        floor = max(start, past)
+        position = floor
+        while position < end:
+            block = _block_at(memory, layout, page, position, offsets, floor, limit)
+            if block is None:
+                position += page
+                continue
+            yield block
+            past = position = floor = block.base + block.bytes
+
+
+def _block_at(memory: Memory, layout: Layout, page: int, position: int, offsets: list[int], start: int,
+              limit: int) -> Optional[MmappedBlock]:  # fmt: skip
+    """A block whose header lies in the page at `position`; memalign's may have started pages before."""
+    try:
+        data = memory.read(position, page)
+    except MemoryReadError:
+        return None
+    if not data.strip(b"\0"):
+        return None
+    words = memory.unpack_words(data)
+    for offset in offsets:
+        prev_size, raw = words[offset // layout.word], words[offset // layout.word + 1]
+        if raw & SIZE_BITS != IS_MMAPPED:
+            continue
+        block = decode_mmapped(layout, position + offset, prev_size, raw, page)
+        if block and block.base >= start and block.base + block.bytes <= limit:
+            return block
+    return None

@@ -1,0 +1,44 @@
+"""struct malloc_par: mp_, the knobs and counters of the whole process."""
+
+from __future__ import annotations
+
+import struct
+from typing import Optional
+
+from ..memory import Memory
+from ..model import ArenaHeader, Params
+from . import versions
+from .layout import Layout
+
+INTS = {field.name for field in versions.MALLOC_PAR if field.kind == "int"}
+
+
+def read_params(memory: Memory, layout: Layout, address: int) -> Params:
+    data = memory.read(address, layout.params.size)
+    values = {}
+    for name, offset in layout.params.offsets.items():
+        code = "i" if name in INTS else memory.code
+        values[name] = struct.unpack_from(memory.mark + code, data, offset)[0]
+    return Params(address, values)
+
+
+def doubt_params(layout: Layout, params: Params, main: ArenaHeader, page: int) -> Optional[str]:
+    """Why this cannot be mp_ beside that main_arena; None where all that can be checked holds."""
+    values = params.values
+    if not 0 <= values["n_mmaps"] <= max(values["max_n_mmaps"], 0):
+        return f"n_mmaps is {values['n_mmaps']} of at most {values['max_n_mmaps']}"
+    if values["mmapped_mem"] > values["max_mmapped_mem"]:
+        return "mmapped_mem exceeds max_mmapped_mem"
+    if values["no_dyn_threshold"] not in (0, 1):
+        return f"no_dyn_threshold is {values['no_dyn_threshold']}"
+    base = values["sbrk_base"]
+    if main.top_bytes and main.contiguous and base + main.system_mem != main.top + main.top_bytes:
+        return "sbrk_base + system_mem is not the end of top"
+    if not main.system_mem and base:
+        return "sbrk_base is set, but the main arena holds nothing"
+    bins = values.get("tcache_bins")
+    if bins is not None and not 0 <= bins <= 76:
+        return f"tcache_bins is {bins}"
+    if values["arena_test"] > 1 << 20 or values["n_mmaps_max"] < 0:
+        return f"arena_test is {values['arena_test']}, n_mmaps_max {values['n_mmaps_max']}"
+    return None

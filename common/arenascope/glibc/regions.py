@@ -1,0 +1,105 @@
+"""Where the main arena's memory lies: one stretch from sbrk_base on, or several once brk was refused.
+
+glibc keeps no list of them. While the arena is contiguous, sbrk_base + system_mem is the end of top (bytes that
+somebody else took by sbrk included). Otherwise each region that mmap gave starts at a page and its headers lead to
+two fenceposts, or to top.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence
+
+from ..errors import MemoryReadError
+from ..memory import Memory
+from ..model import ArenaHeader, Finding, Heap, Params
+from ..target import Region
+from .chunk import IS_MMAPPED, NON_MAIN_ARENA, SIZE_BITS
+from .layout import Layout
+
+CHAIN_LIMIT = 1 << 26
+"""More headers than a region can hold: the walk that meets it is not in a heap."""
+
+
+def main_regions(memory: Memory, layout: Layout, header: ArenaHeader, params: Optional[Params],
+                 mappings: Sequence[Region], page: int, findings: list[Finding]) -> list[Heap]:  # fmt: skip
+    """The main arena's regions in address order; the one with top is `last`."""
+    end = header.top + header.top_bytes
+    base = params.get("sbrk_base") if params else None
+    if header.contiguous:
+        start = end - header.system_mem
+        if base is not None and base != start:
+            findings.append(Finding(f"sbrk_base is {base:#x}, but top ends {header.system_mem} bytes above {start:#x}",
+                                    header.address, header.index))  # fmt: skip
+            start = base
+        return [Heap(header.index, start, end, None, last=True)]
+    parts = []
+    if base:
+        brk_end = _chain_end(memory, layout, _first_in_brk(layout, base), header, mappings)
+        if brk_end is not None:
+            parts.append((base, brk_end))
+    for mapping in mappings:
+        if mapping.writable and mapping.readable and mapping.present and not mapping.is_file:
+            parts += _mapped_regions(memory, layout, header, mapping, page, list(parts))
+    parts.sort()
+    total = sum(stop - start for start, stop in parts)
+    if total != header.system_mem:
+        findings.append(Finding(f"the main arena's regions that were found sum to {total} of {header.system_mem}: "
+                                "brk was refused, and glibc keeps no list of what it mapped instead",
+                                header.address, header.index))  # fmt: skip
+    return [Heap(header.index, start, stop, None, last=start <= header.top < stop) for start, stop in parts]
+
+
+def _first_in_brk(layout: Layout, base: int) -> int:
+    return ((base + layout.header + layout.mask) & ~layout.mask) - layout.header
+
+
+def _mapped_regions(memory: Memory, layout: Layout, header: ArenaHeader, mapping: Region, page: int,
+                    taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:  # fmt: skip
+    """sysmalloc's mmap fallback gives page-aligned regions, which may share a mapping with others."""
+    shift = -layout.header & layout.mask
+    position = mapping.start
+    while position < mapping.end:
+        inside = next((stop for start, stop in taken if start <= position < stop), None)
+        if inside is not None:
+            position = -(-inside // page) * page
+            continue
+        end = _chain_end(memory, layout, position + shift, header, (mapping,))
+        if end is None:
+            position += page
+            continue
+        yield position, end
+        position = -(-end // page) * page
+
+
+def _chain_end(memory: Memory, layout: Layout, chunk: int, header: ArenaHeader,
+               mappings: Sequence[Region]) -> Optional[int]:  # fmt: skip
+    """The end of the region whose first chunk this is; None where its headers lead nowhere."""
+    limit = next((mapping.end for mapping in mappings if mapping.contains(chunk)), 0)
+    word, fence = layout.word, layout.header
+    read = memory.word
+    try:
+        for _ in range(CHAIN_LIMIT):
+            if chunk == header.top:
+                return chunk + header.top_bytes
+            if chunk + 2 * word > limit:
+                return None
+            raw = read(chunk + word)
+            size = raw & ~SIZE_BITS
+            if raw & (IS_MMAPPED | NON_MAIN_ARENA):
+                return None
+            if size == fence:
+                return _fence_end(layout, chunk, read(chunk + fence + word), limit)
+            if size < layout.min_size or size & layout.mask:
+                return None
+            chunk += size
+    except MemoryReadError:
+        return None
+    return None
+
+
+def _fence_end(layout: Layout, fence: int, second: int, limit: int) -> Optional[int]:
+    """Two header-sized posts close a region, then at most alignment slack."""
+    if second & ~SIZE_BITS != layout.header or not second & 1:
+        return None
+    end = fence + 2 * layout.header
+    return end + (-end & layout.mask) if end <= limit else None

@@ -1,0 +1,115 @@
+"""main_arena without symbols, by what every arena looks like: bin headers that point to themselves.
+
+Bin 127 is never used (bin_index ends at 126), so its pair of words always holds the address two words below itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterator, Optional
+
+from ..errors import MemoryReadError
+from ..memory import Memory
+
+BLOCK = 1 << 20
+BINS_PAIRS = 127
+TOLERANCE = 16
+"""How many of the 127 bins may be damaged or half linked: chance matches have more than a hundred wrong."""
+PREFIX_LIMIT = 1024
+"""How far in front of `bins` malloc_state may begin, in bytes (112 at most so far)."""
+RING_LIMIT = 65536
+
+
+@dataclass(frozen=True)
+class Hit:
+    """An arena's bins, found by their shape."""
+
+    bins: int
+    ring: tuple[int, ...]
+    """The arenas' addresses from this one on, as the `next` words link them; empty where the ring does not close."""
+
+    @property
+    def arena(self) -> Optional[int]:
+        return self.ring[0] if self.ring else None
+
+
+def anchors(memory: Memory, start: int, end: int) -> Iterator[int]:
+    """Addresses of `bins` arrays whose bin 127 would stand where a self-linked pair was seen."""
+    word = memory.pointer_size
+    header = 2 * word
+    position = start
+    while position < end:
+        size = min(BLOCK, end - position)
+        try:
+            words = memory.words(position, size // word)
+        except MemoryReadError:
+            position += size
+            continue
+        following = iter(words)
+        next(following, None)
+        for index, (first, second) in enumerate(zip(words, following)):
+            if first == second and first == position + index * word - header:
+                yield position + index * word - 2 * (BINS_PAIRS - 1) * word
+        # one word back: a pair may straddle two blocks
+        position += size if position + size >= end else size - word
+
+
+def bins_agree(memory: Memory, bins: int) -> bool:
+    """Whether an arena's bins stand here: each empty, or linked to chunks that link back."""
+    word = memory.pointer_size
+    try:
+        links = memory.words(bins, 2 * BINS_PAIRS)
+    except MemoryReadError:
+        return False
+    wrong = 0
+    for index in range(BINS_PAIRS):
+        header = bins + 2 * index * word - 2 * word
+        first, last = links[2 * index], links[2 * index + 1]
+        if first == header and last == header:
+            continue
+        back = memory.try_word(first + 3 * word)
+        forward = memory.try_word(last + 2 * word)
+        if back != header or forward != header:
+            wrong += 1
+            if wrong > TOLERANCE:
+                return False
+    return True
+
+
+def next_offset(word: int) -> int:
+    """From `bins` to `next`, in every release: 254 links and the binmap lie between."""
+    return 254 * word + 16
+
+
+def follow_ring(memory: Memory, bins: int) -> tuple[int, ...]:
+    """The ring through an arena whose bins are known; its start is where the other arenas point to."""
+    word = memory.pointer_size
+    first = memory.try_word(bins + next_offset(word))
+    if first is None:
+        return ()
+    if 0 <= bins - first < PREFIX_LIMIT:
+        return (first,)
+    for prefix in range(2 * word + 8, PREFIX_LIMIT, word if word == 8 else 4):
+        start = bins - prefix
+        ring = _close_ring(memory, start, first, prefix + next_offset(word))
+        if ring:
+            return ring
+    return ()
+
+
+def _close_ring(memory: Memory, start: int, first: int, offset: int) -> tuple[int, ...]:
+    ring = [start]
+    seen = {start}
+    address: Optional[int] = first
+    while address is not None and address not in seen and len(ring) < RING_LIMIT:
+        seen.add(address)
+        ring.append(address)
+        address = memory.try_word(address + offset)
+    return tuple(ring) if address == start else ()
+
+
+def scan(memory: Memory, start: int, end: int) -> Iterator[Hit]:
+    """The arenas whose malloc_state lies in [start, end)."""
+    for bins in anchors(memory, start, end):
+        if bins_agree(memory, bins):
+            yield Hit(bins, follow_ring(memory, bins))

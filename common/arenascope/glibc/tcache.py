@@ -1,0 +1,133 @@
+"""struct tcache_perthread_struct: the chunks a thread keeps for itself. They look in use to everything else."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from typing import Optional
+
+from ..errors import MemoryReadError
+from ..memory import Memory
+from ..model import Bin, Finding
+from .chunk import SIZE_BITS, masked, reveal
+from .layout import Layout, TcacheLayout
+
+SMALL_BINS = 64
+"""TCACHE_SMALL_BINS; up to 2.41 all of TCACHE_MAX_BINS."""
+LIST_LIMIT = 65536
+"""counts is a uint16_t, so no list that glibc made is longer."""
+
+
+def tcache_index(layout: Layout, size: int) -> int:
+    """csize2tidx()."""
+    if not layout.behaviour.tcache_logarithmic:
+        return (size - layout.min_size + layout.mask) // layout.align
+    index = (size - layout.min_size) // layout.align
+    if index < SMALL_BINS:
+        return index
+    return SMALL_BINS + size.bit_length() - _max_small(layout).bit_length()
+
+
+def tcache_sizes(layout: Layout, index: int) -> tuple[int, int]:
+    """The least and the largest chunk size of a bin."""
+    if index < SMALL_BINS:
+        size = layout.min_size + index * layout.align
+        return size, size
+    bits = _max_small(layout).bit_length() + index - SMALL_BINS
+    least = max(1 << (bits - 1), _max_small(layout) + layout.align)
+    return least, (1 << bits) - layout.align
+
+
+def _max_small(layout: Layout) -> int:
+    return layout.min_size + (SMALL_BINS - 1) * layout.align
+
+
+def chunk_sizes(form: TcacheLayout, layout: Layout) -> tuple[int, ...]:
+    """The sizes that the chunk of a tcache_perthread_struct can have (2.43 has a path that pads it twice)."""
+    once = (form.size + layout.word + layout.mask) & ~layout.mask
+    twice = (once + layout.word + layout.mask) & ~layout.mask
+    return (once, twice) if form.counts_free_slots else (once,)
+
+
+def is_tcache(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> bool:
+    """Whether a live tcache_perthread_struct of this form is at `address`."""
+    if address & layout.mask or address < layout.header:
+        return False
+    try:
+        if masked(memory.word(address - layout.word)) not in chunk_sizes(form, layout):
+            return False
+        counts, entries = read_tcache(memory, form, address)
+    except MemoryReadError:
+        return False
+    if form.counts_free_slots:
+        return all(not entry & layout.mask for entry in entries)
+    return all((count > 0) == (entry != 0) and not entry & layout.mask for count, entry in zip(counts, entries))
+
+
+def read_tcache(memory: Memory, form: TcacheLayout, address: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(counts or num_slots, entries)."""
+    data = memory.read(address, form.size)
+    code = {1: "B", 2: "H"}[form.count_bytes]
+    counts = struct.unpack_from(f"{memory.mark}{form.bins}{code}", data, form.counts)
+    return counts, struct.unpack_from(f"{memory.mark}{form.bins}{memory.code}", data, form.entries)
+
+
+def walk_tcache(
+    memory: Memory, layout: Layout, address: int, slots: Optional[int], findings: list[Finding]
+) -> list[Bin]:
+    """The non-empty bins of the cache at `address`; `slots` is mp_.tcache_count where it is known."""
+    form = layout.tcache
+    assert form is not None
+    try:
+        counts, entries = read_tcache(memory, form, address)
+    except MemoryReadError as error:
+        findings.append(Finding(f"a thread cache: {error.message}", address))
+        return []
+    bins = []
+    for index, (count, entry) in enumerate(zip(counts, entries)):
+        addresses, sizes = _follow(memory, layout, index, entry, findings)
+        expected: Optional[int] = count
+        if form.counts_free_slots:
+            expected = slots - count if slots is not None else None
+        if expected is not None and expected != len(addresses):
+            # malloc and free change the list before the count, so one more or less only means "busy"
+            findings.append(
+                Finding(f"thread cache bin {index} holds {len(addresses)} chunks, its count says {expected}", address)
+            )
+        if addresses:
+            least, most = tcache_sizes(layout, index)
+            bins.append(Bin("tcache", index, least, most, addresses, sizes))
+    return bins
+
+
+def _follow(memory: Memory, layout: Layout, index: int, entry: int,
+            findings: list[Finding]) -> tuple[array[int], array[int]]:  # fmt: skip
+    addresses, sizes = array("Q"), array("Q")
+    seen: set[int] = set()
+    least, most = tcache_sizes(layout, index)
+    safe = layout.behaviour.safe_linking
+
+    def say(what: str) -> None:
+        findings.append(Finding(f"thread cache bin {index}: {what}", entry))
+
+    while entry:
+        if entry & layout.mask:
+            say("a link is not a block's address")
+            break
+        if entry in seen or len(seen) > LIST_LIMIT:
+            say("the list runs in a circle")
+            break
+        seen.add(entry)
+        try:
+            raw, stored = memory.words(entry - layout.word, 2)
+        except MemoryReadError:
+            say("a link leads to unreadable memory")
+            break
+        size = raw & ~SIZE_BITS
+        if not least <= size <= most:
+            say(f"a block of chunk size {size:#x}, expected {least:#x}")
+            break
+        addresses.append(entry - layout.header)
+        sizes.append(size)
+        entry = reveal(stored, entry) if safe else stored
+    return addresses, sizes

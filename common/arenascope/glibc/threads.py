@@ -1,0 +1,151 @@
+"""Whose arena is whose: each thread's thread_arena and tcache, by symbol or by what its TLS block holds.
+
+Without symbols the two words are recognised by value: one equals a known arena, the other points to a
+tcache_perthread_struct. Both lie at the same distance from every thread's pointer, which is the proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, Mapping, Optional, Sequence
+
+from ..errors import MemoryReadError
+from ..memory import Memory
+from ..target import Target, ThreadInfo
+from .layout import Layout
+from .tcache import is_tcache
+
+ARENA_NAMES = ("thread_arena", "__libc_tsd_MALLOC")  # since 2.23, before
+WINDOW = 4096
+SPANS = (1, 4, 16)
+"""How many windows to look at, one try after the other: libc's block is near, unless the program has large TLS."""
+NEAR = 512
+"""libc's two words lie in one block."""
+TLS_BELOW = ("x86_64", "i386", "x32", "s390x", "s390", "")
+"""Machines whose TLS blocks end at the thread pointer (variant II); elsewhere they follow it."""
+
+
+@dataclass(frozen=True)
+class ThreadWords:
+    """What a thread's two words hold; None where they are not known."""
+
+    thread: ThreadInfo
+    arena: Optional[int] = None
+    """thread_arena: an arena's address, or 0 before the first malloc and after thread exit."""
+    tcache: Optional[int] = None
+    """0 where the thread has no cache."""
+
+
+def find_thread_words(memory: Memory, layout: Layout, target: Target, threads: Sequence[ThreadInfo],
+                      arenas: Mapping[int, int]) -> tuple[list[ThreadWords], str]:  # fmt: skip
+    """Every thread's words, and how they were found: "symbols", "scan" or "" (not at all)."""
+    by_symbol = [_by_symbol(memory, layout, target, thread, arenas) for thread in threads]
+    if threads and all(words is not None for words in by_symbol):
+        return [words for words in by_symbol if words is not None], "symbols"
+    scanned = _by_scan(memory, layout, target.machine, threads, arenas)
+    if scanned is not None:
+        return scanned, "scan"
+    return [ThreadWords(thread) for thread in threads], ""
+
+
+def _by_symbol(memory: Memory, layout: Layout, target: Target, thread: ThreadInfo,
+               arenas: Mapping[int, int]) -> Optional[ThreadWords]:  # fmt: skip
+    for name in ARENA_NAMES:
+        address = target.thread_local(name, thread)
+        if address is not None:
+            break
+    else:
+        return None
+    arena = memory.try_word(address)
+    if arena is None or (arena and arena not in arenas):
+        return None
+    if layout.tcache is None:
+        return ThreadWords(thread, arena, 0)
+    where = target.thread_local("tcache", thread)
+    pointer = memory.try_word(where) if where is not None else None
+    if pointer is None:
+        return None
+    return ThreadWords(thread, arena, pointer if pointer and is_tcache(memory, layout, layout.tcache, pointer) else 0)
+
+
+def _by_scan(memory: Memory, layout: Layout, machine: str, threads: Sequence[ThreadInfo],
+             arenas: Mapping[int, int]) -> Optional[list[ThreadWords]]:  # fmt: skip
+    for windows in SPANS:
+        blocks = {thread.tid: _tls_words(memory, machine, thread.thread_pointer, windows) for thread in threads
+                  if thread.thread_pointer}  # fmt: skip
+        at_arena = _agreed_offset(blocks, lambda _, value: value in arenas)
+        if at_arena is not None:
+            break
+    else:
+        return None
+    form, at_tcache = layout.tcache, None
+    if form is not None:
+        at_tcache = _agreed_offset(
+            blocks, lambda offset, value: abs(offset - at_arena) < NEAR and is_tcache(memory, layout, form, value)
+        )
+    found = []
+    for thread in threads:
+        words = blocks.get(thread.tid)
+        arena = words.get(at_arena, 0) if words else None
+        if words is None or arena is None or (arena and arena not in arenas):
+            found.append(ThreadWords(thread))
+            continue
+        cache = 0 if at_tcache is None else words.get(at_tcache, 0)
+        if cache and form is not None and not is_tcache(memory, layout, form, cache):
+            cache = 0  # 2.43: the read-only dummy that stands for "none yet"
+        found.append(ThreadWords(thread, arena, cache))
+    return found
+
+
+def _tls_words(memory: Memory, machine: str, pointer: int, windows: int) -> dict[int, int]:
+    """The words around a thread pointer that are not 0, by their distance from it."""
+    words: dict[int, int] = {}
+    below = [pointer - WINDOW * n for n in range(1, windows + 1)]
+    above = [] if machine in TLS_BELOW else [pointer + WINDOW * n for n in range(windows)]
+    for starts in (below, above):
+        for start in starts:
+            try:
+                values = memory.words(start, WINDOW // memory.pointer_size)
+            except MemoryReadError:
+                values = _readable_tail(memory, start) if starts is below else _readable_head(memory, start)
+                first = start + WINDOW - len(values) * memory.pointer_size if starts is below else start
+                words.update(_placed(values, first, pointer, memory))
+                break
+            words.update(_placed(values, start, pointer, memory))
+    return words
+
+
+def _placed(values: Sequence[int], start: int, pointer: int, memory: Memory) -> dict[int, int]:
+    step = memory.pointer_size
+    return {start - pointer + step * n: value for n, value in enumerate(values) if value}
+
+
+def _readable_tail(memory: Memory, start: int) -> tuple[int, ...]:
+    """The words of a window whose first pages cannot be read."""
+    page = -(-start // WINDOW) * WINDOW
+    try:
+        return memory.words(page, (start + WINDOW - page) // memory.pointer_size)
+    except MemoryReadError:
+        return ()
+
+
+def _readable_head(memory: Memory, start: int) -> tuple[int, ...]:
+    """The words of a window whose last pages cannot be read."""
+    page = -(-start // WINDOW) * WINDOW
+    try:
+        return memory.words(start, (page - start) // memory.pointer_size)
+    except MemoryReadError:
+        return ()
+
+
+def _agreed_offset(blocks: Mapping[int, Mapping[int, int]], fits: Callable[[int, int], bool]) -> Optional[int]:
+    """The distance at which the most threads have a fitting word."""
+    votes: dict[int, int] = {}
+    for words in blocks.values():
+        for offset, value in words.items():
+            if fits(offset, value):
+                votes[offset] = votes.get(offset, 0) + 1
+    if not votes:
+        return None
+    # a chance match (a stack below the TLS block) is at one thread's offset only; of equals the nearest counts
+    return max(votes, key=lambda offset: (votes[offset], -abs(offset)))

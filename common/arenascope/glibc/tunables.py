@@ -1,0 +1,69 @@
+"""What the environment asked of malloc: MALLOC_… variables (all releases) and GLIBC_TUNABLES (malloc's since 2.26)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping, Optional
+
+from .versions import Behaviour
+
+# the environment's name: mp_'s field
+VARIABLES = {
+    "MALLOC_ARENA_MAX": "arena_max",
+    "MALLOC_ARENA_TEST": "arena_test",
+    "MALLOC_TRIM_THRESHOLD_": "trim_threshold",
+    "MALLOC_TOP_PAD_": "top_pad",
+    "MALLOC_MMAP_THRESHOLD_": "mmap_threshold",
+    "MALLOC_MMAP_MAX_": "n_mmaps_max",
+}
+TUNABLES = {
+    "glibc.malloc.arena_max": "arena_max",
+    "glibc.malloc.arena_test": "arena_test",
+    "glibc.malloc.trim_threshold": "trim_threshold",
+    "glibc.malloc.top_pad": "top_pad",
+    "glibc.malloc.mmap_threshold": "mmap_threshold",
+    "glibc.malloc.mmap_max": "n_mmaps_max",
+    "glibc.malloc.tcache_max": "tcache_max_bytes",
+    "glibc.malloc.tcache_count": "tcache_count",
+    "glibc.malloc.tcache_unsorted_limit": "tcache_unsorted_limit",
+    "glibc.malloc.hugetlb": "hp_pagesize",
+}
+# what looks right and is not
+MISSPELT = {name.rstrip("_"): name for name in VARIABLES if name.endswith("_")}
+
+
+@dataclass(frozen=True)
+class Request:
+    """One wish, and why it cannot have been heard (None: it can)."""
+
+    text: str
+    value: Optional[int]
+    refusal: Optional[str] = None
+
+
+def requests(environment: Mapping[str, str], behaviour: Behaviour) -> dict[str, Request]:
+    """By mp_'s field; a tunable outranks the variable of the same meaning."""
+    found: dict[str, Request] = {}
+    for variable, name in VARIABLES.items():
+        if variable in environment:
+            found[name] = Request(f"{variable}={environment[variable]}", parse_number(environment[variable]))
+    for wrong, right in MISSPELT.items():
+        if wrong in environment and VARIABLES[right] not in found:
+            found[VARIABLES[right]] = Request(f"{wrong}={environment[wrong]}", None, f"ignored: the name is {right}")
+    for item in environment.get("GLIBC_TUNABLES", "").split(":"):
+        name, _, text = item.partition("=")
+        if name in TUNABLES:
+            refusal = None if behaviour.glibc_tunables else "ignored: this glibc reads no malloc tunables (2.26 does)"
+            found[TUNABLES[name]] = Request(item, parse_number(text), refusal)
+    return found
+
+
+def parse_number(text: str) -> Optional[int]:
+    """As strtoul does with base 0."""
+    text = text.strip()
+    try:
+        if text.lower().startswith("0x"):
+            return int(text, 16)
+        return int(text, 8) if text.startswith("0") and len(text) > 1 else int(text)
+    except ValueError:
+        return None

@@ -1,0 +1,154 @@
+"""What the walkers found: frozen values, no I/O, nothing that knows where they came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Optional, Sequence
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something in memory that is not as glibc leaves it, or that could not be read."""
+
+    message: str
+    address: Optional[int] = None
+    arena: Optional[int] = None
+
+    def __str__(self) -> str:
+        where = f" at {self.address:#x}" if self.address is not None else ""
+        whose = f"arena {self.arena}: " if self.arena is not None else ""
+        return f"{whose}{self.message}{where}"
+
+
+@dataclass(frozen=True)
+class Tally:
+    """A number of chunks and their bytes."""
+
+    chunks: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.chunks + other.chunks, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True)
+class Bin:
+    """One non-empty list of free chunks, in list order."""
+
+    kind: str
+    """"fast", "unsorted", "small", "large" or "tcache"."""
+    index: int
+    min_bytes: int
+    max_bytes: Optional[int]
+    """The chunk sizes that belong here; max_bytes is None where only memory bounds them."""
+    addresses: Sequence[int]
+    sizes: Sequence[int]
+    """Chunk (not user) addresses and masked sizes: two arrays, as a list of a million chunks must stay small."""
+    raw_flags: int = 0
+    """The sum of the flag bits in the size words: malloc_info adds words up with their flags."""
+
+    @property
+    def count(self) -> int:
+        return len(self.addresses)
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.sizes)
+
+
+@dataclass(frozen=True)
+class Heap:
+    """A sub-heap of a thread arena (heap_info), or a region of the main arena."""
+
+    arena: int
+    address: int
+    end: int
+    mprotect_bytes: Optional[int]
+    last: bool
+
+    @property
+    def bytes(self) -> int:
+        return self.end - self.address
+
+
+@dataclass(frozen=True)
+class ArenaHeader:
+    """malloc_state, as it stands."""
+
+    index: int
+    address: int
+    main: bool
+    mutex: int
+    flags: int
+    top: int
+    top_bytes: int
+    next: int
+    attached_threads: Optional[int]
+    system_mem: int
+    max_system_mem: int
+    initialised: bool
+    """False while top and the bins are still zero (glibc up to 2.41 before the first malloc)."""
+
+    NONCONTIGUOUS = 2
+
+    @property
+    def contiguous(self) -> bool:
+        return not self.flags & self.NONCONTIGUOUS
+
+
+@dataclass(frozen=True)
+class Arena:
+    """An arena with what hangs on it."""
+
+    header: ArenaHeader
+    bins: tuple[Bin, ...]
+    fastbins: tuple[Bin, ...]
+    heaps: tuple[Heap, ...]
+    complete: bool = True
+
+    @property
+    def fast(self) -> Tally:
+        return Tally(sum(b.count for b in self.fastbins), sum(b.bytes for b in self.fastbins))
+
+    @property
+    def binned(self) -> Tally:
+        return Tally(sum(b.count for b in self.bins), sum(b.bytes for b in self.bins))
+
+
+@dataclass(frozen=True)
+class ThreadCache:
+    """A thread, the arena it allocates from and the chunks it keeps."""
+
+    tid: int
+    name: Optional[str]
+    arena: Optional[int]
+    """The arena's index; None while the thread has none, or where it is not known."""
+    address: Optional[int]
+    """tcache_perthread_struct, None where there is none."""
+    bins: tuple[Bin, ...] = ()
+    known: bool = True
+    """False where neither symbols nor a scan could tell what this thread has."""
+
+    @property
+    def tally(self) -> Tally:
+        return Tally(sum(b.count for b in self.bins), sum(b.bytes for b in self.bins))
+
+
+@dataclass(frozen=True)
+class MmappedBlock:
+    """A block that malloc got by mmap: the whole mapping."""
+
+    chunk: int
+    base: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Params:
+    """mp_ as it stands; a field that this glibc lacks is not in `values`."""
+
+    address: int
+    values: dict[str, int] = field(default_factory=dict)
+
+    def get(self, name: str) -> Optional[int]:
+        return self.values.get(name)

@@ -1,0 +1,44 @@
+"""Libraries that make output nicer where they are to be had: the debugger's Python, or the checkout's .venv."""
+
+from __future__ import annotations
+
+import glob
+import importlib
+import os
+import sys
+from types import ModuleType
+from typing import Optional
+
+NAMES = ("tabulate", "pygments", "tqdm")
+
+
+def load(name: str) -> Optional[ModuleType]:
+    """The module, or None where it is nowhere."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        pass
+    for folder in _environments():
+        sys.path.append(folder)
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+        finally:
+            sys.path.remove(folder)
+    return None
+
+
+def where(name: str) -> str:
+    """ "tabulate 0.9.0 (/usr/lib/python3/dist-packages)" or "tabulate: not found"."""
+    module = load(name)
+    if module is None:
+        return f"{name}: not found"
+    folder = os.path.dirname(os.path.dirname(getattr(module, "__file__", None) or ""))
+    return f"{name} {getattr(module, '__version__', '?')} ({folder})"
+
+
+def _environments() -> list[str]:
+    """site-packages of the checkout that this package lies in: <root>/common/arenascope/render/ -> <root>/.venv."""
+    root = os.path.abspath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
+    return sorted(glob.glob(os.path.join(root, ".venv", "lib", "python3*", "site-packages")))

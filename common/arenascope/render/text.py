@@ -1,0 +1,103 @@
+"""Sizes, tables and colour: what every screen is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterator, Optional, Sequence
+
+from . import optional
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+UNKNOWN = "?"
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a door wants its text."""
+
+    width: int = 80
+    """Columns of the terminal; 0: as wide as it gets."""
+    colour: bool = False
+    exact: bool = False
+    """--bytes: no units."""
+    program: str = "heap"
+    """What a user types in front of a command here."""
+
+    def size(self, value: Optional[int]) -> str:
+        """1536 -> "1.5 KiB"; unknown is "?"."""
+        if value is None:
+            return UNKNOWN
+        if self.exact:
+            return f"{value:,}"
+        amount = float(value)
+        for unit in UNITS:
+            if abs(amount) < 1023.95 or unit == UNITS[-1]:
+                return f"{int(amount)} B" if unit == "B" else f"{amount:.1f} {unit}"
+            amount /= 1024
+        raise AssertionError("unreachable")
+
+    def bold(self, text: str) -> str:
+        return f"\033[1m{text}\033[0m" if self.colour else text
+
+    def dim(self, text: str) -> str:
+        return f"\033[2m{text}\033[0m" if self.colour else text
+
+    def warn(self, text: str) -> str:
+        return f"\033[33m{text}\033[0m" if self.colour else text
+
+
+def count(number: Optional[int], one: str, many: Optional[str] = None) -> str:
+    """ "1 arena", "3 arenas"."""
+    if number is None:
+        return f"{UNKNOWN} {many or one + 's'}"
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def number(value: Optional[int]) -> str:
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,),
+          footer: Optional[Sequence[str]] = None) -> Iterator[str]:  # fmt: skip
+    """Aligned columns: right, but for those in `left`. The footer stands under a second rule."""
+    body = [list(row) for row in rows]
+    tabulate = optional.load("tabulate")
+    every = [*body, list(footer)] if footer else body
+    if not every:
+        return
+    align = ["left" if index in left else "right" for index in range(len(headers))]
+    if tabulate is not None:
+        text: str = tabulate.tabulate(every, list(headers), tablefmt="simple", colalign=align, disable_numparse=True)
+        lines = text.splitlines()
+    else:
+        lines = list(_plain_table(headers, every, align))
+    if footer:
+        lines.insert(len(lines) - 1, lines[1])
+    for line in lines:
+        yield line.rstrip()
+
+
+def _plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> Iterator[str]:
+    """What tabulate's "simple" prints, where tabulate is missing."""
+    widths = [max(len(cell) for cell in column) for column in zip(headers, *rows)]
+
+    def line(cells: Sequence[str]) -> str:
+        return "  ".join(cell.ljust(width) if side == "left" else cell.rjust(width)
+                         for cell, width, side in zip(cells, widths, align))  # fmt: skip
+
+    yield line(headers)
+    yield "  ".join("-" * width for width in widths)
+    for row in rows:
+        yield line(row)
+
+
+def cut(rows: Sequence[Sequence[str]], limit: Optional[int]) -> tuple[Sequence[Sequence[str]], int]:
+    """The first rows, and how many were left out."""
+    if limit is None or limit <= 0 or len(rows) <= limit:
+        return rows, 0
+    return rows[:limit], len(rows) - limit
+
+
+def left_out(style: Style, rows: int, what: str) -> Iterator[str]:
+    if rows:
+        yield style.dim(f"… {count(rows, f'more {what}', f'more {what}s')}; --limit 0 shows all")

@@ -1,0 +1,198 @@
+"""One process image at one moment: ties a Target to the walkers, and keeps what a command asks for twice.
+
+Made per command and dropped with it, so that a continued process is never read stale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Optional, Sequence
+
+from .errors import MemoryReadError
+from .glibc import bins, fastbins, heap, mmapped, params, regions, tcache, threads
+from .glibc.arena import has_heap, walk_ring
+from .glibc.chunk import IS_MMAPPED, NON_MAIN_ARENA, masked
+from .glibc.derive import with_tcache_seen
+from .glibc.layout import Layout
+from .glibc.locate import Located, locate
+from .memory import Memory
+from .model import Arena, ArenaHeader, Finding, Heap, MmappedBlock, Params, Tally, ThreadCache
+from .target import Pages, Region, Residency, Target
+
+
+class Session:
+    """What the walkers find in one image, each thing read once."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.memory = Memory(target.read, target.pointer_size, target.byte_order)
+        self.findings: list[Finding] = []
+
+    @cached_property
+    def located(self) -> Located:
+        return locate(self.target, self.memory)
+
+    @property
+    def layout(self) -> Layout:
+        """What the walkers go by; the form of thread cache is settled once threads were seen."""
+        return self.located.layout
+
+    @cached_property
+    def regions(self) -> Sequence[Region]:
+        return self.target.regions()
+
+    @cached_property
+    def any_residency(self) -> Optional[Residency]:
+        """Perhaps only a lower bound: `exact` tells."""
+        return self.target.residency()
+
+    @property
+    def residency(self) -> Optional[Residency]:
+        """Only where it is exact: a dense core cannot tell a page of zeros from one that was never there."""
+        found = self.any_residency
+        return found if found is not None and found.exact else None
+
+    @cached_property
+    def params(self) -> Optional[Params]:
+        if self.located.params is None:
+            return None
+        return params.read_params(self.memory, self.layout, self.located.params)
+
+    @cached_property
+    def headers(self) -> list[ArenaHeader]:
+        """The arenas of the ring, main_arena first."""
+        return walk_ring(self.memory, self.layout, self.located.main_arena, self.findings)
+
+    @cached_property
+    def started(self) -> bool:
+        """Whether malloc was called at all."""
+        return bool(self.headers) and self.headers[0].initialised
+
+    def region_at(self, address: int) -> Optional[Region]:
+        return next((region for region in self.regions if region.contains(address)), None)
+
+    @cached_property
+    def heaps(self) -> dict[int, tuple[Heap, ...]]:
+        """Every arena's heaps; the main arena's are the regions that it grew into."""
+        found: dict[int, tuple[Heap, ...]] = {}
+        for header in self.headers:
+            if not has_heap(self.layout, header):
+                found[header.index] = ()
+            elif header.main:
+                found[0] = tuple(
+                    regions.main_regions(self.memory, self.layout, header, self.params, self.regions,
+                                         self.target.page_size, self.findings))  # fmt: skip
+            else:
+                found[header.index] = tuple(heap.walk_heaps(self.memory, self.layout, header, self.findings))
+        return found
+
+    @cached_property
+    def resident(self) -> dict[int, Optional[Pages]]:
+        """What each arena has in memory; asked for before lists are walked, as reading can map zero pages."""
+        found: dict[int, Optional[Pages]] = {}
+        for header in self.headers:
+            pages: Optional[Pages] = Pages(0)
+            for part in self.heaps[header.index]:
+                # what lies behind a heap's end is accessible, yet no longer the arena's (shrink_heap)
+                here = self.residency.count(part.address, part.end) if self.residency else None
+                pages = Pages(pages.resident + here.resident, pages.swapped + here.swapped) if pages and here else None
+            known = sum(part.bytes for part in self.heaps[header.index]) == header.system_mem
+            found[header.index] = pages if known else None
+        return found
+
+    @cached_property
+    def arenas(self) -> list[Arena]:
+        """The arenas with all their lists walked."""
+        if self.residency is not None:
+            _ = self.resident
+        found = []
+        for header in self.headers:
+            before = len(self.findings)
+            lists = list(bins.walk_bins(self.memory, self.layout, header, self.findings))
+            fast = list(fastbins.walk_fastbins(self.memory, self.layout, header, self.findings))
+            found.append(Arena(header, tuple(lists), tuple(fast), self.heaps[header.index],
+                               complete=len(self.findings) == before))  # fmt: skip
+        return found
+
+    @cached_property
+    def thread_words(self) -> tuple[list[threads.ThreadWords], str]:
+        """Every thread's arena and cache, and how they were found."""
+        by_address = {header.address: header.index for header in self.headers}
+        everyone = sorted(self.target.threads(), key=lambda thread: thread.tid)
+        return threads.find_thread_words(self.memory, self.layout, self.target, everyone, by_address)
+
+    @cached_property
+    def thread_owners(self) -> list[ThreadCache]:
+        """The threads with their arenas; what their caches hold is not looked at."""
+        by_address = {header.address: header.index for header in self.headers}
+        return [
+            ThreadCache(
+                tid=each.thread.tid,
+                name=each.thread.name,
+                arena=by_address.get(each.arena) if each.arena else None,
+                address=each.tcache or None,
+                known=each.arena is not None,
+            )
+            for each in self.thread_words[0]
+        ]
+
+    @cached_property
+    def thread_caches(self) -> list[ThreadCache]:
+        layout = self._tcache_layout(self.thread_words[0])
+        slots = self.params.get("tcache_count") if self.params else None
+        return [
+            replace(owner, bins=tuple(tcache.walk_tcache(self.memory, layout, owner.address, slots, self.findings)))
+            if owner.address
+            else owner
+            for owner in self.thread_owners
+        ]
+
+    @cached_property
+    def mmapped(self) -> list[MmappedBlock]:
+        """The blocks that malloc got by mmap, as far as they can be recognised."""
+        arenas = [part for parts in self.heaps.values() for part in parts]
+        ranges = mmapped.search_ranges(self.layout, self.regions, arenas, self.residency)
+        return list(mmapped.walk_mmapped(self.memory, self.layout, self.target.page_size, ranges))
+
+    def _tcache_layout(self, words: Sequence[threads.ThreadWords]) -> Layout:
+        sizes = []
+        for each in words:
+            size = self.memory.try_word(each.tcache - self.layout.word) if each.tcache else None
+            if size is not None:
+                sizes.append(masked(size))
+        return with_tcache_seen(self.layout, sizes)
+
+    @property
+    def caches_known(self) -> bool:
+        """Whether every thread's cache was found: only then is what is left really in use."""
+        if self.layout.tcache is None or not self.started:
+            return True
+        return bool(self.thread_caches) and all(cache.known for cache in self.thread_caches)
+
+    @cached_property
+    def cached_by_arena(self) -> dict[Optional[int], Tally]:
+        """Cached chunks by the arena that they came from (None: mmapped); a cache may hold any arena's."""
+        by_address = {header.address: header.index for header in self.headers}
+        tallies: dict[Optional[int], Tally] = {}
+        for cache in self.thread_caches:
+            for cached in cache.bins:
+                for chunk, size in zip(cached.addresses, cached.sizes):
+                    owner = self.owner_of(chunk, by_address)
+                    tallies[owner] = tallies.get(owner, Tally()) + Tally(1, size)
+        return tallies
+
+    def owner_of(self, chunk: int, by_address: Optional[dict[int, int]] = None) -> Optional[int]:
+        """arena_for_chunk(): by the flag in the size word."""
+        if by_address is None:
+            by_address = {header.address: header.index for header in self.headers}
+        try:
+            raw = self.memory.word(chunk + self.layout.word)
+            if raw & IS_MMAPPED:
+                return None
+            if not raw & NON_MAIN_ARENA:
+                return 0
+            info = heap.heap_for_ptr(self.layout, chunk)
+            return by_address.get(self.memory.word(info + self.layout.heap["ar_ptr"]))
+        except MemoryReadError:
+            return None

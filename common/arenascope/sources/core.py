@@ -1,0 +1,224 @@
+"""An ELF core read without a debugger: the file mapped, its segments by address."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from bisect import bisect_right
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Mapping, Optional, Sequence
+
+from .. import target
+from ..errors import MemoryReadError, TargetError
+from . import environment
+from .corenotes import AT_PAGESZ, CoreNotes, ThreadRecord
+from .coreregions import build_regions
+from .elf import ET_CORE, MAGIC, PT_LOAD, PT_NOTE, Elf, Note, Segment, buffer_reader, parse_notes
+
+# first bytes, what it is, what makes a core of it
+_FOREIGN: Sequence[tuple[bytes, str, str]] = (
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "zstd -d {path} -o core"),
+    (b"\x04\x22\x4d\x18", "compressed by lz4", "lz4 -d {path} core"),
+    (b"\x1f\x8b", "compressed by gzip", "gzip -dc {path} > core"),
+    (b"\xfd7zXZ\0", "compressed by xz", "xz -dc {path} > core"),
+    (b"BZh", "compressed by bzip2", "bzip2 -dc {path} > core"),
+    (b"MDMP", "a minidump, not an ELF core", "gcore PID, or a kernel core, has the whole memory"),
+    (b"ProblemType:", "an Apport report", "apport-unpack {path} DIR leaves DIR/CoreDump"),
+)
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """A core that ends before its program headers say (RLIMIT_CORE, a full disk, an interrupted copy)."""
+
+    expected: int
+    actual: int
+    missing: tuple[tuple[int, int], ...]
+    """The address ranges whose bytes were written, or should have been, and are not in the file."""
+
+
+class CoreImage:
+    """An ELF core. Only bytes that the file holds can be read: what was left out is unknown, never zero."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.file, self._map = _open_core(path)
+        self.size = len(self._map)
+        self._views: dict[int, memoryview] = {}
+        try:
+            self._parse()
+        except BaseException:
+            self.close()
+            raise
+
+    def _parse(self) -> None:
+        self.elf = Elf(buffer_reader(self._map, self.path), name=self.path)
+        if self.elf.type != ET_CORE:
+            raise TargetError(f"{self.path} is an ELF file but not a core",
+                              "give the core, not the program or library")
+        self.pointer_size = self.elf.pointer_size
+        self.byte_order = self.elf.byte_order
+        self.machine = self.elf.machine
+        self.segments: list[Segment] = sorted(
+            (s for s in self.elf.segments if s.type == PT_LOAD), key=lambda segment: segment.address)
+        if not self.segments:
+            raise TargetError(f"{self.path} holds no memory: it has no PT_LOAD segment")
+        # since 6.12 the kernel may write big mappings last, so file order need not be address order
+        self._starts = [s.address for s in self.segments]
+        self._ends = [self.readable_end(s) for s in self.segments]
+        self.truncated = self._find_truncation()
+        self._last = (0, 0, 0)
+        self.notes = CoreNotes(self.elf, self._read_notes())
+        self.made_by = self.notes.made_by
+        self.auxv = self.notes.auxv
+        self.pid: Optional[int] = self.notes.pid or min((r.tid for r in self.notes.records), default=None)
+        self.page_size = self.auxv.get(AT_PAGESZ) or self.notes.file_page_size or 4096
+
+    def _read_notes(self) -> list[Note]:
+        found: list[Note] = []
+        for segment in self.elf.segments:
+            if segment.type == PT_NOTE:
+                data = self._map[segment.offset : segment.offset + segment.file_size]
+                found += parse_notes(data, self.elf.mark, segment.align)
+        return found
+
+    def close(self) -> None:
+        """Lets go of the file; where a slice of a window is still held, the mapping goes with that."""
+        with suppress(BufferError):
+            for view in self._views.values():
+                view.release()
+            self._map.close()
+        os.close(self.file)
+
+    def __enter__(self) -> CoreImage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def readable_end(self, segment: Segment) -> int:
+        """Where the segment's bytes in this file end: short of its memory where it was not dumped, or was cut."""
+        there = min(segment.file_size, segment.memory_size, max(0, self.size - segment.offset))
+        return segment.address + there
+
+    def _find_truncation(self) -> Optional[Truncation]:
+        expected = max(s.offset + s.file_size for s in self.elf.segments)
+        if expected <= self.size:
+            return None
+        missing = tuple((self.readable_end(s), s.address + min(s.file_size, s.memory_size))
+                        for s in self.segments if s.offset + s.file_size > self.size)
+        if all(end == start for start, end in zip(self._starts, self._ends)):
+            raise TargetError(f"{self.path} is cut short: {self.size} bytes of {expected}, none of its "
+                              f"{len(missing)} dumped mappings is there", "look at ulimit -c and the disk")
+        return Truncation(expected, self.size, missing)
+
+    @property
+    def sparse(self) -> bool:
+        """The file has holes: fewer blocks than its size needs."""
+        return os.fstat(self.file).st_blocks * 512 < self.size
+
+    def segment_at(self, address: int) -> Optional[Segment]:
+        """The segment whose memory (dumped or not) covers the address."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0:
+            return None
+        segment = self.segments[index]
+        return segment if address < segment.address + segment.memory_size else None
+
+    def read(self, address: int, size: int) -> bytes:
+        """All of it, or MemoryReadError."""
+        low, high, shift = self._last
+        if low <= address <= address + size <= high:
+            start = address + shift
+            return self._map[start : start + size]
+        return self._read_elsewhere(address, size)
+
+    def _read_elsewhere(self, address: int, size: int) -> bytes:
+        parts, at, end = [], address, address + size
+        while at < end:
+            index = bisect_right(self._starts, at) - 1
+            if index < 0 or at >= self._ends[index]:
+                raise MemoryReadError(address, size)
+            shift = self.segments[index].offset - self._starts[index]
+            self._last = (self._starts[index], self._ends[index], shift)
+            stop = min(end, self._ends[index])
+            parts.append(self._map[at + shift : stop + shift])
+            at = stop
+        if size < 0:
+            raise MemoryReadError(address, size)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
+        """(bytes, base, limit): the file's bytes of the segment that covers `address`, without a copy."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0 or address >= self._ends[index]:
+            return None
+        base, limit = self._starts[index], self._ends[index]
+        if index not in self._views:
+            offset = self.segments[index].offset
+            with memoryview(self._map) as whole:
+                self._views[index] = whole[offset : offset + limit - base]
+        return self._views[index], base, limit
+
+    @cached_property
+    def _regions(self) -> tuple[target.Region, ...]:
+        return tuple(build_regions(self.segments, self._ends, self.notes.files, self.auxv))
+
+    def regions(self) -> Sequence[target.Region]:
+        """The mappings by address, from program headers and NT_FILE."""
+        return self._regions
+
+    def threads(self) -> Sequence[target.ThreadInfo]:
+        return self.notes.threads()
+
+    def registers(self) -> Sequence[ThreadRecord]:
+        """Each thread's registers as the kernel lays them out, the one that crashed first."""
+        return self.notes.records
+
+    @property
+    def process_name(self) -> Optional[str]:
+        return self.notes.name
+
+    @property
+    def arguments(self) -> Optional[str]:
+        """The command line; the kernel keeps 79 bytes of it."""
+        return self.notes.arguments
+
+    def environment(self) -> Optional[Mapping[str, str]]:
+        """What the process was started with, from its stack; None where that is absent or overwritten."""
+        return environment.from_stack(self.read, self.auxv, self.notes.auxv_bytes, self.pointer_size, self.elf.mark)
+
+
+def _open_core(path: str) -> tuple[int, mmap.mmap]:
+    """A descriptor and the bytes of what is at least an ELF file, or a TargetError that says what it is instead."""
+    try:
+        # a FIFO would wait for its writer
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise TargetError(f"cannot open {path}: {error.strerror}") from error
+    try:
+        _check_kind(path, file)
+        return file, mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError, OverflowError) as error:
+        os.close(file)
+        raise TargetError(f"cannot map {path}: {error}") from error
+    except BaseException:
+        os.close(file)
+        raise
+
+
+def _check_kind(path: str, file: int) -> None:
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode):
+        raise TargetError(f"{path} is not a regular file")
+    if not status.st_size:
+        raise TargetError(f"{path} is empty", "a core of 0 bytes: ulimit -c was 0, or the disk was full")
+    start = os.pread(file, 16, 0)
+    for magic, what, hint in _FOREIGN:
+        if start.startswith(magic):
+            raise TargetError(f"{path} is {what}", hint.format(path=path))
+    if start[:4] != MAGIC:
+        raise TargetError(f"{path} is not an ELF file")

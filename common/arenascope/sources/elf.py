@@ -1,0 +1,244 @@
+"""A small ELF reader, for files and for what the loader made of them in memory.
+
+Both classes and both byte orders. It knows what finding glibc needs (headers, notes, build-ids, the version
+banner); symbol tables are in symbols.py.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import struct
+from functools import cached_property
+from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Union
+
+from ..errors import ArenascopeError, TargetError
+
+Read = Callable[[int, int], bytes]
+Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
+
+MAGIC = b"\x7fELF"
+ET_EXEC, ET_DYN, ET_CORE = 2, 3, 4
+PT_LOAD, PT_DYNAMIC, PT_NOTE = 1, 2, 4
+PF_X, PF_W, PF_R = 1, 2, 4
+SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
+NT_GNU_BUILD_ID = 3
+# counts that outgrow their 16-bit field move to section header 0 (a core of more than 65,534 mappings)
+PN_XNUM, SHN_XINDEX = 0xFFFF, 0xFFFF
+
+EM_386, EM_PPC, EM_PPC64, EM_S390, EM_ARM, EM_X86_64 = 3, 20, 21, 22, 40, 62
+EM_AARCH64, EM_RISCV, EM_LOONGARCH, EM_ALPHA = 183, 243, 258, 0x9026
+
+
+class Segment(NamedTuple):
+    """A program header."""
+
+    type: int
+    flags: int
+    offset: int
+    address: int
+    file_size: int
+    memory_size: int
+    align: int
+
+
+class Section(NamedTuple):
+    """A section header."""
+
+    name: str
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    entry_size: int
+
+
+class Note(NamedTuple):
+    """One note: "CORE" or "GNU" or the like, its number, its bytes."""
+
+    owner: str
+    type: int
+    data: bytes
+
+
+class Elf:
+    """An ELF image behind read(address, size), which gives all the bytes or raises.
+
+    With `mapped`, `base` is where the loader put the file's first byte and only what it loads is there.
+    """
+
+    def __init__(self, read: Read, base: int = 0, mapped: bool = False, name: str = "this") -> None:
+        self.read, self.base, self.mapped, self.name = read, base, mapped, name
+        ident = read(base, 16)
+        if ident[:4] != MAGIC:
+            raise TargetError(f"{name} is not an ELF file")
+        if ident[4] not in (1, 2) or ident[5] not in (1, 2):
+            raise TargetError(f"{name} has a damaged ELF header")
+        self.pointer_size = 4 if ident[4] == 1 else 8
+        self.byte_order = "little" if ident[5] == 1 else "big"
+        self.mark = "<" if ident[5] == 1 else ">"
+        word = "I" if self.pointer_size == 4 else "Q"
+        fields = struct.Struct(f"{self.mark}HHI3{word}I6H")
+        (self.type, self.machine, _, self.entry, self._phoff, self._shoff, self.flags, _, self._phentsize,
+         self._phnum, self._shentsize, self._shnum, self._shstrndx) = fields.unpack(read(base + 16, fields.size))
+        self.section_count = self._shnum
+        """As the header has it: 0 both where there are none and where there are too many for 16 bits."""
+        self._section = struct.Struct(f"{self.mark}2I4{word}2I2{word}")
+
+    @cached_property
+    def segments(self) -> list[Segment]:
+        count = self._phnum
+        if count == PN_XNUM and self._shoff:
+            count = self._raw_section(0)[7]
+        layout = struct.Struct(self.mark + ("8I" if self.pointer_size == 4 else "2I6Q"))
+        found = []
+        data = self.read(self.base + self._phoff, count * self._phentsize) if count else b""
+        for at in range(0, len(data), self._phentsize):
+            fields = layout.unpack_from(data, at)
+            if self.pointer_size == 4:
+                kind, offset, address, _, filesz, memsz, flags, align = fields
+            else:
+                kind, flags, offset, address, _, filesz, memsz, align = fields
+            found.append(Segment(kind, flags, offset, address, filesz, memsz, align))
+        return found
+
+    def _raw_section(self, index: int) -> tuple[int, ...]:
+        return self._section.unpack(self.read(self._shoff + index * self._shentsize, self._section.size))
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        """Empty for an image in memory: the loader does not map section headers."""
+        if self.mapped or not self._shoff:
+            return []
+        first = self._raw_section(0)
+        count = self._shnum or first[5]
+        names = first[6] if self._shstrndx == SHN_XINDEX else self._shstrndx
+        data = self.read(self._shoff, count * self._shentsize)
+        raw = [self._section.unpack_from(data, at) for at in range(0, len(data), self._shentsize)]
+        strings = self.read(raw[names][4], raw[names][5]) if names < count else b""
+        return [Section(_string(strings, r[0]), r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[9]) for r in raw]
+
+    @cached_property
+    def bias(self) -> int:
+        """What the loader added to the file's addresses; 0 for a file."""
+        if not self.mapped:
+            return 0
+        first = next((s for s in self.segments if s.type == PT_LOAD), None)
+        return self.base - (first.address - first.offset) if first else self.base
+
+    def contents(self, segment: Segment) -> bytes:
+        return self.read(self.bias + segment.address if self.mapped else segment.offset, segment.file_size)
+
+    def notes(self) -> Iterator[Note]:
+        """The notes of every PT_NOTE segment."""
+        for segment in self.segments:
+            if segment.type == PT_NOTE:
+                yield from parse_notes(self.contents(segment), self.mark, segment.align)
+
+    def build_id(self) -> Optional[str]:
+        """The GNU build-id in hex. By section first: in a separate debug file only those are sure to be right."""
+        for section in self.sections:
+            if section.type == SHT_NOTE:
+                data = self.read(section.offset, section.size)
+                found = _gnu_build_id(parse_notes(data, self.mark, 8 if section.name == ".note.gnu.property" else 4))
+                if found:
+                    return found
+        return _gnu_build_id(self.notes())
+
+
+class ElfFile(Elf):
+    """An ELF file, mapped rather than read: debug files are big and little of them is looked at."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            with open(path, "rb") as file:
+                self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:  # mmap says ValueError to an empty file
+            raise TargetError(f"cannot open {path}: {getattr(error, 'strerror', None) or error}") from error
+        self.path = path
+        try:
+            super().__init__(buffer_reader(self.data, path), name=path)
+        except ArenascopeError:
+            self.data.close()
+            raise
+
+    def __enter__(self) -> ElfFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.data.close()
+
+
+def buffer_reader(data: Buffer, name: str) -> Read:
+    """A Read over a file's bytes; a TargetError where they end too early."""
+
+    def read(offset: int, size: int) -> bytes:
+        found = bytes(data[offset : offset + size])
+        if len(found) != size:
+            raise TargetError(f"{name} is cut short: {len(data)} bytes, {offset + size} expected")
+        return found
+
+    return read
+
+
+def parse_notes(data: bytes, mark: str, align: int = 4) -> Iterator[Note]:
+    """The notes in `data`, as far as they are whole."""
+    # Only GNU properties are aligned to 8; cores say 0 or 1 and mean 4.
+    align = 8 if align == 8 else 4
+    header = struct.Struct(mark + "3I")
+    at = 0
+    while at + header.size <= len(data):
+        name_size, size, kind = header.unpack_from(data, at)
+        start = _round_up(at + header.size + name_size, align)
+        if start + size > len(data):
+            return
+        yield Note(_string(data, at + header.size, name_size), kind, data[start : start + size])
+        at = _round_up(start + size, align)
+
+
+def module_build_id(read: Read, base: int) -> Optional[str]:
+    """The build-id of the module whose first byte lies at `base` of a process; None where it cannot be read."""
+    try:
+        return Elf(read, base, mapped=True).build_id()
+    except ArenascopeError:
+        return None
+
+
+def find_debug_file(build_id: str, debug_dirs: Iterable[str]) -> Optional[str]:
+    """The separate debug file of that build-id under the first of `debug_dirs` that has it."""
+    if len(build_id) < 3:
+        return None
+    for folder in debug_dirs:
+        path = os.path.join(folder, ".build-id", build_id[:2], build_id[2:] + ".debug")
+        if os.path.isfile(path):
+            return path
+    return None
+
+
+# csu/version.c. Distributions put their own words into the brackets, 2.17 had a comma after the number, and a
+# snapshot says "development release version 2.42.9000".
+_BANNER = re.compile(rb"GNU C Library [^\n\0]{0,200}?release version ([0-9]+\.[0-9]+(?:\.[0-9]+)*)")
+
+
+def glibc_version(data: Buffer) -> Optional[str]:
+    """glibc's version, such as "2.36", from libc's bytes (its file, a static program, or its .rodata in memory)."""
+    found = _BANNER.search(data)
+    return found.group(1).decode() if found else None
+
+
+def _gnu_build_id(notes: Iterable[Note]) -> Optional[str]:
+    return next((n.data.hex() for n in notes if n.owner == "GNU" and n.type == NT_GNU_BUILD_ID and n.data), None)
+
+
+def _round_up(value: int, align: int) -> int:
+    return (value + align - 1) // align * align
+
+
+def _string(data: bytes, start: int, limit: Optional[int] = None) -> str:
+    end = len(data) if limit is None else min(start + limit, len(data))
+    stop = data.find(b"\0", start, end)
+    return os.fsdecode(data[start : end if stop < 0 else stop])

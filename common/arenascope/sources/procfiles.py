@@ -1,0 +1,133 @@
+"""The text files of /proc/PID: maps, smaps, smaps_rollup, status. Sizes in bytes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Iterator, Optional
+
+from ..target import Region
+from .corenotes import undeleted
+
+
+@dataclass(frozen=True)
+class MapsLine:
+    """A mapping with what identifies its file."""
+
+    region: Region
+    device: tuple[int, int]
+    inode: int
+    deleted: bool
+
+
+@dataclass(frozen=True)
+class SmapsEntry:
+    """A mapping with its counters ("Rss", "Anonymous", "Swap", "AnonHugePages" …) and VmFlags ("lo", "ht" …)."""
+
+    region: Region
+    sizes: dict[str, int]
+    flags: frozenset[str]
+
+
+def read_bytes(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def parse_maps_line(line: bytes) -> MapsLine:
+    fields = line.split(None, 5)
+    low, high = fields[0].split(b"-")
+    permissions = fields[1].decode()
+    major, minor = fields[3].split(b":")
+    # the kernel escapes only the newline
+    name = os.fsdecode(fields[5].rstrip(b"\n").replace(b"\\012", b"\n")) if len(fields) > 5 else ""
+    path = undeleted(name)
+    region = Region(
+        int(low, 16), int(high, 16), permissions[0] == "r", permissions[1] == "w", permissions[2] == "x",
+        path, int(fields[2], 16) if path.startswith("/") else 0, permissions[3] == "s")
+    return MapsLine(region, (int(major, 16), int(minor, 16)), int(fields[4]), path != name)
+
+
+def read_maps(pid: int) -> list[MapsLine]:
+    return [parse_maps_line(line) for line in read_bytes(f"/proc/{pid}/maps").splitlines()]
+
+
+def smaps(pid: int) -> Iterator[SmapsEntry]:
+    """Every mapping; the kernel walks its page tables for this."""
+    head: Optional[Region] = None
+    sizes: dict[str, int] = {}
+    flags: frozenset[str] = frozenset()
+    for line in read_bytes(f"/proc/{pid}/smaps").splitlines():
+        key, colon, value = line.partition(b":")
+        # a counter's name has no blank; a mapping's line has "start-end perms" before the device's colon
+        if b" " in key:
+            if head is not None:
+                yield SmapsEntry(head, sizes, flags)
+            head, sizes, flags = parse_maps_line(line).region, {}, frozenset()
+        elif key == b"VmFlags":
+            flags = frozenset(value.decode().split())
+        elif colon:
+            sizes.update(_size(key, value))
+    if head is not None:
+        yield SmapsEntry(head, sizes, flags)
+
+
+def _size(key: bytes, value: bytes) -> dict[str, int]:
+    words = value.split()
+    return {key.decode(): int(words[0]) * 1024} if len(words) == 2 and words[1] == b"kB" else {}
+
+
+def rollup(pid: int) -> dict[str, int]:
+    """smaps_rollup: the sums over all mappings."""
+    sizes: dict[str, int] = {}
+    for line in read_bytes(f"/proc/{pid}/smaps_rollup").splitlines()[1:]:
+        key, _, value = line.partition(b":")
+        sizes.update(_size(key, value))
+    return sizes
+
+
+def locked_ranges(pid: int) -> list[tuple[int, int]]:
+    """Mappings under mlock, which MADV_DONTNEED refuses with EINVAL."""
+    return _flagged(pid, "lo")
+
+
+def hugetlb_ranges(pid: int) -> list[tuple[int, int]]:
+    """Mappings of hugetlbfs pages: MADV_DONTNEED wants huge page alignment there, and before 5.18 refuses."""
+    return _flagged(pid, "ht")
+
+
+def _flagged(pid: int, flag: str) -> list[tuple[int, int]]:
+    return [(entry.region.start, entry.region.end) for entry in smaps(pid) if flag in entry.flags]
+
+
+@dataclass(frozen=True)
+class Status:
+    """/proc/PID/status."""
+
+    name: str
+    state: str
+    """One letter: R, S, D, T, t, Z, X …"""
+    tid: int
+    tgid: int
+    uid: int
+    namespace_pids: tuple[int, ...]
+    """The pid in each pid namespace, outermost first (NSpid); what a core or the process itself calls it comes last."""
+    rss: Optional[int]
+    swap: Optional[int]
+    """None where the process has no memory of its own: a kernel thread, a zombie."""
+    threads: int
+
+
+def read_status(pid: int) -> Status:
+    rows = {}
+    for line in read_bytes(f"/proc/{pid}/status").splitlines():
+        key, _, value = line.partition(b":")
+        rows[key.decode()] = os.fsdecode(value.strip())
+
+    def size(key: str) -> Optional[int]:
+        return int(rows[key].split()[0]) * 1024 if key in rows else None
+
+    return Status(
+        rows["Name"], rows["State"][:1], int(rows["Pid"]), int(rows["Tgid"]), int(rows["Uid"].split()[1]),
+        tuple(int(word) for word in rows.get("NSpid", rows["Pid"]).split()), size("VmRSS"), size("VmSwap"),
+        int(rows["Threads"]))

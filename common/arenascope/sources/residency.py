@@ -1,0 +1,18 @@
+"""Which pages are in memory: of a live process from its page tables, of a core from the holes in its file.
+
+The sums and flags that go with it (smaps, smaps_rollup, locked mappings) are in procfiles.py.
+"""
+
+from __future__ import annotations
+
+from ..target import Residency
+from .core import CoreImage
+from .holes import DenseResidency, HoleResidency, holes_tell
+from .pagemap import PagemapResidency
+
+__all__ = ["DenseResidency", "HoleResidency", "PagemapResidency", "core_residency"]
+
+
+def core_residency(core: CoreImage) -> Residency:
+    """By the holes where the kernel wrote the file and its holes survived, else by counting non-zero pages."""
+    return HoleResidency(core) if holes_tell(core) else DenseResidency(core)

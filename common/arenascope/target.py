@@ -1,0 +1,136 @@
+"""The seam: what a door must supply. Integers, bytes and small dataclasses cross it, nothing of a debugger's own.
+
+Four things implement Target: the GDB door, the LLDB door, the shell door's process and core images, and the
+fake that unit tests build heaps in. One is made per command, from what is selected at that moment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping, Optional, Protocol, Sequence
+
+
+@dataclass(frozen=True)
+class Region:
+    """One mapping of the address space."""
+
+    start: int
+    end: int
+    readable: bool = True
+    writable: bool = True
+    executable: bool = False
+    path: str = ""
+    """The mapped file, a kernel name such as "[heap]", or "" where it is anonymous or not known."""
+    offset: int = 0
+    """The file offset of `start`, where `path` is a file."""
+    shared: bool = False
+    present: bool = True
+    """False where the image does not hold the bytes (a core that leaves a mapping out)."""
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+    @property
+    def is_file(self) -> bool:
+        return self.path.startswith("/")
+
+    def contains(self, address: int) -> bool:
+        return self.start <= address < self.end
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """An address, and the build-id of the file whose symbol table gave it (None: not known)."""
+
+    address: int
+    build_id: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class StructInfo:
+    """A struct as debug information has it."""
+
+    name: str
+    size: int
+    fields: Mapping[str, tuple[int, int]]
+    """Field name: (offset, size)."""
+
+
+@dataclass(frozen=True)
+class ThreadInfo:
+    """A thread, at the moment of the command."""
+
+    tid: int
+    name: Optional[str] = None
+    stack_pointer: Optional[int] = None
+    thread_pointer: Optional[int] = None
+    """The TLS base (x86: fs_base or gs_base, arm: tpidr, …); None where the door cannot know it."""
+
+
+@dataclass(frozen=True)
+class Pages:
+    """What a range of addresses has in memory, in bytes."""
+
+    resident: int
+    """Present, without the kernel's shared zero page: what RSS counts."""
+    swapped: int = 0
+
+
+class Residency(Protocol):
+    """Which pages of the image are in memory."""
+
+    exact: bool
+    """False where the figures are a lower bound (a core whose holes were filled)."""
+
+    def count(self, start: int, end: int) -> Optional[Pages]:
+        """What [start, end) has in memory; None where that cannot be known. Partial pages count in full."""
+
+    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[tuple[int, int]]]:
+        """The resident parts of [start, end) as (start, end), in order; None where that cannot be known."""
+
+
+class Target(Protocol):
+    """One process image, live or a core."""
+
+    door: str
+    """"gdb", "lldb" or "shell"."""
+    kind: str
+    """"live" or "core"."""
+    pid: Optional[int]
+    pointer_size: int
+    byte_order: str
+    """"little" or "big"."""
+    machine: str
+    """The processor by its Linux name: "x86_64", "i386", "aarch64", "arm", "ppc64", "s390x", "riscv64" … or ""."""
+    page_size: int
+
+    def read(self, address: int, size: int) -> bytes:
+        """All of it, or MemoryReadError."""
+
+    def symbol(self, name: str) -> Optional[Symbol]:
+        """The address of a global or static object."""
+
+    def struct(self, name: str) -> Optional[StructInfo]:
+        """A struct's size and fields, from debug information."""
+
+    def regions(self) -> Sequence[Region]:
+        """The mappings in address order; empty where nothing can tell."""
+
+    def threads(self) -> Sequence[ThreadInfo]:
+        """The threads, by tid."""
+
+    def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
+        """The address of a thread-local variable, from symbols; None where they cannot say."""
+
+    def evaluate(self, expression: str) -> int:
+        """An address or number as the user typed it, in the debugger's own language; UsageError."""
+
+    def residency(self) -> Optional[Residency]:
+        """Which pages are in memory; None where nothing can tell."""
+
+    def environment(self) -> Optional[Mapping[str, str]]:
+        """The environment that the process was started with; None where nothing can tell."""
+
+    def open_file(self, region: Region) -> Optional[str]:
+        """A local path under which the file behind `region` can be read, or None."""

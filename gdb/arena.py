@@ -1,0 +1,39 @@
+"""arenascope's GDB door: `source` this file, then `heap arenas`.
+
+Finds the package beside itself (through symlinks too), makes GDB a Target and registers the commands. Sourced again
+it starts over, so that edited code is not stale.
+"""
+
+import importlib.util
+import os
+import sys
+
+import gdb
+
+
+def _package_folder(door):
+    """The folder that holds the package: <root>/common in a checkout, site-packages in an installed wheel."""
+    folder = os.path.dirname(door)
+    for candidate in (os.path.join(os.path.dirname(folder), "common"), os.path.join(folder, "..", "..", "..")):
+        candidate = os.path.realpath(candidate)
+        if os.path.isfile(os.path.join(candidate, "arenascope", "errors.py")):
+            return candidate
+    raise gdb.GdbError(f"arenascope: no package beside {door}: source it from its checkout, or through a symlink")
+
+
+def _load():
+    door = os.path.realpath(__file__)
+    package = _package_folder(door)
+    if package not in sys.path:
+        sys.path.append(package)
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("arenascope", "arenascope_gdb")]:
+        del sys.modules[name]
+    # by path: this folder must not be on sys.path, where it would be taken for GDB's own module
+    spec = importlib.util.spec_from_file_location("arenascope_gdb", os.path.join(os.path.dirname(door), "commands.py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["arenascope_gdb"] = module
+    spec.loader.exec_module(module)
+    module.register(os.path.dirname(door))
+
+
+_load()

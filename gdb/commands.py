@@ -1,0 +1,136 @@
+"""The commands as GDB has them: one gdb.Command each, made from the table that all doors share."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from typing import Optional, Sequence
+
+import gdb
+
+from arenascope.commands import Command, execute
+from arenascope.commands.table import all_commands
+from arenascope.errors import ArenascopeError, UsageError
+from arenascope.render.text import Style
+from arenascope.target import Target
+
+PREFIXES = ("heap", "arenascope")
+SUMMARY = "Walk glibc malloc's arenas, bins and thread caches."
+
+
+class GdbDoor:
+    """Where a command was typed, and where its output goes."""
+
+    name = "gdb"
+
+    def __init__(self, prefix: str, folder: str) -> None:
+        self.prefix = prefix
+        self.folder = folder
+
+    def target(self) -> Target:
+        return _sibling("target", self.folder).GdbTarget()
+
+    def style(self) -> Style:
+        colour = bool(gdb.parameter("style enabled")) and sys.__stdout__ is not None and os.isatty(1)
+        return Style(
+            width=gdb.parameter("width") or 0, colour=colour and "NO_COLOR" not in os.environ, program=self.prefix
+        )
+
+    def write(self, text: str) -> None:
+        gdb.write(text)
+
+    def notice(self, text: str) -> None:
+        # not gdb.write: its stderr is caught by gdb.execute(…, to_string=True), and would end up in a script's data
+        if sys.__stderr__ is not None:
+            sys.__stderr__.write(text)
+            sys.__stderr__.flush()
+
+    def describe(self) -> Sequence[str]:
+        return [f"GDB {gdb.VERSION}"]
+
+
+def _sibling(name: str, folder: str):
+    """A file of this folder as a module, loaded when it is first needed."""
+    full = f"arenascope_gdb.{name}"
+    if full not in sys.modules:
+        spec = importlib.util.spec_from_file_location(full, os.path.join(folder, f"{name}.py"))
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[full] = module
+        spec.loader.exec_module(module)
+    return sys.modules[full]
+
+
+class _Subcommand(gdb.Command):
+    """`heap NAME`; its docstring is what `help heap NAME` shows."""
+
+    def __init__(self, prefix: str, command: Command, folder: str) -> None:
+        self.command = command
+        self.door = GdbDoor(prefix, folder)
+        super().__init__(f"{prefix} {command.name}", gdb.COMMAND_DATA)
+
+    def invoke(self, line: str, from_tty: bool) -> None:
+        if self.command.dont_repeat:
+            self.dont_repeat()
+        try:
+            status = execute(self.command, gdb.string_to_argv(line), self.door)
+        except ArenascopeError as error:
+            raise gdb.GdbError(f"{self.door.prefix} {self.command.name}: {error}") from None
+        except gdb.MemoryError as error:
+            raise gdb.GdbError(f"{self.door.prefix} {self.command.name}: {error}") from None
+        if status:
+            gdb.set_convenience_variable("_exitcode", status)
+
+    def complete(self, text: str, word: Optional[str]) -> Sequence[str] | int:
+        words = text.split(" ")
+        last = words[-1]
+        # GDB hands over the word that its own rules make, which may begin behind the dashes
+        skip = len(last) - len(word or "")
+        return [name[skip:] for name in self.command.option_names() if name.startswith(last)] if last[:1] == "-" else []
+
+
+def _help_text(command: Command, prefix: str) -> str:
+    """First line for lists, then the rest, as GDB's own help is written."""
+    text = command.parser(prefix).format_help()
+    usage, _, rest = text.partition("\n\n")
+    return f"{command.summary}\n\n{usage.replace('usage', 'Usage')}\n\n{rest.partition(command.summary)[2].strip()}"
+
+
+def _make_subcommand(prefix: str, command: Command, folder: str) -> None:
+    kind = type(f"{prefix.title()}{command.name.title()}", (_Subcommand,), {"__doc__": _help_text(command, prefix)})
+    kind(prefix, command, folder)
+
+
+def _make_prefix(prefix: str) -> None:
+    class Prefix(gdb.Command):
+        def __init__(self) -> None:
+            super().__init__(prefix, gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
+
+        def invoke(self, line: str, from_tty: bool) -> None:
+            word = line.split(" ")[0]
+            if word:
+                hint = f"`help {prefix}` lists what there is"
+                raise gdb.GdbError(str(UsageError(f"{prefix} has no command {word!r}", hint)))
+            gdb.execute(f"help {prefix}")
+
+    Prefix.__doc__ = SUMMARY
+    kind = type("Prefix", (Prefix,), {"__doc__": SUMMARY})
+    kind()
+
+
+def _is_taken(prefix: str) -> bool:
+    """Whether another extension holds this name: it completes to itself, and its help is not ours."""
+    names = gdb.execute(f"complete {prefix}", to_string=True).splitlines()
+    if prefix not in names:
+        return False
+    return not gdb.execute(f"help {prefix}", to_string=True).startswith(SUMMARY)
+
+
+def register(folder: str) -> None:
+    for prefix in PREFIXES:
+        if prefix == "heap" and _is_taken(prefix):
+            gdb.write("arenascope: another extension holds `heap`; the commands are under `arenascope`\n")
+            continue
+        _make_prefix(prefix)
+        for command in all_commands():
+            _make_subcommand(prefix, command, folder)

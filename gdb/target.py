@@ -1,0 +1,253 @@
+"""GDB as a Target: what is selected when a command is typed.
+
+Memory comes from the same sources as in the shell (/proc/PID/mem, the mapped core file) where they are provably the
+same image; GDB's own read otherwise (a remote stub). Symbols, types and registers are GDB's.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Mapping, Optional, Sequence, Union
+
+import gdb
+
+from arenascope.errors import ArenascopeError, MemoryReadError, TargetError, UsageError
+from arenascope.memory import BlockCache
+from arenascope.sources.core import CoreImage
+from arenascope.sources.process import ProcessImage
+from arenascope.sources.residency import PagemapResidency, core_residency
+from arenascope.target import Region, Residency, StructInfo, Symbol, ThreadInfo
+
+Image = Union[ProcessImage, CoreImage]
+
+MACHINES = {"i386:x86-64": "x86_64", "i386:x64-32": "x32", "i386": "i386", "aarch64": "aarch64", "arm": "arm",
+            "powerpc:common64": "ppc64", "powerpc:common": "ppc", "s390:64-bit": "s390x", "riscv:rv64": "riscv64",
+            "loongarch64": "loongarch64"}  # fmt: skip
+# where a machine keeps the thread pointer, and what lies between it and the TLS block's base
+THREAD_POINTERS = {"x86_64": "fs_base", "x32": "fs_base", "i386": "gs_base", "aarch64": "tpidr", "ppc64": "r13",
+                   "ppc": "r2", "riscv64": "tp", "loongarch64": "tp"}  # fmt: skip
+TLS_FILES = ("malloc.c", "arena.c")
+
+
+class GdbTarget:
+    """The selected inferior, at this moment."""
+
+    door = "gdb"
+
+    def __init__(self) -> None:
+        self.inferior = gdb.selected_inferior()
+        if not self.inferior.pid or not self.inferior.threads():
+            raise TargetError("there is no process and no core to look at", "attach PID, run, or core-file FILE first")
+        if any(thread.is_running() for thread in self.inferior.threads()):
+            raise TargetError("the process is running", "interrupt it first, then ask again")
+        architecture = self._architecture()
+        name = architecture.name()
+        self.machine = MACHINES.get(name, "arm" if name.startswith("arm") else name)
+        self.pointer_size = gdb.lookup_type("void").pointer().sizeof
+        self.pid: Optional[int] = self.inferior.pid
+        self.image = self._open_image()
+        self.kind = "core" if self._connection() == "core" else "live"
+        self.byte_order = self.image.byte_order if self.image else self._byte_order()
+        self.page_size = self.image.page_size if self.image else 4096
+        self._tls: dict[str, Optional[int]] = {}
+        self.read = self.image.read if self.image else BlockCache(self._read_slowly).read
+
+    # the image
+
+    def _architecture(self) -> gdb.Architecture:
+        try:
+            return gdb.selected_frame().architecture()
+        except gdb.error:
+            return self.inferior.architecture()
+
+    def _byte_order(self) -> str:
+        return "big" if "big" in gdb.execute("show endian", to_string=True) else "little"
+
+    def _connection(self) -> str:
+        """ "native", "core", "remote" …"""
+        connection = getattr(self.inferior, "connection", None)  # GDB 11
+        if connection is not None:
+            return connection.type
+        return "native" if self._is_traced_by_us() else "core" if self._core_paths() else "remote"
+
+    def _is_traced_by_us(self) -> bool:
+        """The kernel's word that this is the process of that number on this machine."""
+        try:
+            with open(f"/proc/{self.pid}/status") as file:
+                return any(line.split() == ["TracerPid:", str(os.getpid())] for line in file)
+        except OSError:
+            return False
+
+    def _open_image(self) -> Optional[Image]:
+        kind = self._connection()
+        try:
+            if kind == "native" and self._is_traced_by_us():
+                return ProcessImage(self.inferior.pid)
+            if kind == "core":
+                return self._open_core()
+        except ArenascopeError:
+            return None
+        return None
+
+    def _core_paths(self) -> list[str]:
+        """Files that this GDB has open or was called with; its API does not tell the core's name."""
+        try:
+            held = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if _is_link(fd)]
+            with open("/proc/self/cmdline", "rb") as file:
+                held += [os.fsdecode(word) for word in file.read().split(b"\0")]
+        except OSError:
+            return []
+        return [path for path in dict.fromkeys(held) if os.path.isfile(path)]
+
+    def _open_core(self) -> Optional[CoreImage]:
+        threads = sorted(thread.ptid[1] or thread.ptid[0] for thread in self.inferior.threads())
+        for path in self._core_paths():
+            try:
+                image = CoreImage(path)
+            except ArenascopeError:
+                continue
+            if sorted(thread.tid for thread in image.threads()) == threads and self._same_bytes(image):
+                return image
+            image.close()
+        return None
+
+    def _same_bytes(self, image: CoreImage) -> bool:
+        """Whether GDB reads the same from a few writable places: then this file is the core it looks at."""
+        places = [region for region in image.regions() if region.writable and region.present]
+        for region in places[:: max(1, len(places) // 8)]:
+            try:
+                if image.read(region.start, 64) != self._read_slowly(region.start, 64):
+                    return False
+            except MemoryReadError:
+                return False
+        return bool(places)
+
+    def _read_slowly(self, address: int, size: int) -> bytes:
+        try:
+            return bytes(self.inferior.read_memory(address, size))
+        except (gdb.error, OverflowError, ValueError):
+            raise MemoryReadError(address, size) from None
+
+    def regions(self) -> Sequence[Region]:
+        return self.image.regions() if self.image else ()
+
+    def residency(self) -> Optional[Residency]:
+        if isinstance(self.image, CoreImage):
+            return core_residency(self.image)
+        return PagemapResidency(self.inferior.pid, self.page_size) if self.image else None
+
+    def environment(self) -> Optional[Mapping[str, str]]:
+        return self.image.environment() if self.image else None
+
+    def open_file(self, region: Region) -> Optional[str]:
+        if isinstance(self.image, ProcessImage):
+            return self.image.open_file(region)
+        sysroot = gdb.parameter("sysroot") or ""
+        paths = [sysroot.rstrip("/") + region.path if not sysroot.startswith("target:") else region.path, region.path]
+        return next((path for path in paths if os.path.isfile(path)), None)
+
+    # symbols and types
+
+    def symbol(self, name: str) -> Optional[Symbol]:
+        for lookup in (_libc_symbols, _any_symbol):
+            for symbol in lookup(name):
+                try:
+                    owner = symbol.symtab.objfile
+                    return Symbol(int(symbol.value().address), getattr(owner, "build_id", None))
+                except (gdb.error, TypeError, AttributeError):
+                    continue
+        try:
+            # a symbol without debug information: a static program, or a libc whose symbol table was kept
+            return Symbol(int(gdb.parse_and_eval(f"&{name}")) & self._mask())
+        except gdb.error:
+            return None
+
+    def struct(self, name: str) -> Optional[StructInfo]:
+        try:
+            kind = gdb.lookup_type(f"struct {name}")
+            members = {each.name: (each.bitpos // 8, each.type.sizeof) for each in kind.fields() if each.name}
+        except (gdb.error, AttributeError):
+            return None
+        return StructInfo(name, kind.sizeof, members) if members else None
+
+    def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
+        """libc's TLS block lies at the same distance from every thread's pointer, so one look-up serves all."""
+        if name not in self._tls:
+            self._tls[name] = self._tls_distance(name)
+        distance = self._tls[name]
+        if distance is None or thread.thread_pointer is None:
+            return None
+        return thread.thread_pointer + distance
+
+    def _tls_distance(self, name: str) -> Optional[int]:
+        selected = gdb.selected_thread()
+        pointer = self._thread_pointer(selected)
+        if pointer is None:
+            return None
+        for symbol in _libc_symbols(name):
+            try:
+                return int(symbol.value(gdb.newest_frame()).address) - pointer
+            except (gdb.error, TypeError):
+                continue
+        return None
+
+    # threads
+
+    def threads(self) -> Sequence[ThreadInfo]:
+        if isinstance(self.image, CoreImage):
+            return self.image.threads()
+        selected = gdb.selected_thread()
+        frame = gdb.selected_frame() if selected else None
+        found = []
+        try:
+            for thread in self.inferior.threads():
+                thread.switch()
+                found.append(ThreadInfo(thread.ptid[1] or thread.ptid[0], thread.name, self._register("sp"),
+                                        self._thread_pointer(thread)))  # fmt: skip
+        finally:
+            if selected and selected.is_valid():
+                selected.switch()
+                if frame and frame.is_valid():
+                    frame.select()
+        return found
+
+    def _thread_pointer(self, thread: gdb.InferiorThread) -> Optional[int]:
+        name = THREAD_POINTERS.get(self.machine)
+        value = self._register(name) if name else None
+        if value is None and self.machine in ("i386", "x86_64", "x32", "s390x"):
+            try:
+                # pthread_t is the thread pointer on these; libthread_db knows it
+                value = int.from_bytes(thread.handle(), self.byte_order)
+            except (gdb.error, NotImplementedError, AttributeError):
+                return None
+        return value
+
+    def _register(self, name: str) -> Optional[int]:
+        try:
+            return int(gdb.newest_frame().read_register(name)) & self._mask()
+        except (gdb.error, ValueError, TypeError):
+            return None
+
+    def _mask(self) -> int:
+        return (1 << (8 * self.pointer_size)) - 1
+
+    def evaluate(self, expression: str) -> int:
+        try:
+            return int(gdb.parse_and_eval(expression)) & self._mask()
+        except (gdb.error, TypeError) as error:
+            raise UsageError(f"{expression!r} is no address: {error}") from None
+
+
+def _is_link(descriptor: str) -> bool:
+    return os.path.islink(f"/proc/self/fd/{descriptor}")
+
+
+def _libc_symbols(name: str) -> list[gdb.Symbol]:
+    """Statics of that name in malloc's own files: programs have a `tcache` of their own, too."""
+    found = gdb.lookup_static_symbols(name)
+    return [symbol for symbol in found if os.path.basename(symbol.symtab.filename) in TLS_FILES]
+
+
+def _any_symbol(name: str) -> list[gdb.Symbol]:
+    found = [gdb.lookup_global_symbol(name), gdb.lookup_static_symbol(name)]
+    return [symbol for symbol in found if symbol is not None]

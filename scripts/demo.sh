@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Shows arenascope on a program that hoards memory: first the live process, then its core.
+# Leaves nothing behind: the process it started and its folder are gone when it ends, however it ends.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+program=fixtures/build/hoard
+work=$(mktemp -d)
+subject=
+
+clean_up() {
+    if [ -n "$subject" ]; then
+        kill -KILL "$subject" 2>/dev/null || true
+        wait "$subject" 2>/dev/null || true
+    fi
+    rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+bold='' faint='' plain=''
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ] && [ "${TERM:-dumb}" != dumb ]; then
+    bold=$'\e[1m' faint=$'\e[2m' plain=$'\e[0m'
+fi
+
+heading() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
+
+show() { printf '%s$ %s%s\n' "$faint" "$*" "$plain"; }
+
+die() {
+    printf 'demo: %s\n' "$1" >&2
+    [ ! -s "${2:-}" ] || cat "$2" >&2
+    exit 1
+}
+
+start_subject() {
+    local tries
+    mkdir "$work/subject"
+    "$program" "$work/subject" </dev/null >"$work/ready" 2>"$work/subject.log" &
+    subject=$!
+    for ((tries = 0; tries < 600; tries++)); do
+        ! grep -q '^ready ' "$work/ready" || return 0
+        kill -0 "$subject" 2>/dev/null || die "hoard ended before it was ready" "$work/subject.log"
+        sleep 0.1
+    done
+    die "hoard was not ready within a minute" "$work/subject.log"
+}
+
+# gdb_heap OPEN SHOWN COMMAND...: runs the heap commands on what the GDB command OPEN opens; SHOWN is how the same is
+# typed on a command line. GDB's own lines about attaching, threads and frames are swallowed: they say nothing of the
+# heap. So are its warnings, unless the command fails.
+gdb_heap() {
+    local open=$1 shown="gdb -nx -q -batch $2 -ex 'source gdb/arena.py'" run=() command
+    shift 2
+    for command in "$@"; do
+        shown+=" -ex '$command'"
+        run+=(-ex "$command")
+    done
+    show "$shown"
+    gdb -nx -q -batch -iex 'set print inferior-events off' -iex 'set suppress-cli-notifications on' \
+        -iex 'set debuginfod enabled off' "$program" \
+        -ex "python gdb.execute('$open', to_string=True)" -ex 'source gdb/arena.py' "${run[@]}" \
+        </dev/null 2>"$work/gdb.log" || die "gdb failed" "$work/gdb.log"
+    # an older GDB does not know each of these settings
+    grep -v -e '^warning: ' -e '^Undefined set command' -e '^$' "$work/gdb.log" >&2 || true
+}
+
+heading "A program that has freed most of its memory, and still holds it"
+show "$program DIR &"
+start_subject
+grep -E '^(Name|Threads|VmRSS):' "/proc/$subject/status"
+
+heading "Live: whose memory it is, arena by arena"
+gdb_heap "attach $subject" "-p $subject" 'heap arenas'
+
+heading "Live: what its free lists hold"
+gdb_heap "attach $subject" "-p $subject" 'heap bins --limit 12'
+
+heading "A core of the same process"
+show "gcore -o core $subject"
+gcore -o "$work/core" "$subject" >"$work/gcore.log" 2>&1 </dev/null || die "gcore failed" "$work/gcore.log"
+core=$work/core.$subject
+[ -s "$core" ] || die "gcore wrote no core" "$work/gcore.log"
+printf 'core.%s, %s\n' "$subject" "$(du -h --apparent-size "$core" | cut -f1)"
+
+heading "The core: the same figures, the process need not be there any more"
+gdb_heap "core-file $core" "$program core.$subject" 'heap arenas' 'heap version'
+
+printf '\nNext: source gdb/arena.py in your own GDB session, then "heap --help".\n'

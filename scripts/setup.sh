@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# Installs what arenascope needs here: Debian packages, and a .venv for the Python libraries.
+#   scripts/setup.sh runtime    what `make demo` needs
+#   scripts/setup.sh test       what `make test` and `make check` need as well
+# Prints one line for each thing it does. Needs root only where a package is missing.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+level=${1:-test}
+venv=.venv
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+say() { printf 'setup: %s\n' "$*"; }
+
+die() {
+    printf 'setup: %s\n' "$*" >&2
+    exit 1
+}
+
+# Runs a noisy command; its output matters only if it fails.
+quietly() {
+    "$@" >"$log" 2>&1 </dev/null && return
+    cat "$log" >&2
+    die "failed: $*"
+}
+
+# The Python that GDB embeds, as "3.11". Empty without GDB, and for gdb-minimal, which has no Python.
+gdb_python() {
+    gdb -nx -q -batch -ex 'python import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null </dev/null || true
+}
+
+python_version() {
+    "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || true
+}
+
+# An interpreter of GDB's version, as GDB is to import from its site-packages. The distribution's own comes first:
+# another python3 may be ahead of it on PATH.
+find_python() {
+    local wanted=$1 candidate
+    for candidate in /usr/bin/python3 "/usr/bin/python$wanted" "python$wanted" python3; do
+        [ "$(python_version "$candidate")" = "$wanted" ] || continue
+        command -v "$candidate"
+        return
+    done
+}
+
+base_python() {
+    if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else echo python3; fi
+}
+
+installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# Asks for the thing itself and not for its package where it can, so that a debugger or compiler from elsewhere counts.
+have() {
+    case $1 in
+        binutils) command -v readelf ;;
+        gcc) command -v gcc ;;
+        gdb) [ -n "$(gdb_python)" ] && command -v gcore ;;
+        libc6-dev) echo '#include <pthread.h>' | gcc -E -x c - ;;
+        procps) command -v ps ;;
+        python3) command -v "$(base_python)" ;;
+        python3-venv) "$(base_python)" -c 'import ensurepip, venv' ;;
+        strace) command -v strace ;;
+        *) ! command -v dpkg-query || installed "$1" ;;
+    esac >/dev/null 2>&1
+}
+
+install_packages() {
+    local package missing=()
+    for package in "$@"; do
+        have "$package" || missing+=("$package")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    command -v apt-get >/dev/null ||
+        die "missing: ${missing[*]} (Debian's names; no apt-get here, install them with your package manager)"
+    [ "$(id -u)" -eq 0 ] ||
+        die "missing: ${missing[*]}
+setup: run as root: apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    local apt=(apt-get -y -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300)
+    say "apt-get update"
+    quietly "${apt[@]}" update
+    say "apt-get install ${missing[*]}"
+    quietly "${apt[@]}" install --no-install-recommends "${missing[@]}"
+    done_something=yes
+}
+
+make_venv() {
+    local wanted=$1 python
+    [ -n "$wanted" ] || die "this gdb has no Python in it: gdb-minimal, or built without; arenascope needs one that has"
+    # without pip: left by a venv that failed half-way
+    [ "$(python_version "$venv/bin/python")" = "$wanted" ] && [ -e "$venv/bin/pip" ] && return
+    python=$(find_python "$wanted")
+    [ -n "$python" ] || die "GDB embeds Python $wanted, but no python$wanted was found to make $venv with"
+    say "making $venv with $python ($wanted, the version that GDB embeds)"
+    quietly "$python" -m venv --clear "$venv"
+    done_something=yes
+}
+
+# What pyproject.toml asks for, one requirement a line: the runtime ones, with the named extra's.
+requirements() {
+    "$venv/bin/python" - "$@" <<'PYTHON'
+import sys
+
+try:
+    import tomllib
+except ImportError:  # before Python 3.11
+    from pip._vendor import tomli as tomllib
+
+with open("pyproject.toml", "rb") as file:
+    project = tomllib.load(file)["project"]
+wanted = list(project["dependencies"])
+for extra in sys.argv[1:]:
+    wanted += project["optional-dependencies"][extra]
+print("\n".join(wanted))
+PYTHON
+}
+
+install_libraries() {
+    local key stamp wanted
+    key=$(cksum pyproject.toml scripts/setup.sh)
+    # the stamp of `test` stands for `runtime` as well
+    for stamp in "$venv/installed-test" "$venv/installed-$level"; do
+        [ "$(cat "$stamp" 2>/dev/null)" != "$key" ] || return 0
+    done
+    mapfile -t wanted < <(requirements "$@")
+    [ ${#wanted[@]} -gt 0 ] || die "pyproject.toml could not be read"
+    say "pip install ${wanted[*]}"
+    quietly "$venv/bin/python" -m pip install --quiet --no-input --disable-pip-version-check --retries 5 "${wanted[@]}"
+    echo "$key" >"$stamp"
+    done_something=yes
+}
+
+packages=(gdb libc6-dbg gcc libc6-dev python3 python3-venv)
+extras=(full)
+case $level in
+    runtime) ;;
+    test)
+        packages+=(binutils procps strace)
+        extras+=(dev)
+        ;;
+    *) die "usage: scripts/setup.sh [runtime|test]" ;;
+esac
+
+done_something=
+install_packages "${packages[@]}"
+make_venv "$(gdb_python)"
+install_libraries "${extras[@]}"
+[ -n "$done_something" ] || say "nothing to do"

@@ -1,0 +1,169 @@
+"""A Target over memory that a test wrote: a sparse address space, and what a debugger would know about it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Mapping, Optional, Sequence
+
+from glibc_rows import Row
+from glibc_tables import INTS
+
+from arenascope.errors import MemoryReadError, UsageError
+from arenascope.target import Region, Residency, StructInfo, Symbol, ThreadInfo
+
+
+class Space:
+    """Bytes by address, of which only pages that were written take memory; the rest reads as zero."""
+
+    PAGE = 4096
+
+    def __init__(self, word: int, byte_order: str) -> None:
+        self.word_size = word
+        self.byte_order = byte_order
+        self._pages: dict[int, bytearray] = {}
+
+    def write(self, address: int, data: bytes) -> None:
+        while data:
+            page, offset = divmod(address, self.PAGE)
+            part = data[: self.PAGE - offset]
+            block = self._pages.setdefault(page, bytearray(self.PAGE))
+            block[offset : offset + len(part)] = part
+            address, data = address + len(part), data[len(part) :]
+
+    def read(self, address: int, size: int) -> bytes:
+        parts = []
+        while size > 0:
+            page, offset = divmod(address, self.PAGE)
+            count = min(size, self.PAGE - offset)
+            block = self._pages.get(page)
+            parts.append(bytes(count) if block is None else bytes(block[offset : offset + count]))
+            address, size = address + count, size - count
+        return b"".join(parts)
+
+    def put(self, address: int, value: int, size: int = 0) -> None:
+        """An unsigned number of `size` bytes (0: a word)."""
+        width = size or self.word_size
+        self.write(address, (value & ((1 << (8 * width)) - 1)).to_bytes(width, self.byte_order))  # type: ignore[arg-type]
+
+    def get(self, address: int, size: int = 0) -> int:
+        return int.from_bytes(self.read(address, size or self.word_size), self.byte_order)  # type: ignore[arg-type]
+
+
+@dataclass
+class FakeTarget:
+    """Implements arenascope.target.Target. Tests may set any field before the walk."""
+
+    row: Row
+    space: Space
+    mappings: Sequence[Region]
+    symbols: Mapping[str, int]
+    structs: Mapping[str, StructInfo]
+    thread_infos: Sequence[ThreadInfo]
+    thread_locals: Mapping[str, int]
+    """The offset of each thread-local variable from the thread pointer."""
+    thread_pointers: Mapping[int, int]
+    """By tid: also where ThreadInfo does not tell it."""
+    door: str = "fake"
+    kind: str = "core"
+    pid: Optional[int] = 4000
+    env: Optional[Mapping[str, str]] = field(default_factory=dict)
+    pages: Optional[Residency] = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Local paths by the path of the mapped file."""
+    regions_known: bool = True
+    """False: memory can be read, but nothing tells what is mapped."""
+    reads: int = 0
+    bytes_read: int = 0
+
+    def __post_init__(self) -> None:
+        self.pointer_size = self.row.word
+        self.byte_order = self.row.byte_order
+        self.page_size = self.row.page_size
+        self.mappings = sorted(self.mappings, key=lambda region: region.start)
+        self._starts = [region.start for region in self.mappings]
+
+    def reset_counts(self) -> None:
+        self.reads = self.bytes_read = 0
+
+    def read(self, address: int, size: int) -> bytes:
+        at = address
+        while at < address + size:
+            index = bisect_right(self._starts, at) - 1
+            region = self.mappings[index] if index >= 0 else None
+            if region is None or at >= region.end or not (region.readable and region.present):
+                raise MemoryReadError(address, size)
+            at = region.end
+        self.reads += 1
+        self.bytes_read += size
+        return self.space.read(address, size)
+
+    def symbol(self, name: str) -> Optional[Symbol]:
+        return Symbol(self.symbols[name]) if name in self.symbols else None
+
+    def struct(self, name: str) -> Optional[StructInfo]:
+        return self.structs.get(name)
+
+    def regions(self) -> Sequence[Region]:
+        return list(self.mappings) if self.regions_known else []
+
+    def threads(self) -> Sequence[ThreadInfo]:
+        return list(self.thread_infos)
+
+    def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
+        if name not in self.thread_locals or thread.tid not in self.thread_pointers:
+            return None
+        return self.thread_pointers[thread.tid] + self.thread_locals[name]
+
+    def evaluate(self, expression: str) -> int:
+        try:
+            return int(expression, 0)
+        except ValueError:
+            raise UsageError(f"not a number: {expression}") from None
+
+    def residency(self) -> Optional[Residency]:
+        return self.pages
+
+    def environment(self) -> Optional[Mapping[str, str]]:
+        return self.env
+
+    def open_file(self, region: Region) -> Optional[str]:
+        return self.files.get(region.path)
+
+
+def _info(name: str, row: Row, layout: Mapping[str, int], arrays: Mapping[str, int]) -> StructInfo:
+    fields = {
+        field_name: (offset, arrays.get(field_name, 4 if field_name in INTS else row.word))
+        for field_name, offset in layout.items()
+        if field_name != "sizeof"
+    }
+    return StructInfo(name, layout["sizeof"], fields)
+
+
+def debug_structs(row: Row) -> dict[str, StructInfo]:
+    """What this glibc's debug information would say."""
+    word = row.word
+    arrays = {"fastbinsY": row.nfastbins * word, "bins": 254 * word, "binmap": 16}
+    par = dict(row.par)
+    if row.tcache_form == "num_slots":
+        par["tcache_small_bins"] = par.pop("tcache_bins")
+    prefix = "mchunk_" if row.number >= (2, 25) else ""
+    names = (prefix + "prev_size", prefix + "size", "fd", "bk", "fd_nextsize", "bk_nextsize")
+    chunk = {name: index * word for index, name in enumerate(names)}
+    infos = [
+        _info("malloc_state", row, row.state, arrays),
+        _info("_heap_info", row, row.heap_info, {}),
+        _info("heap_info", row, row.heap_info, {}),
+        _info("malloc_par", row, par, {}),
+        _info("malloc_chunk", row, {**chunk, "sizeof": 6 * word}, {}),
+    ]
+    if row.has_tcache:
+        slots, entries, count_size = row.tcache["slots"], row.tcache["entries"], row.tcache["count_size"]
+        counts = "num_slots" if row.tcache_form == "num_slots" else "counts"
+        layout = {counts: 0, "entries": entries, "sizeof": row.tcache["sizeof"]}
+        infos.append(
+            _info("tcache_perthread_struct", row, layout, {counts: slots * count_size, "entries": slots * word})
+        )
+        entry = {"next": 0, **({"key": word} if row.tcache_key else {})}
+        infos.append(_info("tcache_entry", row, {**entry, "sizeof": len(entry) * word}, {}))
+    return {info.name: info for info in infos}

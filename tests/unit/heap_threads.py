@@ -1,0 +1,78 @@
+"""Builders of threads: the arena that each is attached to and the chunks that its cache keeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional
+
+from heap_chunks import ArenaBuilder
+from heap_truth import Chunk
+
+if TYPE_CHECKING:
+    from heapbuilder import HeapImage
+
+
+class ThreadBuilder:
+    def __init__(self, image: HeapImage, number: int, arena: Optional[ArenaBuilder]) -> None:
+        self.image = image
+        self.row = image.row
+        self.number = number
+        self.tid = image.PID + number
+        self.attached_to = arena
+        self.tcache: Optional[Chunk] = None
+        """The chunk that holds tcache_perthread_struct."""
+        self.bins: dict[int, list[Chunk]] = {}
+        self.stack_pointer, self.thread_pointer = image.map_stack(number)
+        if arena is not None and self.row.has_tcache and not self.row.tcache_lazy and arena.segments:
+            self._make_tcache()
+
+    @property
+    def arena(self) -> ArenaBuilder:
+        if self.attached_to is None:
+            raise ValueError(f"thread {self.number} has no arena")
+        return self.attached_to
+
+    def cached(self, size: int, of: Optional[ArenaBuilder] = None) -> Chunk:
+        """A chunk of the thread's arena, or of another, that the thread freed into its cache."""
+        if self.tcache is None:
+            self._make_tcache()
+        arena = of or self.arena
+        if not self.accepts(size):
+            raise ValueError(f"the cache of thread {self.number} in {self.row} takes no (more) chunk of {size:#x}")
+        return self.take(arena._lay(size, "cached"))
+
+    def cached_mmapped(self, request: int) -> Chunk:
+        """A block that was mmapped and then freed into the cache (2.43, with a raised tcache_max)."""
+        if self.tcache is None:
+            self._make_tcache()
+        block = self.image.mmapped(request)
+        size = self.image.space.get(block.chunk + self.row.word) & ~7
+        if not self.row.new_mmap_form or not self.accepts(size):
+            raise ValueError(f"{self.row} caches no mmapped chunk of {size:#x}")
+        return self.take(Chunk(block.chunk, size))
+
+    def accepts(self, size: int) -> bool:
+        if not self.row.has_tcache:
+            return False
+        index = self.row.tcache_index(size)
+        if len(self.bins.get(index, ())) >= self.image.mp["tcache_count"]:
+            return False
+        if self.row.tcache_form == "num_slots":
+            return size < self.image.mp["tcache_max_bytes"] and index < self.row.tcache["slots"]
+        return index < self.image.mp["tcache_bins"]
+
+    def take(self, chunk: Chunk) -> Chunk:
+        """Puts a chunk that lies somewhere already into the cache."""
+        index = self.row.tcache_index(chunk.size)
+        entries = self.bins.setdefault(index, [])
+        place = 0
+        if index >= 64:
+            # a large bin of 2.42 and later holds mixed sizes, ascending
+            while place < len(entries) and entries[place].size < chunk.size:
+                place += 1
+        entries.insert(place, chunk)
+        return chunk
+
+    def _make_tcache(self) -> None:
+        if not self.row.has_tcache:
+            raise ValueError(f"{self.row} has no tcache")
+        self.tcache = self.arena.used(self.row.tcache["chunk"])
