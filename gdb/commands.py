@@ -9,6 +9,7 @@ from typing import Optional, Sequence
 
 import gdb
 
+from arenascope.apply import Controller
 from arenascope.commands import Command, execute
 from arenascope.commands.table import all_commands
 from arenascope.errors import ArenascopeError, UsageError
@@ -30,6 +31,14 @@ class GdbDoor:
 
     def target(self) -> Target:
         return _sibling("target", self.folder).GdbTarget()
+
+    def controller(self) -> Optional[Controller]:
+        return _sibling("control", self.folder).GdbController()
+
+    def confirm(self, question: str) -> bool:
+        if not os.isatty(0):
+            raise UsageError("there is nobody to ask", "-y says yes beforehand")
+        return input(f"{question} (y or n) ").strip().lower() in ("y", "yes")
 
     def style(self) -> Style:
         colour = bool(gdb.parameter("style enabled")) and sys.__stdout__ is not None and os.isatty(1)

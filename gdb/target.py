@@ -15,6 +15,7 @@ from arenascope.errors import ArenascopeError, MemoryReadError, TargetError, Usa
 from arenascope.memory import BlockCache
 from arenascope.sources.core import CoreImage
 from arenascope.sources.process import ProcessImage
+from arenascope.sources.procfiles import unreleasable_ranges
 from arenascope.sources.residency import PagemapResidency, core_residency
 from arenascope.target import Region, Residency, StructInfo, Symbol, ThreadInfo
 
@@ -135,6 +136,9 @@ class GdbTarget:
         if isinstance(self.image, CoreImage):
             return core_residency(self.image)
         return PagemapResidency(self.inferior.pid, self.page_size) if self.image else None
+
+    def locked(self) -> Sequence[tuple[int, int]]:
+        return unreleasable_ranges(self.inferior.pid) if isinstance(self.image, ProcessImage) else ()
 
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.image.environment() if self.image else None

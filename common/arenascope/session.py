@@ -54,6 +54,10 @@ class Session:
         return found if found is not None and found.exact else None
 
     @cached_property
+    def locked(self) -> Sequence[tuple[int, int]]:
+        return self.target.locked()
+
+    @cached_property
     def params(self) -> Optional[Params]:
         if self.located.params is None:
             return None

@@ -80,8 +80,9 @@ class Pages:
 class Residency(Protocol):
     """Which pages of the image are in memory."""
 
-    exact: bool
-    """False where the figures are a lower bound (a core whose holes were filled)."""
+    @property
+    def exact(self) -> bool:
+        """False where the figures are a lower bound (a core whose holes were filled)."""
 
     def count(self, start: int, end: int) -> Optional[Pages]:
         """What [start, end) has in memory; None where that cannot be known. Partial pages count in full."""
@@ -128,6 +129,9 @@ class Target(Protocol):
 
     def residency(self) -> Optional[Residency]:
         """Which pages are in memory; None where nothing can tell."""
+
+    def locked(self) -> Sequence[tuple[int, int]]:
+        """(start, end) of mappings whose pages madvise does not release: mlocked ones, huge pages of hugetlbfs."""
 
     def environment(self) -> Optional[Mapping[str, str]]:
         """The environment that the process was started with; None where nothing can tell."""

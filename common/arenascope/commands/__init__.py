@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Callable, Iterable, Mapping, NoReturn, Optional, Protocol, Sequence
 
+from ..apply import Controller
 from ..errors import ArenascopeError, UsageError
 from ..render.json import envelope
 from ..render.text import Style
@@ -21,6 +22,12 @@ class Door(Protocol):
 
     def target(self) -> Target:
         """What is looked at now; TargetError where there is nothing."""
+
+    def controller(self) -> Optional[Controller]:
+        """What can run the process; None where this door only looks."""
+
+    def confirm(self, question: str) -> bool:
+        """Asks the user; UsageError where there is nobody to ask."""
 
     def style(self) -> Style: ...
 
@@ -79,6 +86,11 @@ class Context:
     def session(self) -> Session:
         return Session(self.target)
 
+    def renew(self) -> None:
+        """Forgets what was read, once the process has moved."""
+        self.__dict__.pop("target", None)
+        self.__dict__.pop("session", None)
+
     @cached_property
     def style(self) -> Style:
         return replace(self.door.style(), exact=bool(self.options.bytes))
@@ -126,13 +138,14 @@ class Command:
         return sorted([*names, "--help"])
 
 
-def command(summary: str, example: str, description: str = "",
-            arguments: Sequence[Argument] = ()) -> Callable[[Function], Command]:  # fmt: skip
+def command(
+    summary: str, example: str, description: str = "", arguments: Sequence[Argument] = (), dont_repeat: bool = False
+) -> Callable[[Function], Command]:
     """Makes a command of a function; its name is the function's, less the `_command` that tells it from the module."""
 
     def decorate(function: Function) -> Command:
         name = function.__name__.removesuffix("_command")
-        return Command(name, summary, description, example, tuple(arguments), function)
+        return Command(name, summary, description, example, tuple(arguments), function, dont_repeat)
 
     return decorate
 
@@ -164,10 +177,10 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
         )
         door.write(document + "\n")
         return answer.status
-    for line in answer.lines:
-        door.write(line + "\n")
-    for problem in _first(answer.problems):
-        door.write(context.style.warn(f"incomplete: {problem}") + "\n")
+    # all of it before the first word is written: a door may let the process go in between
+    text = [line + "\n" for line in answer.lines]
+    text += [context.style.warn(f"incomplete: {problem}") + "\n" for problem in _first(answer.problems)]
+    door.write("".join(text))
     return answer.status
 
 

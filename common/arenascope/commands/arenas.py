@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
-from ..analysis.usage import ArenaUsage, arena_usage, header_usage, orphans, total, total_tally
+from ..analysis.usage import ArenaUsage, orphans, total, total_tally
 from ..model import Tally
 from ..render.json import address
 from ..render.text import Style, count, cut, left_out, number, table
-from ..session import Session
 from . import LIMIT, Answer, Context, argument, command
-from .problems import problems_of
+from .gather import Trim, full_usages, mmapped_tally, problems_of, quick_usages, trims
+
+Plans = Mapping[int, Trim]
 
 SORTS = {
     "index": lambda usage: usage.header.index,
@@ -37,40 +38,25 @@ SORTS = {
 def arenas_command(context: Context) -> Answer:
     session = context.session
     usages = quick_usages(session) if context.options.quick else full_usages(session)
+    plans = None if context.options.quick else {trim.plan.index: trim for trim in trims(session)}
     usages.sort(key=SORTS[context.options.sort])
     mmapped = mmapped_tally(session)
     keys = {
-        "arenas": [arena_json(usage) for usage in sorted(usages, key=SORTS["index"])],
+        "arenas": [arena_json(usage, plans) for usage in sorted(usages, key=SORTS["index"])],
         "mmapped": tally_json(mmapped),
-        "totals": totals_json(usages),
+        "totals": totals_json(usages, plans),
     }
-    lines = _lines(context, usages, mmapped)
+    lines = _lines(context, usages, plans, mmapped)
     return Answer(keys, lines, problems_of(session))
-
-
-def full_usages(session: Session) -> list[ArenaUsage]:
-    arenas = session.arenas
-    caches = session.thread_caches if session.started else []
-    cached = session.cached_by_arena if session.caches_known else None
-    return arena_usage(arenas, caches, cached, session.resident)
-
-
-def quick_usages(session: Session) -> list[ArenaUsage]:
-    heaps = session.heaps
-    return header_usage(session.headers, heaps, session.thread_owners, session.resident)
-
-
-def mmapped_tally(session: Session) -> Optional[Tally]:
-    params = session.params
-    return Tally(params.values["n_mmaps"], params.values["mmapped_mem"]) if params else None
 
 
 def tally_json(tally: Optional[Tally]) -> dict[str, Optional[int]]:
     return {"chunks": tally.chunks if tally else None, "bytes": tally.bytes if tally else None}
 
 
-def arena_json(usage: ArenaUsage) -> dict[str, object]:
+def arena_json(usage: ArenaUsage, plans: Optional[Plans]) -> dict[str, object]:
     header = usage.header
+    released, resident = _trimmed(plans, header.index)
     return {
         "index": header.index,
         "address": address(header.address),
@@ -86,12 +72,21 @@ def arena_json(usage: ArenaUsage) -> dict[str, object]:
         "bins": tally_json(usage.bins),
         "top_bytes": header.top_bytes,
         "resident_bytes": usage.resident,
-        "trim_bytes": None,
-        "trim_resident_bytes": None,
+        "trim_bytes": released,
+        "trim_resident_bytes": resident,
     }
 
 
-def totals_json(usages: Sequence[ArenaUsage]) -> dict[str, object]:
+def _trimmed(plans: Optional[Plans], index: int) -> tuple[Optional[int], Optional[int]]:
+    """(released, of it resident): 0 where there is no heap to trim, None where it was not looked at."""
+    if plans is None:
+        return None, None
+    trim = plans.get(index)
+    return (trim.plan.release_bytes, trim.resident.trim) if trim else (0, 0)
+
+
+def totals_json(usages: Sequence[ArenaUsage], plans: Optional[Plans]) -> dict[str, object]:
+    each = [_trimmed(plans, usage.header.index) for usage in usages]
     return {
         "system_bytes": sum(usage.header.system_mem for usage in usages),
         "max_system_bytes": sum(usage.header.max_system_mem for usage in usages),
@@ -101,30 +96,43 @@ def totals_json(usages: Sequence[ArenaUsage]) -> dict[str, object]:
         "bins": tally_json(total_tally(usage.bins for usage in usages)),
         "top_bytes": sum(usage.header.top_bytes for usage in usages),
         "resident_bytes": total(usage.resident for usage in usages),
-        "trim_bytes": None,
-        "trim_resident_bytes": None,
+        "trim_bytes": total(released for released, _ in each),
+        "trim_resident_bytes": total(resident for _, resident in each),
     }
 
 
-def _lines(context: Context, usages: Sequence[ArenaUsage], mmapped: Optional[Tally]) -> Iterator[str]:
+def _lines(
+    context: Context, usages: Sequence[ArenaUsage], plans: Optional[Plans], mmapped: Optional[Tally]
+) -> Iterator[str]:
     style, session = context.style, context.session
     if not session.started:
         yield "no heap yet: malloc has not been called in this process"
         return
     yield style.bold(_sentence(style, usages))
     yield ""
-    rows = [_row(style, usage) for usage in usages]
+    rows = [[*_row(style, usage), _trim_cell(style, plans, [usage])] for usage in usages]
     shown, more = cut(rows, context.options.limit)
-    yield from table(HEADERS, shown, left=(0, 1), footer=_footer(style, usages) if len(rows) > 1 else None)
+    footer = [*_footer(style, usages), _trim_cell(style, plans, usages)] if len(rows) > 1 else None
+    yield from table(HEADERS, shown, left=(0, 1), footer=footer)
     yield from left_out(style, more, "arena")
     if mmapped is not None and mmapped.chunks:
         yield ""
         yield f"beside the arenas: {count(mmapped.chunks, 'block')} served by mmap, {style.size(mmapped.bytes)}"
     yield ""
-    yield style.dim(f"next: {style.program} bins [--arena N], {style.program} heaps, {style.program} threads")
+    yield style.dim(
+        f"next: {style.program} trim, {style.program} bins [--arena N], {style.program} threads, {style.program} params"
+    )
 
 
-HEADERS = ("arena", "threads", "heaps", "system", "used", "tcache", "fast", "bins", "top", "resident")
+HEADERS = ("arena", "threads", "heaps", "system", "used", "tcache", "fast", "bins", "top", "resident", "trim")
+
+
+def _trim_cell(style: Style, plans: Optional[Plans], usages: Sequence[ArenaUsage]) -> str:
+    """What RSS would lose; where that cannot be known, what address space would be released."""
+    each = [_trimmed(plans, usage.header.index) for usage in usages]
+    resident = total(resident for _, resident in each)
+    released = total(released for released, _ in each)
+    return style.size(resident) if resident is not None or released is None else f"≤ {style.size(released)}"
 
 
 def _row(style: Style, usage: ArenaUsage) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Iterator, NamedTuple, Optional
 from ..model import Bin
 from ..render.text import Style, count, cut, left_out, number, table
 from . import ARENA, LIMIT, Answer, Context, command
-from .problems import problems_of
+from .gather import problems_of
 
 
 class Row(NamedTuple):

@@ -8,7 +8,7 @@ from ..model import Heap
 from ..render.json import address
 from ..render.text import count, cut, left_out, table
 from . import ARENA, LIMIT, Answer, Context, command
-from .problems import problems_of
+from .gather import problems_of
 
 
 @command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..render.highlight import highlight
 from ..render.malloc_info import malloc_info
 from . import Answer, Context, command
-from .problems import problems_of
+from .gather import problems_of
 
 
 @command(

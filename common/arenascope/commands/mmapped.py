@@ -8,8 +8,8 @@ from ..model import MmappedBlock, Tally
 from ..render.json import address
 from ..render.text import count, cut, left_out, table
 from . import LIMIT, Answer, Context, command
-from .arenas import mmapped_tally, tally_json
-from .problems import problems_of
+from .arenas import tally_json
+from .gather import mmapped_tally, problems_of
 
 
 @command(

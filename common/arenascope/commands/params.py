@@ -8,7 +8,7 @@ from ..analysis.params import Param, describe_params
 from ..glibc.limits import arena_limit
 from ..render.text import Style, count, number, table
 from . import Answer, Context, command
-from .problems import problems_of
+from .gather import problems_of
 
 
 @command(
@@ -53,4 +53,8 @@ def _lines(context: Context, rows: Sequence[Param], limit: Optional[int]) -> Ite
 
 
 def _value(style: Style, row: Param, value: Optional[int]) -> str:
+    if row.name == "sbrk_base":
+        return f"{value:#x}" if value is not None else ""
+    if value is None:
+        return ""
     return style.size(value) if row.is_size else number(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..render.malloc_stats import malloc_stats
 from . import Answer, Context, command
-from .problems import problems_of
+from .gather import problems_of
 
 
 @command("Print the text of malloc_stats(), byte for byte, without calling it.", "stats")

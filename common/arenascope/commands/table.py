@@ -6,7 +6,7 @@ from importlib import import_module
 
 from . import Command
 
-NAMES = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "info", "stats", "version")
+NAMES = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "trim", "info", "stats", "version")
 
 
 def all_commands() -> tuple[Command, ...]:

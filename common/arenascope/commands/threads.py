@@ -8,7 +8,7 @@ from ..model import ThreadCache
 from ..render.json import address
 from ..render.text import count, cut, left_out, number, table
 from . import LIMIT, Answer, Context, command
-from .problems import problems_of
+from .gather import problems_of
 
 HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "not found"}
 

@@ -14,9 +14,10 @@ from typing import Mapping, Optional, Sequence
 from .. import target
 from ..errors import MemoryReadError, TargetError
 from . import environment
-from .corenotes import AT_PAGESZ, CoreNotes, ThreadRecord
+from .corenotes import AT_PAGESZ, CoreNotes
 from .coreregions import build_regions
 from .elf import ET_CORE, MAGIC, PT_LOAD, PT_NOTE, Elf, Note, Segment, buffer_reader, parse_notes
+from .registers import ThreadRecord
 
 # first bytes, what it is, what makes a core of it
 _FOREIGN: Sequence[tuple[bytes, str, str]] = (

@@ -4,49 +4,16 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import Iterable, Mapping, NamedTuple, Optional
+from typing import Iterable, NamedTuple, Optional
 
 from ..target import ThreadInfo
-from .elf import (
-    EM_386,
-    EM_AARCH64,
-    EM_ARM,
-    EM_LOONGARCH,
-    EM_PPC,
-    EM_PPC64,
-    EM_RISCV,
-    EM_S390,
-    EM_X86_64,
-    Elf,
-    Note,
-)
+from .elf import Elf, Note
+from .registers import ThreadRecord, thread_from_record
 
 NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_SIGINFO, NT_FILE = 1, 3, 6, 0x53494749, 0x46494C45
 NT_386_TLS, NT_ARM_TLS = 0x200, 0x401
 AT_NULL, AT_PAGESZ = 0, 6
 DELETED = " (deleted)"
-
-# machine: (index of the stack pointer, of the thread pointer, in the registers of a prstatus); the thread pointer is
-# the register as it stands (ppc's is 0x7000 past the TCB's end), None where another note has it
-_REGISTERS: Mapping[int, tuple[int, Optional[int]]] = {
-    EM_X86_64: (19, 21),  # rsp, fs_base
-    EM_386: (15, None),  # esp; gs_base: NT_386_TLS
-    EM_AARCH64: (31, None),  # sp; tpidr_el0: NT_ARM_TLS
-    EM_ARM: (13, None),  # sp; the kernel's 32-bit cores have no TLS note
-    EM_PPC64: (1, 13),
-    EM_PPC: (1, 2),
-    EM_RISCV: (2, 4),
-    EM_LOONGARCH: (3, 2),
-    EM_S390: (17, None),  # r15 after the two PSW words; access registers: below
-}
-
-
-class ThreadRecord(NamedTuple):
-    """A thread's registers as its NT_PRSTATUS holds them, and its TLS note."""
-
-    tid: int
-    registers: bytes
-    tls: bytes = b""
 
 
 class FileMapping(NamedTuple):
@@ -140,45 +107,9 @@ class CoreNotes:
 
     def threads(self) -> list[ThreadInfo]:
         """By tid; the kernel writes the thread that crashed first."""
-        return sorted((self._thread(record) for record in self.records), key=lambda thread: thread.tid)
-
-    def _thread(self, record: ThreadRecord) -> ThreadInfo:
-        machine = self.elf.machine
-        if machine not in _REGISTERS:
-            return ThreadInfo(record.tid)
-        stack, thread = _REGISTERS[machine]
-        pointer = self._register(record, thread) if thread is not None else self._thread_pointer(record)
-        return ThreadInfo(record.tid, None, self._register(record, stack), pointer)
-
-    def _register(self, record: ThreadRecord, index: int) -> Optional[int]:
-        # x32 processes have 64-bit registers in a 32-bit core
-        size = 8 if self.elf.machine == EM_X86_64 else self.elf.pointer_size
-        raw = record.registers[index * size : (index + 1) * size]
-        return self._number(raw) if len(raw) == size else None
-
-    def _number(self, raw: bytes) -> int:
-        return int.from_bytes(raw, "little" if self.elf.byte_order == "little" else "big")
-
-    def _thread_pointer(self, record: ThreadRecord) -> Optional[int]:
-        size = self.elf.pointer_size
-        if self.elf.machine == EM_S390:
-            # access registers 0 and 1 follow PSW and r0 to r15: their 32 bits each make the 64
-            raw = record.registers[18 * size : 19 * size]
-            return self._number(raw) if len(raw) == size else None
-        if self.elf.machine == EM_386:
-            return self._i386_tls(record)
-        return self._number(record.tls[:size]) if len(record.tls) >= size else None
-
-    def _i386_tls(self, record: ThreadRecord) -> Optional[int]:
-        """The base of the GDT entry that gs selects; the note holds struct user_desc for each TLS entry."""
-        selector = self._register(record, 10)
-        usable = len(record.tls) // 16 * 16
-        if selector is None:
-            return None
-        for entry, base, _, _ in struct.iter_unpack(self.elf.mark + "4I", record.tls[:usable]):
-            if entry == (selector & 0xFFFF) >> 3:
-                return int(base)
-        return None
+        elf = self.elf
+        found = [thread_from_record(elf.machine, elf.pointer_size, elf.byte_order, record) for record in self.records]
+        return sorted(found, key=lambda thread: thread.tid)
 
 
 def parse_auxv(data: bytes, pointer_size: int, mark: str) -> dict[int, int]:

@@ -16,7 +16,10 @@ _SHARED = ("/dev/zero", "/SYSV")
 
 def build_regions(segments: Sequence[Segment], readable_ends: Sequence[int], files: Sequence[FileMapping],
                   auxv: Mapping[int, int]) -> list[Region]:
-    """By address. `present` only where every byte is there: the first page of a file mapping alone does not count."""
+    """By address. `present` only where every byte is there: the first page of a file mapping alone does not count.
+
+    Permissions are as the core says: gcore makes PROT_NONE readable.
+    """
     rows = sorted(files)
     names = _Names(rows, auxv)
     regions = []
@@ -62,4 +65,5 @@ class _Names:
         for address, name in self.special:
             if address and start <= address < end:
                 return name, 0
-        return "", 0
+        # the kernel's half of x86-64: the one page there that a core has
+        return ("[vsyscall]" if start >= 1 << 63 else ""), 0

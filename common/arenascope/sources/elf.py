@@ -30,6 +30,16 @@ PN_XNUM, SHN_XINDEX = 0xFFFF, 0xFFFF
 EM_386, EM_PPC, EM_PPC64, EM_S390, EM_ARM, EM_X86_64 = 3, 20, 21, 22, 40, 62
 EM_AARCH64, EM_RISCV, EM_LOONGARCH, EM_ALPHA = 183, 243, 258, 0x9026
 
+MACHINE_NAMES = {EM_386: "i386", EM_PPC: "ppc", EM_PPC64: "ppc64", EM_S390: "s390x", EM_ARM: "arm", EM_X86_64: "x86_64",
+                 EM_AARCH64: "aarch64", EM_RISCV: "riscv64", EM_LOONGARCH: "loongarch64"}  # fmt: skip
+
+
+def machine_name(machine: int, pointer_size: int) -> str:
+    """A processor's Linux name, "" where it is not known here."""
+    if machine == EM_X86_64 and pointer_size == 4:
+        return "x32"
+    return MACHINE_NAMES.get(machine, "")
+
 
 class Segment(NamedTuple):
     """A program header."""
@@ -122,13 +132,18 @@ class Elf:
         strings = self.read(raw[names][4], raw[names][5]) if names < count else b""
         return [Section(_string(strings, r[0]), r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[9]) for r in raw]
 
+    @property
+    def first_address(self) -> int:
+        """The address that the file's first byte was linked for."""
+        first = next((s for s in self.segments if s.type == PT_LOAD), None)
+        return first.address - first.offset if first else 0
+
     @cached_property
     def bias(self) -> int:
         """What the loader added to the file's addresses; 0 for a file."""
         if not self.mapped:
             return 0
-        first = next((s for s in self.segments if s.type == PT_LOAD), None)
-        return self.base - (first.address - first.offset) if first else self.base
+        return self.base - self.first_address
 
     def contents(self, segment: Segment) -> bytes:
         return self.read(self.bias + segment.address if self.mapped else segment.offset, segment.file_size)

@@ -65,6 +65,7 @@ class HoleResidency:
         self._parts = _Parts(core)
         self._starts, self._ends = _data_extents(core.file, core.size)
         self.exact = self._has_zero_page()
+        self._drop_terminator()
 
     @cached_property
     def _sums(self) -> array[int]:
@@ -110,7 +111,12 @@ class HoleResidency:
         return found
 
     def _known(self, segment: Segment, end: int) -> bool:
-        return end <= self._core.readable_end(segment) and not self._region(segment.address).is_file
+        return end <= self._core.readable_end(segment) and self._is_anonymous(segment)
+
+    def _is_anonymous(self, segment: Segment) -> bool:
+        """Neither of a file nor the vDSO, whose pages a dump faults in."""
+        region = self._region(segment.address)
+        return region.path in ("", "[stack]") and not region.shared
 
     def _never_written(self, segment: Segment) -> bool:
         """Left out because it has no page of its own (vma_dump_size: no anon_vma), not for another reason.
@@ -119,10 +125,7 @@ class HoleResidency:
         file, and MADV_DONTDUMP. The last leaves no trace, but only where a neighbour with the same protection was
         dumped could it be a piece of a heap: that is unknown. Shared memory is unknown as well.
         """
-        if segment.file_size or not self._dumps_anonymous:
-            return False
-        region = self._region(segment.address)
-        if region.is_file or region.shared:
+        if segment.file_size or not self._dumps_anonymous or not self._is_anonymous(segment):
             return False
         neighbours = (self._core.segment_at(segment.address - 1),
                       self._core.segment_at(segment.address + segment.memory_size))
@@ -131,8 +134,7 @@ class HoleResidency:
 
     @cached_property
     def _dumps_anonymous(self) -> bool:
-        return any(s.file_size and s.flags & PF_W and not self._region(s.address).is_file
-                   for s in self._core.segments)
+        return any(s.file_size and s.flags & PF_W and self._is_anonymous(s) for s in self._core.segments)
 
     @cached_property
     def _region_starts(self) -> list[int]:
@@ -157,6 +159,14 @@ class HoleResidency:
                 if searched > PROOF_LIMIT:
                     return False
         return False
+
+
+    def _drop_terminator(self) -> None:
+        """A dump that ends with a hole gets one zero byte at its end, which makes a block of data there."""
+        size = self._core.page_size
+        if self._ends and self._ends[-1] == self._core.size and self._core.size % size == 0:
+            if not any(os.pread(self._core.file, size, self._core.size - size)):
+                self._ends[-1] -= size
 
 
 class DenseResidency:

@@ -8,14 +8,17 @@ Pages of hugetlbfs count here although the kernel keeps them out of RSS (Hugetlb
 
 from __future__ import annotations
 
+import errno
 import os
 from array import array
 from fcntl import ioctl
+from functools import cached_property
 from struct import Struct
 from typing import Iterator, Optional, Protocol, Sequence
 
 from ..errors import TargetError
 from ..target import Pages
+from .procfiles import read_maps
 from .zeropages import ZeroPages
 
 # linux/fs.h: _IOWR('f', 16, struct pm_scan_arg), that is 12 64-bit words
@@ -51,7 +54,7 @@ class PagemapResidency:
             self._file = open(f"/proc/{pid}/pagemap", "rb", buffering=0)  # noqa: SIM115 - lives as long as this
         except OSError as error:
             raise TargetError(f"cannot open /proc/{pid}/pagemap: {error.strerror}") from error
-        scan = ScanReader(self._file.fileno())
+        scan = ScanReader(self._file.fileno(), pid)
         self._reader: Reader = scan if scan.works() else EntryReader(self._file.fileno(), pid, page_size)
 
     @property
@@ -94,8 +97,9 @@ class ScanReader:
     BATCH = 4096
     exact = True
 
-    def __init__(self, pagemap: int) -> None:
+    def __init__(self, pagemap: int, pid: int) -> None:
         self._pagemap = pagemap
+        self._pid = pid
         self._found = array("Q", bytes(8 * 3 * self.BATCH))
         """struct page_region: start, end, categories."""
         self._argument = bytearray(_SCAN_ARG.size)
@@ -119,13 +123,24 @@ class ScanReader:
 
     def _batches(self, start: int, end: int) -> Iterator[tuple[array[int], array[int], array[int]]]:
         while start < end:
-            number, reached = self._scan(start, end)
+            try:
+                number, reached = self._scan(start, end)
+            except OSError as error:
+                # beyond TASK_SIZE, which no file of /proc tells: up to the last mapping then
+                if error.errno != errno.EFAULT or end <= self._last_mapped:
+                    raise
+                end = self._last_mapped
+                continue
             stop = 3 * number
             if number:
                 yield self._found[0:stop:3], self._found[1:stop:3], self._found[2:stop:3]
             if reached <= start:
                 return
             start = reached
+
+    @cached_property
+    def _last_mapped(self) -> int:
+        return max((line.region.end for line in read_maps(self._pid) if line.region.end < USER_LIMIT), default=0)
 
     def count(self, start: int, end: int) -> Pages:
         total = swapped = 0
@@ -148,6 +163,7 @@ class EntryReader:
 
     def __init__(self, pagemap: int, pid: int, page_size: int) -> None:
         self._pagemap = pagemap
+        self._pid = pid
         self._page_size = page_size
         self._zeros = ZeroPages(pid, page_size, self._raw_blocks)
 
@@ -157,6 +173,19 @@ class EntryReader:
 
     def _raw_blocks(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         """(address, entries): big blocks, so that Python works once per half a gigabyte."""
+        if end - start <= self.BLOCK * self._page_size:
+            yield from self._read(start, end)
+            return
+        # the kernel writes entries for addresses without a mapping too: a terabyte of those would take minutes
+        for low, high in self._mapped:
+            if low < end and start < high:
+                yield from self._read(max(low, start), min(high, end))
+
+    @cached_property
+    def _mapped(self) -> list[tuple[int, int]]:
+        return [(line.region.start, line.region.end) for line in read_maps(self._pid)]
+
+    def _read(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         page, last = start // self._page_size, end // self._page_size
         while page < last:
             data = os.pread(self._pagemap, 8 * min(self.BLOCK, last - page), 8 * page)

@@ -32,6 +32,7 @@ class ProcessImage:
         self.pointer_size = 4 if ident[4] == 1 else 8
         self.byte_order = "little" if ident[5] == 1 else "big"
         self._mark = "<" if ident[5] == 1 else ">"
+        self.machine = int.from_bytes(ident[18:20], "little" if ident[5] == 1 else "big")
         self.auxv_bytes = self._guard(lambda: procfiles.read_bytes(f"{self._folder}/auxv"))
         self.auxv = parse_auxv(self.auxv_bytes, self.pointer_size, self._mark)
         self.page_size = self.auxv.get(AT_PAGESZ) or os.sysconf("SC_PAGE_SIZE")
@@ -39,8 +40,8 @@ class ProcessImage:
     def _read_ident(self) -> bytes:
         # exe opens even where the file was deleted or lies in another mount namespace
         with open(f"{self._folder}/exe", "rb") as file:
-            ident = file.read(16)
-        if ident[:4] != MAGIC or len(ident) < 16:
+            ident = file.read(20)
+        if ident[:4] != MAGIC or len(ident) < 20:
             raise TargetError(f"the program of process {self.pid} is not an ELF file")
         return ident
 
@@ -121,10 +122,16 @@ class ProcessImage:
         return int(words[-2], 16) if len(words) >= 3 else None
 
     def environment(self) -> Optional[Mapping[str, str]]:
-        """What the process was started with; None where it has written over that, or it may not be read."""
+        """What the process was started with; None where it has written over that, or it may not be read.
+
+        /proc/PID/environ comes second: parse_tunables of ld.so (2.25 to 2.38) cuts GLIBC_TUNABLES into pieces there.
+        """
         try:
+            found = environment.from_stack(self.read, self.auxv, self.auxv_bytes, self.pointer_size, self._mark)
+            if found is not None:
+                return found
             return environment.parse_block(procfiles.read_bytes(f"{self._folder}/environ"))
-        except OSError:
+        except (OSError, TargetError):
             return None
 
     def open_file(self, region: target.Region) -> Optional[str]:

@@ -96,6 +96,21 @@ def hugetlb_ranges(pid: int) -> list[tuple[int, int]]:
     return _flagged(pid, "ht")
 
 
+def unreleasable_ranges(pid: int) -> list[tuple[int, int]]:
+    """Both of these. smaps walks all page tables, so it is asked only where status says that something is locked."""
+    status = read_bytes(f"/proc/{pid}/status")
+    rows = dict(line.split(b":", 1) for line in status.splitlines() if b":" in line)
+    if all(int(rows.get(key, b"0 kB").split()[0]) == 0 for key in (b"VmLck", b"HugetlbPages")):
+        return []
+    return sorted([*locked_ranges(pid), *hugetlb_ranges(pid)])
+
+
+def memory_of(pid: int) -> tuple[int, int]:
+    """(Rss, Anonymous) in bytes, exact: status' own VmRSS is a sum of per-processor counters that lags behind."""
+    sums = rollup(pid)
+    return sums["Rss"], sums["Anonymous"]
+
+
 def _flagged(pid: int, flag: str) -> list[tuple[int, int]]:
     return [(entry.region.start, entry.region.end) for entry in smaps(pid) if flag in entry.flags]
 
@@ -131,3 +146,25 @@ def read_status(pid: int) -> Status:
         rows["Name"], rows["State"][:1], int(rows["Pid"]), int(rows["Tgid"]), int(rows["Uid"].split()[1]),
         tuple(int(word) for word in rows.get("NSpid", rows["Pid"]).split()), size("VmRSS"), size("VmSwap"),
         int(rows["Threads"]))
+
+
+def thread_ids(pid: int) -> list[int]:
+    return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+
+
+def thread_state(pid: int, tid: int) -> str:
+    """One letter, as in Status.state; "X" where the thread is gone."""
+    try:
+        # the name may hold spaces and brackets: the state follows the last one
+        return read_bytes(f"/proc/{pid}/task/{tid}/stat").rpartition(b")")[2].split()[0].decode()
+    except OSError:
+        return "X"
+
+
+def tracer_of(tid: int) -> int:
+    """The pid of the debugger that traces this thread; 0 where none does."""
+    try:
+        status = read_bytes(f"/proc/{tid}/status")
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith(b"TracerPid:")), 0)

@@ -135,7 +135,10 @@ def _frames_of_untouched(size: int, places: range, page_size: int, advice: str) 
         handle = ctypes.c_char.from_buffer(memory)
         address = ctypes.addressof(handle)
         del handle  # else the mapping could not be closed
-        with open("/proc/self/pagemap", "rb", buffering=0) as file:
-            file.seek(address // page_size * 8)
-            entries = array("Q", file.read(size // page_size * 8))
+        try:
+            with open("/proc/self/pagemap", "rb", buffering=0) as file:
+                file.seek(address // page_size * 8)
+                entries = array("Q", file.read(size // page_size * 8))
+        except OSError:  # closed to a program that has changed its user
+            return set()
     return {entry & FRAME for entry in entries if entry >> 63}

@@ -1,0 +1,160 @@
+"""What malloc_trim(0) would do, arena by arena: mtrim over all bins, then systrim on the main arena's top.
+
+Nothing is walked: free chunks, fast chunks and top are all it looks at. Where this glibc has fastbins,
+malloc_consolidate runs first; its outcome does not depend on the order, so neighbours are simply joined.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable, Iterator, Optional, Sequence
+
+from ..glibc.layout import Layout
+from ..model import Arena
+
+Range = tuple[int, int]
+"""(address, bytes)."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the outcome depends on beside the lists."""
+
+    layout: Layout
+    page: int
+    brk: Optional[int]
+    """__curbrk; None where it could not be read."""
+    thp_pagesize: int = 0
+    """The unit in which systrim releases, where the hugetlb tunable set it."""
+
+
+@dataclass(frozen=True)
+class ArenaTrim:
+    """One arena: what goes, and what stays."""
+
+    index: int
+    address: int
+    madvise: Sequence[Range]
+    """In address order; mtrim itself goes bin by bin."""
+    brk_bytes: Optional[int]
+    """How far the break moves back; negative where systrim's unsigned compare grows the heap instead. None: unknown."""
+    brk_range: Optional[Range]
+    top: Range
+    """top as it is afterwards."""
+    subpage_bytes: int
+    """Free bytes that share a page with something else: chunk headers, and what is smaller than a page."""
+    tcache_bytes: Optional[int]
+    tops: Optional[Range]
+    """What lies page-aligned inside the top of a thread's arena, which malloc_trim never touches."""
+    complete: bool
+
+    @property
+    def madvise_bytes(self) -> int:
+        return sum(size for _, size in self.madvise)
+
+    @property
+    def release_bytes(self) -> Optional[int]:
+        return None if self.brk_bytes is None else self.madvise_bytes + max(self.brk_bytes, 0)
+
+    @property
+    def ranges(self) -> list[Range]:
+        """Everything that goes back, in address order."""
+        return sorted([*self.madvise, self.brk_range]) if self.brk_range else list(self.madvise)
+
+    @property
+    def kept_bytes(self) -> Optional[int]:
+        return None if self.tcache_bytes is None else self.top[1] + self.subpage_bytes + self.tcache_bytes
+
+
+def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: Rules) -> ArenaTrim:
+    """malloc_trim(0) for one arena."""
+    header, page = arena.header, rules.page
+    free, top, top_bytes = consolidate(arena)
+    madvise = sorted(_madvise_ranges(free, rules.layout.chunk_struct, page))
+    free_bytes = arena.binned.bytes + arena.fast.bytes - (header.top - top)
+    advised = sum(size for _, size in madvise)
+    brk_bytes: Optional[int] = 0
+    brk_range = tops = None
+    if header.main:
+        brk_bytes = systrim(top, top_bytes, rules) if header.top_bytes else 0
+        if brk_bytes:
+            end = top + top_bytes
+            brk_range = (end - brk_bytes, brk_bytes) if brk_bytes > 0 else None
+            top_bytes -= brk_bytes
+    else:
+        tops = _inside(top + rules.layout.header, top + top_bytes, page)
+    return ArenaTrim(
+        index=header.index,
+        address=header.address,
+        madvise=madvise,
+        brk_bytes=brk_bytes,
+        brk_range=brk_range,
+        top=(top, top_bytes),
+        subpage_bytes=free_bytes - advised,
+        tcache_bytes=tcache_bytes,
+        tops=tops,
+        complete=arena.complete,
+    )
+
+
+def consolidate(arena: Arena) -> tuple[Iterable[Range], int, int]:
+    """malloc_consolidate: (free chunks, top, its size) once fast chunks have joined their free neighbours."""
+    header = arena.header
+    binned = (chunk for each in arena.bins for chunk in zip(each.addresses, each.sizes))
+    if not arena.fastbins:
+        return binned, header.top, header.top_bytes
+    fast = (chunk for each in arena.fastbins for chunk in zip(each.addresses, each.sizes))
+    merged: list[Range] = []
+    start = end = 0
+    for address, size in sorted([*binned, *fast]):
+        if address == end:
+            end += size
+            continue
+        if end:
+            merged.append((start, end - start))
+        start, end = address, address + size
+    if end == header.top and end:
+        return merged, start, header.top + header.top_bytes - start
+    if end:
+        merged.append((start, end - start))
+    return merged, header.top, header.top_bytes
+
+
+def _madvise_ranges(free: Iterable[Range], kept: int, page: int) -> Iterator[Range]:
+    """mtrim: whole pages behind the chunk's own fields (struct malloc_chunk)."""
+    least = page + kept
+    mask = -page
+    for chunk, size in free:
+        if size >= least:
+            low = (chunk + kept + page - 1) & mask
+            length = (size - (low - chunk)) & mask
+            if length > 0:
+                yield low, length
+
+
+def systrim(top: int, top_bytes: int, rules: Rules, pad: int = 0) -> Optional[int]:
+    """By how much the break would fall; None where libc's idea of the break is not known."""
+    layout = rules.layout
+    unit = rules.thp_pagesize or rules.page
+    area = top_bytes - layout.min_size - 1
+    if layout.behaviour.systrim_unsigned:
+        # `area <= pad` compares unsigned: a top of MINSIZE passes, and sbrk gets a positive number
+        if 0 <= area <= pad:
+            return 0
+        extra = (area - pad) // unit * unit
+    else:
+        extra = (area - pad) // unit * unit
+        if extra <= 0:
+            return 0
+    if not extra:
+        return 0
+    if rules.brk is None:
+        return None
+    return extra if rules.brk == top + top_bytes else 0
+
+
+def _inside(start: int, end: int, page: int) -> Optional[Range]:
+    """The whole pages of [start, end)."""
+    low = -(-start // page) * page
+    high = end // page * page
+    return (low, high - low) if high > low else None

@@ -1,0 +1,111 @@
+"""What several commands ask of a session: usage, trim plans, residency of ranges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable, Optional, Sequence
+
+from ..analysis.trim import ArenaTrim, Range, Rules, plan_trim
+from ..analysis.usage import ArenaUsage, arena_usage, header_usage
+from ..glibc.brk import current_brk
+from ..model import Tally
+from ..session import Session
+
+
+def problems_of(session: Session) -> list[str]:
+    """What a reader must know before trusting a figure, in the order in which it was met."""
+    problems = [str(finding) for finding in session.findings]
+    if "thread_caches" in session.__dict__ and not session.caches_known:
+        problems.append("not every thread's cache was found: what they hold is not told from blocks in use")
+    return problems
+
+
+def full_usages(session: Session) -> list[ArenaUsage]:
+    arenas = session.arenas
+    caches = session.thread_caches if session.started else []
+    cached = session.cached_by_arena if session.caches_known else None
+    return arena_usage(arenas, caches, cached, session.resident)
+
+
+def quick_usages(session: Session) -> list[ArenaUsage]:
+    return header_usage(session.headers, session.heaps, session.thread_owners, session.resident)
+
+
+def mmapped_tally(session: Session) -> Optional[Tally]:
+    params = session.params
+    return Tally(params.values["n_mmaps"], params.values["mmapped_mem"]) if params else None
+
+
+@dataclass(frozen=True)
+class Residents:
+    """How much of a plan's ranges is in memory; None where that cannot be known."""
+
+    trim: Optional[int]
+    top: Optional[int]
+    tops: Optional[int]
+
+
+@dataclass(frozen=True)
+class Trim:
+    """A plan, and what of it would show in RSS."""
+
+    plan: ArenaTrim
+    resident: Residents
+    at_least: Optional[Residents] = None
+    """A lower bound, where the image has no more to tell (a dense core)."""
+
+
+def trims(session: Session) -> list[Trim]:
+    """malloc_trim(0), arena by arena in its own order."""
+    if not session.started:
+        return []
+    usages = full_usages(session)
+    rules = trim_rules(session)
+    found = []
+    for arena, usage in zip(session.arenas, usages):
+        plan = plan_trim(arena, usage.tcache.bytes if usage.tcache else None, rules)
+        counted = _residents(session, plan)
+        exact = session.any_residency is not None and session.any_residency.exact
+        found.append(Trim(plan, counted) if exact else Trim(plan, Residents(None, None, None), counted))
+    return found
+
+
+def trim_rules(session: Session) -> Rules:
+    located, params = session.located, session.params
+    brk = current_brk(session.target, session.memory, located.libc)
+    thp = params.get("thp_pagesize") if params else None
+    return Rules(session.layout, session.target.page_size, brk, thp or 0)
+
+
+def _residents(session: Session, plan: ArenaTrim) -> Residents:
+    kept = [plan.top] if plan.top[1] else []
+    tops = [plan.tops] if plan.tops else []
+    return Residents(*(resident_bytes(session, ranges) for ranges in (plan.ranges, kept, tops)))
+
+
+def resident_bytes(session: Session, ranges: Sequence[Range]) -> Optional[int]:
+    """What RSS would lose if these ranges went: resident, and not locked (madvise fails there)."""
+    residency = session.any_residency
+    if residency is None:
+        return None
+    found = 0
+    for start, size in outside(ranges, session.locked):
+        pages = residency.count(start, start + size)
+        if pages is None:
+            return None
+        found += pages.resident
+    return found
+
+
+def outside(ranges: Iterable[Range], holes: Sequence[tuple[int, int]]) -> Iterable[Range]:
+    """The ranges less what lies in `holes` (start, end)."""
+    for start, size in ranges:
+        end = start + size
+        for low, high in holes:
+            if high <= start or low >= end:
+                continue
+            if low > start:
+                yield start, low - start
+            start = min(high, end)
+        if start < end:
+            yield start, end - start

@@ -1,0 +1,158 @@
+"""Process and core images as Targets, for the shell door: symbols out of libc's debug file, no debugger."""
+
+from __future__ import annotations
+
+import os
+from typing import Mapping, Optional, Sequence, Union
+
+from ..errors import ArenascopeError, UsageError
+from ..target import Region, Residency, StructInfo, Symbol, ThreadInfo
+from .core import CoreImage
+from .elf import ElfFile, find_debug_file, machine_name, module_build_id
+from .freeze import Freeze
+from .process import ProcessImage
+from .procfiles import unreleasable_ranges
+from .registers import thread_from_record
+from .residency import PagemapResidency, core_residency
+from .symbols import find_symbols
+
+DEBUG_FOLDERS = ("/usr/lib/debug",)
+WANTED = ("main_arena", "mp_", "__curbrk")
+Image = Union[ProcessImage, CoreImage]
+
+
+class ShellTarget:
+    """What both kinds of image have in common."""
+
+    door = "shell"
+
+    def __init__(self, image: Image, kind: str, folders: Sequence[str]) -> None:
+        self.image = image
+        self.kind = kind
+        self.pid: Optional[int] = image.pid
+        self.pointer_size = image.pointer_size
+        self.byte_order = image.byte_order
+        self.page_size = image.page_size
+        self.machine = machine_name(image.machine, image.pointer_size)
+        self.read = image.read
+        self._folders = [*folders, *DEBUG_FOLDERS]
+        self._symbols: Optional[dict[str, Symbol]] = None
+        self._regions: Optional[Sequence[Region]] = None
+
+    def regions(self) -> Sequence[Region]:
+        if self._regions is None:
+            self._regions = self.image.regions()
+        return self._regions
+
+    def environment(self) -> Optional[Mapping[str, str]]:
+        return self.image.environment()
+
+    def symbol(self, name: str) -> Optional[Symbol]:
+        if self._symbols is None:
+            self._symbols = self._load_symbols()
+        return self._symbols.get(name)
+
+    def _load_symbols(self) -> dict[str, Symbol]:
+        """Of the first module that has them: libc by its debug file, a static program by its own table."""
+        for region in self.regions():
+            if not region.is_file or region.offset or not region.present:
+                continue
+            name = os.path.basename(region.path)
+            if not (name.startswith(("libc.so", "libc-2.")) or region is self._program()):
+                continue
+            build_id = module_build_id(self.read, region.start)
+            found = self._symbols_of(region, build_id)
+            if "main_arena" in found:
+                return found
+        return {}
+
+    def _program(self) -> Optional[Region]:
+        return next((region for region in self.regions() if region.is_file), None)
+
+    def _symbols_of(self, region: Region, build_id: Optional[str]) -> dict[str, Symbol]:
+        if build_id is None:
+            return {}
+        paths = [find_debug_file(build_id, self._folders), self.open_file(region)]
+        for path in paths:
+            if path is None:
+                continue
+            try:
+                with ElfFile(path) as file:
+                    if file.build_id() != build_id:
+                        continue
+                    bias = region.start - file.first_address
+                    symbols = find_symbols(file, WANTED)
+            except ArenascopeError:
+                continue
+            if symbols:
+                return {name: Symbol(entries[0].value + bias, build_id) for name, entries in symbols.items()}
+        return {}
+
+    def struct(self, name: str) -> Optional[StructInfo]:
+        return None
+
+    def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
+        return None
+
+    def evaluate(self, expression: str) -> int:
+        try:
+            return int(expression, 0)
+        except ValueError:
+            raise UsageError(f"{expression!r} is no address", "write it as 0x7f12a4000030") from None
+
+    def open_file(self, region: Region) -> Optional[str]:
+        return region.path if os.path.isfile(region.path) else None
+
+    def threads(self) -> Sequence[ThreadInfo]:
+        return self.image.threads()
+
+    def residency(self) -> Optional[Residency]:
+        return None
+
+    def locked(self) -> Sequence[tuple[int, int]]:
+        return ()
+
+
+class CoreTarget(ShellTarget):
+    """A core file."""
+
+    def __init__(self, path: str, folders: Sequence[str] = ()) -> None:
+        self.core = CoreImage(path)
+        super().__init__(self.core, "core", folders)
+
+    def residency(self) -> Optional[Residency]:
+        return core_residency(self.core)
+
+
+class ProcessTarget(ShellTarget):
+    """A live process, held by `freeze` or running on."""
+
+    def __init__(self, pid: int, freeze: Optional[Freeze], folders: Sequence[str] = ()) -> None:
+        self.process = ProcessImage(pid)
+        self.freeze = freeze
+        super().__init__(self.process, "live", folders)
+
+    def held_by(self, freeze: Optional[Freeze]) -> ProcessTarget:
+        """The same process once it stands still: symbols stay, mappings are read anew."""
+        held = ProcessTarget(self.process.pid, freeze)
+        held._folders, held._symbols = self._folders, self._symbols
+        return held
+
+    def threads(self) -> Sequence[ThreadInfo]:
+        named = self.process.threads()
+        if self.freeze is None:
+            return named
+        image = self.process
+        held = {record.tid: thread_from_record(image.machine, image.pointer_size, image.byte_order, record)
+                for record in self.freeze.records()}  # fmt: skip
+        return [ThreadInfo(each.tid, each.name, held[each.tid].stack_pointer, held[each.tid].thread_pointer)
+                if each.tid in held else each for each in named]  # fmt: skip
+
+    def open_file(self, region: Region) -> Optional[str]:
+        return self.process.open_file(region)
+
+    def residency(self) -> Optional[Residency]:
+        return PagemapResidency(self.process.pid, self.page_size)
+
+    def locked(self) -> Sequence[tuple[int, int]]:
+        return unreleasable_ranges(self.process.pid)
