@@ -5,7 +5,7 @@ PYTEST_ARGS ?=
 JOBS        ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-runtime demo test check soak fuzz bench fixtures clean
+.PHONY: stories help setup setup-runtime demo test check soak fuzz bench fixtures clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,9 @@ soak: setup fixtures ## long run against a busy process
 
 fuzz: setup fixtures ## long run over damaged images
 	@$(PYTHON) -m pytest -m fuzz --timeout=0 $(PYTEST_ARGS) </dev/null
+
+stories: setup fixtures ## renew the screens in docs/case-studies
+	@$(PYTHON) scripts/stories.py
 
 bench: setup fixtures ## measure what README says about speed
 	@$(PYTHON) benchmarks/run.py

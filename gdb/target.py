@@ -7,19 +7,21 @@ same image; GDB's own read otherwise (a remote stub). Symbols, types and registe
 from __future__ import annotations
 
 import os
-from typing import Mapping, Optional, Sequence, Union
+from typing import Optional, Sequence
 
 import gdb
 
-from arenascope.errors import ArenascopeError, MemoryReadError, TargetError, UsageError
-from arenascope.memory import BlockCache
+from arenascope.errors import MemoryReadError, TargetError, UsageError
 from arenascope.sources.core import CoreImage
-from arenascope.sources.process import ProcessImage
-from arenascope.sources.procfiles import unreleasable_ranges
-from arenascope.sources.residency import PagemapResidency, core_residency
-from arenascope.target import Region, Residency, StructInfo, Symbol, ThreadInfo
-
-Image = Union[ProcessImage, CoreImage]
+from arenascope.sources.debugged import (
+    DebuggedTarget,
+    Image,
+    find_core,
+    held_files,
+    is_traced_by_us,
+    open_process,
+)
+from arenascope.target import Region, StructInfo, Symbol, ThreadInfo
 
 MACHINES = {"i386:x86-64": "x86_64", "i386:x64-32": "x32", "i386": "i386", "aarch64": "aarch64", "arm": "arm",
             "powerpc:common64": "ppc64", "powerpc:common": "ppc", "s390:64-bit": "s390x", "riscv:rv64": "riscv64",
@@ -30,7 +32,7 @@ THREAD_POINTERS = {"x86_64": "fs_base", "x32": "fs_base", "i386": "gs_base", "aa
 TLS_FILES = ("malloc.c", "arena.c")
 
 
-class GdbTarget:
+class GdbTarget(DebuggedTarget):
     """The selected inferior, at this moment."""
 
     door = "gdb"
@@ -45,13 +47,11 @@ class GdbTarget:
         name = architecture.name()
         self.machine = MACHINES.get(name, "arm" if name.startswith("arm") else name)
         self.pointer_size = gdb.lookup_type("void").pointer().sizeof
-        self.pid: Optional[int] = self.inferior.pid
-        self.image = self._open_image()
-        self.kind = "core" if self._connection() == "core" else "live"
-        self.byte_order = self.image.byte_order if self.image else self._byte_order()
-        self.page_size = self.image.page_size if self.image else 4096
+        connection = self._connection()
+        image = self._open_image(connection)
+        super().__init__(image, "core" if connection == "core" else "live", self.inferior.pid, self._read_slowly)
+        self.byte_order = image.byte_order if image else self._byte_order()
         self._tls: dict[str, Optional[int]] = {}
-        self.read = self.image.read if self.image else BlockCache(self._read_slowly).read
 
     # the image
 
@@ -69,59 +69,16 @@ class GdbTarget:
         connection = getattr(self.inferior, "connection", None)  # GDB 11
         if connection is not None:
             return connection.type
-        return "native" if self._is_traced_by_us() else "core" if self._core_paths() else "remote"
+        return "native" if is_traced_by_us(self.inferior.pid) else "core" if self._open_core() else "remote"
 
-    def _is_traced_by_us(self) -> bool:
-        """The kernel's word that this is the process of that number on this machine."""
-        try:
-            with open(f"/proc/{self.pid}/status") as file:
-                return any(line.split() == ["TracerPid:", str(os.getpid())] for line in file)
-        except OSError:
-            return False
-
-    def _open_image(self) -> Optional[Image]:
-        kind = self._connection()
-        try:
-            if kind == "native" and self._is_traced_by_us():
-                return ProcessImage(self.inferior.pid)
-            if kind == "core":
-                return self._open_core()
-        except ArenascopeError:
-            return None
-        return None
-
-    def _core_paths(self) -> list[str]:
-        """Files that this GDB has open or was called with; its API does not tell the core's name."""
-        try:
-            held = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if _is_link(fd)]
-            with open("/proc/self/cmdline", "rb") as file:
-                held += [os.fsdecode(word) for word in file.read().split(b"\0")]
-        except OSError:
-            return []
-        return [path for path in dict.fromkeys(held) if os.path.isfile(path)]
+    def _open_image(self, connection: str) -> Optional[Image]:
+        if connection == "native":
+            return open_process(self.inferior.pid)
+        return self._open_core() if connection == "core" else None
 
     def _open_core(self) -> Optional[CoreImage]:
-        threads = sorted(thread.ptid[1] or thread.ptid[0] for thread in self.inferior.threads())
-        for path in self._core_paths():
-            try:
-                image = CoreImage(path)
-            except ArenascopeError:
-                continue
-            if sorted(thread.tid for thread in image.threads()) == threads and self._same_bytes(image):
-                return image
-            image.close()
-        return None
-
-    def _same_bytes(self, image: CoreImage) -> bool:
-        """Whether GDB reads the same from a few writable places: then this file is the core it looks at."""
-        places = [region for region in image.regions() if region.writable and region.present]
-        for region in places[:: max(1, len(places) // 8)]:
-            try:
-                if image.read(region.start, 64) != self._read_slowly(region.start, 64):
-                    return False
-            except MemoryReadError:
-                return False
-        return bool(places)
+        tids = [thread.ptid[1] or thread.ptid[0] for thread in self.inferior.threads()]
+        return find_core(held_files(), tids, self._read_slowly)
 
     def _read_slowly(self, address: int, size: int) -> bytes:
         try:
@@ -129,26 +86,10 @@ class GdbTarget:
         except (gdb.error, OverflowError, ValueError):
             raise MemoryReadError(address, size) from None
 
-    def regions(self) -> Sequence[Region]:
-        return self.image.regions() if self.image else ()
-
-    def residency(self) -> Optional[Residency]:
-        if isinstance(self.image, CoreImage):
-            return core_residency(self.image)
-        return PagemapResidency(self.inferior.pid, self.page_size) if self.image else None
-
-    def locked(self) -> Sequence[tuple[int, int]]:
-        return unreleasable_ranges(self.inferior.pid) if isinstance(self.image, ProcessImage) else ()
-
-    def environment(self) -> Optional[Mapping[str, str]]:
-        return self.image.environment() if self.image else None
-
-    def open_file(self, region: Region) -> Optional[str]:
-        if isinstance(self.image, ProcessImage):
-            return self.image.open_file(region)
+    def local_paths(self, region: Region) -> Sequence[str]:
         sysroot = gdb.parameter("sysroot") or ""
-        paths = [sysroot.rstrip("/") + region.path if not sysroot.startswith("target:") else region.path, region.path]
-        return next((path for path in paths if os.path.isfile(path)), None)
+        within = sysroot.rstrip("/") + region.path if not sysroot.startswith("target:") else region.path
+        return [within, region.path]
 
     # symbols and types
 
@@ -240,10 +181,6 @@ class GdbTarget:
             return int(gdb.parse_and_eval(expression)) & self._mask()
         except (gdb.error, TypeError) as error:
             raise UsageError(f"{expression!r} is no address: {error}") from None
-
-
-def _is_link(descriptor: str) -> bool:
-    return os.path.islink(f"/proc/self/fd/{descriptor}")
 
 
 def _libc_symbols(name: str) -> list[gdb.Symbol]:

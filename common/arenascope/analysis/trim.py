@@ -153,6 +153,14 @@ def systrim(top: int, top_bytes: int, rules: Rules, pad: int = 0) -> Optional[in
     return extra if rules.brk == top + top_bytes else 0
 
 
+def until_locked(ranges: Iterable[Range], locked: Sequence[tuple[int, int]]) -> Iterator[Range]:
+    """What madvise(MADV_DONTNEED) really releases: it goes up to the first locked mapping (start, end), and no further."""
+    for start, size in ranges:
+        end = min((max(low, start) for low, high in locked if low < start + size and start < high), default=start + size)
+        if end > start:
+            yield start, end - start
+
+
 def _inside(start: int, end: int, page: int) -> Optional[Range]:
     """The whole pages of [start, end)."""
     low = -(-start // page) * page

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterable, Optional, Sequence
+from typing import Iterable, Optional
 
-from ..analysis.trim import ArenaTrim, Range, Rules, plan_trim
+from ..analysis.trim import ArenaTrim, Range, Rules, plan_trim, until_locked
 from ..analysis.usage import ArenaUsage, arena_usage, header_usage
 from ..glibc.brk import current_brk
 from ..model import Tally
@@ -78,34 +78,22 @@ def trim_rules(session: Session) -> Rules:
 
 
 def _residents(session: Session, plan: ArenaTrim) -> Residents:
+    """The break moves back over locked pages; madvise does not."""
+    going = [*until_locked(plan.madvise, session.locked), *([plan.brk_range] if plan.brk_range else [])]
     kept = [plan.top] if plan.top[1] else []
-    tops = [plan.tops] if plan.tops else []
-    return Residents(*(resident_bytes(session, ranges) for ranges in (plan.ranges, kept, tops)))
+    tops = until_locked([plan.tops] if plan.tops else [], session.locked)
+    return Residents(*(resident_bytes(session, ranges) for ranges in (going, kept, tops)))
 
 
-def resident_bytes(session: Session, ranges: Sequence[Range]) -> Optional[int]:
-    """What RSS would lose if these ranges went: resident, and not locked (madvise fails there)."""
+def resident_bytes(session: Session, ranges: Iterable[Range]) -> Optional[int]:
+    """How much of these ranges is in memory."""
     residency = session.any_residency
     if residency is None:
         return None
     found = 0
-    for start, size in outside(ranges, session.locked):
+    for start, size in ranges:
         pages = residency.count(start, start + size)
         if pages is None:
             return None
         found += pages.resident
     return found
-
-
-def outside(ranges: Iterable[Range], holes: Sequence[tuple[int, int]]) -> Iterable[Range]:
-    """The ranges less what lies in `holes` (start, end)."""
-    for start, size in ranges:
-        end = start + size
-        for low, high in holes:
-            if high <= start or low >= end:
-                continue
-            if low > start:
-                yield start, low - start
-            start = min(high, end)
-        if start < end:
-            yield start, end - start

@@ -14,7 +14,7 @@ from .derive import candidates, derive_layout, with_debug_information
 from .find_params import find_params, follow_hugepages
 from .layout import Layout, from_table
 from .libc_file import Libc
-from .scan import Hit, bins_agree, follow_ring, scan
+from .scan import Hit, follow_ring, scan, wrong_bins
 
 STRUCTS = ("malloc_state", "_heap_info", "malloc_par")
 
@@ -95,14 +95,16 @@ def _hit_at(target: Target, memory: Memory, arena: int) -> Optional[Hit]:
     info = target.struct("malloc_state")
     offsets = [info.fields["bins"][0]] if info and "bins" in info.fields else []
     offsets += [from_table(release, memory.pointer_size, target.machine).arena["bins"] for release in candidates(None)]
+    found: list[tuple[bool, int, Hit]] = []
     for offset in dict.fromkeys(offsets):
-        if bins_agree(memory, arena + offset):
-            ring = follow_ring(memory, arena + offset)
-            if ring and ring[0] == arena:
-                return Hit(arena + offset, ring)
-            # the ring is damaged: the symbol says where it begins, the walk will say where it breaks
-            return Hit(arena + offset, (arena,))
-    return None
+        wrong = wrong_bins(memory, arena + offset)
+        if wrong is None:
+            continue
+        ring = follow_ring(memory, arena + offset)
+        closed = bool(ring) and ring[0] == arena
+        # where the ring is damaged the symbol still says where it begins, and the walk will say where it breaks
+        found.append((not closed, wrong, Hit(arena + offset, ring if closed else (arena,))))
+    return min(found, key=lambda entry: entry[:2])[2] if found else None
 
 
 def _scan_all(memory: Memory, libcs: Sequence[Libc], regions: Sequence[Region]) -> Iterator[Hit]:

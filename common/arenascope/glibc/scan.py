@@ -54,13 +54,16 @@ def anchors(memory: Memory, start: int, end: int) -> Iterator[int]:
         position += size if position + size >= end else size - word
 
 
-def bins_agree(memory: Memory, bins: int) -> bool:
-    """Whether an arena's bins stand here: each empty, or linked to chunks that link back."""
+def wrong_bins(memory: Memory, bins: int) -> Optional[int]:
+    """How many of an arena's bins do not look like it, were they here: each empty, or linked to chunks that link back.
+
+    None beyond TOLERANCE. A few pairs to either side nearly all still point to themselves, so the fewest wrong count.
+    """
     word = memory.pointer_size
     try:
         links = memory.words(bins, 2 * BINS_PAIRS)
     except MemoryReadError:
-        return False
+        return None
     wrong = 0
     for index in range(BINS_PAIRS):
         header = bins + 2 * index * word - 2 * word
@@ -72,8 +75,8 @@ def bins_agree(memory: Memory, bins: int) -> bool:
         if back != header or forward != header:
             wrong += 1
             if wrong > TOLERANCE:
-                return False
-    return True
+                return None
+    return wrong
 
 
 def next_offset(word: int) -> int:
@@ -111,5 +114,5 @@ def _close_ring(memory: Memory, start: int, first: int, offset: int) -> tuple[in
 def scan(memory: Memory, start: int, end: int) -> Iterator[Hit]:
     """The arenas whose malloc_state lies in [start, end)."""
     for bins in anchors(memory, start, end):
-        if bins_agree(memory, bins):
+        if wrong_bins(memory, bins) is not None:
             yield Hit(bins, follow_ring(memory, bins))

@@ -24,6 +24,9 @@ NEAR = 512
 TLS_BELOW = ("x86_64", "i386", "x32", "s390x", "s390", "")
 """Machines whose TLS blocks end at the thread pointer (variant II); elsewhere they follow it."""
 
+TLS_BIAS = {"ppc": 0x7000, "ppc64": 0x7000}
+"""What the ABI adds to the address behind the TCB, so that signed 16-bit offsets reach more."""
+
 
 @dataclass(frozen=True)
 class ThreadWords:
@@ -100,6 +103,7 @@ def _by_scan(memory: Memory, layout: Layout, machine: str, threads: Sequence[Thr
 def _tls_words(memory: Memory, machine: str, pointer: int, windows: int) -> dict[int, int]:
     """The words around a thread pointer that are not 0, by their distance from it."""
     words: dict[int, int] = {}
+    pointer -= TLS_BIAS.get(machine, 0)
     below = [pointer - WINDOW * n for n in range(1, windows + 1)]
     above = [] if machine in TLS_BELOW else [pointer + WINDOW * n for n in range(windows)]
     for starts in (below, above):

@@ -164,9 +164,9 @@ class HoleResidency:
     def _drop_terminator(self) -> None:
         """A dump that ends with a hole gets one zero byte at its end, which makes a block of data there."""
         size = self._core.page_size
-        if self._ends and self._ends[-1] == self._core.size and self._core.size % size == 0:
-            if not any(os.pread(self._core.file, size, self._core.size - size)):
-                self._ends[-1] -= size
+        last = self._core.size - size
+        if self._ends and self._ends[-1] == self._core.size and not any(os.pread(self._core.file, size, last)):
+            self._ends[-1] = last
 
 
 class DenseResidency:

@@ -1,0 +1,88 @@
+"""Writes the tool's real output into docs/case-studies: every block behind a marker is run again.
+
+    <!-- run: MALLOC_TRIM_THRESHOLD_=131072 workers 30 8 | heap trim -->
+
+starts the fixture (environment, name, arguments), attaches GDB and runs the commands, which ` ; ` separates; markers in
+a row with the same subject share one process. `--check` says which blocks no longer have the shape of what is run,
+numbers and addresses aside.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "case-studies"
+BLOCK = re.compile(r"<!-- run: (?P<subject>[^|\n]+?) \| (?P<commands>[^\n]+?) -->\n```text\n(?P<text>.*?)```\n", re.DOTALL)
+FENCE = "== arenascope =="
+
+
+def run(subject: str, commands: list[str]) -> str:
+    """What GDB prints for the commands on a fresh process of the subject."""
+    words = subject.split()
+    settings = dict(word.split("=", 1) for word in words if "=" in word)
+    name, *arguments = [word for word in words if "=" not in word]
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [str(ROOT / "fixtures" / "build" / name), folder, *arguments],
+            env={**os.environ, **settings}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
+        try:
+            assert process.stdout is not None
+            ready = process.stdout.readline()
+            if not ready.startswith("ready"):
+                raise SystemExit(f"{subject}: not ready: {ready!r}")
+            return _gdb(process.pid, commands)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _gdb(pid: int, commands: list[str]) -> str:
+    steps: list[str] = []
+    for command in commands:
+        steps += ["-ex", f"echo {FENCE}\\n", "-ex", command]
+    done = subprocess.run(
+        ["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", "-iex", "set print thread-events off",
+         "-p", str(pid), "-ex", f"source {ROOT / 'gdb' / 'arena.py'}", *steps],
+        capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+    parts = done.stdout.split(FENCE + "\n")[1:]
+    if len(parts) != len(commands):
+        raise SystemExit(f"gdb: {done.stderr.strip()}")
+    parts[-1] = re.sub(r"\[Inferior \d+ \(process \d+\) detached\]\n", "", parts[-1])
+    return "\n".join(f"(gdb) {command}\n{part.rstrip()}\n" for command, part in zip(commands, parts))
+
+
+def shape(text: str) -> list[str]:
+    """What must not change: the words. Sizes, counts, pids and addresses do, and rows come in another order."""
+    lines = [re.sub(r"0x[0-9a-f]+|[0-9][0-9,.]*( [KMGT]?i?B\b)?", "#", line) for line in text.splitlines()]
+    return sorted({re.sub(r"[\s-]+", " ", line).strip() for line in lines})
+
+
+def main() -> int:
+    check = "--check" in sys.argv[1:]
+    stale = []
+    for page in sorted(FOLDER.glob("*.md")):
+        text = page.read_text()
+
+        def renewed(match: re.Match[str], page: Path = page) -> str:
+            output = run(match["subject"], match["commands"].split(" ; "))
+            if check and shape(output) != shape(match["text"]):
+                stale.append(f"{page.name}: {match['subject']} | {match['commands']}")
+            return f"<!-- run: {match['subject']} | {match['commands']} -->\n```text\n{output}```\n"
+
+        new = BLOCK.sub(renewed, text)
+        if not check and new != text:
+            page.write_text(new)
+            print(f"{page.relative_to(ROOT)}: written")
+    for each in stale:
+        print(f"stale: {each} (make stories renews it)", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
