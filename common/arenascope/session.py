@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Optional, Sequence
 
 from .errors import MemoryReadError
-from .glibc import bins, fastbins, heap, mmapped, params, regions, tcache, threads
+from .glibc import bins, fastbins, heap, mmapped, params, regions, tcache, thread_pointers, threads
 from .glibc.arena import has_heap, walk_ring
 from .glibc.chunk import IS_MMAPPED, NON_MAIN_ARENA, masked
-from .glibc.derive import with_tcache_seen
+from .glibc.derive import settle_release, with_tcache_seen
 from .glibc.layout import Layout
 from .glibc.locate import Located, locate
 from .memory import Memory
@@ -33,10 +33,17 @@ class Session:
     def located(self) -> Located:
         return locate(self.target, self.memory)
 
-    @property
+    @cached_property
     def layout(self) -> Layout:
-        """What the walkers go by; the form of thread cache is settled once threads were seen."""
-        return self.located.layout
+        """What the walkers go by. Where the image does not say its release, thread caches tell more than arenas do."""
+        layout = self.located.layout
+        if self.located.version is not None or not self.started:
+            return layout
+        sizes = [(each.tcache, self._chunk_size(each.tcache)) for each in self.thread_words[0] if each.tcache]
+        return settle_release(self.memory, self.target.machine, layout, sizes)
+
+    def _chunk_size(self, user: int) -> int:
+        return masked(self.memory.try_word(user - self.target.pointer_size) or 0)
 
     @cached_property
     def regions(self) -> Sequence[Region]:
@@ -61,12 +68,12 @@ class Session:
     def params(self) -> Optional[Params]:
         if self.located.params is None:
             return None
-        return params.read_params(self.memory, self.layout, self.located.params)
+        return params.read_params(self.memory, self.located.layout, self.located.params)
 
     @cached_property
     def headers(self) -> list[ArenaHeader]:
         """The arenas of the ring, main_arena first."""
-        return walk_ring(self.memory, self.layout, self.located.main_arena, self.findings)
+        return walk_ring(self.memory, self.located.layout, self.located.main_arena, self.findings)
 
     @cached_property
     def started(self) -> bool:
@@ -123,8 +130,11 @@ class Session:
     def thread_words(self) -> tuple[list[threads.ThreadWords], str]:
         """Every thread's arena and cache, and how they were found."""
         by_address = {header.address: header.index for header in self.headers}
-        everyone = sorted(self.target.threads(), key=lambda thread: thread.tid)
-        return threads.find_thread_words(self.memory, self.layout, self.target, everyone, by_address)
+        told = sorted(self.target.threads(), key=lambda thread: thread.tid)
+        everyone = thread_pointers.complete(
+            self.memory, self.target.machine, self.located.libc, self.regions, told
+        )
+        return threads.find_thread_words(self.memory, self.located.layout, self.target, everyone, by_address)
 
     @cached_property
     def thread_owners(self) -> list[ThreadCache]:
@@ -160,12 +170,7 @@ class Session:
         return list(mmapped.walk_mmapped(self.memory, self.layout, self.target.page_size, ranges))
 
     def _tcache_layout(self, words: Sequence[threads.ThreadWords]) -> Layout:
-        sizes = []
-        for each in words:
-            size = self.memory.try_word(each.tcache - self.layout.word) if each.tcache else None
-            if size is not None:
-                sizes.append(masked(size))
-        return with_tcache_seen(self.layout, sizes)
+        return with_tcache_seen(self.layout, [self._chunk_size(each.tcache) for each in words if each.tcache])
 
     @property
     def caches_known(self) -> bool:

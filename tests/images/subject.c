@@ -61,6 +61,8 @@ int main(void) {
     pthread_create(&thread, NULL, run, "first");
     pthread_create(&thread, NULL, run, "second");
     pthread_barrier_wait(&started);
+    char *cliff = area("cliff", 3);
+    munmap(cliff + page, 3 * page);
     printf("tp_main %p\nready 0\n", __builtin_thread_pointer());
     fflush(stdout);
     for (;;)

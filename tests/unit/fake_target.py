@@ -12,6 +12,9 @@ from glibc_tables import INTS
 from arenascope.errors import MemoryReadError, UsageError
 from arenascope.target import Region, Residency, StructInfo, Symbol, ThreadInfo
 
+# the processor of a row's architecture, where it has another name
+MACHINES = {"x86-64": "x86_64", "ppc64le": "ppc64", "ppc32": "ppc"}
+
 
 class Space:
     """Bytes by address, of which only pages that were written take memory; the rest reads as zero."""
@@ -69,6 +72,7 @@ class FakeTarget:
     pid: Optional[int] = 4000
     env: Optional[Mapping[str, str]] = field(default_factory=dict)
     pages: Optional[Residency] = None
+    locked_ranges: Sequence[tuple[int, int]] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     """Local paths by the path of the mapped file."""
     regions_known: bool = True
@@ -79,6 +83,7 @@ class FakeTarget:
     def __post_init__(self) -> None:
         self.pointer_size = self.row.word
         self.byte_order = self.row.byte_order
+        self.machine = MACHINES.get(self.row.arch, self.row.arch)
         self.page_size = self.row.page_size
         self.mappings = sorted(self.mappings, key=lambda region: region.start)
         self._starts = [region.start for region in self.mappings]
@@ -123,6 +128,9 @@ class FakeTarget:
 
     def residency(self) -> Optional[Residency]:
         return self.pages
+
+    def locked(self) -> Sequence[tuple[int, int]]:
+        return self.locked_ranges
 
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.env

@@ -128,14 +128,16 @@ class Places:
         """(stack pointer, thread pointer) of a thread."""
         page = self.row.page_size
         if number == 0:
-            start, block = self.main_stack - STACK, self.main_tls
-            self.fixed.append(Region(start, self.main_stack, path="[stack]"))
+            end, block = self.main_stack, self.main_tls
+            self.fixed.append(Region(end - STACK, end, path="[stack]"))
         else:
-            start = self._next_stack = self._next_stack - STACK - page
             # the thread's block is the upper end of its stack, a guard page the lower
-            block = start + page + STACK - TLS_BLOCK
-            self.fixed.append(Region(start, start + page, readable=False, writable=False, present=False))
-            self.fixed.append(Region(start + page, start + page + STACK))
+            end = self._next_stack
+            start = end - STACK
+            block = end - TLS_BLOCK
+            self._next_stack = start - page
+            self.fixed.append(Region(start - page, start, readable=False, writable=False, present=False))
+            self.fixed.append(Region(start, end))
         anchor = block + 0x800
         far = self.row.tls_arena < -0x1000
         pointer = anchor + 0x7000 if far else anchor
@@ -146,7 +148,7 @@ class Places:
         if self.row.arch in ("x86-64", "i386", "x32"):
             self.space.put(pointer, pointer)
             self.space.put(pointer + 2 * self.row.word, pointer)
-        return start + page + STACK - 0x3000, pointer
+        return end - 0x3000, pointer
 
     # what a target is told
 

@@ -6,15 +6,16 @@ Distributions ship backports and new releases come, so a version string only say
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Iterable, Mapping, Optional, Sequence
+from typing import Callable, Iterable, Mapping, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..target import StructInfo
 from . import versions
-from .layout import Layout, Struct, disagreements, from_table, heap_max, tcache_layout
+from .chunk import masked, reveal
+from .layout import Layout, Struct, disagreements, from_table, heap_max, tcache_forms
 from .scan import Hit
-from .tcache import chunk_sizes
+from .tcache import LIST_LIMIT, chunk_sizes, is_tcache, read_tcache
 from .versions import Release
 
 MANY_THREADS = 1 << 16
@@ -22,13 +23,21 @@ MANY_THREADS = 1 << 16
 
 def derive_layout(memory: Memory, machine: str, release: Optional[Release], hit: Hit) -> Layout:
     """The layout whose malloc_state and heap_info fit the arenas that were found."""
-    arena = hit.ring[0]
-    for candidate in candidates(release):
-        for layout in _both_alignments(candidate, memory, machine):
+    for align in _alignments(memory, machine):
+        for candidate in candidates(release):
+            layout = from_table(candidate, memory.pointer_size, machine, align(candidate))
             checks = fit(memory, layout, hit)
             if checks:
                 return replace(layout, checks=checks)
-    return _by_relations(memory, machine, release, hit, arena)
+    return _by_relations(memory, machine, release, hit, hit.ring[0])
+
+
+def _alignments(memory: Memory, machine: str) -> Iterable[Callable[[Release], int]]:
+    """The machine's own MALLOC_ALIGNMENT for all releases first, then the other: both can fit one malloc_state."""
+    word = memory.pointer_size
+    yield lambda release: versions.alignment(word, machine, release)
+    if word == 4:
+        yield lambda release: 24 - versions.alignment(word, machine, release)
 
 
 def candidates(release: Optional[Release]) -> list[Release]:
@@ -41,32 +50,31 @@ def candidates(release: Optional[Release]) -> list[Release]:
     return [release, *sorted(shapes, key=lambda shape: abs(rank[shape] - rank[own]))]
 
 
-def _both_alignments(release: Release, memory: Memory, machine: str) -> Iterable[Layout]:
-    usual = from_table(release, memory.pointer_size, machine)
-    yield usual
-    if memory.pointer_size == 4:
-        yield from_table(release, 4, machine, 24 - usual.align)
-
-
 def fit(memory: Memory, layout: Layout, hit: Hit) -> tuple[str, ...]:
     """What agrees between this layout and the arenas; () where anything does not."""
     arena = hit.ring[0]
     if hit.bins - arena != layout.arena["bins"]:
         return ()
     checks = [f"bins at main_arena+{layout.arena['bins']}"]
-    heap_infos = {address & (layout.heap_max - 1) for address in hit.ring[1:]}
-    if hit.ring[1:]:
-        if heap_infos != {layout.heap.size}:
+    # most arenas must agree: one may be damaged, and then its row is still this one
+    others = [address & (layout.heap_max - 1) for address in hit.ring[1:]]
+    if others:
+        if not _most(size == layout.heap.size for size in others):
             return ()
         checks.append(f"heap_info of {layout.heap.size} bytes before every thread arena")
-    for address in hit.ring:
-        if has_attached_threads(memory, hit.bins - arena + address) != ("attached_threads" in layout.arena):
-            return ()
-        if not _top_fits(memory, layout, address):
-            return ()
+    attached = "attached_threads" in layout.arena
+    if not _most(has_attached_threads(memory, hit.bins - arena + each) == attached for each in hit.ring):
+        return ()
+    if not _most(_top_fits(memory, layout, each) for each in hit.ring):
+        return ()
     checks.append("attached_threads, system_mem and max_system_mem in their order")
-    checks.append("every top chunk is aligned and ends at a page")
+    checks.append("every top chunk is aligned")
     return tuple(checks)
+
+
+def _most(votes: Iterable[bool]) -> bool:
+    found = list(votes)
+    return 2 * sum(found) > len(found)
 
 
 def has_attached_threads(memory: Memory, bins: int) -> bool:
@@ -92,7 +100,7 @@ def _top_fits(memory: Memory, layout: Layout, arena: int) -> bool:
 def _by_relations(memory: Memory, machine: str, release: Optional[Release], hit: Hit, arena: int) -> Layout:
     """A malloc_state that no row describes: its members by the order that all releases share."""
     word = memory.pointer_size
-    layout = from_table(max(release or versions.NEWEST, versions.NEWEST), word, machine)
+    layout = from_table(release or versions.NEWEST, word, machine)
     bins = hit.bins - arena
     after_free = bins + 254 * word + 16 + 2 * word
     offsets = {"mutex": 0, "flags": 4, "top": bins - 2 * word, "last_remainder": bins - word, "bins": bins,
@@ -133,10 +141,55 @@ def with_tcache_seen(layout: Layout, sizes: Sequence[int]) -> Layout:
     """The layout with the form of thread cache that these chunk sizes prove: backports change it within a release."""
     if layout.tcache is None or not sizes:
         return layout
-    if all(size in chunk_sizes(layout.tcache, layout) for size in sizes):
-        return layout
-    for release in versions.shapes():
-        form = tcache_layout(release, layout.word)
-        if form is not None and all(size in chunk_sizes(form, layout) for size in sizes):
+    for form in tcache_forms(layout):
+        if all(size in chunk_sizes(form, layout) for size in sizes):
             return replace(layout, tcache=form)
     return layout
+
+
+def settle_release(memory: Memory, machine: str, layout: Layout, caches: Sequence[tuple[int, int]]) -> Layout:
+    """For an image that does not say its release: the newest row that all it shows agrees with.
+
+    `caches` are the (address, chunk size) of thread caches that were found.
+    """
+    linked = links_are_safe(memory, [address for address, _ in caches], layout)
+    for release in versions.shapes():
+        row = from_table(release, layout.word, machine, layout.align)
+        if (row.arena, row.heap.size, row.params) != (layout.arena, layout.heap.size, layout.params):
+            continue
+        if caches and not (row.tcache and all(size in chunk_sizes(row.tcache, row) for _, size in caches)):
+            continue
+        if linked is not None and row.behaviour.safe_linking != linked:
+            continue
+        return replace(row, heap_max=layout.heap_max, checks=layout.checks)
+    return layout
+
+
+def links_are_safe(memory: Memory, caches: Sequence[int], layout: Layout) -> Optional[bool]:
+    """Whether lists end in a protected 0 (safe-linking) or in a plain one; None where no list tells."""
+    for address in caches:
+        for form in tcache_forms(layout):
+            if not is_tcache(memory, layout, form, address):
+                continue
+            for entry in read_tcache(memory, form, address)[1]:
+                ended = _how_it_ends(memory, layout, entry) if entry else None
+                if ended is not None:
+                    return ended
+    return None
+
+
+def _how_it_ends(memory: Memory, layout: Layout, entry: int) -> Optional[bool]:
+    """Follows one list by either rule: the wrong one soon leads to something that is no block of the same size."""
+    size = memory.try_word(entry - layout.word)
+    for safe in (True, False):
+        position = entry
+        for _ in range(LIST_LIMIT):
+            stored = memory.try_word(position)
+            if stored is None or memory.try_word(position - layout.word) is None:
+                break
+            position = reveal(stored, position) if safe else stored
+            if not position:
+                return safe
+            if position & layout.mask or masked(memory.try_word(position - layout.word) or 0) != masked(size or 1):
+                break
+    return None

@@ -123,6 +123,16 @@ def tcache_layout(release: Release, word: int) -> Optional[TcacheLayout]:
     return TcacheLayout(bins, (struct["entries"] - counts) // bins, counts, slots, struct["entries"], struct.size)
 
 
+def tcache_forms(layout: Layout) -> list[TcacheLayout]:
+    """All forms of thread cache, the layout's own first: branches of 2.27 to 2.29 carry that of a later tag."""
+    forms = [layout.tcache] if layout.tcache is not None else []
+    for release in versions.shapes():
+        form = tcache_layout(release, layout.word)
+        if form is not None and form not in forms:
+            forms.append(form)
+    return forms
+
+
 def heap_max(word: int) -> int:
     """HEAP_MAX_SIZE: 2 * DEFAULT_MMAP_THRESHOLD_MAX, 1 MiB on 32-bit."""
     return 64 << 20 if word == 8 else 1 << 20

@@ -10,7 +10,7 @@ from ..memory import Memory
 from ..target import Region, Target
 from . import libc_file, versions
 from .arena import read_arena
-from .derive import candidates, derive_layout, with_debug_information
+from .derive import candidates, derive_layout, settle_release, with_debug_information
 from .find_params import find_params, follow_hugepages
 from .layout import Layout, from_table
 from .libc_file import Libc
@@ -62,6 +62,8 @@ def locate(target: Target, memory: Memory) -> Located:
     # copies of one libc hold both at the same distance
     guess = beside.address + main - by_symbol.ring[0] if beside and by_symbol else None
     params, layout = find_params(target, memory, layout, main, regions, guess)
+    if libc.version is None:
+        layout = settle_release(memory, target.machine, layout, ())
     layout = follow_hugepages(memory, layout, params, found)
     others = tuple(hit.ring[0] for hit in hits if hit.ring[0] not in found.ring)
     if others:

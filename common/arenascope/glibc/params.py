@@ -37,8 +37,10 @@ def doubt_params(layout: Layout, params: Params, main: ArenaHeader, page: int) -
     if not main.system_mem and base:
         return "sbrk_base is set, but the main arena holds nothing"
     bins = values.get("tcache_bins")
-    if bins is not None and not 0 <= bins <= 76:
+    if bins is not None and not 1 <= bins <= 76:
         return f"tcache_bins is {bins}"
+    if values.get("tcache_count", 0) > 0xFFFF or values.get("tcache_max_bytes", 0) > 1 << 23:
+        return f"tcache_count is {values['tcache_count']}, tcache_max_bytes {values['tcache_max_bytes']}"
     if values["arena_test"] > 1 << 20 or values["n_mmaps_max"] < 0:
         return f"arena_test is {values['arena_test']}, n_mmaps_max {values['n_mmaps_max']}"
     return None

@@ -12,7 +12,7 @@ from typing import Callable, Mapping, Optional, Sequence
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..target import Target, ThreadInfo
-from .layout import Layout
+from .layout import Layout, TcacheLayout, tcache_forms
 from .tcache import is_tcache
 
 ARENA_NAMES = ("thread_arena", "__libc_tsd_MALLOC")  # since 2.23, before
@@ -68,7 +68,9 @@ def _by_symbol(memory: Memory, layout: Layout, target: Target, thread: ThreadInf
     pointer = memory.try_word(where) if where is not None else None
     if pointer is None:
         return None
-    return ThreadWords(thread, arena, pointer if pointer and is_tcache(memory, layout, layout.tcache, pointer) else 0)
+    # 2.43 points to a read-only dummy while there is none
+    real = any(is_tcache(memory, layout, form, pointer) for form in tcache_forms(layout)) if pointer else False
+    return ThreadWords(thread, arena, pointer if real else 0)
 
 
 def _by_scan(memory: Memory, layout: Layout, machine: str, threads: Sequence[ThreadInfo],
@@ -81,11 +83,7 @@ def _by_scan(memory: Memory, layout: Layout, machine: str, threads: Sequence[Thr
             break
     else:
         return None
-    form, at_tcache = layout.tcache, None
-    if form is not None:
-        at_tcache = _agreed_offset(
-            blocks, lambda offset, value: abs(offset - at_arena) < NEAR and is_tcache(memory, layout, form, value)
-        )
+    form, at_tcache = _find_tcaches(memory, layout, blocks, at_arena)
     found = []
     for thread in threads:
         words = blocks.get(thread.tid)
@@ -95,9 +93,22 @@ def _by_scan(memory: Memory, layout: Layout, machine: str, threads: Sequence[Thr
             continue
         cache = 0 if at_tcache is None else words.get(at_tcache, 0)
         if cache and form is not None and not is_tcache(memory, layout, form, cache):
-            cache = 0  # 2.43: the read-only dummy that stands for "none yet"
+            cache = 0
         found.append(ThreadWords(thread, arena, cache))
     return found
+
+
+def _find_tcaches(memory: Memory, layout: Layout, blocks: Mapping[int, Mapping[int, int]],
+                  at_arena: int) -> tuple[Optional[TcacheLayout], Optional[int]]:  # fmt: skip
+    """The form of thread cache that is there, and the distance of the pointers to it."""
+    for form in tcache_forms(layout):
+        offset = _agreed_offset(
+            blocks,
+            lambda offset, value, form=form: abs(offset - at_arena) < NEAR and is_tcache(memory, layout, form, value),  # type: ignore[misc]
+        )
+        if offset is not None:
+            return form, offset
+    return None, None
 
 
 def _tls_words(memory: Memory, machine: str, pointer: int, windows: int) -> dict[int, int]:

@@ -1,0 +1,316 @@
+"""ELF reading, against readelf, nm, ctypes and the loader."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from arenascope.errors import MemoryReadError, TargetError
+from arenascope.sources.elf import Elf, ElfFile, find_debug_file, glibc_version, module_build_id, parse_notes
+from arenascope.sources.symbols import dynamic_symbols, find_symbols
+
+DEBUG = ["/nonexistent", "/usr/lib/debug"]
+
+
+def tool(*arguments: str) -> str:
+    if not shutil.which(arguments[0]):
+        pytest.skip(f"{arguments[0]} is not installed")
+    return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+
+
+def own_memory(address: int, size: int) -> bytes:
+    with open("/proc/self/mem", "rb", buffering=0) as file:
+        try:
+            file.seek(address)
+            data = file.read(size)
+        except OSError as error:
+            raise MemoryReadError(address, size) from error
+    return data
+
+
+def own_module(part: str) -> tuple[int, str]:
+    """(base, path) of a module of this process."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        words = line.split(None, 5)
+        if len(words) > 5 and re.search(part, words[5]) and int(words[2], 16) == 0:
+            return int(words[0].split("-")[0], 16), words[5]
+    pytest.skip(f"this Python has no {part}")
+
+
+@pytest.fixture(scope="module")
+def libc() -> tuple[int, str]:
+    return own_module(r"/libc\.so\.6$")
+
+
+def nm(path: Path, *flags: str) -> dict[str, tuple[int, int]]:
+    """name: (value, size)."""
+    rows = re.findall(r"^([0-9a-f]+) ([0-9a-f]+) \w ([^\s@]+)", tool("nm", "-S", *flags, str(path)), re.MULTILINE)
+    return {name: (int(value, 16), int(size, 16)) for value, size, name in rows}
+
+
+def readelf_symbols(path: str, names: set[str]) -> dict[str, tuple[int, int, str]]:
+    """name: (value, size, type)."""
+    found = {}
+    for line in tool("readelf", "-sW", path).splitlines():
+        words = line.split()
+        if len(words) >= 8 and words[7].split("@")[0] in names and words[6] != "UND":
+            found[words[7].split("@")[0]] = (int(words[1], 16), int(words[2], 0), words[3])
+    return found
+
+
+def test_headers_are_what_readelf_shows(libc):
+    with ElfFile(libc[1]) as elf:
+        shown = tool("readelf", "-lW", libc[1])
+        loads = [(int(a, 16), int(b, 16), int(c, 16), int(d, 16)) for a, b, c, d in re.findall(
+            r"^ +LOAD +0x(\w+) 0x(\w+) 0x\w+ 0x(\w+) 0x(\w+)", shown, re.MULTILINE)]
+        assert [(s.offset, s.address, s.file_size, s.memory_size) for s in elf.segments if s.type == 1] == loads
+        names = re.findall(r"^ +\[ *\d+\] (\S+) +[A-Z]", tool("readelf", "-SW", libc[1]), re.MULTILINE)
+        assert [section.name for section in elf.sections if section.type] == names
+        assert (elf.pointer_size, elf.byte_order, elf.type) == (8, sys.byteorder, 3)
+
+
+def test_build_id_of_file_memory_and_debug_file(libc):
+    shown = re.search(r"Build ID: (\w+)", tool("readelf", "-n", libc[1]))[1]
+    with ElfFile(libc[1]) as elf:
+        assert elf.build_id() == shown
+    assert module_build_id(own_memory, libc[0]) == shown
+    assert module_build_id(own_memory, libc[0] + 4096) is None
+    assert module_build_id(own_memory, 16) is None
+    path = find_debug_file(shown, DEBUG)
+    if path is None:
+        pytest.skip("libc6-dbg is not installed")
+    assert path == f"/usr/lib/debug/.build-id/{shown[:2]}/{shown[2:]}.debug"
+    with ElfFile(path) as elf:
+        assert elf.build_id() == shown
+
+
+def test_no_build_id(build):
+    with ElfFile(str(build("int main(void) { return 0; }", "-Wl,--build-id=none"))) as elf:
+        assert elf.build_id() is None
+    assert find_debug_file("00" * 20, DEBUG) is None
+    assert find_debug_file("", DEBUG) is None
+
+
+def test_malloc_symbols_in_debug_file(libc):
+    path = find_debug_file(module_build_id(own_memory, libc[0]) or "", DEBUG)
+    if path is None:
+        pytest.skip("libc6-dbg is not installed")
+    names = {"main_arena", "mp_", "tcache", "thread_arena", "narenas", "no_such_symbol"}
+    truth = readelf_symbols(path, names)
+    assert {"main_arena", "mp_", "tcache", "thread_arena"} <= truth.keys()
+    with ElfFile(path) as elf:
+        found = find_symbols(elf, names)
+    assert found.keys() == truth.keys()
+    for name, (value, size, kind) in truth.items():
+        (symbol,) = found[name]
+        assert (symbol.value, symbol.size, symbol.is_tls) == (value, size, kind == "TLS")
+
+
+SOURCE = """
+__thread int slot[3] = {1};
+__thread int other;
+int tail = 7, long_tail[2] = {8};
+static volatile int hidden = 9;
+int function(void) { return hidden + slot[0] + other; }
+"""
+
+
+def test_symbols_that_share_the_tail_of_a_string(build):
+    path = build(SOURCE, "-shared", "-fPIC", name="lib.so")
+    with ElfFile(str(path)) as elf:
+        found = find_symbols(elf, ["tail", "long_tail", "hidden", "slot", "__cxa_finalize", "source.c"])
+    truth = nm(path)
+    for name in ("tail", "long_tail", "hidden", "slot"):
+        assert [(s.value, s.size) for s in found[name]] == [truth[name]]
+    assert found["slot"][0].is_tls
+    assert not found["tail"][0].is_tls
+    # undefined, and the name of a file
+    assert found.keys() == {"tail", "long_tail", "hidden", "slot"}
+
+
+def test_all_definitions_of_a_name(build, tmp_path):
+    other = tmp_path / "other.c"
+    other.write_text("static long twin = 2; long *get(void) { return &twin; }")
+    path = build("static int twin = 1; long *get(void); int main(void) { return *(volatile int *)&twin + !get(); }",
+                 str(other))
+    with ElfFile(str(path)) as elf:
+        assert sorted(symbol.size for symbol in find_symbols(elf, ["twin"])["twin"]) == [4, 8]
+
+
+def test_stripped_library_has_dynamic_symbols(build):
+    path = build(SOURCE, "-shared", "-fPIC", "-s", name="lib.so")
+    with ElfFile(str(path)) as elf:
+        found = find_symbols(elf, ["tail", "hidden", "slot"])
+    truth = nm(path, "-D")
+    assert {name: (s[0].value, s[0].size) for name, s in found.items()} == {k: truth[k] for k in ("tail", "slot")}
+
+
+@pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
+def test_dynamic_symbols_of_a_loaded_library(build, style):
+    path = build(SOURCE, "-shared", "-fPIC", f"-Wl,--hash-style={style}", name=f"lib{style}.so")
+    library = ctypes.CDLL(str(path))
+    base, _ = own_module(f"lib{style}.so")
+    found = dynamic_symbols(own_memory, base, ["tail", "long_tail", "function", "slot", "hidden", "__cxa_finalize"])
+    assert found.keys() == {"tail", "long_tail", "function", "slot"}
+    for name in ("tail", "long_tail"):
+        assert found[name].value == ctypes.addressof(ctypes.c_int.in_dll(library, name))
+    assert found["function"].value == ctypes.cast(library.function, ctypes.c_void_p).value
+    assert found["slot"].is_tls
+    assert found["slot"].value == nm(path)["slot"][0]
+
+
+def test_dynamic_symbols_of_libc_and_vdso(libc):
+    names = ["malloc", "environ", "gnu_get_libc_version", "mallinfo2", "nothing_of_the_kind", "main_arena"]
+    truth = readelf_symbols(libc[1], set(names))
+    found = dynamic_symbols(own_memory, libc[0], names)
+    assert {name: s.value for name, s in found.items()} == {n: row[0] + libc[0] for n, row in truth.items() if row[2]
+                                                            != "NOTYPE" and n != "main_arena"}
+    vdso, _ = own_module(r"\[vdso\]")
+    symbol = dynamic_symbols(own_memory, vdso, ["__vdso_clock_gettime"]).get("__vdso_clock_gettime")
+    assert symbol is None or vdso < symbol.value < vdso + (1 << 16)
+
+
+def test_dynamic_symbols_of_a_program_without_relocation(build, start):
+    program = build("""
+#include <stdio.h>
+#include <unistd.h>
+int marked = 5;
+int main(void) { printf("marked %p\\nready 0\\n", (void *)&marked); fflush(stdout); pause(); }
+""", "-no-pie", "-rdynamic")
+    subject = start(program)
+    base = min(s.address for s in ElfFile(str(program)).segments if s.type == 1)
+    assert dynamic_symbols(subject.memory, base, ["marked"])["marked"].value == subject.facts["marked"]
+
+
+def test_no_module_at_address():
+    with pytest.raises(MemoryReadError):
+        dynamic_symbols(own_memory, 16, ["malloc"])
+    with pytest.raises(TargetError):
+        dynamic_symbols(lambda address, size: bytes(size), 4096, ["malloc"])
+
+
+def test_version_of_this_libc(libc):
+    get = ctypes.CDLL(None).gnu_get_libc_version
+    get.restype = ctypes.c_char_p
+    with ElfFile(libc[1]) as elf:
+        assert glibc_version(elf.data) == get().decode()
+    with ElfFile(sys.executable) as elf:
+        assert glibc_version(elf.data) is None
+
+
+@pytest.mark.parametrize(("banner", "version"), [
+    (b"GNU C Library (Debian GLIBC 2.36-9+deb12u9) stable release version 2.36.\nCopyright", "2.36"),
+    (b"GNU C Library (Ubuntu EGLIBC 2.19-0ubuntu6.15) stable release version 2.19, by Roland", "2.19"),
+    (b"GNU C Library (GNU libc) stable release version 2.17, by Roland McGrath et al.", "2.17"),
+    (b"GNU C Library stable release version 2.12.2.", "2.12.2"),
+    (b"GNU C Library (GNU libc) development release version 2.42.9000.\n", "2.42.9000"),
+    (b"GNU C Library (", None),
+    (b"GNU C Library \n stable release version 2.36", None),
+])
+def test_banners(banner, version):
+    assert glibc_version(b"\0rest of .rodata\0" + banner + b"\0") == version
+
+
+def test_32_bit(build):
+    source = SOURCE + "void _start(void) { tail += function() + long_tail[0]; for (;;); }"
+    path = build(source, "-m32", "-nostdlib", "-static", "-ffreestanding", "-fno-pie", "-no-pie", "-Wl,--build-id")
+    with ElfFile(str(path)) as elf:
+        assert (elf.pointer_size, elf.byte_order, elf.machine) == (4, "little", 3)
+        assert elf.build_id() == re.search(r"Build ID: (\w+)", tool("readelf", "-n", str(path)))[1]
+        found = find_symbols(elf, ["tail", "slot", "hidden"])
+    truth = nm(path)
+    assert {name: (s[0].value, s[0].size) for name, s in found.items()} == {
+        name: truth[name] for name in ("tail", "slot", "hidden")}
+
+
+@pytest.mark.parametrize(("compiler", "size", "order"), [
+    ("s390x-linux-gnu-gcc", 8, "big"), ("powerpc-linux-gnu-gcc", 4, "big"), ("arm-linux-gnueabihf-gcc", 4, "little"),
+    ("aarch64-linux-gnu-gcc", 8, "little"),
+])
+def test_other_machines(compiler, size, order, tmp_path):
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
+    (tmp_path / "s.c").write_text(SOURCE)
+    path = tmp_path / "lib.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-nostdlib", "-Wl,--build-id", str(tmp_path / "s.c"), "-o",
+                    str(path)], check=True)
+    with ElfFile(str(path)) as elf:
+        assert (elf.pointer_size, elf.byte_order) == (size, order)
+        assert elf.build_id() == re.search(r"Build ID: (\w+)", tool("readelf", "-n", str(path)))[1]
+        found = find_symbols(elf, ["tail", "slot", "hidden"])
+    truth = readelf_symbols(str(path), {"tail", "slot", "hidden"})
+    assert {n: (s[0].value, s[0].size, "TLS" if s[0].is_tls else "OBJECT") for n, s in found.items()} == truth
+
+
+def big_endian_elf() -> bytes:
+    """Sections of a 64-bit big-endian file, as no compiler for one need be here: .symtab, .strtab and a build-id."""
+    strings = b"\0main_arena\0tcache\0"
+    symbols = bytes(24) + struct.pack(">IBBHQQ", 1, 1, 0, 5, 0x1234, 2200) + struct.pack(
+        ">IBBHQQ", 12, 6, 0, 5, 0x48, 8)
+    note = struct.pack(">3I", 4, 3, 3) + b"GNU\0" + b"\xab\xcd\xef\0"
+    names = b"\0.note\0"
+    body = strings + symbols + note + names
+    offsets = [64, 64 + len(strings), 64 + len(strings + symbols), 64 + len(strings + symbols + note)]
+    header = b"\x7fELF\x02\x02\x01" + bytes(9) + struct.pack(
+        ">HHIQQQIHHHHHH", 3, 22, 1, 0, 0, 64 + len(body), 0, 64, 56, 0, 64, 5, 4)
+
+    def section(name, kind, offset, size, link=0, entry=0):
+        return struct.pack(">IIQQQQIIQQ", name, kind, 0, 0, offset, size, link, 0, 1, entry)
+
+    return header + body + bytes(64) + section(0, 3, offsets[0], len(strings)) + section(
+        0, 2, offsets[1], len(symbols), 1, 24) + section(1, 7, offsets[2], len(note)) + section(
+        0, 3, offsets[3], len(names))
+
+
+def test_big_endian(tmp_path):
+    path = tmp_path / "big"
+    path.write_bytes(big_endian_elf())
+    assert "main_arena" in tool("readelf", "-sW", str(path))
+    with ElfFile(str(path)) as elf:
+        assert elf.byte_order == "big"
+        assert elf.build_id() == "abcdef"
+        found = find_symbols(elf, ["main_arena", "tcache", "arena"])
+    assert found.keys() == {"main_arena", "tcache"}
+    assert (found["main_arena"][0].value, found["main_arena"][0].size) == (0x1234, 2200)
+    assert found["tcache"][0].is_tls
+
+
+def test_notes_keep_to_their_alignment():
+    property_note = struct.pack("<3I", 4, 16, 5) + b"GNU\0" + bytes(16)
+    odd = struct.pack("<3I", 5, 3, 1) + b"CORE\0\0\0\0" + b"abc\0"
+    assert [(n.owner, n.type, len(n.data)) for n in parse_notes(property_note * 2, "<", 8)] == [("GNU", 5, 16)] * 2
+    assert [(n.owner, n.data) for n in parse_notes(odd * 2, "<", 1)] == [("CORE", b"abc")] * 2
+    assert len(list(parse_notes(odd + odd[:-3], "<"))) == 1
+
+
+def test_files_that_are_none(tmp_path):
+    for content, words in ((b"", "cannot open"), (b"#!/bin/sh\n echo this is a script", "not an ELF file"),
+                           (b"\x7fELF\x02\x01" + bytes(12), "cut short")):
+        path = tmp_path / "file"
+        path.write_bytes(content)
+        with pytest.raises(TargetError, match=words):
+            ElfFile(str(path))
+    with pytest.raises(TargetError, match="No such file"):
+        ElfFile(str(tmp_path / "absent"))
+
+
+def test_unreadable_module_raises_memory_error(libc):
+    """A core holds libc's first page but not its tables: that must not look like "no such symbol"."""
+    limit = libc[0] + os.sysconf("SC_PAGE_SIZE")
+
+    def read(address, size):
+        if address + size > limit:
+            raise MemoryReadError(address, size)
+        return own_memory(address, size)
+
+    assert Elf(read, libc[0], mapped=True).segments
+    with pytest.raises(MemoryReadError):
+        dynamic_symbols(read, libc[0], ["malloc"])

@@ -1,0 +1,248 @@
+"""/proc/PID, against what the subject says of itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from arenascope.errors import MemoryReadError, TargetError
+from arenascope.sources import procfiles
+from arenascope.sources.elf import ElfFile
+from arenascope.sources.process import ProcessImage
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+UNPRIVILEGED = 65534
+
+
+@pytest.fixture
+def image(subject):
+    with ProcessImage(subject.pid) as image:
+        yield image
+
+
+def test_identity(image, subject):
+    assert image.pid == image.memory_tid == subject.pid
+    assert (image.pointer_size, image.byte_order, image.page_size) == (8, sys.byteorder, PAGE)
+    assert image.auxv[6] == PAGE
+    status = procfiles.read_status(subject.pid)
+    assert status.rss == int(subject.status("VmRSS").split()[0]) * 1024
+    assert status.swap == int(subject.status("VmSwap").split()[0]) * 1024
+    assert status.namespace_pids[0] == subject.pid
+    assert (status.name, status.uid, status.threads) == ("subject", os.geteuid(), 3)
+
+
+def test_a_thread_leads_to_its_process(subject):
+    with ProcessImage(subject.facts["tid_first"]) as image:
+        assert image.pid == subject.pid
+
+
+def test_read(image, subject):
+    block = subject.facts["block"]
+    assert image.read(block, 100000) == b"m" * 100000
+    assert image.read(block, 0) == b""
+    assert image.read(subject.facts["touched"] + 100, 1) == b"x"
+
+
+def test_what_cannot_be_read(image, subject):
+    end = subject.facts["cliff"] + PAGE
+    assert len(image.read(end - 8, 8)) == 8
+    for address, size in ((0, 8), (end - 4, 8), (end, 8), ((1 << 63) - 4, 8), (1 << 63, 8), ((1 << 64) - 8, 8),
+                          (-8, 8), (1 << 70, 1), (end - 8, -1), (0xFFFFFFFFFF600000, 8)):
+        with pytest.raises(MemoryReadError) as caught:
+            image.read(address, size)
+        assert (caught.value.address, caught.value.size) == (address, size)
+
+
+def test_regions(image, subject):
+    lines = Path(f"/proc/{subject.pid}/maps").read_text().splitlines()
+    regions = image.regions()
+    assert len(regions) == len(lines)
+    for region, line in zip(regions, lines):
+        words = line.split(None, 5)
+        flags = "".join(letter if on else "-" for letter, on in zip(
+            "rwx", (region.readable, region.writable, region.executable))) + ("s" if region.shared else "p")
+        assert (f"{region.start:08x}-{region.end:08x}", flags) == (words[0], words[1])
+        assert region.path == (words[5].replace(" (deleted)", "") if len(words) > 5 else "")
+        assert region.offset == int(words[2], 16) or not region.is_file
+
+
+def test_threads(image, subject):
+    threads = {thread.tid: thread for thread in image.threads()}
+    facts = subject.facts
+    assert list(threads) == sorted([subject.pid, facts["tid_first"], facts["tid_second"]])
+    for name in ("first", "second"):
+        thread = threads[facts[f"tid_{name}"]]
+        assert thread.name == name
+        assert 0 < facts[f"sp_{name}"] - thread.stack_pointer < 4096
+        assert thread.thread_pointer is None
+
+
+def test_environment(image, start, build):
+    assert image.environment() == {
+        "LANG": "C", "GLIBC_TUNABLES": "glibc.malloc.arena_max=3:glibc.malloc.tcache_count=5", "EMPTY": ""}
+    quiet = build('#include <stdio.h>\n#include <unistd.h>\n'
+                  'int main(void) { printf("ready 0\\n"); fflush(stdout); pause(); }')
+    assert ProcessImage(start(quiet, environment={}).pid).environment() == {}
+
+
+def test_environment_where_proc_has_it_in_pieces(image, subject):
+    """ld.so up to 2.38 ends each tunable with a zero byte in the very string that /proc/PID/environ shows."""
+    assert image.environment()["GLIBC_TUNABLES"] == "glibc.malloc.arena_max=3:glibc.malloc.tcache_count=5"
+    assert b"arena_max=3" in Path(f"/proc/{subject.pid}/environ").read_bytes()
+
+
+def test_files_behind_mappings(program, start, tmp_path):
+    """The program is replaced, then deleted: the mapped file is still the one that is read."""
+    for change in ("nothing", "replace", "delete"):
+        copy = tmp_path / f"copy {change}\nline"
+        shutil.copy(program, copy)
+        subject = start(copy)
+        truth = copy.read_bytes()
+        if change != "nothing":
+            copy.unlink()
+        if change == "replace":
+            copy.write_bytes(b"another file")
+        with ProcessImage(subject.pid) as image:
+            region = next(region for region in image.regions() if region.path == str(copy))
+            assert Path(image.open_file(region)).read_bytes() == truth
+            assert image.read(region.start, 4) == b"\x7fELF"
+            assert image.open_file(next(r for r in image.regions() if r.path == "[stack]")) is None
+
+
+def test_replaced_file_is_not_taken_for_the_mapped_one(program, start, tmp_path, monkeypatch):
+    """Without the capability for map_files only the path is left."""
+    from arenascope.sources import process
+
+    may_read = process._can_read
+    monkeypatch.setattr(process, "_can_read", lambda path: "map_files" not in path and may_read(path))
+    copy = tmp_path / "copy"
+    shutil.copy(program, copy)
+    subject = start(copy)
+    with ProcessImage(subject.pid) as image:
+        region = next(region for region in image.regions() if region.path == str(copy))
+        with ElfFile(image.open_file(region)) as found, ElfFile(str(program)) as truth:
+            assert found.build_id() == truth.build_id()
+        # a renamed file is found under its new name; once it is deleted, its old path is another file's
+        copy.rename(tmp_path / "moved")
+        shutil.copy(program, copy)
+        assert image.open_file(region).endswith("/moved")
+        (tmp_path / "moved").unlink()
+        shutil.copy(program, tmp_path / "moved")
+        assert image.open_file(region) is None
+
+
+def test_main_thread_has_exited(build, start):
+    program = build(r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <stdlib.h>
+static void *run(void *block) { sleep(1); printf("block %p\nready 0\n", block); fflush(stdout); for (;;) pause(); }
+int main(void) {
+    pthread_t t; char *block = malloc(100); block[0] = 'b';
+    pthread_create(&t, NULL, run, block); pthread_exit(NULL);
+}""")
+    subject = start(program)
+    assert subject.status("State").startswith("Z")
+    with ProcessImage(subject.pid) as image:
+        assert image.pid == subject.pid != image.memory_tid
+        assert image.read(subject.facts["block"], 1) == b"b"
+        assert any(region.path == "[heap]" for region in image.regions())
+        assert image.environment()["LANG"] == "C"
+
+
+def test_it_ends_meanwhile(program, start):
+    subject = start(program)
+    with ProcessImage(subject.pid) as image:
+        image.read(subject.facts["block"], 8)
+        subject.end()
+        with pytest.raises(MemoryReadError):
+            image.read(subject.facts["block"], 8)
+        with pytest.raises(TargetError, match="has ended"):
+            image.regions()
+        assert image.environment() is None
+
+
+def test_no_such_process():
+    with pytest.raises(TargetError, match="there is no process 4194305"):
+        ProcessImage(4194305)
+
+
+def test_kernel_thread():
+    if not Path("/proc/2/comm").exists() or Path("/proc/2/comm").read_text() != "kthreadd\n":
+        pytest.skip("no kernel thread is to be seen here")
+    with pytest.raises(TargetError, match="kernel thread"):
+        ProcessImage(2)
+
+
+def test_zombie():
+    child = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(TargetError, match="has ended and waits for its parent"):
+        ProcessImage(child.pid)
+    child.wait()
+
+
+AS_USER = """
+import os, sys
+os.setgid({user}); os.setuid({user})
+sys.path.insert(0, {path!r})
+from arenascope.errors import TargetError
+from arenascope.sources.process import ProcessImage
+try:
+    ProcessImage({pid}).read({address}, 8)
+except TargetError as error:
+    print(error.message, '|', error.hint)
+else:
+    print('readable')
+"""
+
+
+def as_user(subject, address=None) -> str:
+    import arenascope
+
+    path = str(Path(arenascope.__file__).parents[1])
+    script = AS_USER.format(user=UNPRIVILEGED, path=path, pid=subject.pid, address=address or subject.facts["block"])
+    python = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
+    return subprocess.run([python, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_another_users_process(subject):
+    said = as_user(subject)
+    assert re.fullmatch(rf"not permitted to read process {subject.pid}, which is root's \| use sudo.*", said)
+
+
+@pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_own_process_that_is_not_dumpable(build, start, tmp_path_factory):
+    program = build(r"""
+#include <stdio.h>
+#include <unistd.h>
+#include <sys/prctl.h>
+int main(void) { setgid(65534); setuid(65534); prctl(PR_SET_DUMPABLE, 0); printf("block %p\nready 0\n", (void *)main);
+                 fflush(stdout); pause(); }""")
+    said = as_user(start(program))
+    assert "not permitted" in said
+    assert "sudo" in said
+
+
+def test_smaps_and_rollup(subject):
+    truth = subject.smaps()
+    entries = list(procfiles.smaps(subject.pid))
+    assert {entry.region.start: entry.sizes for entry in entries} == truth
+    for key in ("Rss", "Anonymous", "Swap"):
+        assert procfiles.rollup(subject.pid)[key] == sum(sizes[key] for sizes in truth.values())
+    locked = subject.facts["locked"]
+    assert procfiles.locked_ranges(subject.pid) == [(locked, locked + 8 * PAGE)]
+    assert procfiles.hugetlb_ranges(subject.pid) == []
+    shared = next(entry for entry in entries if entry.region.start == subject.facts["shared"])
+    assert shared.region.shared
+    assert "sh" in shared.flags

@@ -1,0 +1,367 @@
+"""Residency: live against VmRSS and smaps, cores against what smaps said before the dump."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from arenascope.errors import TargetError
+from arenascope.sources import zeropages
+from arenascope.sources.core import CoreImage
+from arenascope.sources.pagemap import EntryReader, PagemapResidency, ScanReader
+from arenascope.sources.residency import core_residency
+from arenascope.target import Pages
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TOP = 1 << 47
+
+
+def has_scan() -> bool:
+    with open("/proc/self/pagemap", "rb") as file:
+        return ScanReader(file.fileno(), os.getpid()).works()
+
+
+@pytest.fixture(params=["scan", "entries", "entries, frames hidden"])
+def readers(request, monkeypatch):
+    """The same expectations of all three ways."""
+    if request.param == "scan":
+        if not has_scan():
+            pytest.skip("this kernel has no PAGEMAP_SCAN (Linux 6.7)")
+        return request.param
+    monkeypatch.setattr(ScanReader, "works", lambda self: False)
+    if "hidden" in request.param:
+        monkeypatch.setattr(zeropages, "zero_frames", lambda page_size: frozenset())
+    elif not zeropages.zero_frames(PAGE):
+        pytest.skip("frame numbers are hidden from this user")
+    return request.param
+
+
+@pytest.fixture
+def residency(readers, subject):
+    residency = PagemapResidency(subject.pid, PAGE)
+    yield residency
+    residency.close()
+
+
+def test_states_of_memory(residency, subject):
+    facts = subject.facts
+    for name, pages, resident in (("untouched", 64, 0), ("touched", 64, 32), ("looked_at", 64, 0), ("zeroed", 16, 16),
+                                  ("locked", 8, 8), ("partly", 48, 48), ("cleared", 32, 24), ("shared", 4, 2)):
+        start = facts[name]
+        assert residency.count(start, start + pages * PAGE) == Pages(resident * PAGE), name
+    assert residency.exact
+
+
+def test_a_debuggers_reads_do_not_count(residency, subject):
+    start = subject.facts["untouched"]
+    before = subject.smaps()[start]["Rss"]
+    assert not any(subject.memory(start, 64 * PAGE))
+    assert residency.count(start, start + 64 * PAGE) == Pages(before) == Pages(0)
+
+
+def test_every_mapping_is_what_smaps_counts(residency, subject):
+    for start, sizes in subject.smaps().items():
+        if start < TOP:
+            assert residency.count(start, start + sizes["Size"]) == Pages(sizes["Rss"], sizes["Swap"])
+
+
+def test_all_of_it_is_rss(residency, subject):
+    rss = int(subject.status("VmRSS").split()[0]) * 1024
+    assert residency.count(0, TOP).resident == rss
+    assert residency.count(0, 1 << 64).resident == rss
+    assert sum(high - low for low, high in residency.resident_ranges(0, TOP)) == rss
+
+
+def test_ranges(residency, subject):
+    start = subject.facts["touched"]
+    assert residency.resident_ranges(start, start + 64 * PAGE) == [
+        (start + page * PAGE, start + (page + 1) * PAGE) for page in range(0, 64, 2)]
+    start = subject.facts["cleared"]
+    assert residency.resident_ranges(start, start + 32 * PAGE) == [
+        (start, start + 8 * PAGE), (start + 16 * PAGE, start + 32 * PAGE)]
+    assert residency.resident_ranges(subject.facts["untouched"], subject.facts["untouched"] + PAGE) == []
+
+
+def test_part_of_a_page_counts_in_full(residency, subject):
+    start = subject.facts["zeroed"]
+    assert residency.count(start + 100, start + 101) == Pages(PAGE)
+    assert residency.count(start + PAGE - 1, start + PAGE + 1) == Pages(2 * PAGE)
+    assert residency.count(start, start) == Pages(0)
+    assert residency.count(start + PAGE, start) == Pages(0)
+    assert residency.resident_ranges(start + 5, start + PAGE + 5) == [(start, start + 2 * PAGE)]
+    assert residency.count(1 << 63, 1 << 64) == Pages(0)
+
+
+def test_more_ranges_than_one_call_takes(readers, monkeypatch, subject):
+    monkeypatch.setattr(ScanReader, "BATCH", 3)
+    monkeypatch.setattr(EntryReader, "BLOCK", 5)
+    residency = PagemapResidency(subject.pid, PAGE)
+    start = subject.facts["touched"]
+    assert residency.count(start, start + 64 * PAGE) == Pages(32 * PAGE)
+    assert len(residency.resident_ranges(start, start + 64 * PAGE)) == 32
+    start = subject.facts["zeroed"]
+    assert residency.resident_ranges(start, start + 16 * PAGE) == [(start, start + 16 * PAGE)]
+
+
+def test_many_ranges(readers, build, start):
+    """Also where their number is no multiple of what the kernel (512) and we (4096) buffer."""
+    subject = start(build(r"""
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void) {
+    char *m = mmap(0, 30002 * 4096L, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + 4096;
+    mprotect(m, 30000 * 4096L, PROT_READ | PROT_WRITE);
+    madvise(m, 30000 * 4096L, MADV_NOHUGEPAGE);
+    for (long i = 0; i < 30000; i += 2) m[i * 4096] = 1;
+    printf("memory %p\nready 0\n", m); fflush(stdout); pause();
+}""", "-D_GNU_SOURCE"))
+    residency = PagemapResidency(subject.pid, PAGE)
+    memory = subject.facts["memory"]
+    for pages in (30000, 2 * 4096, 2 * 4096 - 2, 2 * 4096 + 2, 2 * (4096 + 513), 1026, 1024):
+        end = memory + pages * PAGE
+        assert residency.count(memory, end) == Pages(pages // 2 * PAGE)
+        assert residency.resident_ranges(memory, end) == [
+            (memory + page * PAGE, memory + (page + 1) * PAGE) for page in range(0, pages, 2)]
+
+
+def test_gone(readers, program, start):
+    residency = PagemapResidency((subject := start(program)).pid, PAGE)
+    subject.end()
+    assert not (residency.count(0, TOP) or Pages(0)).resident
+    with pytest.raises(TargetError, match="pagemap"):
+        PagemapResidency(subject.pid, PAGE)
+    residency.close()
+    assert residency.count(0, PAGE) is None
+    assert residency.resident_ranges(0, PAGE) is None
+
+
+FORKED = r"""
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <signal.h>
+#include <unistd.h>
+static volatile char sink;
+int main(void) {
+    char *m = mmap(0, 66 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + 4096;
+    mprotect(m, 64 * 4096, PROT_READ | PROT_WRITE);
+    madvise(m, 64 * 4096, MADV_NOHUGEPAGE);
+    memset(m, 1, 40 * 4096);
+    if (!fork()) { prctl(PR_SET_PDEATHSIG, SIGKILL); for (;;) pause(); }
+    memset(m, 2, 8 * 4096);
+    printf("shared %p\n", m);
+    char *n = mmap(0, 18 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + 4096;
+    mprotect(n, 16 * 4096, PROT_READ | PROT_WRITE);
+    memset(n, 1, 8 * 4096);
+    if (!fork()) { prctl(PR_SET_PDEATHSIG, SIGKILL); for (;;) pause(); }
+    for (int i = 8; i < 16; i++) sink = n[i * 4096];
+    printf("mixed %p\nready 0\n", n); fflush(stdout);
+    for (;;) pause();
+}"""
+
+
+def test_memory_shared_with_a_child(readers, build, start):
+    """Present and not exclusive, as the zero page is; where both are in one mapping and frames are hidden: a bound."""
+    subject = start(build(FORKED))
+    residency = PagemapResidency(subject.pid, PAGE)
+    shared, mixed = subject.facts["shared"], subject.facts["mixed"]
+    assert residency.count(shared, shared + 64 * PAGE) == Pages(40 * PAGE)
+    assert residency.exact
+    found = residency.count(mixed, mixed + 16 * PAGE)
+    if "hidden" in readers:
+        assert found == Pages(0)
+        assert not residency.exact
+    else:
+        assert found == Pages(8 * PAGE)
+        assert residency.exact
+
+
+HUGE = r"""
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static volatile char sink;
+int main(void) {
+    char *m = mmap(0, 16 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    m = (char *)(((uintptr_t)m + (2 << 20)) & ~(uintptr_t)((2 << 20) - 1));
+    madvise(m, 8 << 20, MADV_HUGEPAGE);
+    sink = m[0]; sink = m[2 << 20];
+    m[4 << 20] = 1;
+    printf("huge %p\nready 0\n", m); fflush(stdout);
+    for (;;) pause();
+}"""
+
+
+def test_huge_pages(readers, build, start):
+    """Two huge zero pages, one huge page that was written."""
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not setting.exists() or "[never]" in setting.read_text():
+        pytest.skip("no transparent huge pages here")
+    subject = start(build(HUGE))
+    huge = subject.facts["huge"]
+    sizes = next(sizes for address, sizes in subject.smaps().items() if address <= huge < address + sizes["Size"])
+    residency = PagemapResidency(subject.pid, PAGE)
+    assert residency.count(huge, huge + (8 << 20)) == Pages(sizes["Rss"])
+
+
+def test_swapped_pages(monkeypatch):
+    """Entries as the kernel defines them; a swap file is not for a test to switch on."""
+    import struct
+
+    monkeypatch.setattr(zeropages, "zero_frames", lambda page_size: frozenset({7}))
+    zeros = zeropages.ZeroPages(0, PAGE, lambda start, end: iter(()))
+    present, swapped, exclusive = 1 << 63, 1 << 62, 1 << 56
+    entries = [0, present | exclusive | 5, swapped | 9, present | 7, present | 8, present | 1 << 55 | 7, 1 << 55]
+    assert zeros.settle(0, struct.pack("7Q", *entries)) == bytes([0, 1, 2, 0, 1, 0, 0])
+
+
+def test_unprivileged_owner(build, start):
+    """Frames are hidden from it; what it is told is still RSS."""
+    if os.geteuid():
+        pytest.skip("needs root to become somebody else")
+    import arenascope
+
+    program = build(r"""
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv) { setgid(65534); setuid(65534); execv(argv[1], argv + 1); return 1; }""")
+    script = f"""
+import sys; sys.path.insert(0, {str(Path(arenascope.__file__).parents[1])!r})
+from arenascope.sources import pagemap
+if {{scan}} == 0: pagemap.ScanReader.works = lambda self: False
+import subprocess, re
+child = subprocess.Popen(['/bin/sleep', '100'])
+import time; time.sleep(0.3)
+found = pagemap.PagemapResidency(child.pid, {PAGE})
+rss = int(re.search('VmRSS:.*?([0-9]+)', open('/proc/%d/status' % child.pid).read())[1]) * 1024
+print(found.count(0, 1 << 47).resident == rss, found.exact)
+child.kill()
+"""
+    python = "/usr/bin/python3"
+    if not os.access(python, os.X_OK):
+        pytest.skip("no python that another user may run")
+    for scan in (0, 1):
+        done = subprocess.run([str(program), python, "-c", script.format(scan=scan)], capture_output=True, text=True)
+        assert done.stdout == "True True\n", done.stderr
+
+
+def test_quick_on_much_memory():
+    """1 TB of addresses with little in them, then a whole gigabyte of pages: no work per page in Python."""
+    residency = PagemapResidency(os.getpid(), PAGE)
+    start = time.process_time()
+    residency.count(0x10000000000, 0x10000000000 + (1 << 38))
+    assert time.process_time() - start < 5
+
+
+@pytest.fixture
+def kernel_core(dumped):
+    with CoreImage(str(dumped.kernel)) as core:
+        yield core
+
+
+def test_kernel_core_is_exact(kernel_core, dumped):
+    residency = core_residency(kernel_core)
+    assert residency.exact
+    checked = 0
+    for region in kernel_core.regions():
+        sizes = dumped.smaps.get(region.start)
+        found = residency.count(region.start, region.end)
+        if region.is_file or region.path in ("[vdso]", "[vsyscall]") or region.shared:
+            assert found is None
+        elif found is not None:
+            assert found.resident == sizes["Rss"], hex(region.start)
+            checked += 1
+    assert checked > 10
+    facts = dumped.facts
+    for name, pages, resident in (("untouched", 64, 0), ("touched", 64, 32), ("looked_at", 64, 0), ("zeroed", 16, 16),
+                                  ("cleared", 32, 24)):
+        assert residency.count(facts[name], facts[name] + pages * PAGE) == Pages(resident * PAGE), name
+    touched = facts["touched"]
+    assert residency.resident_ranges(touched, touched + 64 * PAGE) == [
+        (touched + page * PAGE, touched + (page + 1) * PAGE) for page in range(0, 64, 2)]
+    assert residency.count(touched + 2 * PAGE + 5, touched + 2 * PAGE + 6) == Pages(PAGE)
+    assert residency.count(touched + 3 * PAGE, touched + 5 * PAGE) == Pages(PAGE)
+    assert residency.count(8 * PAGE, 9 * PAGE) == Pages(0)
+
+
+def test_dontdump_is_unknown(kernel_core, dumped):
+    """Resident, and not in the core: that must not become 0."""
+    residency = core_residency(kernel_core)
+    partly = dumped.facts["partly"]
+    assert residency.count(partly, partly + 16 * PAGE) == Pages(16 * PAGE)
+    assert residency.count(partly, partly + 48 * PAGE) is None
+    assert residency.resident_ranges(partly, partly + 48 * PAGE) is None
+
+
+def nonzero_pages(data: bytes) -> int:
+    return sum(any(data[at : at + PAGE]) for at in range(0, len(data), PAGE)) * PAGE
+
+
+@pytest.mark.parametrize("how", ["cat", "cp --sparse=never", "cp", "cp --sparse=always", "gcore"])
+def test_lost_holes_leave_a_lower_bound(dumped, tmp_path, how):
+    path = tmp_path / "copy"
+    if how == "gcore":
+        path = dumped.gdb
+    elif how == "cat":
+        path.write_bytes(dumped.kernel.read_bytes())
+    else:
+        subprocess.run([*how.split(), str(dumped.kernel), str(path)], check=True)
+    with CoreImage(str(path)) as core:
+        residency = core_residency(core)
+        assert not residency.exact
+        facts = dumped.facts
+        for name, pages, resident in (("touched", 64, 32), ("zeroed", 16, 0), ("cleared", 32, 24)):
+            assert residency.count(facts[name], facts[name] + pages * PAGE) == Pages(resident * PAGE), name
+        cleared = facts["cleared"]
+        assert residency.resident_ranges(cleared, cleared + 32 * PAGE) == [
+            (cleared, cleared + 8 * PAGE), (cleared + 16 * PAGE, cleared + 32 * PAGE)]
+        for start, sizes in dumped.smaps.items():
+            found = residency.count(start, start + sizes["Size"])
+            region = next((r for r in core.regions() if r.start == start), None)
+            if found is not None and region and not region.path:
+                assert found.resident <= sizes["Rss"]
+
+
+def test_tar_keeps_the_holes(dumped, tmp_path):
+    path = tmp_path / "core"
+    subprocess.run(f"tar -C {dumped.kernel.parent} -Scf - core | tar -C {tmp_path} -xf -", shell=True, check=True)
+    with CoreImage(str(path)) as core:
+        residency = core_residency(core)
+        assert residency.exact
+        zeroed = dumped.facts["zeroed"]
+        assert residency.count(zeroed, zeroed + 16 * PAGE) == Pages(16 * PAGE)
+
+
+def test_cut_core_is_unknown_where_it_is_cut(dumped, tmp_path):
+    path = tmp_path / "core"
+    subprocess.run(["cp", str(dumped.kernel), str(path)], check=True)
+    cleared = dumped.facts["cleared"]
+    with CoreImage(str(path)) as core:
+        segment = next(s for s in core.segments if s.address == cleared)
+    os.truncate(path, segment.offset + 4 * PAGE)
+    with CoreImage(str(path)) as core:
+        residency = core_residency(core)
+        assert residency.count(cleared, cleared + 4 * PAGE) == Pages(4 * PAGE)
+        assert residency.count(cleared, cleared + 5 * PAGE) is None
+
+
+def test_without_anonymous_memory_nothing_is_known(program, start, build):
+    wrapper = build(r"""
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    FILE *f = fopen("/proc/self/coredump_filter", "w"); fprintf(f, "0x10"); fclose(f);
+    execv(argv[1], argv + 1); return 1;
+}""")
+    subject = start(wrapper, str(program))
+    with CoreImage(str(subject.kernel_core())) as core:
+        assert core_residency(core).count(subject.facts["touched"], subject.facts["touched"] + 64 * PAGE) is None
