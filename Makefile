@@ -20,7 +20,7 @@ fixtures:
 	@$(MAKE) -s --no-print-directory -C fixtures
 
 demo: setup-runtime ## walk a hoarding process and its core in GDB
-	@$(MAKE) -s --no-print-directory -C fixtures hoard
+	@$(MAKE) -s --no-print-directory -C fixtures hoard workers
 	@scripts/demo.sh
 
 # pytest comes last, so that its closing line is the last line

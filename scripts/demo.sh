@@ -5,14 +5,20 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 program=fixtures/build/hoard
+workers=fixtures/build/workers
 work=$(mktemp -d)
 subject=
 
-clean_up() {
+end_subject() {
     if [ -n "$subject" ]; then
         kill -KILL "$subject" 2>/dev/null || true
         wait "$subject" 2>/dev/null || true
     fi
+    subject=
+}
+
+clean_up() {
+    end_subject
     rm -rf "$work"
 }
 trap clean_up EXIT
@@ -34,17 +40,20 @@ die() {
     exit 1
 }
 
+# start_subject PROGRAM [ARGUMENT...]
 start_subject() {
-    local tries
+    local tries started=$1
+    shift
+    rm -rf "$work/subject" "$work/ready"
     mkdir "$work/subject"
-    "$program" "$work/subject" </dev/null >"$work/ready" 2>"$work/subject.log" &
+    "$started" "$work/subject" "$@" </dev/null >"$work/ready" 2>"$work/subject.log" &
     subject=$!
     for ((tries = 0; tries < 600; tries++)); do
         ! grep -q '^ready ' "$work/ready" || return 0
-        kill -0 "$subject" 2>/dev/null || die "hoard ended before it was ready" "$work/subject.log"
+        kill -0 "$subject" 2>/dev/null || die "$started ended before it was ready" "$work/subject.log"
         sleep 0.1
     done
-    die "hoard was not ready within a minute" "$work/subject.log"
+    die "$started was not ready within a minute" "$work/subject.log"
 }
 
 # gdb_heap OPEN SHOWN COMMAND...: runs the heap commands on what the GDB command OPEN opens; SHOWN is how the same is
@@ -59,7 +68,7 @@ gdb_heap() {
     done
     show "$shown"
     gdb -nx -q -batch -iex 'set print inferior-events off' -iex 'set suppress-cli-notifications on' \
-        -iex 'set debuginfod enabled off' "$program" \
+        -iex 'set debuginfod enabled off' "/proc/$subject/exe" \
         -ex "python gdb.execute('$open', to_string=True)" -ex 'source gdb/arena.py' "${run[@]}" \
         </dev/null 2>"$work/gdb.log" || die "gdb failed" "$work/gdb.log"
     # an older GDB does not know each of these settings
@@ -68,7 +77,7 @@ gdb_heap() {
 
 heading "A program that has freed most of its memory, and still holds it"
 show "$program DIR &"
-start_subject
+start_subject "$program"
 grep -E '^(Name|Threads|VmRSS):' "/proc/$subject/status"
 
 heading "Live: whose memory it is, arena by arena"
@@ -76,6 +85,9 @@ gdb_heap "attach $subject" "-p $subject" 'heap arenas'
 
 heading "Live: what its free lists hold"
 gdb_heap "attach $subject" "-p $subject" 'heap bins --limit 12'
+
+heading "Live: what malloc_trim would give back, and what it would leave"
+gdb_heap "attach $subject" "-p $subject" 'heap trim'
 
 heading "A core of the same process"
 show "gcore -o core $subject"
@@ -86,5 +98,13 @@ printf 'core.%s, %s\n' "$subject" "$(du -h --apparent-size "$core" | cut -f1)"
 
 heading "The core: the same figures, the process need not be there any more"
 gdb_heap "core-file $core" "$program core.$subject" 'heap arenas' 'heap version'
+
+end_subject
+heading "Another program: eight workers allocated 30 MB blocks, freed them all, and are idle"
+show "$workers DIR 30 8 &"
+start_subject "$workers" 30 8
+grep -E '^(Name|Threads|VmRSS):' "/proc/$subject/status"
+gdb_heap "attach $subject" "-p $subject" 'heap trim' 'heap trim --apply --tops -y'
+grep -E '^(Name|Threads|VmRSS):' "/proc/$subject/status"
 
 printf '\nNext: source gdb/arena.py in your own GDB session, then "heap --help".\n'

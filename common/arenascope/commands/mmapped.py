@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
+from ..glibc.layout import Layout
 from ..model import MmappedBlock, Tally
 from ..render.json import address
 from ..render.text import count, cut, left_out, table
@@ -27,7 +28,7 @@ def mmapped_command(context: Context) -> Answer:
     residency = session.residency
     pages = [residency.count(block.base, block.base + block.bytes) if residency else None for block in blocks]
     resident = [each.resident if each else None for each in pages]
-    match = expected is not None and found == expected
+    match = expected is not None and (found == expected or _explained(session.layout, found, expected))
     problems = problems_of(session)
     if not match:
         problems.append(_mismatch(found, expected))
@@ -38,6 +39,17 @@ def mmapped_command(context: Context) -> Answer:
         "match": match,
     }  # fmt: skip
     return Answer(keys, _lines(context, blocks, resident, match), problems)
+
+
+def _explained(layout: Layout, found: Tally, expected: Tally) -> bool:
+    """2.43 counts a header too many at each realloc() that moves a mapping: the sum is too large, the number right."""
+    excess = expected.bytes - found.bytes
+    return (
+        layout.behaviour.mmapped_size_less_header
+        and found.chunks == expected.chunks
+        and excess > 0
+        and excess % layout.header == 0
+    )
 
 
 def _mismatch(found: Tally, expected: Optional[Tally]) -> str:
