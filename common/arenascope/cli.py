@@ -89,7 +89,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     try:
         return _run(words)
     except ArenascopeError as error:
-        sys.stderr.write(f"arenascope: {error}\n")
+        said = " ".join(["arenascope", *[word for word in words[:1] if word in NAMES]])
+        sys.stderr.write(f"{said}: {error}\n")
         return FAILED
     except KeyboardInterrupt:
         sys.stderr.write("arenascope: stopped\n")

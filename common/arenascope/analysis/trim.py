@@ -154,9 +154,10 @@ def systrim(top: int, top_bytes: int, rules: Rules, pad: int = 0) -> Optional[in
 
 
 def until_locked(ranges: Iterable[Range], locked: Sequence[tuple[int, int]]) -> Iterator[Range]:
-    """What madvise(MADV_DONTNEED) really releases: it goes up to the first locked mapping (start, end), and no further."""
+    """What madvise(MADV_DONTNEED) really releases: it goes as far as the first locked mapping, given as (start, end)."""
     for start, size in ranges:
-        end = min((max(low, start) for low, high in locked if low < start + size and start < high), default=start + size)
+        end = start + size
+        end = min((max(low, start) for low, high in locked if low < end and start < high), default=end)
         if end > start:
             yield start, end - start
 

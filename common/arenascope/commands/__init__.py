@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Callable, Iterable, Mapping, NoReturn, Optional, Protocol, Sequence
@@ -38,6 +39,9 @@ class Door(Protocol):
 
     def describe(self) -> Sequence[str]:
         """The debugger and its Python, for `version`."""
+
+
+HELP_WIDTH = 79
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,7 @@ class Command:
     def parser(self, program: str) -> argparse.ArgumentParser:
         parser = _Parser(
             prog=f"{program} {self.name}",
-            description=f"{self.summary}\n\n{self.description}".strip(),
+            description=f"{self.summary}\n\n{textwrap.fill(self.description, HELP_WIDTH)}".strip(),
             epilog=f"example:\n  {program} {self.example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             add_help=False,
@@ -152,7 +156,7 @@ def command(
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self.prog}: {message}", f"{self.prog} --help shows how it is used")
+        raise UsageError(message, f"{self.prog} --help shows how it is used")
 
 
 def execute(command: Command, words: Sequence[str], door: Door) -> int:

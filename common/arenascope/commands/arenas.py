@@ -113,7 +113,7 @@ def _lines(
     rows = [[*_row(style, usage), _trim_cell(style, plans, [usage])] for usage in usages]
     shown, more = cut(rows, context.options.limit)
     footer = [*_footer(style, usages), _trim_cell(style, plans, usages)] if len(rows) > 1 else None
-    yield from table(HEADERS, shown, left=(0, 1), footer=footer)
+    yield from table(HEADERS, shown, (0, 1), footer, style.width, ("fast", "heaps", "tcache", "used", "bins"))
     yield from left_out(style, more, "arena")
     if mmapped is not None and mmapped.chunks:
         yield ""

@@ -21,7 +21,7 @@ class Row(NamedTuple):
 @command(
     "List the free chunks by thread cache, fast, unsorted, small and large bin.",
     "bins --arena 0",
-    "Thread-cache and fast chunks look in use to malloc and never merge; what lies in the other bins is merged with\n"
+    "Thread-cache and fast chunks look in use to malloc and never merge; what lies in the other bins is merged with "
     "its free neighbours. Thread caches are a thread's, whatever arena their chunks came from.",
     (ARENA, LIMIT),
 )
@@ -70,7 +70,8 @@ def _lines(context: Context, rows: list[Row]) -> Iterator[str]:
     yield ""
     ordered = sorted(rows, key=lambda row: -row.bin.bytes) if context.options.limit else rows
     shown, more = cut([_cells(style, row) for row in ordered], context.options.limit)
-    yield from table(("of", "kind", "bin", "from", "to", "chunks", "bytes", "average"), shown, left=(0, 1))
+    headers = ("of", "kind", "bin", "from", "to", "chunks", "bytes", "average")
+    yield from table(headers, shown, left=(0, 1), width=style.width, expendable=("average",))
     if more:
         yield style.dim("largest first")
     yield from left_out(style, more, "bin")

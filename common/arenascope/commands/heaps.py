@@ -14,8 +14,8 @@ from .gather import problems_of
 @command(
     "List the heaps of each arena: range, size, accessible and resident part.",
     "heaps --arena 1",
-    "A thread's arena grows in heaps of 64 MiB of address space (1 MiB on 32-bit), chained; only the last one can be\n"
-    "given back whole. The main arena's rows are the regions it grew into. accessible is what mprotect\n"
+    "A thread's arena grows in heaps of 64 MiB of address space (1 MiB on 32-bit), chained; only the last one can be "
+    "given back whole. The main arena's rows are the regions it grew into. accessible is what mprotect "
     "opened: more than size where free() shrank the heap.",
     (ARENA, LIMIT),
 )
@@ -61,5 +61,6 @@ def _lines(context: Context, rows: list[tuple[Heap, Optional[int]]]) -> Iterator
         cells.append([str(heap.arena), f"{heap.address:#x}", f"{heap.end:#x}", style.size(heap.bytes), accessible,
                       style.size(resident), "top" if heap.last else ""])  # fmt: skip
     shown, more = cut(cells, context.options.limit)
-    yield from table(("arena", "from", "to", "size", "accessible", "resident", "holds"), shown, left=(0, 1, 2, 6))
+    headers = ("arena", "from", "to", "size", "accessible", "resident", "holds")
+    yield from table(headers, shown, left=(0, 1, 2, 6), width=style.width, expendable=("accessible", "to"))
     yield from left_out(style, more, "heap")

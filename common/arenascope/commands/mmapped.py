@@ -16,7 +16,7 @@ from .gather import mmapped_tally, problems_of
 @command(
     "List the blocks served by mmap, held against glibc's own count.",
     "mmapped",
-    "Requests of mmap_threshold and more get a mapping of their own, which free() gives back at once. glibc counts\n"
+    "Requests of mmap_threshold and more get a mapping of their own, which free() gives back at once. glibc counts "
     "them and keeps no list, so they are recognised by their headers.",
     (LIMIT,),
 )

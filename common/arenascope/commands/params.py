@@ -14,7 +14,7 @@ from .gather import problems_of
 @command(
     "Show malloc's parameters: value, default, what the environment asked for, whether it took effect.",
     "params",
-    "mmap_threshold and trim_threshold grow by themselves: free() of a mmapped block raises the first to its size and\n"
+    "mmap_threshold and trim_threshold grow by themselves: free() of a mmapped block raises the first to its size and "
     "the second to twice that, unless either was set, or top_pad, or mmap_max.",
 )
 def params_command(context: Context) -> Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterator, Optional, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 from . import optional
 
@@ -57,24 +57,57 @@ def number(value: Optional[int]) -> str:
     return UNKNOWN if value is None else f"{value:,}"
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,),
-          footer: Optional[Sequence[str]] = None) -> Iterator[str]:  # fmt: skip
-    """Aligned columns: right, but for those in `left`. The footer stands under a second rule."""
+def table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    left: Sequence[int] = (0,),
+    footer: Optional[Sequence[str]] = None,
+    width: int = 0,
+    expendable: Sequence[str] = (),
+) -> Iterator[str]:
+    """Aligned columns: right, but for those in `left`. The footer stands under a second rule.
+
+    Where the terminal is narrower than all of it, columns in `expendable` go, the first named first.
+    """
     body = [list(row) for row in rows]
-    tabulate = optional.load("tabulate")
-    every = [*body, list(footer)] if footer else body
-    if not every:
+    every = [list(headers), *body, *([list(footer)] if footer else [])]
+    if len(every) == 1:
         return
-    align = ["left" if index in left else "right" for index in range(len(headers))]
-    if tabulate is not None:
-        text: str = tabulate.tabulate(every, list(headers), tablefmt="simple", colalign=align, disable_numparse=True)
-        lines = text.splitlines()
-    else:
-        lines = list(_plain_table(headers, every, align))
+    kept, gone = _columns(every, width, expendable)
+    every = [[row[column] for column in kept] for row in every]
+    align = ["left" if column in left else "right" for column in kept]
+    lines = _table_lines(every[0], every[1:], align)
     if footer:
         lines.insert(len(lines) - 1, lines[1])
     for line in lines:
         yield line.rstrip()
+    if gone:
+        yield f"({', '.join(gone)}: left out, the terminal is {width} columns wide)"
+
+
+def _columns(every: Sequence[Sequence[str]], width: int, expendable: Sequence[str]) -> tuple[list[int], list[str]]:
+    """The columns that fit, and the names of those that do not."""
+    kept = list(range(len(every[0])))
+    gone: list[str] = []
+    for name in expendable:
+        if not width or sum(max(len(row[column]) for row in every) + 2 for column in kept) - 2 <= width:
+            break
+        kept.remove(list(every[0]).index(name))
+        gone.append(name)
+    return kept, gone
+
+
+def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> list[str]:
+    tabulate: Any = optional.load("tabulate")
+    if tabulate is None:
+        return list(_plain_table(headers, rows, align))
+    # tabulate would make columns two wider than their headers
+    padding, tabulate.MIN_PADDING = tabulate.MIN_PADDING, 0
+    try:
+        text: str = tabulate.tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)
+    finally:
+        tabulate.MIN_PADDING = padding
+    return text.splitlines()
 
 
 def _plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> Iterator[str]:
