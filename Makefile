@@ -25,7 +25,7 @@ demo: setup-runtime ## walk a hoarding process and its core in GDB
 
 # pytest comes last, so that its closing line is the last line
 test: setup fixtures ## run the tests (PYTEST_ARGS='-k bins' passes through, JOBS=4 for more workers)
-	@$(PYTHON) -m pytest -n $(JOBS) $(PYTEST_ARGS) </dev/null
+	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS) </dev/null
 
 check: setup ## lint, types and the oldest Python that the code may need
 	$(PYTHON) -m ruff check .

@@ -18,12 +18,16 @@ def _package_folder(door):
         candidate = os.path.realpath(candidate)
         if os.path.isfile(os.path.join(candidate, "arenascope", "errors.py")):
             return candidate
-    raise gdb.GdbError(f"arenascope: no package beside {door}: source it from its checkout, or through a symlink")
+    return None
 
 
 def _load():
-    door = os.path.realpath(__file__)
+    # __file__ would be another script's where that one runs `source`
+    door = os.path.realpath(_load.__code__.co_filename)
     package = _package_folder(door)
+    if package is None:
+        gdb.write(f"arenascope: no package beside {door}: source it in its checkout, or a symlink to it\n", gdb.STDERR)
+        return
     if package not in sys.path:
         sys.path.append(package)
     for name in [name for name in sys.modules if name.partition(".")[0] in ("arenascope", "arenascope_gdb")]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import ExitStack, contextmanager
 from typing import Callable, Iterator, Optional, Sequence
 
 import gdb
@@ -14,77 +15,131 @@ from arenascope.apply import StackFrame
 from arenascope.errors import RefusedError
 from arenascope.target import ThreadInfo
 
-PATIENCE = 3
-"""How often a call that was interrupted and is at work, not in a lock, is let run on."""
+RETURNED = "arenascope_returned"
+QUIET = (("scheduler-locking", "on"), ("pagination", "off"), ("follow-fork-mode", "parent"), ("detach-on-fork", "on"))
+"""Nothing but the chosen thread may run, and GDB must not go over to a child that it makes."""
+FRAMES_BEYOND = 16
+"""A frame's caller, behind those that were inlined into it."""
 
 
 class GdbController:
-    """Drives the selected inferior; settings and the selected thread are as they were when it is done."""
+    """Drives the selected inferior; settings, breakpoints, thread and frame are as they were when it is done."""
 
     def frames(self, thread: ThreadInfo, most: int) -> Sequence[StackFrame]:
         with _selected(thread):
             return [StackFrame(frame.pc(), frame.name()) for frame in _stack(most)]
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
-        with _selected(thread), _settings(("scheduler-locking", "on"), ("pagination", "off")):
-            frames = _stack(depth + 2)
+        with _selected(thread), _settings(*QUIET), _without_breakpoints():
+            frames = _stack(depth + FRAMES_BEYOND)
+            # what is inlined into its caller returns where the caller does
+            while depth < len(frames) and frames[depth].type() == gdb.INLINE_FRAME:
+                depth += 1
             if len(frames) < depth + 2:
                 return False
-            out = _Out(frames[depth])
+            out = _Return(frames[depth + 1])
             try:
-                with _watchdog(seconds):
-                    gdb.execute("continue", to_string=True)
-            except (gdb.error, KeyboardInterrupt):
-                pass
+                _resume(seconds)
             finally:
-                if out.is_valid():
-                    out.delete()
+                out.delete()
             return out.reached
 
     def call(self, address: int, arguments: Sequence[int], seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
         types = ", ".join("unsigned long" for _ in arguments)
         values = ", ".join(f"{value}UL" for value in arguments)
-        expression = f"((long (*) ({types})) {address:#x}) ({values})"
         # with `unwindonsignal on` an interrupted call would be torn out of the middle of malloc
-        with _settings(
-            ("scheduler-locking", "on"), ("unwindonsignal", "off"), ("language", "c"), ("pagination", "off")
-        ):
+        settings = (*QUIET, ("unwindonsignal", "off"), ("language", "c"))
+        with _selected(None), _settings(*settings), _without_breakpoints():
             try:
-                with _watchdog(seconds):
-                    return int(gdb.parse_and_eval(expression))
+                # not parse_and_eval(): what GDB says of an interrupted call would go to its output
+                expression = f"${RETURNED} = ((long (*) ({types})) {address:#x}) ({values})"
+                with _limit(seconds):
+                    gdb.execute(f"set variable {expression}", to_string=True)
+                value = gdb.convenience_variable(RETURNED)
+                gdb.set_convenience_variable(RETURNED, None)
+                return 0 if value is None else int(value)
             except (gdb.error, KeyboardInterrupt) as error:
-                return self._recover(str(error), seconds, is_lock_wait)
+                return self._recover(str(error).split("\n")[0], seconds, is_lock_wait)
 
     def _recover(self, error: str, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
         """A call that did not come back: unwound where it waits for a lock, else let go on to its end."""
+        end = time.monotonic() + seconds
         if not _in_call():
             raise RefusedError(f"the call failed: {error}")
-        for _ in range(PATIENCE):
-            if any(is_lock_wait(frame.name() or "") for frame in _stack(3)):
-                _unwind()
-                raise RefusedError("the call waited for a lock that nobody gave back, and was taken back",
-                                   "let the process run for a moment, then try again")  # fmt: skip
-            try:
-                with _watchdog(seconds):
-                    gdb.execute("continue", to_string=True)
-            except (gdb.error, KeyboardInterrupt):
-                pass
+        while not any(is_lock_wait(frame.name() or "") for frame in _stack(3)):
+            if time.monotonic() > end:
+                raise RefusedError("the call is still at work and must not be torn off", "`continue` lets it finish")
+            _resume(max(end - time.monotonic(), 1.0))
             if not _in_call():
                 return 0
-        raise RefusedError("the call is still at work and must not be torn off", "`continue` lets it finish")
+        _unwind()
+        raise RefusedError("the call waited for a lock that nobody gave back, and was taken back",
+                           "let the process run for a moment, then try again")  # fmt: skip
 
 
-class _Out(gdb.FinishBreakpoint):
-    """Stops when a frame has returned, and says so."""
+class _Return(gdb.Breakpoint):
+    """Where a frame returns to. Not a FinishBreakpoint: that one never stops where the caller was inlined."""
 
-    def __init__(self, frame: gdb.Frame) -> None:
-        super().__init__(frame, internal=True)
+    def __init__(self, caller: gdb.Frame) -> None:
+        super().__init__(f"*{caller.pc():#x}", internal=True)
         self.silent = True
+        self.thread = gdb.selected_thread().global_num
+        self.stack_pointer = _stack_pointer(caller)
         self.reached = False
 
     def stop(self) -> bool:
-        self.reached = True
-        return True
+        # a signal handler that runs the same code meanwhile lies deeper
+        self.reached = _stack_pointer(gdb.newest_frame()) >= self.stack_pointer
+        return self.reached
+
+
+def _stack_pointer(frame: gdb.Frame) -> int:
+    value = frame.read_register("sp")
+    return int(value) & ((1 << (8 * value.type.sizeof)) - 1)
+
+
+def _resume(seconds: float) -> None:
+    """`continue`, for a while."""
+    try:
+        with _limit(seconds):
+            gdb.execute("continue", to_string=True)
+    except (gdb.error, KeyboardInterrupt):
+        pass
+
+
+@contextmanager
+def _limit(seconds: float) -> Iterator[None]:
+    """Stops the process when it is not back in time.
+
+    By SIGSTOP: a thread may block SIGINT, which is what GDB's own interrupt sends; GDB would then wait for ever, and
+    what stays pending end the process later.
+    """
+    pid = gdb.selected_inferior().pid
+    stops: list[bool] = []
+    fired = threading.Event()
+
+    def fire() -> None:
+        fired.set()
+        os.kill(pid, signal.SIGSTOP)
+
+    def note(event: gdb.StopEvent) -> None:
+        stops.append(isinstance(event, gdb.SignalEvent) and event.stop_signal == "SIGSTOP")
+
+    timer = threading.Timer(seconds, fire)
+    timer.daemon = True
+    gdb.events.stop.connect(note)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        if fired.is_set() and gdb.selected_inferior().pid == pid:
+            if not any(stops):
+                # it stopped by itself at the same moment: the signal waits, and comes before the next instruction
+                gdb.execute("continue", to_string=True)
+            gdb.execute("queue-signal 0", to_string=True)
+        gdb.events.stop.disconnect(note)
 
 
 def _stack(most: int) -> list[gdb.Frame]:
@@ -112,19 +167,28 @@ def _unwind() -> None:
 
 
 @contextmanager
-def _selected(thread: ThreadInfo) -> Iterator[None]:
-    before = gdb.selected_thread()
+def _selected(thread: Optional[ThreadInfo]) -> Iterator[None]:
+    """Selects a thread (None: leaves it) for a while; the frame that the user had selected comes back, if it exists."""
+    before, frame = gdb.selected_thread(), gdb.selected_frame()
+    with ExitStack() as stack:
+        if gdb.parameter("backtrace limit") is not None:
+            stack.enter_context(_settings(("backtrace limit", "unlimited")))
+        if thread is not None:
+            _find(thread).switch()
+        try:
+            yield
+        finally:
+            if before is not None and before.is_valid():
+                before.switch()
+                if frame.is_valid():
+                    frame.select()
+
+
+def _find(thread: ThreadInfo) -> gdb.InferiorThread:
     for each in gdb.selected_inferior().threads():
         if (each.ptid[1] or each.ptid[0]) == thread.tid:
-            each.switch()
-            break
-    else:
-        raise RefusedError(f"thread {thread.tid} is gone", "try again")
-    try:
-        yield
-    finally:
-        if before is not None and before.is_valid():
-            before.switch()
+            return each
+    raise RefusedError(f"thread {thread.tid} is gone", "try again")
 
 
 @contextmanager
@@ -132,8 +196,11 @@ def _settings(*wanted: tuple[str, str]) -> Iterator[None]:
     """GDB settings for a while."""
     before = [(name, _shown(gdb.parameter(name))) for name, _ in wanted]
     try:
-        for name, value in wanted:
-            gdb.execute(f"set {name} {value}", to_string=True)
+        try:
+            for name, value in wanted:
+                gdb.execute(f"set {name} {value}", to_string=True)
+        except gdb.error as error:
+            raise RefusedError(f"threads of this target cannot be held: {error}") from None
         yield
     finally:
         for name, value in reversed(before):
@@ -141,16 +208,20 @@ def _settings(*wanted: tuple[str, str]) -> Iterator[None]:
 
 
 def _shown(value: object) -> str:
-    return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "unlimited" if value is None else str(value)
 
 
 @contextmanager
-def _watchdog(seconds: float) -> Iterator[None]:
-    """Interrupts GDB, as Ctrl-C does, when the process is not back in time."""
-    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
-    timer.daemon = True
-    timer.start()
+def _without_breakpoints() -> Iterator[None]:
+    """The user's own breakpoints, in malloc perhaps, are off for a while."""
+    enabled = [each for each in gdb.breakpoints() if each.enabled]
+    for each in enabled:
+        each.enabled = False
     try:
         yield
     finally:
-        timer.cancel()
+        for each in enabled:
+            if each.is_valid():
+                each.enabled = True

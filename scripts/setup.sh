@@ -8,6 +8,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 level=${1:-test}
 venv=.venv
+# the newest first: it is the one that apt installs
+lldbs=(19 16 14)
+export DEBIAN_FRONTEND=noninteractive
+apt=(apt-get -y -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300)
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
@@ -79,12 +83,61 @@ install_packages() {
     [ "$(id -u)" -eq 0 ] ||
         die "missing: ${missing[*]}
 setup: run as root: apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
-    export DEBIAN_FRONTEND=noninteractive
-    local apt=(apt-get -y -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300)
-    say "apt-get update"
-    quietly "${apt[@]}" update
+    update_lists
     say "apt-get install ${missing[*]}"
     quietly "${apt[@]}" install --no-install-recommends "${missing[@]}"
+    done_something=yes
+}
+
+update_lists() {
+    [ -z "$updated" ] || return 0
+    say "apt-get update"
+    quietly "${apt[@]}" update
+    updated=yes
+}
+
+have_lldb() {
+    command -v "lldb-$1" >/dev/null &&
+        compgen -G "/usr/lib/llvm-$1/lib/python3*/*-packages/lldb/__init__.py" >/dev/null
+}
+
+# Several LLDBs side by side. Debian's python3-lldb-N conflict with each other although no file of theirs is the same:
+# apt installs one, the others are unpacked over the file system. Tests skip what is not there, so nothing here is fatal
+# but a broken download.
+install_lldb() {
+    local version missing=()
+    for version in "$@"; do
+        have_lldb "$version" || missing+=("$version")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if ! command -v apt-get >/dev/null || [ "$(id -u)" -ne 0 ]; then
+        say "LLDB ${missing[*]} missing, its tests will be skipped: run as root (on Debian), or install lldb-${missing[0]}"
+        return 0
+    fi
+    update_lists
+    for version in "${missing[@]}"; do
+        if ! apt-cache show "lldb-$version" >/dev/null 2>&1; then
+            say "LLDB $version is not in this release of the distribution: its tests will be skipped"
+        elif dpkg-query -W -f '${db:Status-Status}\n' 'python3-lldb-*' 2>/dev/null | grep -qx installed; then
+            unpack_lldb "$version"
+        else
+            say "apt-get install lldb-$version"
+            quietly "${apt[@]}" install --no-install-recommends "lldb-$version" "python3-lldb-$version"
+            done_something=yes
+        fi
+    done
+}
+
+unpack_lldb() {
+    local version=$1 folder package
+    folder=$(mktemp -d)
+    say "unpacking lldb-$version"
+    quietly "${apt[@]}" install --no-install-recommends "liblldb-$version" python3-six
+    (cd "$folder" && quietly "${apt[@]}" download "lldb-$version" "python3-lldb-$version")
+    for package in "$folder"/*.deb; do
+        quietly dpkg -x "$package" /
+    done
+    rm -r "$folder"
     done_something=yes
 }
 
@@ -146,7 +199,9 @@ case $level in
 esac
 
 done_something=
+updated=
 install_packages "${packages[@]}"
+[ "$level" = runtime ] || install_lldb "${lldbs[@]}"
 make_venv "$(gdb_python)"
 install_libraries "${extras[@]}"
 [ -n "$done_something" ] || say "nothing to do"

@@ -18,7 +18,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "case-studies"
-BLOCK = re.compile(r"<!-- run: (?P<subject>[^|\n]+?) \| (?P<commands>[^\n]+?) -->\n```text\n(?P<text>.*?)```\n", re.DOTALL)
+BLOCK = re.compile(
+    r"<!-- run: (?P<subject>[^|\n]+?) \| (?P<commands>[^\n]+?) -->\n```text\n(?P<text>.*?)```\n", re.DOTALL
+)
 FENCE = "== arenascope =="
 
 

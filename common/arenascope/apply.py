@@ -18,10 +18,11 @@ from .session import Session
 from .target import ThreadInfo
 
 MADV_DONTNEED = 4
-STEP_SECONDS = 2.0
+STEP_SECONDS = (0.1, 0.5, 2.0)
+"""How long a thread may take out of malloc, until none gets out in so long a time."""
 CALL_SECONDS = 120.0
 ROUNDS = 20
-FRAMES = 64
+FRAMES = 256
 
 FAMILY = frozenset(
     [
@@ -146,7 +147,8 @@ class MallocCode:
         self.low, self.high = _code_range(session, session.located.libc)
 
     def owns(self, frame: StackFrame) -> bool:
-        if frame.name is not None and frame.name.split(".")[0].split("@")[0] in FAMILY:
+        # __GI_: glibc's mark of a name that is hidden within it (__GI___libc_malloc)
+        if frame.name is not None and frame.name.split(".")[0].split("@")[0].removeprefix("__GI_") in FAMILY:
             return True
         return not self.by_name and self.low <= frame.pc < self.high
 
@@ -157,10 +159,11 @@ def _code_range(session: Session, libc: Libc) -> tuple[int, int]:
 
 
 def settle(controller: Controller, session: Session) -> None:
-    """Brings every thread out of malloc, or RefusedError with the name of the one that stays."""
+    """Brings every thread out of malloc, or RefusedError with the name of one that stays."""
     code = MallocCode(session, session.located.located_by == "symbols")
     threads = session.target.threads()
-    stuck: Optional[str] = None
+    patience = iter(STEP_SECONDS)
+    seconds = next(patience)
     for _ in range(ROUNDS):
         inside = [(thread, depth, waits) for thread in threads
                   for depth, waits in [_depth_in_malloc(controller, code, thread)] if depth is not None]  # fmt: skip
@@ -168,13 +171,23 @@ def settle(controller: Controller, session: Session) -> None:
             return
         # who holds a lock must go first: those that wait would only wait on
         runnable = [entry for entry in inside if not entry[2]] or inside
-        stuck = None
-        for thread, depth, _ in runnable:
-            if not controller.step_out(thread, depth, STEP_SECONDS):
-                stuck = f"thread {thread.tid} ({thread.name or 'no name'}) is inside malloc and does not leave it"
-        if stuck is not None:
-            break
-    raise RefusedError(stuck or "threads keep entering malloc", "let the process run for a moment, then try again")
+        out = [controller.step_out(thread, depth, seconds) for thread, depth, _ in runnable]
+        if any(out):
+            continue
+        # one that ran may by now wait for what another one holds, so all are tried again, and longer
+        longer = next(patience, None)
+        if longer is None:
+            raise _stuck(runnable[0][0], session)
+        seconds = longer
+    raise RefusedError("threads keep entering malloc", "let the process run for a moment, then try again")
+
+
+def _stuck(thread: ThreadInfo, session: Session) -> RefusedError:
+    locked = [f"arena {header.index}" for header in Session(session.target).headers if header.mutex]
+    where = f" while {' and '.join(locked)} {'is' if len(locked) == 1 else 'are'} locked" if locked else ""
+    who = f"thread {thread.tid} ({thread.name or 'no name'})"
+    return RefusedError(f"{who} is inside malloc and does not leave it{where}",
+                        "let the process run for a moment, then try again")  # fmt: skip
 
 
 def _depth_in_malloc(controller: Controller, code: MallocCode, thread: ThreadInfo) -> tuple[Optional[int], bool]:

@@ -22,9 +22,7 @@ class Memory:
         self.top = (1 << (8 * pointer_size)) - 1
         self._word = struct.Struct(self.mark + self.code)
         self._u32 = struct.Struct(self.mark + "I")
-        # a free chunk's size, fd and bk: the one read that bin walks repeat a million times
-        self._node = struct.Struct(f"{self.mark}3{self.code}")
-        self.node_size = 3 * pointer_size
+        self.node = _node_reader(read, f"{self.mark}3{self.code}", pointer_size)
 
     def word(self, address: int) -> int:
         value: int = self._word.unpack(self.read(address, self.pointer_size))[0]
@@ -37,11 +35,6 @@ class Memory:
     def words(self, address: int, count: int) -> tuple[int, ...]:
         return struct.unpack(f"{self.mark}{count}{self.code}", self.read(address, count * self.pointer_size))
 
-    def node(self, chunk: int) -> tuple[int, int, int]:
-        """(size word, fd, bk) of the chunk."""
-        size, fd, bk = self._node.unpack(self.read(chunk + self.pointer_size, self.node_size))
-        return size, fd, bk
-
     def try_word(self, address: int) -> Optional[int]:
         """The word, or None where it cannot be read."""
         try:
@@ -53,6 +46,16 @@ class Memory:
         """All whole words of a block that was read before."""
         count = len(data) // self.pointer_size
         return struct.unpack_from(f"{self.mark}{count}{self.code}", data)
+
+
+def _node_reader(read: Read, form: str, word: int) -> Callable[[int], tuple[int, int, int]]:
+    """Reads (size word, fd, bk) of a free chunk: what bin walks repeat a million times, so a closure, not a method."""
+    unpack, size = struct.Struct(form).unpack, 3 * word
+
+    def node(chunk: int) -> tuple[int, int, int]:
+        return unpack(read(chunk + word, size))
+
+    return node
 
 
 class BlockCache:

@@ -40,7 +40,8 @@ class Session:
         if self.located.version is not None or not self.started:
             return layout
         sizes = [(each.tcache, self._chunk_size(each.tcache)) for each in self.thread_words[0] if each.tcache]
-        return settle_release(self.memory, self.target.machine, layout, sizes)
+        arenas = [header.address for header in self.headers]
+        return settle_release(self.memory, self.target.machine, layout, sizes, arenas)
 
     def _chunk_size(self, user: int) -> int:
         return masked(self.memory.try_word(user - self.target.pointer_size) or 0)
@@ -77,8 +78,12 @@ class Session:
 
     @cached_property
     def started(self) -> bool:
-        """Whether malloc was called at all."""
-        return bool(self.headers) and self.headers[0].initialised
+        """Whether malloc has anything yet: 2.42 and later set main_arena up before the first call."""
+        if not self.headers or not self.headers[0].initialised:
+            return False
+        # a program's only blocks may have been too large for an arena
+        mapped = self.params is None or self.params.values["max_n_mmaps"] != 0
+        return mapped or any(has_heap(self.located.layout, header) for header in self.headers)
 
     def region_at(self, address: int) -> Optional[Region]:
         return next((region for region in self.regions if region.contains(address)), None)
@@ -119,11 +124,11 @@ class Session:
             _ = self.resident
         found = []
         for header in self.headers:
-            before = len(self.findings)
             lists = list(bins.walk_bins(self.memory, self.layout, header, self.findings))
             fast = list(fastbins.walk_fastbins(self.memory, self.layout, header, self.findings))
-            found.append(Arena(header, tuple(lists), tuple(fast), self.heaps[header.index],
-                               complete=len(self.findings) == before))  # fmt: skip
+            # a list, a heap or top: whatever is wrong in an arena makes its figures partial
+            sound = all(finding.arena != header.index for finding in self.findings)
+            found.append(Arena(header, tuple(lists), tuple(fast), self.heaps[header.index], complete=sound))
         return found
 
     @cached_property

@@ -118,6 +118,9 @@ class Target(Protocol):
     def regions(self) -> Sequence[Region]:
         """The mappings in address order; empty where nothing can tell."""
 
+    def shortage(self) -> Optional[str]:
+        """Why the image lacks memory that the process had, in words (a core cut short); None where it does not."""
+
     def threads(self) -> Sequence[ThreadInfo]:
         """The threads, by tid."""
 

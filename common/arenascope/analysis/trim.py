@@ -154,7 +154,7 @@ def systrim(top: int, top_bytes: int, rules: Rules, pad: int = 0) -> Optional[in
 
 
 def until_locked(ranges: Iterable[Range], locked: Sequence[tuple[int, int]]) -> Iterator[Range]:
-    """What madvise(MADV_DONTNEED) really releases: it goes as far as the first locked mapping, given as (start, end)."""
+    """What madvise(MADV_DONTNEED) really releases: it ends at the first locked mapping, a (start, end)."""
     for start, size in ranges:
         end = start + size
         end = min((max(low, start) for low, high in locked if low < end and start < high), default=end)

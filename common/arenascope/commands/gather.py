@@ -15,6 +15,11 @@ from ..session import Session
 def problems_of(session: Session) -> list[str]:
     """What a reader must know before trusting a figure, in the order in which it was met."""
     problems = [str(finding) for finding in session.findings]
+    shortage = session.target.shortage()
+    if shortage:
+        problems.insert(0, shortage)
+    if session.params is None:
+        problems.append("mp_ was not found: thresholds and blocks served by mmap are not known")
     if "thread_caches" in session.__dict__ and not session.caches_known:
         problems.append("not every thread's cache was found: what they hold is not told from blocks in use")
     return problems
@@ -55,8 +60,8 @@ class Trim:
     """A lower bound, where the image has no more to tell (a dense core)."""
 
 
-def trims(session: Session) -> list[Trim]:
-    """malloc_trim(0), arena by arena in its own order."""
+def trims(session: Session, bounds: bool = False) -> list[Trim]:
+    """malloc_trim(0), arena by arena; with `bounds`, lower ones are counted where nothing exact can be known."""
     if not session.started:
         return []
     usages = full_usages(session)
@@ -64,15 +69,18 @@ def trims(session: Session) -> list[Trim]:
     found = []
     for arena, usage in zip(session.arenas, usages):
         plan = plan_trim(arena, usage.tcache.bytes if usage.tcache else None, rules)
-        counted = _residents(session, plan)
-        exact = session.any_residency is not None and session.any_residency.exact
-        found.append(Trim(plan, counted) if exact else Trim(plan, Residents(None, None, None), counted))
+        if session.residency is not None:
+            found.append(Trim(plan, _residents(session, plan)))
+        else:
+            # counting the pages of a dense core that are not all zero reads all of them
+            unknown = Residents(None, None, None)
+            found.append(Trim(plan, unknown, _residents(session, plan) if bounds else unknown))
     return found
 
 
 def trim_rules(session: Session) -> Rules:
     located, params = session.located, session.params
-    brk = current_brk(session.target, session.memory, located.libc)
+    brk = current_brk(session.target, session.memory, located.libc, session.regions, session.headers[0])
     thp = params.get("thp_pagesize") if params else None
     return Rules(session.layout, session.target.page_size, brk, thp or 0)
 

@@ -23,8 +23,6 @@ def params_command(context: Context) -> Answer:
     rows = describe_params(session.params, session.layout, environment) if session.params else []
     limit = arena_limit(session.params, session.layout, session.target)
     problems = problems_of(session)
-    if session.params is None:
-        problems.append("mp_ was not found")
     if environment is None:
         problems.append("the environment that the process was started with is not in this image")
     keys = {

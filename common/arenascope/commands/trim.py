@@ -41,7 +41,7 @@ def trim_command(context: Context) -> Answer:
     controller = _prepare(context) if options.apply else None
     session = context.session
     context.check_arena(options.arena)
-    plans = [trim for trim in trims(session) if options.arena in (None, trim.plan.index)]
+    plans = [trim for trim in trims(session, bounds=not options.json) if options.arena in (None, trim.plan.index)]
     problems = problems_of(session)
     if any(trim.plan.brk_bytes is None for trim in plans):
         problems.append("__curbrk was not found: whether the main arena's top would be trimmed is not known")

@@ -7,7 +7,7 @@ import struct
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..model import ArenaHeader, Finding
-from .chunk import masked
+from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
 from .layout import Layout
 
 RING_LIMIT = 65536
@@ -32,7 +32,7 @@ def read_arena(memory: Memory, layout: Layout, address: int, index: int, main: b
         # its size word is last_remainder: no heap behind it
         top_bytes = 0
     else:
-        top_bytes = masked(memory.word(top + layout.word))
+        top_bytes = masked(memory.try_word(top + layout.word) or 0)
     return ArenaHeader(
         index=index,
         address=address,
@@ -70,11 +70,32 @@ def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Fi
             if doubt:
                 findings.append(Finding(f"the ring of arenas leads to something else: {doubt}", address, len(arenas)))
                 return arenas
+        doubt = doubt_top(memory, layout, header)
+        if doubt:
+            findings.append(Finding(f"top: {doubt}", header.top, len(arenas)))
         arenas.append(header)
         address = header.next
     if address != main_arena:
         findings.append(Finding("the ring of arenas does not close", address, len(arenas) - 1))
     return arenas
+
+
+def doubt_top(memory: Memory, layout: Layout, header: ArenaHeader) -> str:
+    """Why top cannot be what it should be; "" where it looks like one."""
+    if not header.top:
+        return "it is 0, although the arena holds memory" if header.system_mem else ""
+    if header.top == initial_top(layout, header.address):
+        return ""
+    raw = memory.try_word(header.top + layout.word)
+    if raw is None:
+        return "it leads to unreadable memory"
+    if not layout.aligned(header.top):
+        return "it is not a chunk's address"
+    if not raw & PREV_INUSE or raw & (IS_MMAPPED | NON_MAIN_ARENA):
+        return f"its size word {raw:#x} has the flags of something else"
+    if not layout.min_size <= header.top_bytes <= header.system_mem:
+        return f"its size {header.top_bytes:#x} is not possible in an arena of {header.system_mem:#x}"
+    return ""
 
 
 def doubt_thread_arena(memory: Memory, layout: Layout, address: int) -> str:

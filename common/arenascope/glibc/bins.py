@@ -13,6 +13,7 @@ from .layout import Layout
 
 NBINS = 128
 UNSORTED = 1
+LAST_USED = 126
 
 # largebin_index: (shift, up to this shifted size, what is added to it)
 LARGE_64 = ((6, 48, 48), (9, 20, 91), (12, 10, 110), (15, 4, 119), (18, 2, 124))
@@ -38,28 +39,31 @@ def bin_index(layout: Layout, size: int) -> int:
     for shift, limit, base in rows:
         if size >> shift <= limit:
             return base + (size >> shift)
-    return 126
+    return LAST_USED
 
 
 def bin_sizes(layout: Layout, index: int) -> tuple[int, Optional[int]]:
     """The least and the largest chunk size that bin_index() sends here (None: only memory bounds it)."""
     if index == UNSORTED:
         return layout.min_size, None
-    least_large = min_large_size(layout)
-    if index < bin_index(layout, least_large):
-        size = (index - small_correction(layout)) * layout.align if layout.align == 16 else index * 8
-        return size, size
-    if index >= 126:
-        return 3 << 18, None
-    rows = LARGE_64 if layout.word == 8 else LARGE_32_BIG if layout.align == 16 else LARGE_32
-    step = layout.align
-    start = least_large
-    for shift, limit, base in rows:
-        first = max(start, (index - base) << shift)
-        if start >> shift <= index - base <= limit:
-            return first, ((index - base + 1) << shift) - step
-        start = (limit + 1) << shift
-    return 3 << 18, None
+    if index >= LAST_USED:
+        return _least_size(layout, LAST_USED), None
+    return _least_size(layout, index), _least_size(layout, index + 1) - layout.align
+
+
+def _least_size(layout: Layout, index: int) -> int:
+    """The least chunk size whose bin_index() is this or more: it never falls as sizes grow.
+
+    Searched for, as the rows of largebin_index() overlap (bin 120 is the last of one and the first of the next).
+    """
+    low, high = 1, (1 << 20) // layout.align
+    while low < high:
+        middle = (low + high) // 2
+        if bin_index(layout, middle * layout.align) >= index:
+            high = middle
+        else:
+            low = middle + 1
+    return low * layout.align
 
 
 def bin_kind(layout: Layout, index: int) -> str:
@@ -86,9 +90,10 @@ def walk_bins(memory: Memory, layout: Layout, header: ArenaHeader, findings: lis
                                         bin_header, header.index))  # fmt: skip
             continue
         walker = _BinWalk(memory, layout, header, index, findings)
-        walker.follow(bin_header, first, last)
+        least, most = bin_sizes(layout, index)
+        limit = max(header.system_mem, header.max_system_mem)
+        walker.follow(bin_header, first, last, least, limit if most is None else min(limit, most))
         if walker.addresses:
-            least, most = bin_sizes(layout, index)
             yield Bin(bin_kind(layout, index), index, least, most, walker.addresses, walker.sizes, walker.flags)
 
 
@@ -106,21 +111,20 @@ class _BinWalk:
         self.sizes = array("Q")
         self.flags = 0
 
-    def follow(self, bin_header: int, first: int, last: int) -> None:
+    def follow(self, bin_header: int, first: int, last: int, least: int, most: int) -> None:
         node = self.memory.node
         add_address, add_size = self.addresses.append, self.sizes.append
-        limit = max(self.arena.system_mem, self.arena.max_system_mem)
-        least, mask, header = self.layout.min_size, self.layout.mask, self.layout.header
+        mask, header = self.layout.mask, self.layout.header
         previous, chunk, count = bin_header, first, 0
         try:
             while chunk != bin_header:
                 raw, fd, bk = node(chunk)
                 size = raw & ~SIZE_BITS
                 # A chunk reached twice has another neighbour than its bk names, so this test ends every cycle.
-                if bk != previous or raw & SIZE_BITS != PREV_INUSE or not least <= size <= limit or (
+                if bk != previous or raw & SIZE_BITS != PREV_INUSE or not least <= size <= most or (
                     (chunk + header) & mask
                 ):  # fmt: skip
-                    self._damage(previous, chunk, raw, bk, limit)
+                    self._damage(previous, chunk, raw, bk, (least, most))
                     break
                 add_address(chunk)
                 add_size(size)
@@ -132,12 +136,12 @@ class _BinWalk:
             self._say(f"a link in {previous:#x} leads to unreadable memory", chunk)
         self.flags = count
 
-    def _damage(self, previous: int, chunk: int, raw: int, bk: int, limit: int) -> None:
+    def _damage(self, previous: int, chunk: int, raw: int, bk: int, sizes: tuple[int, int]) -> None:
         size = raw & ~SIZE_BITS
         if not self.layout.aligned(chunk):
             self._say(f"a link in {previous:#x} is not a chunk's address", chunk)
-        elif not self.layout.min_size <= size <= limit:
-            self._say(f"a chunk of impossible size {size:#x}", chunk)
+        elif not sizes[0] <= size <= sizes[1]:
+            self._say(f"a chunk of size {size:#x}, which does not belong here", chunk)
         elif bk != previous:
             self._say(f"bk is {bk:#x}, expected {previous:#x}", chunk)
         else:

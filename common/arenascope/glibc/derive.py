@@ -6,14 +6,14 @@ Distributions ship backports and new releases come, so a version string only say
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Callable, Iterable, Mapping, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..target import StructInfo
 from . import versions
 from .chunk import masked, reveal
-from .layout import Layout, Struct, disagreements, from_table, heap_max, tcache_forms
+from .layout import Layout, Struct, disagreements, fastbin_count, from_table, heap_max, tcache_forms
 from .scan import Hit
 from .tcache import LIST_LIMIT, chunk_sizes, is_tcache, read_tcache
 from .versions import Release
@@ -113,8 +113,11 @@ def _by_relations(memory: Memory, machine: str, release: Optional[Release], hit:
     heap = layout.heap
     if hit.ring[1:]:
         heap = Struct(heap.offsets, hit.ring[1] & (heap_max(word) - 1))
-    fastbins = (bins - 2 * word - 8) // word if bins - 2 * word > 8 + 9 * word else 0
-    if fastbins:
+    # they end where top begins, if there is room for them
+    fastbins = fastbin_count(word, layout.align)
+    if bins - (2 + fastbins) * word < 8:
+        fastbins = 0
+    else:
         offsets["fastbinsY"] = bins - 2 * word - fastbins * word
     return replace(layout, arena=Struct(offsets, after_free + 2 * word), heap=heap, fastbins=fastbins,
                    checks=("no known malloc_state: members placed by the order that all releases share",))  # fmt: skip
@@ -147,15 +150,20 @@ def with_tcache_seen(layout: Layout, sizes: Sequence[int]) -> Layout:
     return layout
 
 
-def settle_release(memory: Memory, machine: str, layout: Layout, caches: Sequence[tuple[int, int]]) -> Layout:
+def settle_release(
+    memory: Memory, machine: str, layout: Layout, caches: Sequence[tuple[int, int]], arenas: Sequence[int]
+) -> Layout:
     """For an image that does not say its release: the newest row that all it shows agrees with.
 
-    `caches` are the (address, chunk size) of thread caches that were found.
+    `caches` are the (address, chunk size) of thread caches that were found, `arenas` the addresses of all arenas.
     """
-    linked = links_are_safe(memory, [address for address, _ in caches], layout)
+    linked = links_are_safe(memory, [address for address, _ in caches], arenas, layout)
     for release in versions.shapes():
         row = from_table(release, layout.word, machine, layout.align)
-        if (row.arena, row.heap.size, row.params) != (layout.arena, layout.heap.size, layout.params):
+        if (row.arena, row.params) != (layout.arena, layout.params):
+            continue
+        # without a thread's arena nothing shows how large heap_info is
+        if len(arenas) > 1 and row.heap.size != layout.heap.size:
             continue
         if caches and not (row.tcache and all(size in chunk_sizes(row.tcache, row) for _, size in caches)):
             continue
@@ -165,20 +173,31 @@ def settle_release(memory: Memory, machine: str, layout: Layout, caches: Sequenc
     return layout
 
 
-def links_are_safe(memory: Memory, caches: Sequence[int], layout: Layout) -> Optional[bool]:
+def links_are_safe(
+    memory: Memory, caches: Sequence[int], arenas: Sequence[int], layout: Layout
+) -> Optional[bool]:
     """Whether lists end in a protected 0 (safe-linking) or in a plain one; None where no list tells."""
-    for address in caches:
-        for form in tcache_forms(layout):
-            if not is_tcache(memory, layout, form, address):
-                continue
-            for entry in read_tcache(memory, form, address)[1]:
-                ended = _how_it_ends(memory, layout, entry) if entry else None
-                if ended is not None:
-                    return ended
+    for entry, to_user in _list_heads(memory, caches, arenas, layout):
+        ended = _how_it_ends(memory, layout, entry, to_user)
+        if ended is not None:
+            return ended
     return None
 
 
-def _how_it_ends(memory: Memory, layout: Layout, entry: int) -> Optional[bool]:
+def _list_heads(
+    memory: Memory, caches: Sequence[int], arenas: Sequence[int], layout: Layout
+) -> Iterator[tuple[int, int]]:
+    """(first block, what its links lack to be blocks) of every thread-cache bin, then of every fastbin."""
+    for address in caches:
+        for form in tcache_forms(layout):
+            if is_tcache(memory, layout, form, address):
+                yield from ((entry, 0) for entry in read_tcache(memory, form, address)[1] if entry)
+    for arena in arenas if layout.fastbins else ():
+        heads = memory.words(arena + layout.arena["fastbinsY"], layout.fastbins)
+        yield from ((chunk + layout.header, layout.header) for chunk in heads if chunk)
+
+
+def _how_it_ends(memory: Memory, layout: Layout, entry: int, to_user: int) -> Optional[bool]:
     """Follows one list by either rule: the wrong one soon leads to something that is no block of the same size."""
     size = memory.try_word(entry - layout.word)
     for safe in (True, False):
@@ -187,9 +206,10 @@ def _how_it_ends(memory: Memory, layout: Layout, entry: int) -> Optional[bool]:
             stored = memory.try_word(position)
             if stored is None or memory.try_word(position - layout.word) is None:
                 break
-            position = reveal(stored, position) if safe else stored
-            if not position:
+            following = reveal(stored, position) if safe else stored
+            if not following:
                 return safe
+            position = following + to_user
             if position & layout.mask or masked(memory.try_word(position - layout.word) or 0) != masked(size or 1):
                 break
     return None

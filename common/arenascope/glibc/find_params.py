@@ -25,9 +25,10 @@ def find_params(target: Target, memory: Memory, layout: Layout, main_arena: int,
     """The address of mp_ and the layout with the form of it that fits; (None, layout) where nothing does."""
     main = read_arena(memory, layout, main_arena, 0, True)
     forms = _forms(layout, target.machine)
-    if guess is not None:
+    # a symbol is believed beside a main arena that is damaged, too: the walk will say what does not fit
+    for held_against in (main, None) if guess is not None else ():
         for form in forms:
-            if _evidence(memory, replace(layout, params=form), guess, main, target.page_size) is not None:
+            if guess and _evidence(memory, replace(layout, params=form), guess, held_against) is not None:
                 return guess, replace(layout, params=form)
     region = next((region for region in regions if region.contains(main_arena)), None)
     if region is None:
@@ -37,7 +38,7 @@ def find_params(target: Target, memory: Memory, layout: Layout, main_arena: int,
     best: Optional[tuple[int, int, Struct]] = None
     for form in forms:
         for address in _places(memory, form, start, end, main):
-            score = _evidence(memory, replace(layout, params=form), address, main, target.page_size)
+            score = _evidence(memory, replace(layout, params=form), address, main)
             if score is not None and score >= ENOUGH and (best is None or score > best[0]):
                 best = (score, address, form)
     if best is None:
@@ -68,25 +69,26 @@ def _places(memory: Memory, form: Struct, start: int, end: int, main: ArenaHeade
     if main.contiguous and main.top_bytes:
         wanted = main.top + main.top_bytes - main.system_mem
         return [start + (n - first) * word for n in range(first, last) if values[n] == wanted]
-    small = form["arena_max"] // word
-    return [start + (n - first) * word for n in range(first, last) if values[n - first + small] < 1 << 20]
+    # neither mallopt nor a tunable takes 0, so this passes over all that is empty
+    test = form["arena_test"] // word
+    return [start + (n - first) * word for n in range(first, last) if 0 < values[n - first + test] <= 1 << 20]
 
 
-def _evidence(memory: Memory, layout: Layout, address: int, main: ArenaHeader, page: int) -> Optional[int]:
+def _evidence(memory: Memory, layout: Layout, address: int, main: Optional[ArenaHeader]) -> Optional[int]:
     """How much speaks for mp_ at this address; None where something speaks against it."""
     try:
         params = read_params(memory, layout, address)
     except MemoryReadError:
         return None
-    if doubt_params(layout, params, main, page) is not None:
+    if doubt_params(params, main) is not None:
         return None
     return _score(layout, params, main)
 
 
-def _score(layout: Layout, params: Params, main: ArenaHeader) -> int:
+def _score(layout: Layout, params: Params, main: Optional[ArenaHeader]) -> int:
     """Defaults count, as most processes leave most of them alone."""
     values = params.values
-    score = 4 if main.contiguous and main.top_bytes else 0
+    score = 4 if main and main.contiguous and main.top_bytes else 0
     score += 3 if values["n_mmaps_max"] == 65536 else 0
     score += 2 if values["arena_test"] == (8 if layout.word == 8 else 2) else 0
     score += 1 if values["mmap_threshold"] >= 128 << 10 else 0

@@ -43,6 +43,9 @@ def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: li
             say(Finding(f"heap_info.prev is {previous:#x}, which is no heap", address, header.index))
             break
         address = previous
+    if heaps and header.top + header.top_bytes != heaps[0].end:
+        end = header.top + header.top_bytes
+        say(Finding(f"top ends at {end:#x}, its heap at {heaps[0].end:#x}", header.top, header.index))
     total = sum(heap.bytes for heap in heaps)
     if heaps and total != header.system_mem:
         say(

@@ -122,8 +122,12 @@ def file_data(regions: Sequence[Region]) -> list[Region]:
     return found
 
 
-def what_is_there(libcs: Sequence[Libc], regions: Sequence[Region], notes: Sequence[str]) -> tuple[str, str]:
+def what_is_there(
+    libcs: Sequence[Libc], regions: Sequence[Region], notes: Sequence[str], shortage: Optional[str]
+) -> tuple[str, str]:
     """One line on why no heap of glibc was found, and what to try."""
+    if shortage:
+        return f"no arena was found; {shortage}", "get a whole core, or look at the live process"
     paths = {region.path for region in regions if region.is_file}
     others = [name for name in OTHER_ALLOCATORS if any(name in path.rsplit("/", 1)[-1] for path in paths)]
     if any(MUSL_NAME.search(path) for path in paths):

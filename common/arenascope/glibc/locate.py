@@ -14,7 +14,7 @@ from .derive import candidates, derive_layout, settle_release, with_debug_inform
 from .find_params import find_params, follow_hugepages
 from .layout import Layout, from_table
 from .libc_file import Libc
-from .scan import Hit, follow_ring, scan, wrong_bins
+from .scan import PREFIX_LIMIT, Hit, anchors, follow_ring, scan, wrong_bins
 
 STRUCTS = ("malloc_state", "_heap_info", "malloc_par")
 
@@ -50,6 +50,8 @@ def locate(target: Target, memory: Memory) -> Located:
         # the debugger knows one main_arena; dlmopen and libc_malloc_debug bring further ones
         hits += [hit for hit in _scan_all(memory, libcs, regions) if hit.arena not in {known.arena for known in hits}]
     if not hits:
+        hits = _with_broken_ring(target, memory, libcs, regions)
+    if not hits:
         return _untouched(target, memory, libcs, regions, notes)
     found = max(hits, key=lambda hit: _weight(memory, hit))
     main = found.ring[0]
@@ -63,7 +65,7 @@ def locate(target: Target, memory: Memory) -> Located:
     guess = beside.address + main - by_symbol.ring[0] if beside and by_symbol else None
     params, layout = find_params(target, memory, layout, main, regions, guess)
     if libc.version is None:
-        layout = settle_release(memory, target.machine, layout, ())
+        layout = settle_release(memory, target.machine, layout, (), found.ring)
     layout = follow_hugepages(memory, layout, params, found)
     others = tuple(hit.ring[0] for hit in hits if hit.ring[0] not in found.ring)
     if others:
@@ -71,8 +73,6 @@ def locate(target: Target, memory: Memory) -> Located:
             f"{len(others)} more libc with a heap of its own in this process: main_arena at "
             + ", ".join(f"{address:#x}" for address in others)
         )
-    if params is None:
-        notes.append("mp_ was not found: thresholds and mmapped blocks are not known")
     located_by = "symbols" if by_symbol is not None else "scan"
     return Located(main, params, layout, located_by, libc, tuple(notes), others)
 
@@ -88,6 +88,8 @@ def _by_symbol(target: Target, memory: Memory, regions: Sequence[Region], notes:
                      f"({inside[:12]}…): its symbols are not used")  # fmt: skip
         return None
     hit = _hit_at(target, memory, symbol.address)
+    if hit is not None and _another_is_whole(memory, hit):
+        hit = None
     if hit is None and _is_untouched(target, memory, symbol.address) is None:
         notes.append(f"the symbol main_arena ({symbol.address:#x}) does not lead to an arena: not used")
     return hit
@@ -97,16 +99,28 @@ def _hit_at(target: Target, memory: Memory, arena: int) -> Optional[Hit]:
     info = target.struct("malloc_state")
     offsets = [info.fields["bins"][0]] if info and "bins" in info.fields else []
     offsets += [from_table(release, memory.pointer_size, target.machine).arena["bins"] for release in candidates(None)]
+    known = set(offsets)
+    # a release that the table does not know
+    offsets += [bins - arena for bins in anchors(memory, arena, arena + PREFIX_LIMIT + 254 * memory.pointer_size)]
     found: list[tuple[bool, int, Hit]] = []
     for offset in dict.fromkeys(offsets):
-        wrong = wrong_bins(memory, arena + offset)
+        wrong = wrong_bins(memory, arena + offset) if 0 < offset < PREFIX_LIMIT else None
         if wrong is None:
             continue
         ring = follow_ring(memory, arena + offset)
         closed = bool(ring) and ring[0] == arena
         # where the ring is damaged the symbol still says where it begins, and the walk will say where it breaks
-        found.append((not closed, wrong, Hit(arena + offset, ring if closed else (arena,))))
+        if closed or offset in known:
+            found.append((not closed, wrong, Hit(arena + offset, ring if closed else (arena,))))
     return min(found, key=lambda entry: entry[:2])[2] if found else None
+
+
+def _another_is_whole(memory: Memory, hit: Hit) -> bool:
+    """Whether an arena whose ring closes overlaps this one: a symbol that is a little off sees most of its bins."""
+    if follow_ring(memory, hit.bins)[:1] == hit.ring[:1]:
+        return False
+    reach = 254 * memory.pointer_size
+    return any(other.ring for other in scan(memory, hit.bins - reach, hit.bins + 2 * reach))
 
 
 def _scan_all(memory: Memory, libcs: Sequence[Libc], regions: Sequence[Region]) -> Iterator[Hit]:
@@ -124,6 +138,22 @@ def _scan_all(memory: Memory, libcs: Sequence[Libc], regions: Sequence[Region]) 
         for hit in scan(memory, region.start, region.end):
             if hit.ring:
                 yield hit
+
+
+def _with_broken_ring(target: Target, memory: Memory, libcs: Sequence[Libc], regions: Sequence[Region]) -> list[Hit]:
+    """An arena whose `next` leads astray: its bins say where it is, the release how far in front it begins."""
+    found: list[tuple[int, Hit]] = []
+    for region in [region for libc in libcs for region in libc.data] or libc_file.file_data(regions):
+        for hit in scan(memory, region.start, region.end):
+            libc = libc_file.module_at(target, memory, regions, hit.bins)
+            for release in candidates(versions.parse(libc.version or "")):
+                start = hit.bins - from_table(release, memory.pointer_size, target.machine).arena["bins"]
+                mutex, flags = memory.try_word(start), memory.try_word(start + 4)
+                if mutex is not None and flags is not None and mutex & 0xFFFFFFFF <= 2 and flags & 0xFFFFFFFF <= 7:
+                    wrong = wrong_bins(memory, hit.bins)
+                    found.append((0 if wrong is None else wrong, Hit(hit.bins, (start,))))
+                    break
+    return [min(found, key=lambda entry: entry[0])[1]] if found else []
 
 
 def _weight(memory: Memory, hit: Hit) -> tuple[bool, int]:
@@ -186,7 +216,7 @@ def _untouched(target: Target, memory: Memory, libcs: Sequence[Libc], regions: S
         return Located(
             start, params, layout, "symbols" if start == starts[0] and symbol else "scan", libc, tuple(notes)
         )
-    raise NotFoundError(*libc_file.what_is_there(libcs, regions, notes))
+    raise NotFoundError(*libc_file.what_is_there(libcs, regions, notes, target.shortage()))
 
 
 def _self_links(memory: Memory, machine: str, region: Region) -> Iterator[int]:

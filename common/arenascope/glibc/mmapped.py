@@ -122,5 +122,22 @@ def _block_at(memory: Memory, layout: Layout, page: int, position: int, offsets:
             continue
         block = decode_mmapped(layout, position + offset, prev_size, raw, page)
         if block and block.base >= start and block.base + block.bytes <= limit:
-            return block
+            return _aligned_within(memory, layout, page, block) or block
+    return None
+
+
+def _aligned_within(memory: Memory, layout: Layout, page: int, block: MmappedBlock) -> Optional[MmappedBlock]:
+    """The chunk that memalign moved to within a block: the header that it moved away from still stands before it."""
+    alignment = 2 * layout.align
+    user = block.base + (-layout.header & layout.mask) + layout.header
+    while alignment < block.bytes:
+        # _int_memalign: the next aligned address that leaves room for a chunk in front
+        chunk = -(-user // alignment) * alignment - layout.header
+        if chunk - (user - layout.header) < layout.min_size:
+            chunk += alignment
+        if chunk + layout.header <= block.base + block.bytes:
+            found = read_mmapped(memory, layout, chunk, page)
+            if found and (found.base, found.bytes) == (block.base, block.bytes):
+                return found
+        alignment *= 2
     return None

@@ -22,8 +22,8 @@ def read_params(memory: Memory, layout: Layout, address: int) -> Params:
     return Params(address, values)
 
 
-def doubt_params(layout: Layout, params: Params, main: ArenaHeader, page: int) -> Optional[str]:
-    """Why this cannot be mp_ beside that main_arena; None where all that can be checked holds."""
+def doubt_params(params: Params, main: Optional[ArenaHeader]) -> Optional[str]:
+    """Why this cannot be mp_ (beside that main_arena, where it is given); None where all that can be checked holds."""
     values = params.values
     if not 0 <= values["n_mmaps"] <= max(values["max_n_mmaps"], 0):
         return f"n_mmaps is {values['n_mmaps']} of at most {values['max_n_mmaps']}"
@@ -32,9 +32,9 @@ def doubt_params(layout: Layout, params: Params, main: ArenaHeader, page: int) -
     if values["no_dyn_threshold"] not in (0, 1):
         return f"no_dyn_threshold is {values['no_dyn_threshold']}"
     base = values["sbrk_base"]
-    if main.top_bytes and main.contiguous and base + main.system_mem != main.top + main.top_bytes:
+    if main and main.top_bytes and main.contiguous and base + main.system_mem != main.top + main.top_bytes:
         return "sbrk_base + system_mem is not the end of top"
-    if not main.system_mem and base:
+    if main and not main.system_mem and base:
         return "sbrk_base is set, but the main arena holds nothing"
     bins = values.get("tcache_bins")
     if bins is not None and not 1 <= bins <= 76:

@@ -111,10 +111,15 @@ class CoreImage:
             return None
         missing = tuple((self.readable_end(s), s.address + min(s.file_size, s.memory_size))
                         for s in self.segments if s.offset + s.file_size > self.size)
-        if all(end == start for start, end in zip(self._starts, self._ends)):
-            raise TargetError(f"{self.path} is cut short: {self.size} bytes of {expected}, none of its "
-                              f"{len(missing)} dumped mappings is there", "look at ulimit -c and the disk")
         return Truncation(expected, self.size, missing)
+
+    def shortage(self) -> Optional[str]:
+        """What a reader of figures must know of a core that was cut."""
+        cut = self.truncated
+        if cut is None:
+            return None
+        return (f"the core is truncated: {cut.actual:,} bytes of {cut.expected:,}, "
+                f"{len(cut.missing)} of its mappings are not whole (ulimit -c? a full disk?)")
 
     @property
     def sparse(self) -> bool:

@@ -44,6 +44,9 @@ class ShellTarget:
             self._regions = self.image.regions()
         return self._regions
 
+    def shortage(self) -> Optional[str]:
+        return None
+
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.image.environment()
 
@@ -119,6 +122,9 @@ class CoreTarget(ShellTarget):
     def __init__(self, path: str, folders: Sequence[str] = ()) -> None:
         self.core = CoreImage(path)
         super().__init__(self.core, "core", folders)
+
+    def shortage(self) -> Optional[str]:
+        return self.core.shortage()
 
     def residency(self) -> Optional[Residency]:
         return core_residency(self.core)

@@ -1,0 +1,143 @@
+"""Every scenario is built once, looked at from all sides in one go, and ended; tests then read what was seen.
+
+The order is what one process allows: what /proc and GDB itself say first, then each door on the live process, then
+the two cores, of which the kernel's is the process's end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Optional, Union
+
+import pytest
+from doors import DOORS, GDB, Core, Image, Live, Outcome, give_up
+from scenarios import Scenario, View, doors_for
+from subjects import Subject
+
+DOCUMENTS = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "trim --ranges", "info", "stats", "version")
+FIGURES = (*(f"{name} --json" for name in DOCUMENTS), "arenas --quick --json", "info", "stats")
+COMMANDS = (*FIGURES, "arenas", "heaps", "bins", "threads", "params", "mmapped", "trim", "version",
+            "arenas --quick")
+"""Where there are no symbols the figures may differ, their layout does not."""
+THREAD_WORDS = {"arena": "(long)thread_arena", "tcache": "(long)tcache", "counts": "tcache->counts"}
+PARAMETERS = ("trim_threshold", "top_pad", "mmap_threshold", "arena_test", "arena_max", "n_mmaps", "n_mmaps_max",
+              "max_n_mmaps", "no_dyn_threshold", "mmapped_mem", "max_mmapped_mem", "tcache_bins", "tcache_max_bytes",
+              "tcache_count", "tcache_unsorted_limit")
+
+# what was seen, or why it could not be
+Seen = Union[list[Outcome], BaseException]
+
+
+@dataclass
+class Witness:
+    """What is known of a subject without arenascope."""
+
+    pid: int
+    truth: dict[str, Any]
+    info_xml: str
+    stats_text: str
+    live_blocks: dict[int, int]
+    smaps: dict[tuple[int, int], int]
+    thread_names: dict[int, str]
+    glibc_threads: dict[int, dict[str, Any]]
+    """tid: thread_arena, tcache and tcache->counts, by GDB from debug information."""
+    glibc_params: dict[str, Optional[int]]
+    """mp_'s fields, likewise."""
+
+
+def testify(subject: Subject) -> Witness:
+    smaps, names = subject.smaps(), subject.thread_names()
+    threads: dict[int, dict[str, Any]] = {}
+    params: dict[str, Optional[int]] = {}
+    if not GDB.available():
+        steps = [{"each_thread": THREAD_WORDS}, *({"value": f"mp_.{name}"} for name in PARAMETERS)]
+        words, *values = GDB.drive(GDB.look_at(Live(subject.pid, subject.program)), steps, load=())
+        threads = {int(tid): each for tid, each in words.value.items()}
+        params = {name: each.value for name, each in zip(PARAMETERS, values)}
+    return Witness(subject.pid, subject.truth, subject.info_xml, subject.stats_text, subject.live_blocks, smaps, names,
+                   threads, params)
+
+
+class Photographs:
+    """All views of one scenario."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.seen: dict[tuple[str, str, bool], Seen] = {}
+        self.scenario = scenario
+        with Subject(scenario.fixture, *scenario.arguments, env=scenario.env) as subject:
+            self.witness = testify(subject)
+            self._look("live", lambda: Live(subject.pid, subject.program))
+            if "gcore" in scenario.images:
+                self._look("gcore", lambda: Core(subject.gcore(), subject.program))
+            if "kernel" in scenario.images:
+                self._look("kernel", lambda: Core(subject.kernel_core(), subject.program))
+
+    def _look(self, name: str, make: Callable[[], Image]) -> None:
+        try:
+            image = make()
+        except (Exception, pytest.skip.Exception) as reason:
+            self.seen.update({(door, name, symbols): reason for door in DOORS for symbols in (True, False)})
+            return
+        for door in (DOORS[each] for each in doors_for(self.scenario, name)):
+            for symbols in (True, False):
+                self.seen[door.name, name, symbols] = _run(door, image, symbols)
+        if isinstance(image, Core):
+            image.path.unlink()  # hundreds of megabytes
+
+
+def _run(door: Any, image: Image, symbols: bool) -> Seen:
+    try:
+        reason = door.available()
+        if reason:
+            give_up(reason)
+        return door.run(image, COMMANDS if symbols else FIGURES, symbols)
+    except (Exception, pytest.skip.Exception, pytest.fail.Exception) as failure:
+        return failure
+
+
+class Sight(Witness):
+    """One view, beside what is known without arenascope."""
+
+    def __init__(self, view: View, photographs: Photographs) -> None:
+        self.__dict__.update(photographs.witness.__dict__)
+        self.view = view
+        found = photographs.seen[view.door, view.image, view.symbols]
+        if isinstance(found, BaseException):
+            raise found
+        self.outcomes = dict(zip(COMMANDS, found))
+
+    @property
+    def live(self) -> bool:
+        return self.view.image == "live"
+
+    @property
+    def kind(self) -> str:
+        return "live" if self.live else "core"
+
+    def text(self, command: str) -> str:
+        outcome = self.outcomes[command]
+        assert outcome.error is None, f"{command}: {outcome.error}"
+        return outcome.text
+
+    def json(self, command: str) -> dict[str, Any]:
+        return self.outcomes[f"{command} --json"].json()
+
+
+class Album:
+    """The scenarios that were built so far."""
+
+    def __init__(self) -> None:
+        self._photographs: dict[str, Union[Photographs, BaseException]] = {}
+
+    def sight(self, view: View) -> Sight:
+        found = self._photographs.get(view.scenario.id)
+        if found is None:
+            try:
+                found = Photographs(view.scenario)
+            except (Exception, pytest.skip.Exception) as failure:
+                found = failure  # once is enough
+            self._photographs[view.scenario.id] = found
+        if isinstance(found, BaseException):
+            raise found
+        return Sight(view, found)
+

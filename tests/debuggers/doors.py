@@ -1,0 +1,94 @@
+"""The doors that tests open: how to start each debugger on an image, and what it answers.
+
+To add one, write a class and put it into DOORS: every test that is held against truth then runs through it too.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any, Optional, Sequence
+
+from lldb_door import LLDBS
+from looks import (
+    BREAKDOWNS,
+    HERE,
+    ROOT,
+    TIMEOUT,
+    Core,
+    Door,
+    Finished,
+    Image,
+    Live,
+    Outcome,
+    give_up,
+    plain_environment,
+    read_results,
+    stripped,
+)
+
+__all__ = ["ARENA_PY", "DOORS", "GDB", "LOAD", "ROOT", "Core", "Door", "Finished", "Gdb", "Image", "Live", "Outcome",
+           "give_up"]
+
+ARENA_PY = ROOT / "gdb" / "arena.py"
+LOAD = ("-ex", f"source {ARENA_PY}")
+
+
+class Gdb:
+    """GDB in batch mode, without the user's own settings and without the network."""
+
+    name = "gdb"
+
+    def available(self) -> Optional[str]:
+        return _why_not_gdb()
+
+    def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
+        return self.drive(self.look_at(image, symbols), [{"do": f"heap {command}"} for command in commands])
+
+    def look_at(self, image: Image, symbols: bool = True) -> list[str]:
+        """The arguments that make GDB look at an image."""
+        program = image.program if symbols else stripped(image.program)
+        hide = [] if symbols else ["-iex", "set debug-file-directory /nonexistent"]
+        if isinstance(image, Live):
+            return [*hide, "-p", str(image.pid), *([] if symbols else [str(program)])]
+        return [*hide, str(program), str(image.path)]
+
+    def drive(self, arguments: Sequence[str], steps: Sequence[dict[str, Any]], load: Sequence[str] = LOAD,
+              **how: Any) -> list[Outcome]:
+        """The steps of drive_gdb.py, in one GDB that has arenascope loaded."""
+        with tempfile.TemporaryDirectory(prefix="arenascope-gdb-") as folder:
+            results = Path(folder) / "results"
+            variables = {"ARENASCOPE_STEPS": json.dumps(list(steps)), "ARENASCOPE_RESULTS": str(results)}
+            finished = self.start([*arguments, *load, "-x", str(HERE / "drive_gdb.py")], variables=variables, **how)
+            return read_results(results, steps, finished)
+
+    def start(self, arguments: Sequence[str], variables: Optional[dict[str, str]] = None, cwd: Optional[Path] = None,
+              timeout: float = TIMEOUT) -> Finished:
+        """gdb -batch with these arguments; fails the test where it breaks down."""
+        command = ["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off",
+                   "-iex", "set python print-stack full", *arguments]
+        start = time.monotonic()
+        done = subprocess.run(command, cwd=cwd, env=plain_environment(variables), capture_output=True, text=True,
+                              timeout=timeout, stdin=subprocess.DEVNULL)
+        finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+        assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
+        return finished
+
+
+GDB = Gdb()
+"""A door, and the tests' second witness."""
+DOORS: dict[str, Door] = {door.name: door for door in (GDB, *LLDBS)}
+
+
+@cache
+def _why_not_gdb() -> Optional[str]:
+    if not shutil.which("gdb"):
+        return "gdb is not installed"
+    if GDB.start(["-ex", "python print(6 * 7)"]).stdout.strip() != "42":
+        return "this gdb was built without Python"
+    return None

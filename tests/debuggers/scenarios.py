@@ -1,0 +1,114 @@
+"""The table of scenarios: which heaps are built for real, and from where each is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable, Iterator, Mapping, Optional, Sequence
+
+import pytest
+from doors import DOORS
+
+IMAGES = ("live", "gcore", "kernel")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A fixture with arguments. `images` leaves out what would take too long."""
+
+    id: str
+    fixture: str
+    arguments: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, hash=False)
+    images: tuple[str, ...] = IMAGES
+
+
+def scenario(id: str, fixture: str, *arguments: str, env: Optional[Mapping[str, str]] = None,
+             images: tuple[str, ...] = IMAGES) -> Scenario:
+    return Scenario(id, fixture, arguments, env or {}, images)
+
+
+# gcore writes a thread arena's 64 MiB out in full, so the fixtures that could have many threads have few here
+TABLE = (
+    scenario("hoard", "hoard", "3", "12"),
+    scenario("workers-30MB", "workers", "30", "2", "2"),
+    scenario("workers-30MB-ended", "workers", "30", "2", "2", "end"),
+    scenario("workers-100MB", "workers", "100", "2", "1"),
+    scenario("pinned-main", "pinned", "main", "40"),
+    scenario("pinned-thread", "pinned", "thread", "100"),
+    scenario("ladder-ascending", "ladder", "200", "ascending", "20"),
+    scenario("ladder-shuffled", "ladder", "200", "shuffled", "20"),
+    scenario("arenas60", "arenas60", images=("live", "kernel")),
+    scenario("arenas14", "arenas60", "6", "8"),
+    scenario("many_heaps", "many_heaps", "4", "plain"),
+    scenario("many_heaps-spread", "many_heaps", "4", "spread"),
+    scenario("bins", "bins"),
+    scenario("bins-static", "bins.static"),
+    scenario("bins-static-pie", "bins.static-pie"),
+    scenario("full_heap", "full_heap", "full"),
+    scenario("full_heap-retired", "full_heap", "retired"),
+    scenario("full_heap-retired-64", "full_heap", "retired", "64"),
+    scenario("fastbins", "fastbins"),
+    scenario("tcache", "tcache"),
+    scenario("mmapped", "mmapped"),
+    scenario("foreign_sbrk", "foreign_sbrk", "plain"),
+    scenario("foreign_sbrk-fake", "foreign_sbrk", "fake"),
+    scenario("foreign_sbrk-last", "foreign_sbrk", "last"),
+    scenario("blocked_brk", "blocked_brk", "stay"),
+    scenario("blocked_brk-apart", "blocked_brk", "apart"),
+    scenario("blocked_brk-unblock", "blocked_brk", "unblock"),
+    scenario("dlmopen", "dlmopen"),
+    scenario("random-1", "random", "1"),
+    scenario("random-2", "random", "2"),
+    scenario("random-3", "random", "3"),
+    scenario("asked-by-variables", "workers", "1", "4", "1", env={
+        "MALLOC_ARENA_MAX": "3", "MALLOC_MMAP_THRESHOLD_": "200000", "MALLOC_TOP_PAD_": "0x10000"}),
+    scenario("asked-by-tunables", "workers", "1", "4", "1", env={
+        "GLIBC_TUNABLES": "glibc.malloc.tcache_count=5:glibc.malloc.trim_threshold=300000:glibc.malloc.arena_max=2"}),
+    scenario("asked-wrongly", "workers", "1", "2", "1", env={
+        "MALLOC_MMAP_THRESHOLD": "65536", "MALLOC_TRIM_THRESHOLD_": "lots"}),
+)
+BY_ID = {each.id: each for each in TABLE}
+# a debugger's start takes a third of a second: what differs from door to door is how memory, threads and symbols are
+# come by, and these have it all
+IN_EVERY_DOOR = ("hoard", "arenas14", "many_heaps", "bins", "bins-static", "fastbins", "tcache", "mmapped", "dlmopen",
+                 "random-1")
+
+
+def doors_for(scenario: Scenario, image: str) -> list[str]:
+    """By whom a scenario's image is looked at."""
+    if scenario.id in IN_EVERY_DOOR and (image != "gcore" or scenario.id == "bins"):
+        return list(DOORS)
+    return [name for name in DOORS if name == "gdb"]
+
+
+@dataclass(frozen=True)
+class View:
+    """One look: which heap, through which door, at what, and with which help."""
+
+    scenario: Scenario
+    door: str
+    image: str
+    symbols: bool
+
+    @property
+    def id(self) -> str:
+        return f"{self.scenario.id}-{self.image}-{self.door}-{'symbols' if self.symbols else 'stripped'}"
+
+
+def views(*, only: Optional[Sequence[str]] = None, images: Sequence[str] = IMAGES) -> Iterator[View]:
+    for each in TABLE:
+        if only is None or each.id in only:
+            for image in (image for image in each.images if image in images):
+                for door in doors_for(each, image):
+                    for symbols in (True, False):
+                        yield View(each, door, image, symbols)
+
+
+def seen(*, only: Optional[Sequence[str]] = None, images: Sequence[str] = IMAGES,
+         where: Callable[[View], bool] = lambda view: True) -> pytest.MarkDecorator:
+    """Parametrises a test's `sight`; the views of one scenario go to one worker, which then builds its heap once."""
+    assert only is None or not set(only) - set(BY_ID), only
+    chosen = [view for view in views(only=only, images=images) if where(view)]
+    one_worker = pytest.mark.xdist_group
+    return pytest.mark.parametrize("sight", [
+        pytest.param(view, id=view.id, marks=one_worker(view.scenario.id)) for view in chosen], indirect=True)

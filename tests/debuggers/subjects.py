@@ -1,0 +1,177 @@
+"""Subjects: fixture programs that run for real, parked, with what they said about their own heap."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Mapping, Optional
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "fixtures" / "build"
+START_SECONDS = 60
+DUMP_SECONDS = 120
+
+
+def fixture_program(name: str) -> Path:
+    program = BUILD / name
+    if not program.exists():
+        pytest.skip(f"fixtures/build/{name} is not built: make fixtures")
+    return program
+
+
+class Subject:
+    """`with Subject("pinned", "thread") as subject`: runs fixtures/build/NAME until it is ready; ends it at the end."""
+
+    def __init__(self, fixture: str, *arguments: str, env: Optional[Mapping[str, str]] = None,
+                 coredump_filter: Optional[int] = None) -> None:
+        self.program = fixture_program(fixture)
+        self.arguments = arguments
+        self.env = env or {}
+        self.coredump_filter = coredump_filter
+
+    def __enter__(self) -> Subject:
+        self.folder = Path(tempfile.mkdtemp(prefix="arenascope-subject-"))
+        inherited = {name: value for name, value in os.environ.items()
+                     if not name.startswith(("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD"))}
+        self._messages = open(self.folder / "stderr.txt", "wb")
+        self.process = subprocess.Popen(
+            [str(self.program), str(self.folder / "truth"), *self.arguments], cwd=self.folder,
+            env={**inherited, **self.env}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._messages,
+            bufsize=0, start_new_session=True, preexec_fn=self._prepare)
+        try:
+            reply = self._read_line(START_SECONDS)
+            assert reply == f"ready {self.pid}", f"{self.program.name} said {reply!r}: {self._said()}"
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def _prepare(self) -> None:
+        hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+        if self.coredump_filter is not None:
+            Path("/proc/self/coredump_filter").write_text(f"{self.coredump_filter:#x}")
+
+    def _said(self) -> str:
+        return (self.folder / "stderr.txt").read_text(errors="replace").strip()
+
+    def _read_line(self, seconds: float) -> str:
+        """Byte by byte, so that nothing is left in a buffer that select() does not see."""
+        line = b""
+        while True:
+            if not select.select([self.process.stdout], [], [], seconds)[0]:
+                raise TimeoutError(f"{self.program.name} said nothing for {seconds} seconds")
+            byte = os.read(self.process.stdout.fileno(), 1)
+            if byte in (b"", b"\n"):
+                return line.decode()
+            line += byte
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self._messages):
+            stream.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def send(self, command: str, seconds: float = 60) -> str:
+        """A command of the protocol; its reply."""
+        self.process.stdin.write(command.encode() + b"\n")
+        return self._read_line(seconds)
+
+    def hear(self, seconds: float = 60) -> str:
+        """The reply to a command that was given before, or by somebody else."""
+        return self._read_line(seconds)
+
+    def quit(self, seconds: float = 60) -> int:
+        """Lets it check and free every block, and end; its exit status."""
+        self.process.stdin.write(b"quit\n")
+        return self.process.wait(seconds)
+
+    # what it says of itself
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def truth(self) -> dict[str, Any]:
+        return json.loads(self._file("truth.json"))
+
+    @property
+    def info_xml(self) -> str:
+        return self._file("info.xml")
+
+    @property
+    def stats_text(self) -> str:
+        return self._file("stats.txt")
+
+    @property
+    def live_blocks(self) -> dict[int, int]:
+        """Every block that the program holds: user pointer and malloc_usable_size."""
+        rows = [line.split() for line in self._file("live.txt").splitlines()]
+        return {int(row[0], 16): int(row[1]) for row in rows}
+
+    def _file(self, name: str) -> str:
+        path = self.folder / "truth" / name
+        return path.read_text() if path.exists() else ""
+
+    # what the kernel says of it
+
+    def smaps(self) -> dict[tuple[int, int], int]:
+        """(start, end) of each mapping: its Rss in bytes."""
+        return self._smaps("Rss")
+
+    def anonymous(self) -> dict[tuple[int, int], int]:
+        """(start, end) of each mapping: the bytes of its own that are in memory."""
+        return self._smaps("Anonymous")
+
+    def _smaps(self, counter: str) -> dict[tuple[int, int], int]:
+        text = Path(f"/proc/{self.pid}/smaps").read_text()
+        found = re.findall(rf"^([0-9a-f]+)-([0-9a-f]+) .*?^{counter}: +(\d+) kB", text, re.MULTILINE | re.DOTALL)
+        return {(int(start, 16), int(end, 16)): int(size) * 1024 for start, end, size in found}
+
+    def rollup(self, counter: str) -> int:
+        """A counter of smaps_rollup, in bytes."""
+        text = Path(f"/proc/{self.pid}/smaps_rollup").read_text()
+        return int(re.search(rf"^{counter}: +(\d+) kB", text, re.MULTILINE).group(1)) * 1024
+
+    def thread_names(self) -> dict[int, str]:
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        return {int(task.name): (task / "comm").read_text().rstrip("\n") for task in tasks}
+
+    # cores
+
+    def gcore(self) -> Path:
+        """A core by GDB; the process goes on."""
+        if not shutil.which("gcore"):
+            pytest.skip("gcore is not installed")
+        subprocess.run(["gcore", "-o", str(self.folder / "gcore"), str(self.pid)], check=True, capture_output=True,
+                       timeout=DUMP_SECONDS)
+        return self.folder / f"gcore.{self.pid}"
+
+    def kernel_core(self) -> Path:
+        """A core by the kernel; the process is gone afterwards."""
+        pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
+        if not re.fullmatch(r"[\w.-]+", pattern):
+            pytest.skip(f"the kernel hands cores elsewhere: core_pattern is {pattern!r}, not a plain name")
+        if resource.getrlimit(resource.RLIMIT_CORE)[1] != resource.RLIM_INFINITY:
+            pytest.skip("the hard limit on core files is not unlimited")
+        os.kill(self.pid, signal.SIGABRT)
+        self.process.wait(DUMP_SECONDS)
+        found = sorted(self.folder.glob(f"{pattern}*"))
+        assert found, "the kernel wrote no core"
+        return found[0]

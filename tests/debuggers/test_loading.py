@@ -1,0 +1,211 @@
+"""Loading into GDB: from anywhere, twice, beside others, without anything installed; help, completion, scripts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from doors import ARENA_PY, LOAD, ROOT, Gdb
+from subjects import Subject
+
+pytestmark = pytest.mark.xdist_group("loading")
+
+COMMANDS = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "trim", "info", "stats", "version")
+ANOTHER = """
+import gdb
+class Heap(gdb.Command):
+    "Theirs."
+    def __init__(self): super().__init__("heap", gdb.COMMAND_DATA)
+    def invoke(self, line, from_tty): print("theirs", line)
+Heap()
+"""
+# loaded only once a command needs it: none of these belongs into somebody's GDB start
+HEAVY = {"tabulate", "pygments", "tqdm", "subprocess", "ctypes", "xml", "asyncio", "multiprocessing", "socket", "ssl",
+         "sqlite3", "http", "email", "logging", "unittest", "tempfile", "random", "arenascope.sources.core"}
+
+
+@pytest.fixture(scope="module")
+def subject() -> Iterator[Subject]:
+    with Subject("bins") as subject:
+        yield subject
+
+
+def attach(subject: Subject) -> list[str]:
+    return ["-p", str(subject.pid)]
+
+
+def run(*commands: str) -> list[str]:
+    return [word for command in commands for word in ("-ex", command)]
+
+
+# loading
+
+def test_loading_prints_nothing(gdb: Gdb) -> None:
+    finished = gdb.start(LOAD)
+    assert (finished.status, finished.stdout, finished.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("how", ["path from elsewhere", "relative path", "symlink", "relative symlink", "twice",
+                                 "from a Python script", "from a command file", "-x"])
+def test_loads_from_anywhere(gdb: Gdb, subject: Subject, tmp_path: Path, how: str) -> None:
+    link = tmp_path / "link.py"
+    link.symlink_to(ARENA_PY)
+    cwd, load = tmp_path, {
+        "path from elsewhere": run(f"source {ARENA_PY}"),
+        "relative path": run("source gdb/arena.py"),
+        "symlink": run(f"source {link}"),
+        "relative symlink": run("source link.py"),
+        "twice": run(f"source {ARENA_PY}", f"source {link}"),
+        "-x": ["-x", str(ARENA_PY)],
+        "from a Python script": ["-x", str(tmp_path / "init.py")],
+        "from a command file": ["-x", str(tmp_path / "init.gdb")],
+    }[how]
+    (tmp_path / "init.py").write_text(f"import gdb\ngdb.execute('source {ARENA_PY}')\n")
+    (tmp_path / "init.gdb").write_text(f"source {ARENA_PY}\n")
+    finished = gdb.start([*attach(subject), *load, *run("heap info")], cwd=ROOT if how == "relative path" else cwd)
+    assert subject.info_xml in finished.stdout
+    assert "arenascope" not in finished.all
+
+
+def test_sourced_again_it_forgets_the_old_code(gdb: Gdb) -> None:
+    check = "python import arenascope; print('stale' if hasattr(arenascope, 'mark') else 'fresh')"
+    finished = gdb.start([*LOAD, *run("python import arenascope; arenascope.mark = 1"), *LOAD, *run(check)])
+    assert finished.stdout == "fresh\n"
+
+
+def test_the_debuggers_own_module_stays(gdb: Gdb) -> None:
+    check = "python import sys, gdb; print(gdb.__name__, [p for p in sys.path if p.rstrip('/') in ('{0}', '{0}/gdb')])"
+    assert gdb.start([*LOAD, *run(check.format(ROOT))]).stdout == "gdb []\n"
+
+
+def test_beside_another_extension(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
+    (tmp_path / "another.py").write_text(ANOTHER)
+    finished = gdb.start([*attach(subject), "-x", str(tmp_path / "another.py"), *run("echo before\\n"), *LOAD,
+                          *run("echo after\\n", "heap arenas", "arenascope info", "help arenascope")])
+    said, rest = finished.stdout.partition("before\n")[2].split("after\n")
+    assert len(said.splitlines()) == 1
+    assert "`heap`" in said
+    assert "`arenascope`" in said
+    assert rest.startswith("theirs arenas\n" + subject.info_xml)
+    assert "arenascope arenas -- " in rest
+
+
+def test_both_prefixes_work_alone(gdb: Gdb, subject: Subject) -> None:
+    finished = gdb.start([*attach(subject), *LOAD, *run("arenascope info", "heap info")])
+    assert subject.info_xml * 2 in finished.stdout
+
+
+def test_without_any_third_party_module(gdb: Gdb, subject: Subject) -> None:
+    hide = run(*(f"python import sys; sys.modules[{name!r}] = None" for name in ("tabulate", "pygments", "tqdm")))
+    steps = [{"do": f"heap {command}{option}"} for command in COMMANDS for option in ("", " --json")]
+    outcomes = gdb.drive(attach(subject), steps, load=[*hide, *LOAD])
+    assert [outcome.error for outcome in outcomes] == [None] * len(steps)
+    by_command = {outcome.command: outcome.text for outcome in outcomes}
+    assert by_command["heap info"] == subject.info_xml
+    libraries = json.loads(by_command["heap version --json"])["libraries"]
+    assert set(libraries) == {"tabulate", "pygments", "tqdm"}
+    arenas = json.loads(by_command["heap arenas --json"])["arenas"]
+    assert all(each["address"] for each in arenas)
+    assert "main" in by_command["heap arenas"]
+
+
+def test_loading_imports_nothing_heavy(gdb: Gdb) -> None:
+    before = "python import sys; before = set(sys.modules)"
+    after = "python import json; print(json.dumps(sorted(set(sys.modules) - before)))"
+    loaded = json.loads(gdb.start([*run(before), *LOAD, *run(after)]).stdout)
+    assert not HEAVY & set(loaded)
+
+
+def test_loading_leaves_settings_alone(gdb: Gdb) -> None:
+    shown = ("confirm", "pagination", "width", "height", "style enabled", "print pretty", "language")
+    show = run(*(f"show {name}" for name in shown))
+    assert gdb.start(show).stdout == gdb.start([*LOAD, *show]).stdout
+
+
+# help and completion
+
+def test_help(gdb: Gdb) -> None:
+    listing, one, other, apropos = gdb.drive([], [{"do": "help heap"}, {"do": "help heap arenas"},
+                                                  {"do": "heap arenas --help"}, {"do": "apropos malloc"}])
+    for command in COMMANDS:
+        line, = (line for line in listing.text.splitlines() if line.startswith(f"heap {command} -- "))
+        assert line.endswith(".")
+    assert one.text.splitlines()[0].endswith(".")
+    for text in (one.text, other.text):
+        assert "Usage: heap arenas" in text or "usage: heap arenas" in text
+        assert "--json" in text
+        assert "example:\n  heap arenas" in text
+    assert "heap trim -- " in apropos.text
+
+
+def test_every_help_has_an_example_under_its_prefix(gdb: Gdb) -> None:
+    steps = [{"do": f"{prefix} {command} --help"} for prefix in ("heap", "arenascope") for command in COMMANDS]
+    for outcome in gdb.drive([], steps):
+        prefix, command, _ = outcome.command.split()
+        assert f"example:\n  {prefix} {command}" in outcome.text, outcome.command
+
+
+@pytest.mark.parametrize(("typed", "expected"), [
+    ("heap ar", ["heap arenas"]),
+    ("heap m", ["heap mmapped"]),
+    ("heap arenas --j", ["heap arenas --json"]),
+    ("heap arenas --bytes --j", ["heap arenas --bytes --json"]),
+    ("heap arenas -", [f"heap arenas --{name}" for name in ("bytes", "help", "json", "limit", "quick", "sort")]),
+    ("heap arenas --q", ["heap arenas --quick"]),
+    ("arenascope bins --a", ["arenascope bins --arena"]),
+])
+def test_completion(gdb: Gdb, typed: str, expected: list[str]) -> None:
+    found, = gdb.drive([], [{"do": f"complete {typed}"}])
+    assert found.text.splitlines() == expected
+
+
+# scripts
+
+def test_json_is_all_there_is_on_standard_output(gdb: Gdb, subject: Subject) -> None:
+    """GDB itself greets at an attach; at a script's file of commands, after that, nothing of ours does."""
+    for command in COMMANDS:
+        finished = gdb.start([*attach(subject), *run("echo @\\n"), *LOAD, *run(f"heap {command} --json", "echo @\\n")])
+        document = finished.stdout.split("@\n")[1]
+        assert json.loads(document)["command"] == command
+        assert len(document.splitlines()) == 1
+
+
+def test_gdbs_way_of_writing_options(gdb: Gdb, subject: Subject) -> None:
+    steps = [{"do": f"heap {words}"} for words in ("arenas --json", "arenas -json", "bins -json -arena 1",
+                                                   "bins --json --arena=1", "bins -json -arena=1")]
+    found = [outcome.json() for outcome in gdb.drive(attach(subject), steps)]
+    assert found[0] == found[1]
+    assert found[2] == found[3] == found[4]
+    assert {row["arena"] for row in found[2]["bins"] if row["kind"] != "tcache"} == {1}
+
+
+def test_output_goes_where_gdb_sends_it(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    finished = gdb.start([*attach(subject), *LOAD, *run(
+        f"set logging file {log}", "set logging redirect on", "set logging enabled on", "heap info",
+        "set logging enabled off", "pipe heap info | wc -c")])
+    assert log.read_text() == subject.info_xml
+    assert str(len(subject.info_xml)) in finished.stdout.splitlines()
+    assert "<malloc" not in finished.stdout
+
+
+def test_never_stale(gdb: Gdb, subject: Subject) -> None:
+    """Each command reads anew: what changed between two is seen."""
+    steps = [{"do": "heap arenas --json"}, {"do": "set var main_arena.max_system_mem += 4096"},
+             {"do": "heap arenas --json"}, {"do": "set var main_arena.max_system_mem -= 4096"}]
+    before, _, after, _ = gdb.drive(attach(subject), steps)
+    assert after.json()["arenas"][0]["max_system_bytes"] == before.json()["arenas"][0]["max_system_bytes"] + 4096
+
+
+def test_exact_bytes_on_request(gdb: Gdb, subject: Subject) -> None:
+    text, document = gdb.drive(attach(subject), [{"do": "heap arenas --bytes"}, {"do": "heap arenas --json"}])
+    system = document.json()["totals"]["system_bytes"]
+    assert f"{system:,}" in text.text or str(system) in text.text
+
+
+def test_the_list_of_commands_here_is_complete(gdb: Gdb) -> None:
+    listing, = gdb.drive([], [{"do": "help heap"}])
+    found = [line.split()[1] for line in listing.text.splitlines() if line.startswith("heap ")]
+    assert sorted(found) == sorted(COMMANDS)

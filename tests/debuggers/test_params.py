@@ -1,0 +1,97 @@
+"""mp_: against GDB's own reading, against what the program's story says, and against what the environment asked."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from album import Sight
+from scenarios import seen
+
+PAGE = 4096
+WORD = 8
+
+
+def params_of(sight: Sight) -> dict:
+    return {row["name"]: row for row in sight.json("params")["params"]}
+
+
+def mmapped_chunk(request: int) -> int:
+    """sysmalloc_mmap: the padded request and a word more, in whole pages."""
+    padded = (request + WORD + 15) & ~15
+    return -(-(padded + WORD) // PAGE) * PAGE
+
+
+@seen(only=("bins", "ladder-shuffled", "mmapped", "random-1", "asked-by-variables", "asked-by-tunables", "fastbins"))
+def test_values_are_what_gdb_reads(sight: Sight) -> None:
+    if sight.glibc_params["top_pad"] is None:
+        pytest.skip("no debug information tells GDB of mp_ here")
+    rows = params_of(sight)
+    assert {name: rows[name]["value"] for name in sight.glibc_params} == sight.glibc_params
+
+
+@seen(only=("bins", "tcache"))
+def test_defaults(sight: Sight) -> None:
+    rows = params_of(sight)
+    defaults = {"trim_threshold": 131072, "top_pad": 131072, "mmap_threshold": 131072, "arena_test": 8, "arena_max": 0,
+                "n_mmaps_max": 65536, "tcache_max_bytes": 1032, "tcache_count": 7}
+    assert {name: rows[name]["default"] for name in defaults} == defaults
+    assert all(row["requested"] is None for row in rows.values())
+
+
+@seen(only=("ladder-ascending", "ladder-shuffled"))
+def test_thresholds_after_the_ladder(sight: Sight) -> None:
+    """The largest block freed that is no more than 32 MiB was of 20 MB; the other threshold is twice that."""
+    rows = params_of(sight)
+    assert sight.truth["notes"]["size_20000000"]["mmapped"] == 1
+    assert rows["mmap_threshold"]["value"] == mmapped_chunk(20_000_000)
+    assert rows["trim_threshold"]["value"] == 2 * mmapped_chunk(20_000_000)
+    assert rows["mmap_threshold"]["note"]
+    # which is why the order decides: 200 kB were mmapped on the way up, and not after 20 MB
+    ascending = sight.view.scenario.id == "ladder-ascending"
+    assert bool(sight.truth["notes"]["size_200000"]["mmapped"]) is ascending
+
+
+@seen(only=("workers-30MB", "bins"), images=("live",))
+def test_arena_limit(sight: Sight) -> None:
+    arenas = sight.json("params")["arenas"]
+    assert arenas == {"count": len(sight.json("arenas")["arenas"]), "limit": 8 * os.sysconf("SC_NPROCESSORS_ONLN")}
+
+
+@seen(only=("asked-by-variables",))
+def test_requests_by_variable(sight: Sight) -> None:
+    rows = params_of(sight)
+    for name, request, value in (("arena_max", "MALLOC_ARENA_MAX=3", 3),
+                                 ("mmap_threshold", "MALLOC_MMAP_THRESHOLD_=200000", 200000),
+                                 ("top_pad", "MALLOC_TOP_PAD_=0x10000", 0x10000)):
+        assert (rows[name]["requested"], rows[name]["value"]) == (request, value)
+    assert rows["trim_threshold"]["requested"] is None
+    assert rows["no_dyn_threshold"]["value"] == 1
+    assert sight.json("params")["arenas"] == {"count": 3, "limit": 3}
+
+
+@seen(only=("asked-by-tunables",))
+def test_requests_by_tunable(sight: Sight) -> None:
+    rows = params_of(sight)
+    for name, request, value in (("tcache_count", "glibc.malloc.tcache_count=5", 5),
+                                 ("trim_threshold", "glibc.malloc.trim_threshold=300000", 300000),
+                                 ("arena_max", "glibc.malloc.arena_max=2", 2)):
+        assert (rows[name]["requested"], rows[name]["value"]) == (request, value)
+    assert sight.json("params")["arenas"] == {"count": 2, "limit": 2}
+
+
+@seen(only=("asked-wrongly",))
+def test_a_wish_that_was_not_heard_is_noted(sight: Sight) -> None:
+    rows = params_of(sight)
+    assert rows["mmap_threshold"]["requested"] == "MALLOC_MMAP_THRESHOLD=65536"
+    assert "MALLOC_MMAP_THRESHOLD_" in rows["mmap_threshold"]["note"]
+    assert rows["mmap_threshold"]["value"] != 65536
+    assert rows["trim_threshold"]["requested"] == "MALLOC_TRIM_THRESHOLD_=lots"
+    assert rows["trim_threshold"]["note"]
+    if sight.view.symbols:
+        assert "MALLOC_MMAP_THRESHOLD_" in sight.text("params")
+
+
+@seen(only=("fastbins",))
+def test_what_the_program_asked_of_itself(sight: Sight) -> None:
+    assert params_of(sight)["tcache_count"]["requested"] == "glibc.malloc.tcache_count=0"

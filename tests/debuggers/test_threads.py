@@ -1,0 +1,89 @@
+"""Thread, arena and cache: against where each thread's own blocks lie, against /proc, and against GDB's own word."""
+
+from __future__ import annotations
+
+import pytest
+from album import Sight
+from scenarios import seen
+
+HEAP_MAX = 64 << 20
+MANY_THREADS = ("hoard", "workers-30MB-ended", "arenas60", "arenas14", "bins", "bins-static", "bins-static-pie",
+                "fastbins", "tcache", "dlmopen", "random-1", "asked-by-variables", "asked-by-tunables")
+# with fewer arenas than threads, a probe may have come from an arena that its thread has since left
+OWN_ARENA = tuple(name for name in MANY_THREADS if not name.startswith("asked"))
+
+
+def arena_of(sight: Sight, probe: int) -> int:
+    """heap_for_ptr, for those who only know the rule: 64 MiB of address space at a time, else the main arena."""
+    owners = {int(heap["address"], 16): heap["arena"] for heap in sight.json("heaps")["heaps"] if heap["arena"]}
+    heaps = {start & -HEAP_MAX: arena for start, arena in owners.items()}
+    return heaps.get(probe & -HEAP_MAX, 0)
+
+
+@seen(only=OWN_ARENA)
+def test_each_thread_has_the_arena_that_its_blocks_come_from(sight: Sight) -> None:
+    expected = {thread["tid"]: arena_of(sight, int(thread["probe"], 16))
+                for thread in sight.truth["threads"] if thread["probe"] and not thread["exited"]}
+    document = sight.json("threads")
+    found = {thread["tid"]: thread["arena"] for thread in document["threads"]}
+    assert found == expected
+    arenas = sight.json("arenas")["arenas"]
+    assert {thread["tid"]: each["index"] for each in arenas for thread in each["threads"]} == expected
+    unattached = [each["index"] for each in arenas if each["attached_threads"] == 0]
+    assert document["unattached_arenas"] == unattached
+    assert all(len(each["threads"]) == each["attached_threads"] for each in arenas)
+
+
+@seen(only=MANY_THREADS)
+def test_names_are_the_kernels(sight: Sight) -> None:
+    found = {thread["tid"]: thread["name"] for thread in sight.json("threads")["threads"]}
+    assert list(found) == sorted(sight.thread_names)
+    for tid, name in sight.thread_names.items():
+        # a core keeps one name, the process's; what is not known is null
+        assert found[tid] == name or (not sight.live and found[tid] is None)
+
+
+@seen(only=MANY_THREADS)
+def test_arena_and_cache_are_what_gdb_reads_by_symbol(sight: Sight) -> None:
+    if not any(words["arena"] for words in sight.glibc_threads.values()):
+        pytest.skip("no debug information tells GDB of thread_arena and tcache here")
+    addresses = {each["index"]: int(each["address"], 16) for each in sight.json("arenas")["arenas"]}
+    for thread in sight.json("threads")["threads"]:
+        words = sight.glibc_threads[thread["tid"]]
+        assert addresses[thread["arena"]] == words["arena"]
+        assert int(thread["tcache"]["address"], 16) == words["tcache"]
+
+
+@seen(only=MANY_THREADS)
+def test_cached_chunks_are_what_glibc_counts(sight: Sight) -> None:
+    if not any(words["counts"] for words in sight.glibc_threads.values()):
+        pytest.skip("no debug information tells GDB of tcache_perthread_struct here")
+    expected = {(tid, index): count for tid, words in sight.glibc_threads.items()
+                for index, count in enumerate(words["counts"]) if count}
+    rows = [row for row in sight.json("bins")["bins"] if row["kind"] == "tcache"]
+    assert {(row["tid"], row["index"]): row["chunks"] for row in rows} == expected
+    for row in rows:
+        # csize2tidx: 16 bytes apart, MINSIZE first
+        assert row["bytes"] == row["chunks"] * (32 + 16 * row["index"])
+
+
+@seen(only=("tcache",))
+def test_a_cache_keeps_chunks_of_other_threads_arenas(sight: Sight) -> None:
+    """Every thread freed its neighbour's blocks: what its cache holds is free in the neighbour's arena."""
+    by_thread = {thread["tid"]: thread for thread in sight.json("threads")["threads"]}
+    arenas = sight.json("arenas")["arenas"]
+    cached = {each["index"]: each["tcache"]["chunks"] for each in arenas}
+    owned = {thread["arena"]: thread["tcache"]["chunks"] for thread in by_thread.values()}
+    assert sum(cached.values()) == sum(owned.values())
+    orphan = sight.json("threads")["unattached_arenas"]
+    assert len(orphan) == 1
+    assert cached[orphan[0]] > 0
+    assert any(cached[index] != count for index, count in owned.items())
+
+
+@seen(only=("arenas60", "arenas14"))
+def test_arenas_outnumber_threads(sight: Sight) -> None:
+    arenas = sight.json("arenas")["arenas"]
+    assert len(arenas) == sight.truth["notes"]["arenas"]
+    ended = sum(thread["exited"] for thread in sight.truth["threads"])
+    assert len(sight.json("threads")["unattached_arenas"]) == ended
