@@ -30,7 +30,7 @@ class GdbDoor:
         self.folder = folder
 
     def target(self) -> Target:
-        return _sibling("target", self.folder).GdbTarget()
+        return _sibling("target", self.folder).GdbTarget(_sibling("remote", self.folder).read_remote_file)
 
     def controller(self) -> Optional[Controller]:
         return _sibling("control", self.folder).GdbController()

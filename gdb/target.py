@@ -7,12 +7,13 @@ same image; GDB's own read otherwise (a remote stub). Symbols, types and registe
 from __future__ import annotations
 
 import os
-from typing import Optional, Sequence
+from typing import Callable, Mapping, Optional, Sequence
 
 import gdb
 
 from arenascope.errors import MemoryReadError, TargetError, UsageError
 from arenascope.sources.core import CoreImage
+from arenascope.sources.corenotes import AT_PAGESZ, parse_auxv
 from arenascope.sources.debugged import (
     DebuggedTarget,
     Image,
@@ -21,6 +22,8 @@ from arenascope.sources.debugged import (
     is_traced_by_us,
     open_process,
 )
+from arenascope.sources.environment import parse_block
+from arenascope.sources.procfiles import parse_maps_line
 from arenascope.target import Region, StructInfo, Symbol, ThreadInfo
 
 MACHINES = {"i386:x86-64": "x86_64", "i386:x64-32": "x32", "i386": "i386", "aarch64": "aarch64", "arm": "arm",
@@ -29,6 +32,7 @@ MACHINES = {"i386:x86-64": "x86_64", "i386:x64-32": "x32", "i386": "i386", "aarc
 # where a machine keeps the thread pointer, and what lies between it and the TLS block's base
 THREAD_POINTERS = {"x86_64": "fs_base", "x32": "fs_base", "i386": "gs_base", "aarch64": "tpidr", "ppc64": "r13",
                    "ppc": "r2", "riscv64": "tp", "loongarch64": "tp"}  # fmt: skip
+RemoteFile = Callable[[object, str], Optional[bytes]]
 TLS_FILES = ("malloc.c", "arena.c")
 
 
@@ -37,7 +41,10 @@ class GdbTarget(DebuggedTarget):
 
     door = "gdb"
 
-    def __init__(self) -> None:
+    def __init__(self, remote_file: RemoteFile) -> None:
+        self.remote_file = remote_file
+        self._remote_regions: Sequence[Region] = ()
+        self._remote_environment: Optional[Mapping[str, str]] = None
         self.inferior = gdb.selected_inferior()
         if not self.inferior.pid or not self.inferior.threads():
             raise TargetError("there is no process and no core to look at", "attach PID, run, or core-file FILE first")
@@ -51,6 +58,8 @@ class GdbTarget(DebuggedTarget):
         image = self._open_image(connection)
         super().__init__(image, "core" if connection == "core" else "live", self.inferior.pid, self._read_slowly)
         self.byte_order = image.byte_order if image else self._byte_order()
+        if image is None:
+            self._ask_remote()
         self._tls: dict[str, Optional[int]] = {}
 
     # the image
@@ -62,7 +71,25 @@ class GdbTarget(DebuggedTarget):
             return self.inferior.architecture()
 
     def _byte_order(self) -> str:
-        return "big" if "big" in gdb.execute("show endian", to_string=True) else "little"
+        return "little" if int(gdb.Value(b"\1\0\0\0", gdb.lookup_type("int"))) == 1 else "big"
+
+    def _ask_remote(self) -> None:
+        """What gdbserver's machine says of the process; nothing where it says nothing."""
+        connection = getattr(self.inferior, "connection", None)
+        maps = self.remote_file(connection, f"/proc/{self.pid}/maps")
+        if maps:
+            self._remote_regions = [parse_maps_line(line).region for line in maps.splitlines()]
+        environ = self.remote_file(connection, f"/proc/{self.pid}/environ")
+        self._remote_environment = parse_block(environ) if environ is not None else None
+        auxv = self.remote_file(connection, f"/proc/{self.pid}/auxv") or b""
+        mark = "<" if self.byte_order == "little" else ">"
+        self.page_size = parse_auxv(auxv, self.pointer_size, mark).get(AT_PAGESZ, self.page_size)
+
+    def regions(self) -> Sequence[Region]:
+        return super().regions() or self._remote_regions
+
+    def environment(self) -> Optional[Mapping[str, str]]:
+        return super().environment() if self.image else self._remote_environment
 
     def _connection(self) -> str:
         """ "native", "core", "remote" …"""
