@@ -1,4 +1,4 @@
-"""Writes the tool's real output into docs/case-studies: every block behind a marker is run again.
+"""Writes the tool's real output into README and docs/case-studies: every block behind a marker is run again.
 
     <!-- run: MALLOC_TRIM_THRESHOLD_=131072 workers 30 8 | heap trim -->
 
@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDER = ROOT / "docs" / "case-studies"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "case-studies").glob("*.md"))]
 BLOCK = re.compile(
     r"<!-- run: (?P<subject>[^|\n]+?) \| (?P<commands>[^\n]+?) -->\n```text\n(?P<text>.*?)```\n", re.DOTALL
 )
@@ -68,7 +68,7 @@ def shape(text: str) -> list[str]:
 def main() -> int:
     check = "--check" in sys.argv[1:]
     stale = []
-    for page in sorted(FOLDER.glob("*.md")):
+    for page in PAGES:
         text = page.read_text()
 
         def renewed(match: re.Match[str], page: Path = page) -> str:
