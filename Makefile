@@ -5,7 +5,7 @@ PYTEST_ARGS ?=
 JOBS        ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: stories help setup setup-runtime demo test check soak fuzz bench fixtures clean
+.PHONY: zipapp stories help setup setup-runtime demo test check soak fuzz bench fixtures clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,9 @@ stories: setup fixtures ## renew the screens in docs/case-studies
 
 bench: setup fixtures ## measure what README says about speed
 	@$(PYTHON) benchmarks/run.py
+
+zipapp: ## pack the shell door into one file, dist/arenascope.pyz
+	@$(PYTHON) scripts/pack.py
 
 clean: ## remove what was built and cached (.venv stays)
 	@rm -rf fixtures/build dist build .pytest_cache .mypy_cache .ruff_cache

@@ -8,7 +8,7 @@ import shutil
 import sys
 from typing import Optional, Sequence
 
-from . import __version__
+from . import __version__, completion
 from .apply import Controller
 from .commands import Command, execute
 from .commands.table import NAMES, all_commands, find_command
@@ -111,6 +111,9 @@ def _run(words: Sequence[str]) -> int:
     if words[0] in ("--gdb-path", "--lldb-path"):
         sys.stdout.write(door_path(words[0].strip("-").partition("-")[0]) + "\n")
         return DONE
+    if words[0] == "--completion":
+        sys.stdout.write(completion.script("".join(words[1:2]), all_commands()))
+        return DONE
     if words[0] not in NAMES:
         raise UsageError(f"there is no command {words[0]!r}", "arenascope --help lists them")
     command = find_command(words[0])
@@ -185,9 +188,13 @@ in the shell, also:
 def overview() -> str:
     lines = ["usage: arenascope COMMAND PID|CORE [options]", ""]
     lines += [f"  {command.name:9} {command.summary}" for command in all_commands()]
-    lines += ["", "  arenascope COMMAND --help    what it shows, its options, an example",
-              "  arenascope --gdb-path        the file for GDB to source: gdb -x \"$(arenascope --gdb-path)\"",
-              "  arenascope --lldb-path       the file for LLDB: command script import"]  # fmt: skip
+    lines += [
+        "",
+        "  arenascope COMMAND --help     what it shows, its options, an example",
+        '  arenascope --gdb-path         the file for GDB to source: gdb -x "$(arenascope --gdb-path)"',
+        "  arenascope --lldb-path        the file for LLDB: command script import",
+        "  arenascope --completion bash  completion for bash, zsh or fish, to be evaluated by it",
+    ]
     return "\n".join(lines) + "\n"
 
 

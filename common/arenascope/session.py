@@ -79,8 +79,11 @@ class Session:
     @cached_property
     def started(self) -> bool:
         """Whether malloc has anything yet: 2.42 and later set main_arena up before the first call."""
-        if not self.headers or not self.headers[0].initialised:
+        if not self.headers:
             return False
+        if not self.headers[0].initialised:
+            # a top of 0 beside all this is damage
+            return self.headers[0].system_mem != 0 or len(self.headers) > 1
         # a program's only blocks may have been too large for an arena
         mapped = self.params is None or self.params.values["max_n_mmaps"] != 0
         return mapped or any(has_heap(self.located.layout, header) for header in self.headers)
@@ -122,13 +125,14 @@ class Session:
         """The arenas with all their lists walked."""
         if self.residency is not None:
             _ = self.resident
+        heaps = self.heaps
         found = []
         for header in self.headers:
             lists = list(bins.walk_bins(self.memory, self.layout, header, self.findings))
             fast = list(fastbins.walk_fastbins(self.memory, self.layout, header, self.findings))
             # a list, a heap or top: whatever is wrong in an arena makes its figures partial
             sound = all(finding.arena != header.index for finding in self.findings)
-            found.append(Arena(header, tuple(lists), tuple(fast), self.heaps[header.index], complete=sound))
+            found.append(Arena(header, tuple(lists), tuple(fast), heaps[header.index], complete=sound))
         return found
 
     @cached_property
@@ -160,12 +164,13 @@ class Session:
     def thread_caches(self) -> list[ThreadCache]:
         layout = self._tcache_layout(self.thread_words[0])
         slots = self.params.get("tcache_count") if self.params else None
-        return [
-            replace(owner, bins=tuple(tcache.walk_tcache(self.memory, layout, owner.address, slots, self.findings)))
-            if owner.address
-            else owner
-            for owner in self.thread_owners
-        ]
+        found = []
+        for owner in self.thread_owners:
+            if owner.address:
+                lists, whole = tcache.walk_tcache(self.memory, layout, owner.address, slots, self.findings)
+                owner = replace(owner, bins=tuple(lists), known=whole)
+            found.append(owner)
+        return found
 
     @cached_property
     def mmapped(self) -> list[MmappedBlock]:

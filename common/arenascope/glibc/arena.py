@@ -9,8 +9,11 @@ from ..memory import Memory
 from ..model import ArenaHeader, Finding
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
 from .layout import Layout
+from .scan import wrong_bins
 
 RING_LIMIT = 65536
+LEAST_PAGE = 4096
+"""Every page size is a multiple of it; an arena grows and shrinks by pages."""
 
 
 def initial_top(layout: Layout, address: int) -> int:
@@ -67,7 +70,10 @@ def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Fi
             return arenas
         if not header.main:
             doubt = doubt_thread_arena(memory, layout, address)
-            if doubt:
+            if doubt and has_arena_behind(memory, layout, address):
+                # heap_info was overwritten, malloc_state behind it was not
+                findings.append(Finding(doubt, heap_of(layout, address), len(arenas)))
+            elif doubt:
                 findings.append(Finding(f"the ring of arenas leads to something else: {doubt}", address, len(arenas)))
                 return arenas
         doubt = doubt_top(memory, layout, header)
@@ -95,12 +101,24 @@ def doubt_top(memory: Memory, layout: Layout, header: ArenaHeader) -> str:
         return f"its size word {raw:#x} has the flags of something else"
     if not layout.min_size <= header.top_bytes <= header.system_mem:
         return f"its size {header.top_bytes:#x} is not possible in an arena of {header.system_mem:#x}"
+    if (header.top + header.top_bytes) % LEAST_PAGE:
+        return f"it ends at {header.top + header.top_bytes:#x}, not at a page's edge"
     return ""
+
+
+def heap_of(layout: Layout, address: int) -> int:
+    return address & ~(layout.heap_max - 1)
+
+
+def has_arena_behind(memory: Memory, layout: Layout, address: int) -> bool:
+    """Whether this is where a first heap has its malloc_state, and the bins look like bins."""
+    in_place = address == heap_of(layout, address) + layout.heap.size
+    return in_place and wrong_bins(memory, address + layout.arena["bins"]) is not None
 
 
 def doubt_thread_arena(memory: Memory, layout: Layout, address: int) -> str:
     """Why this can not be a thread's arena; "" where it looks like one (GLIBC: it lies right behind its heap_info)."""
-    heap = address & ~(layout.heap_max - 1)
+    heap = heap_of(layout, address)
     if address != heap + layout.heap.size:
         return "no heap_info in front of it"
     owner = memory.try_word(heap + layout.heap["ar_ptr"])

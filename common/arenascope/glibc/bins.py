@@ -122,7 +122,7 @@ class _BinWalk:
                 size = raw & ~SIZE_BITS
                 # A chunk reached twice has another neighbour than its bk names, so this test ends every cycle.
                 if bk != previous or raw & SIZE_BITS != PREV_INUSE or not least <= size <= most or (
-                    (chunk + header) & mask
+                    (chunk + header | size) & mask
                 ):  # fmt: skip
                     self._damage(previous, chunk, raw, bk, (least, most))
                     break
@@ -140,7 +140,7 @@ class _BinWalk:
         size = raw & ~SIZE_BITS
         if not self.layout.aligned(chunk):
             self._say(f"a link in {previous:#x} is not a chunk's address", chunk)
-        elif not sizes[0] <= size <= sizes[1]:
+        elif not sizes[0] <= size <= sizes[1] or size & self.layout.mask:
             self._say(f"a chunk of size {size:#x}, which does not belong here", chunk)
         elif bk != previous:
             self._say(f"bk is {bk:#x}, expected {previous:#x}", chunk)

@@ -19,6 +19,9 @@ from .tcache import LIST_LIMIT, chunk_sizes, is_tcache, read_tcache
 from .versions import Release
 
 MANY_THREADS = 1 << 16
+PAGE = 4096
+PAGES_BEHIND = 4 << 20
+"""A few transparent huge pages."""
 
 
 def derive_layout(memory: Memory, machine: str, release: Optional[Release], hit: Hit) -> Layout:
@@ -84,7 +87,9 @@ def has_attached_threads(memory: Memory, bins: int) -> bool:
         first, second, third = memory.words(bins + 254 * word + 16 + 2 * word, 3)
     except MemoryReadError:
         return True
-    return first < MANY_THREADS and second <= third
+    # systrim may grow the heap by a page and leaves max_system_mem behind: where top is MINSIZE, since 2.19
+    behind = second - third
+    return first < MANY_THREADS and (behind <= 0 or (third >= PAGE and behind % PAGE == 0 and behind <= PAGES_BEHIND))
 
 
 def _top_fits(memory: Memory, layout: Layout, arena: int) -> bool:
@@ -158,9 +163,10 @@ def settle_release(
     `caches` are the (address, chunk size) of thread caches that were found, `arenas` the addresses of all arenas.
     """
     linked = links_are_safe(memory, [address for address, _ in caches], arenas, layout)
+    fitting = []
     for release in versions.shapes():
         row = from_table(release, layout.word, machine, layout.align)
-        if (row.arena, row.params) != (layout.arena, layout.params):
+        if row.arena != layout.arena:
             continue
         # without a thread's arena nothing shows how large heap_info is
         if len(arenas) > 1 and row.heap.size != layout.heap.size:
@@ -169,8 +175,10 @@ def settle_release(
             continue
         if linked is not None and row.behaviour.safe_linking != linked:
             continue
-        return replace(row, heap_max=layout.heap_max, checks=layout.checks)
-    return layout
+        fitting.append(row)
+    # where mp_ was not found, its form is no more than a guess
+    best = next((row for row in fitting if row.params == layout.params), fitting[0] if fitting else layout)
+    return replace(best, params=layout.params, heap_max=layout.heap_max, checks=layout.checks)
 
 
 def links_are_safe(

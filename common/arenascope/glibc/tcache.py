@@ -51,17 +51,22 @@ def chunk_sizes(form: TcacheLayout, layout: Layout) -> tuple[int, ...]:
 
 def is_tcache(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> bool:
     """Whether a live tcache_perthread_struct of this form is at `address`."""
-    if address & layout.mask or address < layout.header:
+    if not has_tcache_size(memory, layout, form, address):
         return False
     try:
-        if masked(memory.word(address - layout.word)) not in chunk_sizes(form, layout):
-            return False
         counts, entries = read_tcache(memory, form, address)
     except MemoryReadError:
         return False
     if form.counts_free_slots:
         return all(not entry & layout.mask for entry in entries)
     return all((count > 0) == (entry != 0) and not entry & layout.mask for count, entry in zip(counts, entries))
+
+
+def has_tcache_size(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> bool:
+    """Whether a block of the right size is at `address`: true of a damaged or half-changed cache, too."""
+    if address & layout.mask or address < layout.header:
+        return False
+    return masked(memory.try_word(address - layout.word) or 0) in chunk_sizes(form, layout)
 
 
 def read_tcache(memory: Memory, form: TcacheLayout, address: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -74,30 +79,37 @@ def read_tcache(memory: Memory, form: TcacheLayout, address: int) -> tuple[tuple
 
 def walk_tcache(
     memory: Memory, layout: Layout, address: int, slots: Optional[int], findings: list[Finding]
-) -> list[Bin]:
-    """The non-empty bins of the cache at `address`; `slots` is mp_.tcache_count where it is known."""
+) -> tuple[list[Bin], bool]:
+    """The non-empty bins of the cache at `address`, and whether they are all that it holds.
+
+    `slots` is mp_.tcache_count where it is known.
+    """
     form = layout.tcache
     assert form is not None
     try:
         counts, entries = read_tcache(memory, form, address)
     except MemoryReadError as error:
         findings.append(Finding(f"a thread cache: {error.message}", address))
-        return []
+        return [], False
     bins = []
+    whole = True
     for index, (count, entry) in enumerate(zip(counts, entries)):
+        before = len(findings)
         addresses, sizes = _follow(memory, layout, index, entry, findings)
+        whole = whole and len(findings) == before
         expected: Optional[int] = count
         if form.counts_free_slots:
             expected = slots - count if slots is not None else None
         if expected is not None and expected != len(addresses):
             # malloc and free change the list before the count, so one more or less only means "busy"
+            whole = whole and abs(expected - len(addresses)) <= 1
             findings.append(
                 Finding(f"thread cache bin {index} holds {len(addresses)} chunks, its count says {expected}", address)
             )
         if addresses:
             least, most = tcache_sizes(layout, index)
             bins.append(Bin("tcache", index, least, most, addresses, sizes))
-    return bins
+    return bins, whole
 
 
 def _follow(memory: Memory, layout: Layout, index: int, entry: int,

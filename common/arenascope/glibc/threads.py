@@ -13,7 +13,7 @@ from ..errors import MemoryReadError
 from ..memory import Memory
 from ..target import Target, ThreadInfo
 from .layout import Layout, TcacheLayout, tcache_forms
-from .tcache import is_tcache
+from .tcache import has_tcache_size, is_tcache
 
 ARENA_NAMES = ("thread_arena", "__libc_tsd_MALLOC")  # since 2.23, before
 WINDOW = 4096
@@ -69,7 +69,7 @@ def _by_symbol(memory: Memory, layout: Layout, target: Target, thread: ThreadInf
     if pointer is None:
         return None
     # 2.43 points to a read-only dummy while there is none
-    real = any(is_tcache(memory, layout, form, pointer) for form in tcache_forms(layout)) if pointer else False
+    real = any(has_tcache_size(memory, layout, form, pointer) for form in tcache_forms(layout)) if pointer else False
     return ThreadWords(thread, arena, pointer if real else 0)
 
 
@@ -92,7 +92,7 @@ def _by_scan(memory: Memory, layout: Layout, machine: str, threads: Sequence[Thr
             found.append(ThreadWords(thread))
             continue
         cache = 0 if at_tcache is None else words.get(at_tcache, 0)
-        if cache and form is not None and not is_tcache(memory, layout, form, cache):
+        if cache and form is not None and not has_tcache_size(memory, layout, form, cache):
             cache = 0
         found.append(ThreadWords(thread, arena, cache))
     return found
