@@ -1,0 +1,186 @@
+"""The shell door on processes as they come: held and let go, in other namespaces, on a libc that was deleted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "fixtures" / "build"
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and other users need root")
+
+
+def arenascope(*words, status=0):
+    done = subprocess.run([sys.executable, "-m", "arenascope", *map(str, words)], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "common")}, stdin=subprocess.DEVNULL, timeout=120)
+    assert done.returncode == status, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def state(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+class Running:
+    """A fixture that was started with these words in front of it."""
+
+    def __init__(self, folder, *command):
+        self.folder = folder
+        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True)
+        assert self.process.stdout.readline().startswith("ready")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for pid in (*children(self.process.pid), self.process.pid):
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    @property
+    def pid(self):
+        """The fixture's own pid, as the host sees it."""
+        return next(iter(children(self.process.pid)), self.process.pid)
+
+    @property
+    def info(self):
+        return (self.folder / "info.xml").read_text()
+
+
+def children(pid):
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.fixture
+def bins(tmp_path):
+    with Running(tmp_path, BUILD / "bins", tmp_path) as running:
+        yield running
+
+
+@pytest.mark.parametrize("how", [[], ["--stop", "signal"], ["--no-stop"]], ids=["ptrace", "signal", "no stop"])
+def test_lets_the_process_go(bins, how):
+    done = arenascope("info", bins.pid, *how)
+    assert done.stdout == bins.info
+    assert state(bins.pid) == "S"
+    said = "two readings agreed" if "--no-stop" in how else rf"process {bins.pid} was held for [0-9.]+ ms"
+    assert re.search(said, done.stderr)
+
+
+def test_a_stopped_process_stays_stopped(bins):
+    os.kill(bins.pid, signal.SIGSTOP)
+    while state(bins.pid) != "T":
+        time.sleep(0.01)
+    for how in ([], ["--stop", "signal"]):
+        assert arenascope("info", bins.pid, *how).stdout == bins.info
+        assert state(bins.pid) == "T"
+    os.kill(bins.pid, signal.SIGCONT)
+
+
+HOLD = """
+import sys, time
+from arenascope.sources.freeze import {kind}
+freeze = {kind}({pid})
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("kind", ["PtraceFreeze", "SignalFreeze"])
+def test_lets_go_when_it_is_killed(bins, kind):
+    holder = subprocess.Popen([sys.executable, "-c", HOLD.format(kind=kind, pid=bins.pid)], stdout=subprocess.PIPE,
+                              env={**os.environ, "PYTHONPATH": str(ROOT / "common")}, text=True)
+    assert holder.stdout.readline() == "held\n"
+    assert state(bins.pid) in "tT"
+    holder.kill()
+    holder.wait()
+    limit = time.monotonic() + 10
+    while state(bins.pid) != "S" and time.monotonic() < limit:
+        time.sleep(0.01)
+    assert state(bins.pid) == "S"
+    assert arenascope("info", bins.pid).stdout == bins.info
+
+
+def test_no_stop_says_when_nothing_agrees(tmp_path):
+    with Running(tmp_path, BUILD / "churn", tmp_path) as running:
+        done = subprocess.run([sys.executable, "-m", "arenascope", "arenas", str(running.pid), "--no-stop", "--json"],
+                              capture_output=True, text=True, timeout=120,
+                              env={**os.environ, "PYTHONPATH": str(ROOT / "common")})  # fmt: skip
+        assert "Traceback" not in done.stderr
+        if done.returncode == 0:
+            assert "two readings agreed" in done.stderr
+        else:
+            assert done.returncode == 2
+            assert "changes too fast" in done.stderr
+
+
+def test_a_busy_process_is_read_whole(tmp_path):
+    with Running(tmp_path, BUILD / "churn", tmp_path) as running:
+        for _ in range(5):
+            document = json.loads(arenascope("arenas", running.pid, "--json").stdout)
+            assert document["target"] == {"kind": "live", "pid": running.pid, "pointer_bytes": 8, "page_bytes": 4096}
+            assert document["arenas"][0]["main"]
+
+
+@needs_root
+def test_another_pid_namespace(tmp_path):
+    with Running(tmp_path, "unshare", "-pfm", "--mount-proc", BUILD / "bins", tmp_path) as running:
+        assert running.pid != running.process.pid
+        assert arenascope("info", running.pid).stdout == running.info
+        threads = json.loads(arenascope("threads", running.pid, "--json").stdout)["threads"]
+        assert running.pid in [thread["tid"] for thread in threads]
+        assert {thread["name"] for thread in threads} == {"bins", "worker-1", "worker-2"}
+
+
+def test_a_libc_that_was_deleted(tmp_path):
+    """As an upgrade does it: the mapped file is gone from the disk."""
+    libc = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libc.so" in line)
+    copy = tmp_path / "lib"
+    copy.mkdir()
+    shutil.copy(libc, copy)
+    command = ["env", f"LD_LIBRARY_PATH={copy}", str(BUILD / "bins"), str(tmp_path)]
+    with Running(tmp_path, *command) as running:
+        (copy / "libc.so.6").unlink()
+        assert "(deleted)" in Path(f"/proc/{running.pid}/maps").read_text()
+        assert arenascope("info", running.pid).stdout == running.info
+        assert json.loads(arenascope("arenas", running.pid, "--json").stdout)["glibc"]["version"]
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["arenas"], "name a pid or a core file"),
+    (["nonsense", "1"], "there is no command 'nonsense'"),
+    (["arenas", "1", "--limit", "x"], "invalid int value"),
+    (["arenas", "/nonexistent"], "cannot open /nonexistent"),
+    (["arenas", "999999999"], "there is no process 999999999"),
+    (["arenas", "/etc/passwd"], "is not an ELF file"),
+    (["arenas", "/bin/true"], "not a core"),
+    (["--completion", "tcsh"], "bash, zsh or fish"),
+])
+def test_bad_usage_is_one_line_and_status_2(words, said):
+    done = arenascope(*words, status=2)
+    assert done.stdout == ""
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_trim_apply_is_refused(bins):
+    assert "from GDB or LLDB" in arenascope("trim", bins.pid, "--apply", "-y", status=2).stderr
+
+
+def test_a_closed_pipe_is_no_error(bins):
+    script = f"{sys.executable} -m arenascope bins {bins.pid} --limit 0 2>/dev/null | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", script], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "common")})  # fmt: skip
+    assert "free chunks of" in done.stdout
+    assert done.returncode in (0, 141)
+    assert "Traceback" not in done.stderr
