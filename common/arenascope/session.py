@@ -192,19 +192,16 @@ class Session:
     @cached_property
     def cached_by_arena(self) -> dict[Optional[int], Tally]:
         """Cached chunks by the arena that they came from (None: mmapped); a cache may hold any arena's."""
-        by_address = {header.address: header.index for header in self.headers}
         tallies: dict[Optional[int], Tally] = {}
         for cache in self.thread_caches:
             for cached in cache.bins:
                 for chunk, size in zip(cached.addresses, cached.sizes):
-                    owner = self.owner_of(chunk, by_address)
+                    owner = self.owner_of(chunk)
                     tallies[owner] = tallies.get(owner, Tally()) + Tally(1, size)
         return tallies
 
-    def owner_of(self, chunk: int, by_address: Optional[dict[int, int]] = None) -> Optional[int]:
+    def owner_of(self, chunk: int) -> Optional[int]:
         """arena_for_chunk(): by the flag in the size word."""
-        if by_address is None:
-            by_address = {header.address: header.index for header in self.headers}
         try:
             raw = self.memory.word(chunk + self.layout.word)
             if raw & IS_MMAPPED:
@@ -212,6 +209,16 @@ class Session:
             if not raw & NON_MAIN_ARENA:
                 return 0
             info = heap.heap_for_ptr(self.layout, chunk)
-            return by_address.get(self.memory.word(info + self.layout.heap["ar_ptr"]))
+            known = self._heap_owners.get(info)
+            # a heap that the chain no longer leads to still names its arena
+            return known or self._heap_owners.get(self.memory.word(info + self.layout.heap["ar_ptr"]))
         except MemoryReadError:
             return None
+
+    @cached_property
+    def _heap_owners(self) -> dict[int, int]:
+        """The thread arenas' indexes by their heaps and by their own addresses."""
+        owners = {part.address: part.arena for parts in self.heaps.values() for part in parts if part.arena}
+        for header in self.headers[1:]:
+            owners[header.address] = owners[heap.heap_for_ptr(self.layout, header.address)] = header.index
+        return owners

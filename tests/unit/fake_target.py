@@ -77,6 +77,8 @@ class FakeTarget:
     """Local paths by the path of the mapped file."""
     regions_known: bool = True
     """False: memory can be read, but nothing tells what is mapped."""
+    symbol_build_id: Optional[str] = None
+    """Of the file that symbols came from; None where the debugger does not tell."""
     reads: int = 0
     bytes_read: int = 0
 
@@ -104,7 +106,7 @@ class FakeTarget:
         return self.space.read(address, size)
 
     def symbol(self, name: str) -> Optional[Symbol]:
-        return Symbol(self.symbols[name]) if name in self.symbols else None
+        return Symbol(self.symbols[name], self.symbol_build_id) if name in self.symbols else None
 
     def struct(self, name: str) -> Optional[StructInfo]:
         return self.structs.get(name)
@@ -128,6 +130,9 @@ class FakeTarget:
 
     def residency(self) -> Optional[Residency]:
         return self.pages
+
+    def shortage(self) -> Optional[str]:
+        return None
 
     def locked(self) -> Sequence[tuple[int, int]]:
         return self.locked_ranges

@@ -27,19 +27,6 @@ NT_GNU_BUILD_ID = 3
 # counts that outgrow their 16-bit field move to section header 0 (a core of more than 65,534 mappings)
 PN_XNUM, SHN_XINDEX = 0xFFFF, 0xFFFF
 
-EM_386, EM_PPC, EM_PPC64, EM_S390, EM_ARM, EM_X86_64 = 3, 20, 21, 22, 40, 62
-EM_AARCH64, EM_RISCV, EM_LOONGARCH, EM_ALPHA = 183, 243, 258, 0x9026
-
-MACHINE_NAMES = {EM_386: "i386", EM_PPC: "ppc", EM_PPC64: "ppc64", EM_S390: "s390x", EM_ARM: "arm", EM_X86_64: "x86_64",
-                 EM_AARCH64: "aarch64", EM_RISCV: "riscv64", EM_LOONGARCH: "loongarch64"}  # fmt: skip
-
-
-def machine_name(machine: int, pointer_size: int) -> str:
-    """A processor's Linux name, "" where it is not known here."""
-    if machine == EM_X86_64 and pointer_size == 4:
-        return "x32"
-    return MACHINE_NAMES.get(machine, "")
-
 
 class Segment(NamedTuple):
     """A program header."""

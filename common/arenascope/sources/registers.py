@@ -6,7 +6,7 @@ import struct
 from typing import Mapping, NamedTuple, Optional
 
 from ..target import ThreadInfo
-from .elf import (
+from .machines import (
     EM_386,
     EM_AARCH64,
     EM_ARM,

@@ -8,8 +8,9 @@ from typing import Mapping, Optional, Sequence, Union
 from ..errors import ArenascopeError, UsageError
 from ..target import Region, Residency, StructInfo, Symbol, ThreadInfo
 from .core import CoreImage
-from .elf import ElfFile, find_debug_file, machine_name, module_build_id
+from .elf import ElfFile, find_debug_file, module_build_id
 from .freeze import Freeze
+from .machines import machine_name
 from .process import ProcessImage
 from .procfiles import unreleasable_ranges
 from .registers import thread_from_record

@@ -6,7 +6,8 @@ import struct
 import sys
 from typing import Iterable, Iterator, NamedTuple, Optional
 
-from .elf import EM_ALPHA, EM_S390, PT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB, Elf, ElfFile, Read, Section
+from .elf import PT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB, Elf, ElfFile, Read, Section
+from .machines import EM_ALPHA, EM_S390
 
 STT_SECTION, STT_FILE, STT_TLS = 3, 4, 6
 SHN_UNDEF, SHN_ABS = 0, 0xFFF1

@@ -1,0 +1,57 @@
+"""A door that writes into a list: commands run through it as they do from a debugger."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Optional, Sequence
+
+from fake_target import FakeTarget
+
+from arenascope.apply import Controller
+from arenascope.commands import execute
+from arenascope.commands.table import find_command
+from arenascope.errors import UsageError
+from arenascope.render.text import Style
+
+
+@dataclass
+class FakeDoor:
+    image: FakeTarget
+    name: str = "shell"
+    written: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+    def target(self) -> FakeTarget:
+        return self.image
+
+    def controller(self) -> Optional[Controller]:
+        return None
+
+    def confirm(self, question: str) -> bool:
+        raise UsageError("nobody to ask")
+
+    def style(self) -> Style:
+        return Style(width=0)
+
+    def write(self, text: str) -> None:
+        self.written.append(text)
+
+    def notice(self, text: str) -> None:
+        self.notices.append(text)
+
+    def describe(self) -> Sequence[str]:
+        return ["a test"]
+
+
+def run_text(target: FakeTarget, command: str, *words: str) -> str:
+    door = FakeDoor(target)
+    execute(find_command(command), list(words), door)
+    return "".join(door.written)
+
+
+def run_json(target: FakeTarget, command: str, *words: str) -> dict[str, Any]:
+    """The command's document: exactly one, and nothing but it."""
+    document = json.loads(run_text(target, command, "--json", *words))
+    assert isinstance(document, dict)
+    return document

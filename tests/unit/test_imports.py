@@ -1,0 +1,162 @@
+"""The house's rules that the source text itself can be held to: which room may know which."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "common" / "arenascope"
+OURS = "arenascope"
+MODULES = {path.relative_to(PACKAGE).with_suffix("").as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+SOURCES = [path for folder in ("common", "gdb", "lldb") for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    for name, path in MODULES.items():
+        yield name, ast.parse(path.read_text(), str(path))
+
+
+def imported(name: str, tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
+    """Every module that is imported, anywhere in the file: ours as "glibc/layout", others by their dotted name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node
+        elif isinstance(node, ast.ImportFrom):
+            if not node.level:
+                yield node.module or "", node
+                continue
+            # level 1 is the module's own folder
+            folder = name.split("/")[: -node.level]
+            parts = [*folder, *(node.module.split(".") if node.module else [])]
+            for alias in node.names:
+                inner = "/".join([*parts, alias.name])
+                yield (inner if inner in MODULES else "/".join(parts) or "__init__"), node
+
+
+def ours(name: str, tree: ast.AST) -> set[str]:
+    return {target for target, node in imported(name, tree) if isinstance(node, ast.ImportFrom) and node.level}
+
+
+GRAPH = {name: ours(name, tree) for name, tree in trees()}
+
+
+def test_the_graph_is_read() -> None:
+    assert "glibc/locate" in GRAPH["session"]
+    assert "errors" in GRAPH["memory"]
+    assert "render/text" in GRAPH["commands/arenas"]
+    assert {target for targets in GRAPH.values() for target in targets} <= {
+        *MODULES,
+        *(name.rpartition("/__init__")[0] for name in MODULES),
+    }
+
+
+ROOMS = {
+    # each room, and what it may know; its own files always
+    "errors": (),
+    "model": (),
+    "target": (),
+    "memory": ("errors",),
+    "sources/": ("errors", "memory", "target", "model"),
+    "glibc/": ("errors", "memory", "target", "model", "sources/"),
+    "session": ("errors", "memory", "target", "model", "glibc/"),
+    "analysis/": ("model", "target", "glibc/layout", "glibc/tunables", "glibc/versions", "errors"),
+    # render/json.py's envelope says what was looked at, and how it was found
+    "render/": ("model", "glibc/layout", "glibc/locate", "target"),
+}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_what_a_room_may_know(room: str) -> None:
+    files = [name for name in GRAPH if name == room or (room.endswith("/") and name.startswith(room))]
+    assert files
+    allowed = (*ROOMS[room], room)
+    for name in files:
+        for target in GRAPH[name]:
+            known = any(target == each or (each.endswith("/") and target.startswith(each)) for each in allowed)
+            assert known or target == room.rstrip("/"), f"{name} imports {target}"
+
+
+def test_what_render_and_analysis_take_is_types_alone() -> None:
+    """Located and Target are annotations there: nothing of them runs."""
+    users = {name for name in GRAPH if name.startswith("render/") and GRAPH[name] & {"glibc/locate", "target"}}
+    assert users <= {"render/json"}
+    for name in GRAPH:
+        if name.startswith("analysis/"):
+            used = {node.attr for node in ast.walk(dict(trees())[name]) if isinstance(node, ast.Attribute)}
+            assert not used & {"read", "try_word", "words", "node", "u32", "symbol", "thread_local"}, name
+
+
+def test_no_circles() -> None:
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " -> ".join([*path, name])
+        if name not in done:
+            for target in sorted(GRAPH.get(name, ())):
+                visit(target, (*path, name))
+            done.add(name)
+
+    for name in sorted(GRAPH):
+        visit(name, ())
+
+
+def test_nothing_imports_a_debugger() -> None:
+    for name, tree in trees():
+        for target, _ in imported(name, tree):
+            assert target.split(".")[0] not in ("gdb", "lldb"), name
+
+
+def test_other_peoples_code_is_optional() -> None:
+    """Loaded by name where it is to be had; only what that load proved is imported, inside the function."""
+    for name, tree in trees():
+        top = {id(node) for node in tree.body}
+        for target, node in imported(name, tree):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                continue
+            module = target.split(".")[0]
+            if module in sys.stdlib_module_names or module == "__future__":
+                continue
+            assert name == "render/highlight", f"{name} imports {target}"
+            assert id(node) not in top, f"{name} imports {target} at load time"
+
+
+def is_version(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Tuple) or len(node.elts) != 2:
+        return False
+    values = [each.value for each in node.elts if isinstance(each, ast.Constant)]
+    return len(values) == 2 and values[0] == 2 and isinstance(values[1], int) and 10 <= values[1] <= 60
+
+
+def test_versions_stand_in_one_file() -> None:
+    found = {name for name, tree in trees() if any(is_version(node) for node in ast.walk(tree))}
+    assert found == {"glibc/versions"}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_is_short_and_catches_what_it_names(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= 250
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler) and path.is_relative_to(PACKAGE):
+            names = [each.id for each in ast.walk(node.type) if isinstance(each, ast.Name)] if node.type else []
+            assert names, f"line {node.lineno}: a bare except"
+            # cleaning up and passing it on is no catch
+            passed_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
+            assert passed_on or not {"Exception", "BaseException"} & set(names), f"line {node.lineno}"
+        if isinstance(node, ast.FunctionDef):
+            assert node.end_lineno is not None
+            assert node.end_lineno - node.lineno < 80, f"{node.name} is longer than a screen"
+
+
+def test_no_folder_shadows_a_debugger() -> None:
+    """With gdb/__init__.py, `import gdb` could find ours."""
+    for folder in ("common", "gdb", "lldb", "tests"):
+        assert not (ROOT / folder / "__init__.py").exists()
+    assert {path.stem for path in (ROOT / "lldb").glob("*.py")}.isdisjoint(sys.stdlib_module_names)

@@ -1,0 +1,204 @@
+"""Sizes, tables and documents as they are written."""
+
+from __future__ import annotations
+
+import json
+from typing import Optional
+
+import pytest
+from fake_door import FakeDoor, run_json, run_text
+from heap_mixtures import everything
+from heapbuilder import HeapImage
+
+from arenascope.commands import execute
+from arenascope.commands.table import NAMES, find_command
+from arenascope.errors import UsageError
+from arenascope.render import optional, text
+from arenascope.render.highlight import highlight
+from arenascope.render.json import address
+from arenascope.render.text import Style, count, cut, left_out, number, table
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "exact"),
+    [
+        (0, "0 B", "0"),
+        (1, "1 B", "1"),
+        (1023, "1023 B", "1,023"),
+        (1024, "1.0 KiB", "1,024"),
+        (1536, "1.5 KiB", "1,536"),
+        (-4096, "-4.0 KiB", "-4,096"),
+        ((1 << 20) - 1, "1.0 MiB", "1,048,575"),
+        (1048000, "1023.4 KiB", "1,048,000"),
+        (1288490188, "1.2 GiB", "1,288,490,188"),
+        (1 << 40, "1.0 TiB", "1,099,511,627,776"),
+        (5000 << 50, "5000.0 PiB", "5,629,499,534,213,120,000"),
+        (None, "?", "?"),
+    ],
+)
+def test_sizes(value: Optional[int], expected: str, exact: str) -> None:
+    assert Style().size(value) == expected
+    assert Style(exact=True).size(value) == exact
+
+
+def test_counts() -> None:
+    assert [count(n, "arena") for n in (0, 1, 2, 1234, None)] == [
+        "0 arenas", "1 arena", "2 arenas", "1,234 arenas", "? arenas"]  # fmt: skip
+    assert count(2, "entry", "entries") == "2 entries"
+    assert (number(12345), number(None)) == ("12,345", "?")
+    assert (address(0x7F00), address(None)) == ("0x7f00", None)
+
+
+def test_colour_only_where_wanted() -> None:
+    for paint in ("bold", "dim", "warn"):
+        assert getattr(Style(), paint)("x") == "x"
+        assert getattr(Style(colour=True), paint)("x").startswith("\033[")
+
+
+TABLES = [
+    (("arena", "threads", "system"), [["0 main", "app 12", "1.5 KiB"], ["1", "worker", "132.0 KiB"]], (0, 1), None, 0),
+    (("arena", "system"), [["0", "1"], ["1", "22222222"]], (0,), ["all", "3"], 0),
+    (("a", "b"), [["", ""], ["x", "→ ≥ …"]], (1,), ["", "sum"], 0),
+    (("arena", "from", "to"), [["0", "0x5555", "0x6666"]], (0, 1, 2), None, 14),
+    (("n", "value"), [["0x10", "1e5"], ["1,000", "-0"]], (), None, 0),
+]
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_tables_are_the_same_without_tabulate(case: tuple[object, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    headers, rows, left, footer, width = case
+    pytest.importorskip("tabulate")
+    with_it = list(table(headers, rows, left, footer, width, ("to",)))  # type: ignore[arg-type]
+    monkeypatch.setattr(optional, "load", lambda name: None)
+    without = list(table(headers, rows, left, footer, width, ("to",)))  # type: ignore[arg-type]
+    assert without == with_it
+    assert not [line for line in without if line != line.rstrip()]
+
+
+def test_a_table_by_hand() -> None:
+    lines = list(table(("arena", "system"), [["0 main", "1.5 KiB"], ["1", "132.0 KiB"]], (0,), ["all", "133.5 KiB"]))
+    assert lines == [
+        "arena      system",
+        "------  ---------",
+        "0 main    1.5 KiB",
+        "1       132.0 KiB",
+        "------  ---------",
+        "all     133.5 KiB",
+    ]
+    assert list(table(("arena", "system"), [])) == []
+
+
+def test_columns_go_where_the_terminal_is_narrow() -> None:
+    rows = [["0", "0x5555", "0x6666"]]
+    lines = list(table(("arena", "from", "to"), rows, (0,), width=14, expendable=("to", "from")))
+    assert lines[0].split() == ["arena", "from"]
+    assert "to" in lines[-1]
+    assert "14 columns" in lines[-1]
+    assert len(list(table(("arena", "from", "to"), rows, (0,), width=80, expendable=("to",)))) == 3
+
+
+def test_a_cut_list_says_so() -> None:
+    rows = [[str(n)] for n in range(50)]
+    assert cut(rows, 40) == (rows[:40], 10)
+    for limit in (None, 0, -1, 50, 60):
+        assert cut(rows, limit) == (rows, 0)
+    assert list(left_out(Style(), 10, "bin")) == ["… 10 more bins; --limit 0 shows all"]
+    assert list(left_out(Style(), 1, "bin")) == ["… 1 more bin; --limit 0 shows all"]
+    assert list(left_out(Style(), 0, "bin")) == []
+
+
+def test_highlighting_needs_pygments(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pygments")
+    assert "\033[" in highlight("<a/>", "xml")
+    monkeypatch.setattr(optional, "load", lambda name: None)
+    assert highlight("<a/>", "xml") == "<a/>"
+    assert optional.where("tabulate") == "tabulate: not found"
+
+
+def test_a_library_that_is_nowhere() -> None:
+    assert optional.load("no_such_module_anywhere") is None
+
+
+# whole documents
+
+ENVELOPE = ["schema", "command", "door", "complete", "problems", "target", "glibc"]
+KEYS = {
+    "arenas": ["arenas", "mmapped", "totals"],
+    "heaps": ["heaps"],
+    "bins": ["bins"],
+    "threads": ["threads", "unattached_arenas"],
+    "params": ["params", "arenas"],
+    "mmapped": ["blocks", "expected", "match"],
+    "trim": ["arenas", "totals", "applied"],
+}
+
+
+@pytest.mark.parametrize("command", KEYS)
+def test_keys_are_in_the_contracts_order(command: str) -> None:
+    written = run_text(everything("2.36-64").target(), command, "--json")
+    assert written.count("\n") == 1
+    assert written.endswith("}\n")
+    assert list(json.loads(written)) == [*ENVELOPE, *KEYS[command]]
+
+
+ROWS_KEYS = {
+    ("arenas", "arenas"): "index address main heaps attached_threads threads system_bytes max_system_bytes used_bytes "
+    "tcache fast bins top_bytes resident_bytes trim_bytes trim_resident_bytes",
+    ("heaps", "heaps"): "arena address end bytes mprotect_bytes resident_bytes last",
+    ("bins", "bins"): "arena tid kind index min_bytes max_bytes chunks bytes",
+    ("threads", "threads"): "tid name arena tcache",
+    ("params", "params"): "name value default requested note",
+    ("mmapped", "blocks"): "address bytes resident_bytes",
+    ("trim", "arenas"): "index address madvise_bytes brk_bytes resident_bytes kept tops_bytes tops_range",
+}
+
+
+@pytest.mark.parametrize(("command", "key"), ROWS_KEYS)
+def test_keys_of_a_row(command: str, key: str) -> None:
+    document = run_json(everything("2.36-64").target(), command)
+    assert document[key]
+    for row in document[key]:
+        assert list(row) == ROWS_KEYS[command, key].split()
+
+
+def test_the_envelope() -> None:
+    image = everything("2.35-i386")
+    document = run_json(image.target(), "heaps")
+    assert document["schema"] == 1
+    assert document["command"] == "heaps"
+    assert document["target"] == {"kind": "core", "pid": 4000, "pointer_bytes": 4, "page_bytes": 4096}
+    assert document["glibc"]["main_arena"] == f"{image.main.address:#x}"
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_text_is_the_same_without_libraries(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if command == "version":
+        pytest.skip("names the libraries")
+    target = everything("2.36-64").target()
+    with_them = run_text(target, command)
+    monkeypatch.setattr(text.optional, "load", lambda name: None)
+    assert run_text(target, command) == with_them
+
+
+def test_exact_bytes_and_limits() -> None:
+    target = everything("2.36-64").target()
+    assert "KiB" not in run_text(target, "heaps", "--bytes")
+    assert "135,168" in run_text(target, "heaps", "--bytes")
+    assert "3 more heaps; --limit 0 shows all" in run_text(target, "heaps", "--limit", "2")
+    assert "more heap" not in run_text(target, "heaps", "--limit", "0")
+    assert len(run_json(target, "heaps", "--limit", "2")["heaps"]) == 5, "JSON is never cut"
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_every_command_has_help(command: str) -> None:
+    help_text = run_text(HeapImage("2.36-64").target(), command, "--help")
+    assert f"heap {command}" in help_text
+    assert "--json" in help_text
+
+
+@pytest.mark.parametrize("words", [("--no-such",), ("--arena", "x"), ("--arena",), ("--arena", "9"), ("stray",)])
+def test_wrong_words_are_usage_errors(words: tuple[str, ...]) -> None:
+    door = FakeDoor(everything("2.36-64").target())
+    with pytest.raises(UsageError):
+        execute(find_command("bins"), list(words), door)
+    assert door.written == []

@@ -1,0 +1,250 @@
+"""The plan of a trim, on arenas put down chunk by chunk; the figures are worked out by hand from mtrim and systrim."""
+
+from __future__ import annotations
+
+import random
+from typing import Iterable, Optional
+
+import pytest
+
+from arenascope.analysis.trim import ArenaTrim, Range, Rules, consolidate, plan_trim, systrim, until_locked
+from arenascope.glibc.layout import Layout, from_table
+from arenascope.glibc.versions import parse
+from arenascope.model import Arena, ArenaHeader, Bin
+
+HEAP = 0x5000_0000_0000
+PAGE = 0x1000
+HUGE = 0x20_0000
+MINSIZE = 0x20
+
+
+def layout_of(version: str, word: int = 8, machine: str = "x86_64") -> Layout:
+    release = parse(version)
+    assert release is not None
+    return from_table(release, word, machine)
+
+
+NOW = layout_of("2.36")
+
+
+def arena_of(binned: Iterable[Range] = (), fast: Iterable[Range] = (), top: Range = (HEAP + 0x1000000, 0x10000),
+             main: bool = True) -> Arena:
+    header = ArenaHeader(index=0 if main else 1, address=0x7000, main=main, mutex=0, flags=0, top=top[0],
+                         top_bytes=top[1], next=0x7000, attached_threads=1, system_mem=1 << 24,
+                         max_system_mem=1 << 24, initialised=True)
+
+    def lists(kind: str, chunks: Iterable[Range]) -> tuple[Bin, ...]:
+        # one list for each chunk, last first: no order may matter
+        return tuple(Bin(kind, 2, 0, None, [address], [size]) for address, size in reversed(list(chunks)))
+
+    return Arena(header, lists("large", binned), lists("fast", fast), ())
+
+
+def plan(arena: Arena, *, layout: Layout = NOW, page: int = PAGE, brk: Optional[int] = 0, tcache: Optional[int] = 0,
+         thp: int = 0) -> ArenaTrim:
+    return plan_trim(arena, tcache, Rules(layout, page, brk, thp))
+
+
+def merged(arena: Arena) -> tuple[list[Range], Range]:
+    free, top, top_bytes = consolidate(arena)
+    return sorted(free), (top, top_bytes)
+
+
+# malloc_consolidate
+
+
+def test_a_fast_chunk_joins_what_is_free_on_both_sides() -> None:
+    arena = arena_of(binned=[(HEAP, 0x400), (HEAP + 0x440, 0x1000)], fast=[(HEAP + 0x400, 0x40)])
+    assert merged(arena)[0] == [(HEAP, 0x1440)]
+
+
+def test_fast_chunks_join_each_other_and_stay_apart_from_what_is_not_next() -> None:
+    arena = arena_of(binned=[(HEAP + 0x200, 0x500)],
+                     fast=[(HEAP, 0x20), (HEAP + 0x20, 0x30), (HEAP + 0x50, 0x20), (HEAP + 0x100, 0x80)])
+    assert merged(arena)[0] == [(HEAP, 0x70), (HEAP + 0x100, 0x80), (HEAP + 0x200, 0x500)]
+
+
+@pytest.mark.parametrize(("binned", "fast", "start"), [
+    ([], [(0x0F80, 0x80)], 0x0F80),
+    ([(0x0800, 0x780)], [(0x0F80, 0x80)], 0x0800),
+    ([(0x0800, 0x700)], [(0x0F00, 0x80), (0x0F80, 0x80)], 0x0800),
+    ([(0x0800, 0x780)], [(0x0F80, 0x40)], 0x1000),  # 0x40 bytes in use between it and top
+])
+def test_what_reaches_top_becomes_top(binned: list[Range], fast: list[Range], start: int) -> None:
+    arena = arena_of(binned=[(HEAP + low, size) for low, size in binned],
+                     fast=[(HEAP + low, size) for low, size in fast], top=(HEAP + 0x1000, 0x3000))
+    free, top = merged(arena)
+    assert top == (HEAP + start, 0x4000 - start)
+    assert all(address + size < HEAP + 0x1000 for address, size in free)
+    assert bool(free) is (start == 0x1000)
+
+
+def test_top_that_grew_so_is_trimmed_further() -> None:
+    top = HEAP + 0x1000
+    before = plan(arena_of(top=(top, 0x1030)), brk=top + 0x1030)
+    after = plan(arena_of(fast=[(top - 0x80, 0x80)], top=(top, 0x0FD0)), brk=top + 0x0FD0)
+    # 0x0fd0 + 0x80 = 0x1050 bytes of top are MINSIZE, a page and some more; 0x0fd0 alone are not
+    assert (before.brk_bytes, after.brk_bytes) == (PAGE, PAGE)
+    assert after.top == (top - 0x80, 0x50)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_merging_is_what_a_map_of_the_heap_shows(seed: int) -> None:
+    """Every 16 bytes painted with what they are; runs of free paint are the chunks."""
+    rng = random.Random(seed)
+    paint, binned, fast = [], [], []
+    at, last = HEAP, "used"
+    for _ in range(400):
+        kind = rng.choice(["used", "free", "fast", "fast"] if last != "free" else ["used", "fast"])
+        size = 16 * rng.randint(2, 8 if kind == "fast" else 600)
+        paint += [kind != "used"] * (size // 16)
+        {"used": [], "free": binned, "fast": fast}[kind].append((at, size))
+        at, last = at + size, kind
+    top = (at, 0x5000)
+    painted = "".join("x" if free else "." for free in paint)
+    runs = [(HEAP + 16 * sum(map(len, pieces[:index])), 16 * len(piece))
+            for pieces in [_pieces(painted)] for index, piece in enumerate(pieces) if piece[0] == "x"]
+    if runs and sum(runs[-1]) == at:
+        start, size = runs.pop()
+        top = (start, size + 0x5000)
+    assert merged(arena_of(binned, fast, (at, 0x5000))) == (runs, top)
+
+
+def _pieces(painted: str) -> list[str]:
+    found: list[str] = []
+    for mark in painted:
+        if found and found[-1][0] == mark:
+            found[-1] += mark
+        else:
+            found.append(mark)
+    return found
+
+
+# mtrim
+
+
+@pytest.mark.parametrize(("chunk", "expected"), [
+    ((0x0000, 0x3000), [(0x1000, 0x2000)]),
+    ((0x0000, 0x3010), [(0x1000, 0x2000)]),
+    ((0x0FD0, 0x1030), [(0x1000, 0x1000)]),  # struct malloc_chunk ends where the page begins
+    ((0x0FD0, 0x1020), []),
+    ((0x0FE0, 0x1FE0), []),  # it reaches into the page by 16 bytes, and what is left is less than one
+    ((0x0FE0, 0x2020), [(0x2000, 0x1000)]),
+    ((0x0010, 0x0FF0), []),
+    ((0x0010, 0x1FE0), []),
+    ((0x0010, 0x1FF0), [(0x1000, 0x1000)]),
+])
+def test_whole_pages_behind_the_chunks_own_fields(chunk: Range, expected: list[Range]) -> None:
+    found = plan(arena_of(binned=[(HEAP + chunk[0], chunk[1])]))
+    assert found.madvise == [(HEAP + low, size) for low, size in expected]
+    assert found.subpage_bytes == chunk[1] - sum(size for _, size in expected)
+
+
+def test_64_kib_pages() -> None:
+    big = 0x10000
+    arena = arena_of(binned=[(HEAP, 0x30000), (HEAP + 0x100000, 0x1FFF0), (HEAP + 0x1FFFD0, big + 0x30)])
+    assert plan(arena, page=big).madvise == [(HEAP + big, 0x20000), (HEAP + 0x200000, big)]
+
+
+def test_32_bit() -> None:
+    """struct malloc_chunk is 24 bytes there, MINSIZE 16."""
+    layout = layout_of("2.36", 4, "i386")
+    heap = 0x56000000
+    arena = arena_of(binned=[(heap + 0xFE8, 0x1018), (heap + 0x3FE8, 0x1008)], top=(heap + 0x8000, 0x2020))
+    found = plan(arena, layout=layout, brk=heap + 0xA020)
+    assert found.madvise == [(heap + 0x1000, 0x1000)]
+    assert found.brk_bytes == 0x2000
+
+
+# systrim
+
+TOP = HEAP + 0x1010
+
+
+@pytest.mark.parametrize(("top_bytes", "expected"), [
+    (0x21000, 0x20000),
+    (MINSIZE + PAGE, 0),
+    (MINSIZE + PAGE + 0x10, PAGE),
+    (MINSIZE + 0x10, 0),
+    (MINSIZE, -PAGE),
+])
+def test_the_break(top_bytes: int, expected: int) -> None:
+    rules = Rules(NOW, PAGE, TOP + top_bytes)
+    assert systrim(TOP, top_bytes, rules) == expected
+    # the break is elsewhere: somebody else's sbrk, or top in a mapping
+    assert systrim(TOP, top_bytes, Rules(NOW, PAGE, TOP + top_bytes + 0x10)) == 0
+    # and where it is not known, only what would be tried at all is not known either
+    assert systrim(TOP, top_bytes, Rules(NOW, PAGE, None)) == (None if expected else 0)
+
+
+@pytest.mark.parametrize(("top_bytes", "expected"), [
+    (0x21000, 0), (HUGE + MINSIZE, 0), (HUGE + MINSIZE + 0x10, HUGE), (0x500000, 2 * HUGE), (MINSIZE, -HUGE)])
+def test_the_break_in_huge_pages(top_bytes: int, expected: int) -> None:
+    assert systrim(TOP, top_bytes, Rules(NOW, PAGE, TOP + top_bytes, HUGE)) == expected
+
+
+def test_pad_stays_on_top() -> None:
+    rules = Rules(NOW, PAGE, TOP + 0x41000)
+    assert systrim(TOP, 0x41000, rules, pad=0x20000) == 0x20000
+    assert systrim(TOP, 0x41000, rules, pad=0x41000) == 0
+
+
+@pytest.mark.parametrize("version", ["2.17", "2.18"])
+def test_the_old_rule_compared_signed(version: str) -> None:
+    layout = layout_of(version)
+    for top_bytes, expected in ((0x21000, 0x20000), (MINSIZE + PAGE, 0), (MINSIZE + PAGE + 0x10, PAGE), (MINSIZE, 0)):
+        assert systrim(TOP, top_bytes, Rules(layout, PAGE, TOP + top_bytes)) == expected
+
+
+# the whole
+
+
+def test_main_arena() -> None:
+    top = (HEAP + 0x100000, 0x21000)
+    found = plan(arena_of(binned=[(HEAP, 0x3000)], fast=[(HEAP + 0x8000, 0x40)], top=top), brk=sum(top), tcache=0x500)
+    assert found.brk_range == (HEAP + 0x101000, 0x20000)
+    assert found.ranges == [(HEAP + 0x1000, 0x2000), (HEAP + 0x101000, 0x20000)]
+    assert found.top == (HEAP + 0x100000, 0x1000)
+    assert (found.release_bytes, found.subpage_bytes) == (0x22000, 0x1040)
+    assert found.kept_bytes == 0x1000 + 0x1040 + 0x500
+    assert found.tops is None
+    # not a byte is lost
+    assert found.release_bytes + found.kept_bytes == 0x3000 + 0x40 + 0x21000 + 0x500
+
+
+def test_thread_arena() -> None:
+    top = (HEAP + 0x20FF0, 0x5010)
+    found = plan(arena_of(binned=[(HEAP + 0x1000, 0x3000)], top=top, main=False), brk=sum(top))
+    assert (found.brk_bytes, found.brk_range) == (0, None)
+    assert found.madvise == [(HEAP + 0x2000, 0x2000)]
+    # top's own header is 16 bytes, and ends where a page begins
+    assert found.tops == (HEAP + 0x21000, 0x5000)
+    assert plan(arena_of(top=(HEAP, 0x1000), main=False)).tops is None
+
+
+def test_growth_is_no_release() -> None:
+    found = plan(arena_of(top=(TOP, MINSIZE)), brk=TOP + MINSIZE)
+    assert (found.brk_bytes, found.brk_range, found.ranges, found.release_bytes) == (-PAGE, None, [], 0)
+    assert found.top == (TOP, MINSIZE + PAGE)
+
+
+def test_what_is_not_known_is_none() -> None:
+    found = plan(arena_of(binned=[(HEAP, 0x3000)], top=(TOP, 0x21000)), brk=None, tcache=None)
+    assert (found.brk_bytes, found.release_bytes, found.kept_bytes) == (None, None, None)
+    assert (found.madvise_bytes, found.top) == (0x2000, (TOP, 0x21000))
+
+
+def test_an_arena_that_was_never_used_has_no_top() -> None:
+    assert plan(arena_of(top=(0, 0)), brk=0).brk_bytes == 0
+
+
+@pytest.mark.parametrize(("locked", "released"), [
+    ([], [(0x1000, 0x4000)]),
+    ([(0x2000, 0x3000)], [(0x1000, 0x1000)]),
+    ([(0x0000, 0x2000)], []),
+    ([(0x4000, 0x9000)], [(0x1000, 0x3000)]),
+    ([(0x5000, 0x6000), (0x0000, 0x1000)], [(0x1000, 0x4000)]),
+    ([(0x4000, 0x5000), (0x3000, 0x3800)], [(0x1000, 0x2000)]),
+])
+def test_madvise_ends_at_the_first_lock(locked: list[Range], released: list[Range]) -> None:
+    assert list(until_locked([(0x1000, 0x4000), (0x10000, 0x1000)], locked)) == [*released, (0x10000, 0x1000)]
