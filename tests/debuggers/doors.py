@@ -12,7 +12,7 @@ import tempfile
 import time
 from functools import cache
 from pathlib import Path
-from typing import Any, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 from lldb_door import LLDBS
 from looks import (
@@ -43,6 +43,7 @@ class Gdb:
     """GDB in batch mode, without the user's own settings and without the network."""
 
     name = "gdb"
+    own_words: Mapping[str, Sequence[str]] = {}
 
     def available(self) -> Optional[str]:
         return _why_not_gdb()

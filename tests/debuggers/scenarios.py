@@ -70,7 +70,7 @@ TABLE = (
 BY_ID = {each.id: each for each in TABLE}
 # a debugger's start takes a third of a second: what differs from door to door is how memory, threads and symbols are
 # come by, and these have it all
-IN_EVERY_DOOR = ("hoard", "arenas14", "many_heaps", "bins", "bins-static", "fastbins", "tcache", "mmapped", "dlmopen",
+IN_EVERY_DOOR = ("arenas14", "many_heaps", "bins", "bins-static", "fastbins", "tcache", "mmapped", "dlmopen",
                  "random-1")
 
 

@@ -1,0 +1,221 @@
+"""The commands as LLDB has them: one class for each, made from the table that all doors share."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import sys
+from typing import Iterator, Optional, Sequence, Union
+
+import lldb
+
+from arenascope.apply import Controller
+from arenascope.commands import COMMON, Argument, Command, argument, execute
+from arenascope.commands.table import all_commands
+from arenascope.errors import ArenascopeError, UsageError
+from arenascope.render.text import Style
+from arenascope.target import Target
+
+PREFIXES = ("heap", "arenascope")
+SUMMARY = "Walk glibc malloc's arenas, bins and thread caches."
+HELP = argument("-h", "--help", action="store_true", help="this text")
+LONGEST_WORD = 65536
+
+
+class LldbDoor:
+    """Where a command was typed, and where its output goes."""
+
+    name = "lldb"
+
+    def __init__(
+        self, prefix: str, folder: str, debugger: lldb.SBDebugger, context: lldb.SBExecutionContext,
+        result: lldb.SBCommandReturnObject,
+    ) -> None:  # fmt: skip
+        self.prefix = prefix
+        self.folder = folder
+        self.debugger = debugger
+        self.context = context
+        self.result = result
+
+    def target(self) -> Target:
+        return _sibling("heap_target", self.folder).LldbTarget(self._selected(), self.debugger)
+
+    def controller(self) -> Optional[Controller]:
+        return _sibling("heap_control", self.folder).LldbController(self.debugger, self._selected())
+
+    def _selected(self) -> lldb.SBTarget:
+        chosen = self.context.GetTarget()
+        return chosen if chosen.IsValid() else self.debugger.GetSelectedTarget()
+
+    def confirm(self, question: str) -> bool:
+        if not os.isatty(0):
+            raise UsageError("there is nobody to ask", "-y says yes beforehand")
+        return input(f"{question} (y or n) ").strip().lower() in ("y", "yes")
+
+    def style(self) -> Style:
+        screen = os.isatty(1)
+        colour = screen and self.debugger.GetUseColor() and "NO_COLOR" not in os.environ
+        return Style(width=self.debugger.GetTerminalWidth() if screen else 0, colour=colour, program=self.prefix)
+
+    def write(self, text: str) -> None:
+        # Print alone leaves the text as it is; AppendMessage and PutCString add a newline
+        self.result.Print(text)
+
+    def notice(self, text: str) -> None:
+        # not AppendWarning: it would end up in what a script reads from the result
+        if sys.__stderr__ is not None:
+            sys.__stderr__.write(text)
+            sys.__stderr__.flush()
+
+    def describe(self) -> Sequence[str]:
+        return [self.debugger.GetVersionString().split("\n")[0].replace("lldb version", "LLDB")]
+
+
+def _sibling(name: str, folder: str):
+    """A file of this folder as a module, loaded when it is first needed."""
+    full = f"arenascope_lldb.{name}"
+    if full not in sys.modules:
+        spec = importlib.util.spec_from_file_location(full, os.path.join(folder, f"{name}.py"))
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[full] = module
+        spec.loader.exec_module(module)
+    return sys.modules[full]
+
+
+class _Subcommand:
+    """`heap NAME`, as `command script add -c` wants it.
+
+    Since LLDB 19 a command can tell its options and LLDB completes them ("parsed"); before, it gets its line as typed
+    ("raw") and completes nothing behind its name.
+    """
+
+    prefix: str
+    command: Command
+    folder: str
+    parsed = False
+
+    def __init__(self, debugger: lldb.SBDebugger, internal_dict: dict) -> None:
+        self._words: list[str] = []
+
+    def __call__(
+        self, debugger: lldb.SBDebugger, given: Union[str, lldb.SBStructuredData], context: lldb.SBExecutionContext,
+        result: lldb.SBCommandReturnObject,
+    ) -> None:  # fmt: skip
+        door = LldbDoor(self.prefix, self.folder, debugger, context, result)
+        # whatever leaves this function prints a traceback, and the command would still count as done
+        try:
+            words = _split(given) if isinstance(given, str) else [*self._words, *_strings(given)]
+            execute(self.command, words, door)
+        except ArenascopeError as error:
+            result.SetError(f"{self.prefix} {self.command.name}: {error}")
+        except KeyboardInterrupt:
+            result.SetError(f"{self.prefix} {self.command.name}: interrupted")
+
+    def get_short_help(self) -> str:
+        return self.command.summary
+
+    def get_long_help(self) -> str:
+        usage, _, rest = self.command.parser(self.prefix).format_help().partition("\n\n")
+        if self.parsed:
+            # LLDB prints usage and options itself
+            return f"\n{self.command.description}\n\nExample:\n  {self.prefix} {self.command.example}\n"
+        return f"\n{usage.replace('usage', 'Usage')}\n\n{rest.partition(self.command.summary)[2].strip()}\n"
+
+    def get_flags(self) -> int:
+        return 0
+
+    def get_repeat_command(self, line: str) -> Optional[str]:
+        """What an empty line runs next; asked for since LLDB 19."""
+        return "" if self.command.dont_repeat else None
+
+    # what a parsed command is asked
+
+    def get_options_definition(self) -> dict[str, dict[str, object]]:
+        return {name: _option(each, index) for index, (name, each) in enumerate(_long_options(self.command), 1)}
+
+    def get_args_definition(self) -> list[list[dict[str, object]]]:
+        places = [each for each in self.command.arguments if not each.names[0].startswith("-")]
+        return [[{"arg_type": lldb.eArgTypeAddressOrExpression, "repeat": "star"}] for _ in places[:1]]
+
+    def option_parsing_started(self) -> None:
+        self._words = []
+
+    def set_option_value(self, context: lldb.SBExecutionContext, name: str, value: str) -> bool:
+        takes_value = "action" not in dict(_long_options(self.command))[name].options
+        self._words.append(f"--{name}={value}" if takes_value else f"--{name}")
+        return True
+
+
+def _long_options(command: Command) -> Iterator[tuple[str, Argument]]:
+    for each in (*command.arguments, *COMMON, HELP):
+        for name in each.names:
+            if name.startswith("--"):
+                yield name[2:], each
+
+
+def _option(argument: Argument, index: int) -> dict[str, object]:
+    """An option as LLDB wants it defined."""
+    short = next((name[1] for name in argument.names if len(name) == 2), None)
+    # one that has no letter is told apart by a character that cannot be typed: LLDB's own choice for the first of
+    # them is 0, which is then not completed
+    found: dict[str, object] = {"help": argument.help, "short_option": short or chr(index)}
+    if "action" not in argument.options:
+        is_number = argument.options.get("type") is int
+        found["value_type"] = lldb.eArgTypeUnsignedInteger if is_number else lldb.eArgTypeValue
+        found["completion_type"] = lldb.eNoCompletion
+    if "choices" in argument.options:
+        found["enum_values"] = [[choice, ""] for choice in argument.options["choices"]]
+    return found
+
+
+def _strings(given: lldb.SBStructuredData) -> list[str]:
+    items = [given.GetItemAtIndex(index) for index in range(given.GetSize())]
+    return [item.GetStringValue(LONGEST_WORD) for item in items]
+
+
+def _split(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"the command line does not end: {error}") from None
+
+
+def make_classes(folder: str) -> list[type]:
+    return [type(f"{prefix.title()}{command.name.title()}", (_Subcommand,),
+                 {"prefix": prefix, "command": command, "folder": folder})
+            for prefix in PREFIXES for command in all_commands()]  # fmt: skip
+
+
+def register(debugger: lldb.SBDebugger, classes: Sequence[type], module: str) -> None:
+    interpreter = debugger.GetCommandInterpreter()
+    for prefix in PREFIXES:
+        if prefix == "heap" and _is_taken(interpreter, prefix):
+            print("arenascope: another extension holds `heap`; the commands are under `arenascope`")
+            continue
+        problem = _run(interpreter, f'command container add -o -h "{SUMMARY}" {prefix}')
+        if problem:
+            print(f"arenascope: {prefix}: {problem} (LLDB 14 or newer is needed)")
+            return
+        for kind in classes:
+            if kind.prefix == prefix:
+                names = f"-c {module}.{kind.__name__} {prefix} {kind.command.name}"
+                kind.parsed = _run(interpreter, f"command script add -o -p {names}") is None
+                problem = None if kind.parsed else _run(interpreter, f"command script add -o {names}")
+                if problem:
+                    print(f"arenascope: {prefix} {kind.command.name}: {problem}")
+
+
+def _is_taken(interpreter: lldb.SBCommandInterpreter, prefix: str) -> bool:
+    """Whether another extension holds this name: its help is not ours. (LLDB dies of a container put over it.)"""
+    result = lldb.SBCommandReturnObject()
+    # SBCommandInterpreter.CommandExists knows LLDB's own commands only, UserCommandExists came later than LLDB 16
+    interpreter.HandleCommand(f"help {prefix}", result)
+    return result.Succeeded() and not (result.GetOutput() or "").startswith(SUMMARY)
+
+
+def _run(interpreter: lldb.SBCommandInterpreter, line: str) -> Optional[str]:
+    """LLDB's complaint, if it has one."""
+    result = lldb.SBCommandReturnObject()
+    interpreter.HandleCommand(line, result)
+    return None if result.Succeeded() else (result.GetError() or "failed").strip()

@@ -1,0 +1,176 @@
+"""LLDB as a Controller: lets single threads run, and calls functions in the process while all others are held."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import Callable, Iterator, Optional, Sequence
+
+import lldb
+
+from arenascope.apply import StackFrame
+from arenascope.errors import RefusedError
+from arenascope.target import ThreadInfo
+
+PATIENCE = 3
+"""How often a call that was interrupted and is at work, not in a lock, is let run on."""
+WARM_UP_SECONDS = 5.0
+WHERE_LOCKS_SHOW = 3
+"""How many frames down the function that waits for a lock may be."""
+
+
+INLINED = 32
+"""How many functions may have been inlined into one."""
+
+
+class LldbController:
+    """Drives the selected process; held threads, mode and the selected thread are as they were when it is done."""
+
+    def __init__(self, debugger: lldb.SBDebugger, target: lldb.SBTarget) -> None:
+        self.debugger = debugger
+        self.target = target
+        self.process = target.GetProcess()
+        self._is_warm = False
+
+    def frames(self, thread: ThreadInfo, most: int) -> Sequence[StackFrame]:
+        self._warm_up()
+        return [StackFrame(frame.GetPC(), frame.GetFunctionName()) for frame in _stack(self._thread(thread), most)]
+
+    def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
+        chosen = self._thread(thread)
+        frames = _stack(chosen, depth + INLINED)
+        # what is inlined returns where the function does that it became part of
+        while depth < len(frames) and frames[depth].IsInlined():
+            depth += 1
+        if depth + 1 >= len(frames):
+            return False
+        with self._alone(chosen):
+            return self._run_to(chosen, frames[depth + 1], seconds)
+
+    def _run_to(self, thread: lldb.SBThread, caller: lldb.SBFrame, seconds: float) -> bool:
+        """Runs until the thread is back in `caller`."""
+        address, stack = caller.GetPC(), caller.GetCFA()
+        stop = self.target.BreakpointCreateByAddress(address)
+        stop.SetThreadID(thread.GetThreadID())
+        end = time.monotonic() + seconds
+        try:
+            while time.monotonic() < end:
+                with self._watchdog(end - time.monotonic()):
+                    if self.process.Continue().Fail():
+                        return False
+                frame = thread.GetFrameAtIndex(0)
+                # not in a call of the same function from further down
+                if frame.GetPC() == address and frame.GetCFA() >= stack:
+                    return True
+            return False
+        finally:
+            self.target.BreakpointDelete(stop.GetID())
+
+    def call(self, address: int, arguments: Sequence[int], seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
+        types = ", ".join("unsigned long" for _ in arguments)
+        values = ", ".join(f"{value}UL" for value in arguments)
+        thread = self.process.GetSelectedThread()
+        before = _place(thread)
+        with self._alone(thread):
+            value = thread.GetFrameAtIndex(0).EvaluateExpression(
+                f"((long (*) ({types})) {address:#x}) ({values})", _call_options(seconds)
+            )
+            if value.GetError().Success():
+                return value.GetValueAsSigned()
+            if _place(thread) == before:
+                raise RefusedError(f"the call failed: {' '.join((value.GetError().GetCString() or '').split())}")
+            return self._recover(thread, before, seconds, is_lock_wait)
+
+    def _recover(
+        self, thread: lldb.SBThread, before: tuple[int, int], seconds: float, is_lock_wait: Callable[[str], bool]
+    ) -> int:  # fmt: skip
+        """A call that did not come back: unwound where it waits for a lock, else let go on to its end."""
+        for _ in range(PATIENCE):
+            if any(is_lock_wait(frame.GetFunctionName() or "") for frame in _stack(thread, WHERE_LOCKS_SHOW)):
+                thread.UnwindInnermostExpression()
+                raise RefusedError("the call waited for a lock that nobody gave back, and was taken back",
+                                   "let the process run for a moment, then try again")  # fmt: skip
+            with self._watchdog(seconds):
+                self.process.Continue()
+            if _place(thread) == before:
+                return 0
+        raise RefusedError("the call is still at work and must not be torn off", "`continue` lets it finish")
+
+    def _warm_up(self) -> None:
+        """The first call makes LLDB map memory in the process for its code: not while RSS is being measured."""
+        if self._is_warm:
+            return
+        self._is_warm = True
+        for context in self.target.FindSymbols("getpid"):
+            address = context.GetSymbol().GetStartAddress().GetLoadAddress(self.target)
+            if address != lldb.LLDB_INVALID_ADDRESS:
+                self.call(address, [0], WARM_UP_SECONDS, lambda name: False)
+                return
+
+    def _thread(self, thread: ThreadInfo) -> lldb.SBThread:
+        found = self.process.GetThreadByID(thread.tid)
+        if not found.IsValid():
+            raise RefusedError(f"thread {thread.tid} is gone", "try again")
+        return found
+
+    @contextmanager
+    def _alone(self, thread: lldb.SBThread) -> Iterator[None]:
+        """No other thread runs, and commands wait for the process."""
+        others = [each for each in self.process
+                  if each.GetThreadID() != thread.GetThreadID() and not each.IsSuspended()]  # fmt: skip
+        was_async = self.debugger.GetAsync()
+        selected = self.process.GetSelectedThread().GetThreadID()
+        self.debugger.SetAsync(False)
+        for each in others:
+            each.Suspend()
+        try:
+            yield
+        finally:
+            for each in others:
+                each.Resume()
+            self.process.SetSelectedThreadByID(selected)
+            self.debugger.SetAsync(was_async)
+
+    @contextmanager
+    def _watchdog(self, seconds: float) -> Iterator[None]:
+        """Interrupts the process when it is not back in time."""
+        timer = threading.Timer(seconds, self.process.SendAsyncInterrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+def _call_options(seconds: float) -> lldb.SBExpressionOptions:
+    options = lldb.SBExpressionOptions()
+    options.SetLanguage(lldb.eLanguageTypeC99)
+    options.SetTimeoutInMicroSeconds(int(seconds * 1e6))
+    options.SetStopOthers(True)
+    # not after a while with all threads, as is the default
+    options.SetTryAllThreads(False)
+    # a call that is interrupted would be torn out of the middle of malloc
+    options.SetUnwindOnError(False)
+    options.SetIgnoreBreakpoints(True)
+    options.SetTrapExceptions(False)
+    options.SetAutoApplyFixIts(False)
+    options.SetSuppressPersistentResult(True)
+    return options
+
+
+def _stack(thread: lldb.SBThread, most: int) -> list[lldb.SBFrame]:
+    frames: list[lldb.SBFrame] = []
+    while len(frames) < most:
+        frame: Optional[lldb.SBFrame] = thread.GetFrameAtIndex(len(frames))
+        if frame is None or not frame.IsValid():
+            break
+        frames.append(frame)
+    return frames
+
+
+def _place(thread: lldb.SBThread) -> tuple[int, int]:
+    """Where the thread stands: the same again once a call has ended, as LLDB restores its registers."""
+    frame = thread.GetFrameAtIndex(0)
+    return frame.GetPC(), frame.GetSP()

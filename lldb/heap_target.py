@@ -1,0 +1,215 @@
+"""LLDB as a Target: what is selected when a command is typed.
+
+Memory comes from the same sources as in the shell (/proc/PID/mem, the mapped core file) where they are provably the
+same image; LLDB's own read otherwise (a remote stub). Symbols, types and registers are LLDB's.
+"""
+
+from __future__ import annotations
+
+from itertools import cycle
+from typing import Iterator, Optional, Sequence
+
+import lldb
+
+from arenascope.errors import MemoryReadError, TargetError, UsageError
+from arenascope.memory import Read
+from arenascope.sources.core import CoreImage
+from arenascope.sources.debugged import DebuggedTarget, Image, find_core, held_files, open_process
+from arenascope.target import Region, StructInfo, Symbol, ThreadInfo
+
+# the first word of a triple, where Linux has another name for the machine
+MACHINES = {"amd64": "x86_64", "i486": "i386", "i586": "i386", "i686": "i386", "arm64": "aarch64",
+            "powerpc64": "ppc64", "powerpc64le": "ppc64", "ppc64le": "ppc64", "powerpc": "ppc",
+            "systemz": "s390x"}  # fmt: skip
+# registers that hold the thread pointer; fs_base is there since LLDB 18
+THREAD_POINTERS = {"x86_64": "fs_base", "aarch64": "tpidr", "ppc64": "r13", "riscv64": "tp", "loongarch64": "tp"}
+STANDING = (lldb.eStateStopped, lldb.eStateCrashed, lldb.eStateSuspended)
+RUNNING = (lldb.eStateRunning, lldb.eStateStepping, lldb.eStateLaunching, lldb.eStateAttaching)
+READS_BETWEEN_QUESTIONS = 256
+BUILD_ID_DIGITS = 16
+"""At least so many: without a build-id LLDB makes the 8 digits of a checksum a module's UUID."""
+
+
+class LldbTarget(DebuggedTarget):
+    """The selected target's process, at this moment."""
+
+    door = "lldb"
+
+    def __init__(self, target: lldb.SBTarget, debugger: lldb.SBDebugger) -> None:
+        self.target = target
+        self.process = target.GetProcess()
+        state = self.process.GetState() if self.process.IsValid() else lldb.eStateInvalid
+        if state in RUNNING:
+            raise TargetError("the process is running", "process interrupt first, then ask again")
+        if state not in STANDING or not self.process.GetNumThreads():
+            raise TargetError(
+                "there is no process and no core to look at",
+                "process attach -p PID, run, or target create -c FILE first",
+            )
+        self.machine = _machine(target.GetTriple())
+        self.pointer_size = target.GetAddressByteSize()
+        self.byte_order = "big" if target.GetByteOrder() == lldb.eByteOrderBig else "little"
+        # elf-core and its siblings, minidump; a live process is gdb-remote's here as much as elsewhere
+        plugin = self.process.GetPluginName() or ""
+        is_core = "core" in plugin or "minidump" in plugin
+        image = self._open_image(is_core)
+        pid = image.pid if image else self.process.GetProcessID()
+        super().__init__(image, "core" if is_core else "live", pid, self._read_slowly)
+        self.read = _interruptible(self.read, debugger)
+
+    def _open_image(self, is_core: bool) -> Optional[Image]:
+        if is_core:
+            told = self.process.GetCoreFile().fullpath if hasattr(self.process, "GetCoreFile") else None  # LLDB 17
+            tids = [thread.GetThreadID() for thread in self.process]
+            return find_core([told] if told else held_files(), tids, self._read_slowly)
+        return open_process(self.process.GetProcessID())
+
+    def _read_slowly(self, address: int, size: int) -> bytes:
+        if not size:
+            return b""
+        # a new one each time: it keeps an old failure
+        error = lldb.SBError()
+        try:
+            data = self.process.ReadMemory(address, size, error)
+        except (OverflowError, TypeError, ValueError):
+            raise MemoryReadError(address, size) from None
+        # a read that leaves the mapping is short, and still no error
+        if error.Fail() or data is None or len(data) != size:
+            raise MemoryReadError(address, size)
+        return bytes(data)
+
+    def regions(self) -> Sequence[Region]:
+        return super().regions() or list(self._told_regions())
+
+    def _told_regions(self) -> Iterator[Region]:
+        """The stub's own word. Cores have no names here, but a core is read from its file."""
+        mappings = self.process.GetMemoryRegions()
+        info = lldb.SBMemoryRegionInfo()
+        for index in range(mappings.GetSize()):
+            if mappings.GetMemoryRegionAtIndex(index, info) and info.IsMapped():
+                start, end = info.GetRegionBase(), info.GetRegionEnd()
+                path = info.GetName() or ""
+                yield Region(start, end, info.IsReadable(), info.IsWritable(), info.IsExecutable(), path,
+                             self._file_offset(start) if path.startswith("/") else 0)  # fmt: skip
+
+    def _file_offset(self, address: int) -> int:
+        section = self.target.ResolveLoadAddress(address).GetSection()
+        return section.GetFileOffset() if section.IsValid() else 0
+
+    def local_paths(self, region: Region) -> Sequence[str]:
+        found = self.target.ResolveLoadAddress(region.start).GetModule()
+        path = found.GetFileSpec().fullpath if found.IsValid() else None
+        return [path, region.path] if path else [region.path]
+
+    # symbols and types
+
+    def symbol(self, name: str) -> Optional[Symbol]:
+        found = list(self._symbols(name))
+        # the loader exports some of libc's names as well
+        return next((symbol for symbol, file in found if file.startswith(("libc.", "libc-"))),
+                    found[0][0] if found else None)  # fmt: skip
+
+    def _symbols(self, name: str) -> Iterator[tuple[Symbol, str]]:
+        """Definitions of that name, each with its file's name."""
+        for context in self.target.FindSymbols(name):
+            address = context.GetSymbol().GetStartAddress().GetLoadAddress(self.target)
+            # a file's import of the name has no address
+            if address != lldb.LLDB_INVALID_ADDRESS:
+                module = context.GetModule()
+                yield Symbol(address, _build_id(module)), module.GetFileSpec().basename or ""
+        variable = self.target.FindFirstGlobalVariable(name)
+        if variable.IsValid() and variable.GetLoadAddress() != lldb.LLDB_INVALID_ADDRESS:
+            module = self.target.ResolveLoadAddress(variable.GetLoadAddress()).GetModule()
+            yield Symbol(variable.GetLoadAddress(), _build_id(module)), module.GetFileSpec().basename or ""
+
+    def struct(self, name: str) -> Optional[StructInfo]:
+        kind = self.target.FindFirstType(name)
+        if not kind.IsValid() or not kind.GetByteSize():
+            return None
+        kind = kind.GetCanonicalType()
+        fields = [kind.GetFieldAtIndex(index) for index in range(kind.GetNumberOfFields())]
+        members = {each.GetName(): (each.GetOffsetInBytes(), each.GetType().GetByteSize())
+                   for each in fields if each.GetName()}  # fmt: skip
+        return StructInfo(name, kind.GetByteSize(), members) if members else None
+
+    def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
+        """Not asked of LLDB: before 18 it has no TLS, and only on x86-64 since; what TLS blocks hold tells as much."""
+        return None
+
+    # threads
+
+    def threads(self) -> Sequence[ThreadInfo]:
+        if isinstance(self.image, CoreImage):
+            return self.image.threads()
+        return [self._thread(thread) for thread in self.process]
+
+    def _thread(self, thread: lldb.SBThread) -> ThreadInfo:
+        frame = thread.GetFrameAtIndex(0)
+        stack = frame.GetSP()
+        name = THREAD_POINTERS.get(self.machine)
+        register = frame.FindRegister(name) if name else lldb.SBValue()
+        pointer = register.GetValueAsUnsigned() if register.IsValid() else None
+        # of a core's threads it names one, the process
+        named = thread.GetName() if self.kind == "live" else None
+        return ThreadInfo(
+            thread.GetThreadID(), named, None if stack == lldb.LLDB_INVALID_ADDRESS else stack, pointer or None
+        )
+
+    def evaluate(self, expression: str) -> int:
+        try:
+            return int(expression, 0) & self._mask()
+        except ValueError:
+            value = self._plain_value(expression)
+        error = value.GetError()
+        number = value.GetValueAsUnsigned(error) if error.Success() else 0
+        if error.Fail():
+            reason = (error.GetCString() or "it has no value").strip().splitlines()
+            text = next((line for line in reason if "error:" in line), reason[0]).rpartition("error: ")[2]
+            raise UsageError(f"{expression!r} is no address: {text}")
+        return number & self._mask()
+
+    def _plain_value(self, expression: str) -> lldb.SBValue:
+        """A register or variable where it is no more than that: for an expression LLDB maps memory in the process."""
+        frame = self.process.GetSelectedThread().GetSelectedFrame()
+        if frame.IsValid():
+            by_name = frame.FindRegister(expression[1:]) if expression.startswith("$") else None
+            value = by_name or frame.GetValueForVariablePath(expression)
+            if value.IsValid() and value.GetError().Success():
+                return value
+        options = lldb.SBExpressionOptions()
+        options.SetAllowJIT(False)
+        options.SetSuppressPersistentResult(True)
+        return (frame if frame.IsValid() else self.target).EvaluateExpression(expression, options)
+
+    def _mask(self) -> int:
+        return (1 << (8 * self.pointer_size)) - 1
+
+
+def _interruptible(read: Read, debugger: lldb.SBDebugger) -> Read:
+    """The same, with KeyboardInterrupt at Ctrl-C: LLDB takes note of it and leaves it to a command to ask.
+
+    Only the thread that runs the command may ask (LLDB 17), so no other can watch for it.
+    """
+    interpreter = debugger.GetCommandInterpreter()
+    was_asked = debugger.InterruptRequested if hasattr(debugger, "InterruptRequested") else interpreter.WasInterrupted
+    due = cycle([False] * (READS_BETWEEN_QUESTIONS - 1) + [True])
+
+    def read_on(address: int, size: int) -> bytes:
+        if next(due) and was_asked():
+            raise KeyboardInterrupt
+        return read(address, size)
+
+    return read_on
+
+
+def _machine(triple: str) -> str:
+    name, _, rest = triple.partition("-")
+    if name.startswith("arm") and name != "arm64":
+        return "arm"
+    name = MACHINES.get(name, name)
+    return "x32" if name == "x86_64" and rest.endswith("x32") else name
+
+
+def _build_id(module: lldb.SBModule) -> Optional[str]:
+    digits = (module.GetUUIDString() or "").replace("-", "").lower()
+    return digits if len(digits) >= BUILD_ID_DIGITS else None

@@ -1,0 +1,110 @@
+"""LLDB in batch mode, one door for each version that is supported; several of them stand side by side."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any, Mapping, Optional, Sequence
+
+from looks import (
+    BREAKDOWNS,
+    HERE,
+    ROOT,
+    TIMEOUT,
+    Finished,
+    Image,
+    Live,
+    Outcome,
+    give_up,
+    plain_environment,
+    read_results,
+    stripped,
+)
+
+LLDB_ARENA_PY = ROOT / "lldb" / "arena.py"
+LLDB_LOAD = ("-o", f"command script import {LLDB_ARENA_PY}")
+BUILD_IDS = Path("/usr/lib/debug/.build-id")
+
+
+class Lldb:
+    """Without the user's own settings and without the network."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.name = f"lldb-{version}"
+        self.own_words = {"nonsense": ["invalid", "nonsense"]}
+        if version >= 19:
+            # it has been told the options, and reads them itself
+            self.own_words.update({"arenas --limit": ["argument"], "arenas --nonsense": ["unknown", "option"],
+                                   "arenas surplus": ["arenas", "any arguments"]})
+
+    def available(self) -> Optional[str]:
+        return _why_not(self)
+
+    def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
+        # LLDB looks in both places whatever its settings: for debug information always, for the program at an attach
+        hide = {} if symbols else {BUILD_IDS: _empty_folder(), image.program: stripped(image.program)}
+        return self.drive(self.look_at(image), [{"do": f"heap {command}"} for command in commands], hide=hide)
+
+    def look_at(self, image: Image) -> list[str]:
+        """The arguments that make LLDB look at an image."""
+        if isinstance(image, Live):
+            return ["-p", str(image.pid)]
+        return ["-c", str(image.path), str(image.program)]
+
+    def drive(self, arguments: Sequence[str], steps: Sequence[dict[str, Any]], load: Sequence[str] = LLDB_LOAD,
+              **how: Any) -> list[Outcome]:
+        """The steps of drive_lldb.py, in one LLDB that has arenascope loaded."""
+        with tempfile.TemporaryDirectory(prefix="arenascope-lldb-") as folder:
+            results = Path(folder) / "results"
+            variables = {"ARENASCOPE_STEPS": json.dumps(list(steps)), "ARENASCOPE_RESULTS": str(results)}
+            driver = ["-o", f"command script import {HERE / 'drive_lldb.py'}"]
+            finished = self.start([*arguments, *load, *driver], variables=variables, **how)
+            return read_results(results, steps, finished)
+
+    def start(self, arguments: Sequence[str], variables: Optional[dict[str, str]] = None, cwd: Optional[Path] = None,
+              timeout: float = TIMEOUT, hide: Optional[Mapping[Path, Path]] = None) -> Finished:
+        """lldb --batch with these arguments; instead of what `hide` names it sees what is named beside that."""
+        environment = plain_environment(variables)
+        if self.version == 14:
+            # Debian's package: its own `lldb -P` names a folder that does not exist
+            environment["PYTHONPATH"] = "/usr/lib/llvm-14/lib/python3.11/dist-packages"
+        command = [self.name, "-x", "-b", *arguments]
+        mounts = [f"mount --bind {other} {path};" for path, other in (hide or {}).items() if path.exists()]
+        if mounts:
+            command = ["unshare", "--mount", "sh", "-ec", " ".join([*mounts, 'exec "$@"']), "sh", *command]
+        start = time.monotonic()
+        done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout,
+                              stdin=subprocess.DEVNULL)
+        finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+        assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
+        return finished
+
+
+@cache
+def _empty_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="arenascope-no-symbols-"))
+    atexit.register(shutil.rmtree, folder)
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+        give_up("hiding symbols from LLDB needs root: it is done by mounts")
+    return folder
+
+
+@cache
+def _why_not(door: Lldb) -> Optional[str]:
+    if not shutil.which(door.name):
+        return f"{door.name} is not installed"
+    if not door.start(["-o", "script print(6 * 7)"]).stdout.endswith("\n42\n"):
+        return f"{door.name} does not find its Python"
+    return None
+
+
+EVERY_LLDB = tuple(Lldb(version) for version in (14, 16, 19))
+LLDBS = EVERY_LLDB[1:]
+"""The two that are held against truth in every scenario that is theirs; the oldest is held against them."""

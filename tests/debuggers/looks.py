@@ -1,0 +1,115 @@
+"""What tests look at through a door, and what comes of it: the words that all debuggers' doors share."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Mapping, NoReturn, Optional, Protocol, Sequence, Union
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+TIMEOUT = 120
+# what no run may print: an exception that nobody caught, or a debugger's own breakdown
+BREAKDOWNS = ("Traceback", "Python Exception", "Error occurred in Python", "internal-error")
+
+
+@dataclass(frozen=True)
+class Live:
+    pid: int
+    program: Path
+    kind = "live"
+
+
+@dataclass(frozen=True)
+class Core:
+    path: Path
+    program: Path
+    kind = "core"
+
+
+Image = Union[Live, Core]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one command: exactly what it wrote, or the debugger's error."""
+
+    command: str
+    text: str
+    error: Optional[str] = None
+    value: Any = None
+    seconds: float = 0.0
+
+    def json(self) -> dict[str, Any]:
+        assert self.error is None, f"{self.command}: {self.error}"
+        return json.loads(self.text)
+
+
+class Door(Protocol):
+    name: str
+    own_words: Mapping[str, Sequence[str]]
+    """What the debugger itself says to wrong words, before it asks arenascope."""
+
+    def available(self) -> Optional[str]:
+        """Why it cannot be opened here, or None."""
+
+    def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
+        """Runs the commands, named without their prefix, in one session of the debugger. Without symbols, neither
+        libc's nor the program's are there."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A debugger's whole run."""
+
+    status: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def all(self) -> str:
+        return self.stdout + self.stderr
+
+
+def give_up(reason: str) -> NoReturn:
+    """Skips the test for want of something; where all is supposed to be there (CI=true), that is a failure."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+def read_results(results: Path, steps: Sequence[dict[str, Any]], finished: Finished) -> list[Outcome]:
+    """What a drive_*.py wrote."""
+    lines = results.read_text().splitlines() if results.exists() else []
+    assert len(lines) == len(steps), f"stopped at step {len(lines)}: {finished}"
+    outcomes = [Outcome(str(next(iter(step.values()))), **{"text": "", **json.loads(line)})
+                for step, line in zip(steps, lines)]
+    for outcome in outcomes:
+        assert not any(word in (outcome.error or "") + outcome.text for word in BREAKDOWNS), outcome
+    return outcomes
+
+
+def plain_environment(variables: Optional[dict[str, str]] = None) -> dict[str, str]:
+    """Without the network and without anybody's Python."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("DEBUGINFOD", "PYTHON"))}
+    return {**kept, "LC_ALL": "C.UTF-8", **(variables or {})}
+
+
+@cache
+def stripped(program: Path) -> Path:
+    """A copy without symbols; its build-id is the same, so debuggers take it for the program."""
+    folder = tempfile.mkdtemp(prefix="arenascope-stripped-")
+    atexit.register(shutil.rmtree, folder)
+    copy = Path(folder) / program.name
+    subprocess.run(["strip", "-o", str(copy), str(program)], check=True)
+    return copy

@@ -1,0 +1,316 @@
+"""What is LLDB's own: loading, help, completion, Ctrl-C, thread pointers before LLDB 18, and --apply."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import shutil
+import time
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from doors import GDB, Live, give_up
+from lldb_door import EVERY_LLDB, LLDB_ARENA_PY, LLDB_LOAD, Lldb
+from looks import ROOT, plain_environment
+from subjects import Subject
+
+pytestmark = pytest.mark.xdist_group("lldb")
+
+COMMANDS = ["arenas", "heaps", "bins", "threads", "params", "mmapped", "trim", "info", "stats", "version"]
+PARSED = 19
+"""The first version that is told a command's options."""
+
+
+@pytest.fixture(params=EVERY_LLDB, ids=lambda door: door.name)
+def lldb(request: pytest.FixtureRequest) -> Lldb:
+    reason = request.param.available()
+    if reason:
+        give_up(reason)
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def subject() -> Iterator[Subject]:
+    with Subject("bins") as subject:
+        yield subject
+
+
+def attach(subject: Subject) -> list[str]:
+    return ["-p", str(subject.pid)]
+
+
+def run(*commands: str) -> list[str]:
+    return [word for command in commands for word in ("-o", command)]
+
+
+# loading
+
+def test_loading_prints_nothing(lldb: Lldb) -> None:
+    finished = lldb.start(LLDB_LOAD)
+    assert finished.status == 0
+    assert [line for line in finished.all.splitlines() if not line.startswith("(lldb) command script import")] == []
+
+
+@pytest.mark.parametrize("how", ["path from elsewhere", "relative path", "symlink", "twice", "installed"])
+def test_loads_from_anywhere(lldb: Lldb, subject: Subject, tmp_path: Path, how: str) -> None:
+    link = tmp_path / "of_another_name.py"
+    link.symlink_to(LLDB_ARENA_PY)
+    wheel = tmp_path / "site-packages" / "arenascope"
+    if how == "installed":
+        shutil.copytree(ROOT / "common" / "arenascope", wheel)
+        shutil.copytree(ROOT / "lldb", wheel / "doors" / "lldb")
+    paths = {
+        "path from elsewhere": [LLDB_ARENA_PY],
+        "relative path": ["lldb/arena.py"],
+        "symlink": [link],
+        "twice": [LLDB_ARENA_PY, link],
+        "installed": [wheel / "doors" / "lldb" / "arena.py"],
+    }[how]
+    load = run(*(f"command script import {path}" for path in paths))
+    cwd = ROOT if how == "relative path" else tmp_path
+    outcome, = lldb.drive(attach(subject), [{"do": "heap info"}], load=load, cwd=cwd)
+    assert (outcome.error, outcome.text) == (None, subject.info_xml)
+
+
+def test_loaded_again_it_forgets_the_old_code(lldb: Lldb) -> None:
+    mark = run("script import arenascope; arenascope.mark = 1")
+    finished = lldb.start([*LLDB_LOAD, *mark, *LLDB_LOAD, *run("script print(hasattr(arenascope, 'mark'))",
+                                                              "script import arenascope; print(arenascope.__name__)",
+                                                              "script print(hasattr(arenascope, 'mark'))")])
+    assert finished.stdout.splitlines()[-1] == "False"
+
+
+def test_another_heap_command_is_left_alone(lldb: Lldb, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.py"
+    theirs.write_text("def heap(debugger, line, result, names): print('theirs')\n")
+    finished = lldb.start(run(f"command script import {theirs}", "command script add -f theirs.heap heap", LLDB_LOAD[1],
+                              "heap", "arenascope version"))
+    assert "another extension holds `heap`" in finished.all
+    assert "theirs" in finished.stdout
+    assert "glibc" not in finished.stdout
+    assert "\narenascope " in finished.stdout
+
+
+# help and completion
+
+def test_help_lists_the_commands(lldb: Lldb) -> None:
+    whole, one, asked = lldb.drive([], [{"do": "help heap"}, {"do": "help heap arenas"}, {"do": "heap arenas --help"}])
+    assert [line.split(" -- ")[0].strip() for line in whole.text.splitlines() if " -- " in line] == sorted(COMMANDS)
+    for text in (one.text, asked.text):
+        assert all(word in text for word in ("--quick", "--sort", "--json", "List the arenas", "heap arenas"))
+
+
+def test_completion(lldb: Lldb) -> None:
+    lines = ["heap ", "arenascope ", "heap ar", "heap arenas --", "heap arenas --sort ", "heap trim --ap"]
+    names, others, one, options, values, apply = (each.value for each in lldb.drive([], [{"complete": line}
+                                                                                        for line in lines]))
+    assert names == others == sorted(COMMANDS)
+    assert one == ["arenas"]
+    if lldb.version >= PARSED:
+        assert sorted(options) == ["--bytes", "--help", "--json", "--limit", "--quick", "--sort"]
+        assert sorted(values) == ["free", "index", "resident", "system", "top", "used"]
+        assert apply == ["--apply"]
+    else:
+        assert options == values == apply == []
+
+
+@pytest.mark.parametrize("words", ["--json", "-json", "--json --limit 3", "--limit=3 --json", "--js"])
+def test_options_as_they_are_written(lldb: Lldb, subject: Subject, words: str) -> None:
+    outcome, = lldb.drive(attach(subject), [{"do": f"heap arenas {words}"}])
+    assert outcome.json()["command"] == "arenas"
+
+
+def test_no_process(lldb: Lldb) -> None:
+    for outcome in lldb.drive([], [{"do": f"heap {command}"} for command in COMMANDS if command != "version"]):
+        assert "no process" in outcome.error
+        assert "process attach" in outcome.error
+        assert len(outcome.error.splitlines()) == 1
+
+
+def test_an_error_ends_a_batch_as_lldbs_own_do(lldb: Lldb, subject: Subject) -> None:
+    finished = lldb.start([*attach(subject), *LLDB_LOAD, *run("heap bins --arena 999 --json", "version")])
+    assert "no arena 999" in finished.all
+    assert "lldb version" not in finished.stdout
+
+
+# what LLDB is asked
+
+def test_addresses(lldb: Lldb, subject: Subject) -> None:
+    """Numbers and expressions; a mere number or register leaves nothing behind in the process."""
+    statements = """
+import sys
+door = sys.modules["arenascope_lldb"]
+seen = door._sibling("heap_target", FOLDER).LldbTarget(target, debugger)
+def ask(words):
+    try: return seen.evaluate(words)
+    except Exception as error: return [type(error).__name__, str(error)]
+def mappings(): return len(open(f"/proc/{process.id}/maps").readlines())
+before = mappings()
+value = [ask("0x1000"), ask("4096"), ask("$sp") == process.GetSelectedThread().frame[0].sp, mappings() - before,
+         ask("0x1000 + 16"), ask("no such thing"), ask("")]
+""".replace("FOLDER", repr(str(LLDB_ARENA_PY.parent)))
+    outcome, = lldb.drive(attach(subject), [{"python": statements}])
+    *numbers, wrong, empty = outcome.value
+    assert numbers == [4096, 4096, True, 0, 4112]
+    assert wrong[0] == empty[0] == "UsageError"
+    assert "no such thing" in wrong[1]
+
+
+def test_thread_pointers_are_those_that_gdb_reads(lldb: Lldb) -> None:
+    """Before LLDB 18 from libc's own lists, and in a static program from what control blocks look like."""
+    if GDB.available():
+        give_up(GDB.available())
+    for fixture in ("bins", "bins.static", "dlmopen"):
+        with Subject(fixture) as subject:
+            steps = [{"each_thread": {"fs_base": "$fs_base"}}]
+            expected, = GDB.drive(["-p", str(subject.pid)], steps, load=())
+            statements = f"""
+import sys
+from arenascope.session import Session
+seen = sys.modules["arenascope_lldb"]._sibling("heap_target", {str(LLDB_ARENA_PY.parent)!r})
+session = Session(seen.LldbTarget(target, debugger))
+value = {{words.thread.tid: words.thread.thread_pointer for words in session.thread_words[0]}}
+"""
+            found, = lldb.drive(attach(subject), [{"python": statements}])
+            assert found.value == {tid: words["fs_base"] for tid, words in expected.value.items()}, fixture
+
+
+# Ctrl-C
+
+class Terminal:
+    """LLDB with somebody at the keys."""
+
+    def __init__(self, lldb: Lldb, *arguments: str) -> None:
+        environment = plain_environment({"TERM": "dumb"})
+        if lldb.version == 14:
+            environment["PYTHONPATH"] = "/usr/lib/llvm-14/lib/python3.11/dist-packages"
+        self.pid, self.file = pty.fork()
+        if not self.pid:
+            os.execvpe(lldb.name, [lldb.name, "-x", *arguments], environment)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.kill(self.pid, 9)
+        os.waitpid(self.pid, 0)
+        os.close(self.file)
+
+    def wait_for(self, word: str, seconds: float = 20) -> str:
+        text, end = "", time.monotonic() + seconds
+        while word not in text:
+            assert select.select([self.file], [], [], max(0, end - time.monotonic()))[0], f"no {word!r} in {text!r}"
+            text += os.read(self.file, 65536).decode(errors="replace")
+        return text
+
+    def type(self, keys: str) -> None:
+        os.write(self.file, keys.encode())
+
+
+SLOW = """
+import sys
+def __lldb_init_module(debugger, names):
+    # reads one place until it is stopped: a heap that takes a minute would take as long to build
+    commands = sys.modules["arenascope_lldb"]
+    def execute(command, words, door):
+        target = door.target()
+        print("walking")
+        while True:
+            target.read(target.regions()[1].start, 8)
+    commands.execute = execute
+"""
+
+
+def test_control_c(lldb: Lldb, subject: Subject, tmp_path: Path) -> None:
+    slow = tmp_path / "slow.py"
+    slow.write_text(SLOW)
+    more = run(f"command script import {slow}", "script print('re' + 'ady')")
+    arguments = [*attach(subject), *LLDB_LOAD, *more]
+    with Terminal(lldb, *arguments) as terminal:
+        terminal.wait_for("ready")
+        terminal.type("heap arenas\n")
+        terminal.wait_for("walking")
+        terminal.type("\x03")
+        assert "Traceback" not in terminal.wait_for("nterrupted")
+        terminal.type("script print(6 * 7)\n")
+        terminal.wait_for("42")
+
+
+def test_somebody_is_asked(lldb: Lldb) -> None:
+    with Subject("tcache") as subject, Terminal(lldb, *attach(subject), *LLDB_LOAD) as terminal:
+        terminal.wait_for("command script import")
+        terminal.type("heap trim --apply\n")
+        terminal.wait_for("(y or n)")
+        terminal.type("n\n")
+        terminal.wait_for("not done")
+        terminal.type("heap trim --apply\n")
+        terminal.wait_for("(y or n)")
+        terminal.type("y\n")
+        terminal.wait_for("returned in")
+
+
+# --apply
+
+@pytest.mark.parametrize("fixture", ["bins", "tcache"])
+def test_apply_returns_what_was_foretold(lldb: Lldb, fixture: str) -> None:
+    with Subject(fixture) as subject:
+        steps = [{"do": "heap trim --json"}, {"do": "heap trim --apply --yes --json"}, {"do": "heap trim --json"},
+                 {"python": "value = [thread.IsSuspended() for thread in process]"}]
+        before, applied, after, held = lldb.drive(attach(subject), steps)
+        foretold = before.json()["totals"]["resident_bytes"]
+        assert foretold > 0
+        assert applied.json()["applied"]["predicted_bytes"] == foretold
+        assert applied.json()["applied"]["released_bytes"] == foretold
+        assert after.json()["totals"]["resident_bytes"] == 0
+        assert not any(held.value)
+
+
+def test_apply_needs_a_yes(lldb: Lldb, subject: Subject) -> None:
+    outcome, = lldb.drive(attach(subject), [{"do": "heap trim --apply"}])
+    assert "nobody to ask" in outcome.error
+
+
+@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
+def test_apply_to_threads_that_never_stop(lldb: Lldb, symbols: bool) -> None:
+    """Stopped anywhere, mostly inside malloc: each is let out first, and afterwards all go on, unhurt."""
+    with Subject("churn", "4") as subject:
+        for _ in range(4):
+            outcome, = lldb.run(Live(subject.pid, subject.program), ["trim --apply --yes --json"], symbols)
+            assert outcome.json()["applied"]["released_bytes"] >= 0
+            assert (subject.send("tick"), subject.send("check")) == ("ticked", "intact")
+
+
+CALL = """
+import struct, sys
+from arenascope.apply import LOCK_WAITS
+load = sys.modules["arenascope_lldb"]._sibling
+seen = load("heap_target", FOLDER).LldbTarget(target, debugger)
+control = load("heap_control", FOLDER).LldbController(debugger, target)
+def place(): return [(thread.frame[0].pc, thread.frame[0].sp, thread.IsSuspended()) for thread in process]
+def call(name, argument):
+    try: return control.call(seen.symbol(name).address, [argument], 1.0, lambda name: name in LOCK_WAITS)
+    except Exception as error: return [type(error).__name__, str(error)]
+def lock(value): process.WriteMemory(seen.symbol("main_arena").address, struct.pack("<I", value), lldb.SBError())
+before = place()
+value = [call("getpid", 0) == process.id]
+lock(2)
+value += [call("malloc_trim", 0), place() == before]
+lock(0)
+value += [call("sleep", 2), place() == before, call("malloc_trim", 0) in (0, 1)]
+""".replace("FOLDER", repr(str(LLDB_ARENA_PY.parent)))
+
+
+def test_a_call_that_does_not_come_back(lldb: Lldb) -> None:
+    """In a lock it is taken back; at work it is let go on. Either way the thread stands where it stood."""
+    with Subject("bins") as subject:
+        outcome, = lldb.drive(attach(subject), [{"python": CALL}])
+        called, refused, as_before, slept, as_before_again, trimmed = outcome.value
+        assert called
+        assert refused[0] == "RefusedError"
+        assert "waited for a lock" in refused[1]
+        assert as_before
+        assert slept == 0
+        assert as_before_again
+        assert trimmed

@@ -1,0 +1,60 @@
+"""Whichever debugger opens a core: the same JSON but for "door", and the same text."""
+
+from __future__ import annotations
+
+import json
+from typing import Iterator
+
+import pytest
+from album import COMMANDS, FIGURES
+from doors import GDB, Core, Outcome, give_up
+from lldb_door import EVERY_LLDB, Lldb
+from subjects import Subject
+
+# `version` tells of the debugger. LLDB before 18 has no thread-local variables, and no LLDB is asked for them
+OWN = ("version", "version --json")
+HOW_FOUND = (" (found by symbol)", " (found by what their TLS blocks hold)")
+FIXTURES = ("bins", "bins.static", "dlmopen")
+
+Answers = dict[tuple[str, bool], list[Outcome]]
+
+
+@pytest.fixture(scope="module", params=FIXTURES)
+def seen(request: pytest.FixtureRequest) -> Iterator[tuple[dict[str, Core], Answers]]:
+    """Two cores, and what GDB says of it."""
+    reason = GDB.available()
+    if reason:
+        give_up(reason)
+    with Subject(request.param) as subject:
+        gcore, kernel_core = subject.gcore(), subject.kernel_core()
+        cores = {"gcore": Core(gcore, subject.program), "kernel": Core(kernel_core, subject.program)}
+        yield cores, {(name, symbols): GDB.run(core, COMMANDS if symbols else FIGURES, symbols)
+                      for name, core in cores.items() for symbols in (True, False)}
+
+
+def told(outcome: Outcome) -> object:
+    """What was said, less what may differ."""
+    assert outcome.error is None, outcome
+    if outcome.command.endswith("--json"):
+        document = json.loads(outcome.text)
+        assert document.pop("door") in ("gdb", "lldb")
+        return list(document.items())  # in its order
+    text = outcome.text
+    for how in HOW_FOUND:
+        text = text.replace(how, "")
+    return text
+
+
+@pytest.mark.xdist_group("same_bytes")
+@pytest.mark.parametrize("image", ["gcore", "kernel"])
+@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
+@pytest.mark.parametrize("lldb", EVERY_LLDB, ids=lambda door: door.name)
+def test_the_doors_print_the_same(seen: tuple[dict[str, Core], Answers], lldb: Lldb, symbols: bool, image: str) -> None:
+    reason = lldb.available()
+    if reason:
+        give_up(reason)
+    cores, answers = seen
+    commands = COMMANDS if symbols else FIGURES
+    for command, theirs, ours in zip(commands, answers[image, symbols], lldb.run(cores[image], commands, symbols)):
+        if command not in OWN:
+            assert told(ours) == told(theirs), command

@@ -1,0 +1,198 @@
+"""heap trim: what it foretells, against the calls that malloc_trim(0) then makes, and what the kernel takes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Sequence
+
+import pytest
+from album import Album, Sight
+from doors import Gdb, Live
+from scenarios import BY_ID, Scenario, View, scenario, seen
+from strace import Strace
+from subjects import Subject
+
+PAGE = 4096
+OWN_PAGES = 16 * PAGE
+TRIM = "trim --ranges --json"
+
+# malloc_trim runs in these; those that the table of scenarios has take their arguments from there
+HERE = ("hoard", "workers-30MB", "workers-30MB-ended", "workers-100MB", "pinned-main", "pinned-thread",
+        "ladder-ascending", "ladder-shuffled", "arenas60", "many_heaps", "many_heaps-spread", "bins", "bins-static",
+        "bins-static-pie", "full_heap", "full_heap-retired", "full_heap-retired-64", "fastbins", "tcache", "mmapped",
+        "foreign_sbrk", "foreign_sbrk-fake", "foreign_sbrk-last", "blocked_brk", "blocked_brk-apart",
+        "blocked_brk-unblock", "dlmopen", "random-1", "random-2", "random-3", "asked-by-variables",
+        "asked-by-tunables")
+TABLE = (
+    *(BY_ID[name] for name in HERE),
+    scenario("pinned-both", "pinned", "both", "40"),
+    scenario("random-4-short", "random", "4", "900"),
+    scenario("big", "big", "60", "7"),
+    scenario("tiny_top", "tiny_top"),  # MINSIZE: the break moves up
+    scenario("tiny_top-48", "tiny_top", "48"),
+    scenario("tiny_top-page", "tiny_top", "4112"),
+    scenario("tiny_top-page-and-a-bit", "tiny_top", "4144"),
+    scenario("locked", "locked"),
+    scenario("thp", "pinned", "both", "40", env={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
+    scenario("thp-ladder", "ladder", "200", "shuffled", "20", env={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
+)
+
+
+# also looked at in cores: one for each shape that a core might tell otherwise
+IMAGES_OF = ("hoard", "ladder-shuffled", "many_heaps-spread", "bins-static-pie", "bins-static", "fastbins",
+             "foreign_sbrk-last", "blocked_brk-unblock", "dlmopen", "random-1")
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """What arenascope said before, in the terms of the kernel."""
+
+    document: dict[str, Any]
+    curbrk: int
+    """By GDB: where the break was."""
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        return sorted((int(address, 16), size) for arena in self.document["arenas"]
+                      for address, size in arena["madvise_ranges"])
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """(address, bytes) of all that gives something back, and of the end of the break in any case."""
+        last = max(self.brk_bytes, 0) + PAGE
+        return [*self.ranges, (self.curbrk - last, last)]
+
+    @property
+    def brk_bytes(self) -> int:
+        return sum(arena["brk_bytes"] for arena in self.document["arenas"])
+
+
+def foretell(gdb: Gdb, subject: Subject, symbols: bool = True) -> Foretold:
+    image = gdb.look_at(Live(subject.pid, subject.program), symbols)
+    outcome, curbrk = gdb.drive(image, [{"do": f"heap {TRIM}"}, {"value": "(long)__curbrk"}])
+    return Foretold(outcome.json(), curbrk.value)
+
+
+def inside(parts: dict[tuple[int, int], int], places: Sequence[tuple[int, int]]) -> int:
+    """The sum over the mappings that these ranges reach into."""
+    return sum(size for (start, end), size in parts.items()
+               if any(start < low + length and low < end for low, length in places))
+
+
+@pytest.mark.parametrize("scenario", TABLE, ids=lambda each: each.id)
+def test_what_it_foretells_is_what_happens(scenario: Scenario, gdb: Gdb) -> None:
+    with Subject(scenario.fixture, *scenario.arguments, env=scenario.env) as subject:
+        foretold = foretell(gdb, subject)
+        before, parts_before = subject.rollup("Anonymous"), subject.anonymous()
+        with Strace(subject.pid, subject.folder) as trace:
+            reply = subject.send("trim")
+        after, parts_after = subject.rollup("Anonymous"), subject.anonymous()
+
+        assert foretold.document["complete"], foretold.document["problems"]
+        assert trace.madvised == foretold.ranges
+        assert foretold.brk_bytes == (foretold.curbrk - trace.breaks[-1] if trace.breaks else 0)
+        assert trace.others == []
+        assert reply == f"trimmed {int(bool(foretold.ranges or foretold.brk_bytes))}"
+
+        places = foretold.places
+        fall = inside(parts_before, places) - inside(parts_after, places)
+        assert fall == foretold.document["totals"]["resident_bytes"]
+        # the rest of the process has used some of its stack and stdio meanwhile; what is swapped counts nowhere here
+        assert fall - OWN_PAGES <= before - after <= fall
+
+        assert subject.send("check") == "intact"
+        assert subject.send("tick", seconds=120) == "ticked"
+        assert subject.quit() == 0
+
+
+def alive(sight: Sight, album: Album) -> Sight:
+    """The same process, while it lived, with symbols."""
+    return album.sight(View(sight.view.scenario, sight.view.door, "live", True))
+
+
+def without_residency(document: dict[str, Any]) -> list[dict[str, Any]]:
+    arenas = [{**arena, "kept": {**arena["kept"], "top_resident_bytes": None}, "resident_bytes": None}
+              for arena in document["arenas"]]
+    totals = {**document["totals"], "resident_bytes": None, "tops_resident_bytes": None}
+    return [*arenas, totals]
+
+
+@seen(only=IMAGES_OF)
+def test_every_image_gives_the_same_ranges(sight: Sight, album: Album) -> None:
+    document = sight.json("trim --ranges")
+    assert document["arenas"]
+    assert without_residency(document) == without_residency(alive(sight, album).json("trim --ranges"))
+    assert document["applied"] is None
+
+
+@seen(only=IMAGES_OF, images=("kernel",))
+def test_a_kernel_core_knows_what_is_resident(sight: Sight, album: Album) -> None:
+    document, live = sight.json("trim --ranges"), alive(sight, album).json("trim --ranges")
+    assert document["arenas"] == live["arenas"]
+    assert document["totals"] == live["totals"]
+
+
+@seen(only=IMAGES_OF, images=("gcore",))
+def test_gdbs_core_does_not(sight: Sight) -> None:
+    document = sight.json("trim --ranges")
+    assert [document["totals"][key] for key in ("resident_bytes", "tops_resident_bytes")] == [None, None]
+    for arena in document["arenas"]:
+        assert [arena["resident_bytes"], arena["kept"]["top_resident_bytes"]] == [None, None]
+
+
+@seen(only=("hoard",), where=lambda view: view.symbols)
+def test_a_lower_bound_is_called_one(sight: Sight) -> None:
+    first = sight.text("trim").splitlines()[0]
+    assert ("at least" in first) is (sight.view.image == "gcore"), first
+
+
+@seen(only=IMAGES_OF)
+def test_arenas_tells_the_same_in_sum(sight: Sight) -> None:
+    """`heap arenas` shows what a trim would bring, and `heap trim` how."""
+    found = [(arena["trim_bytes"], arena["trim_resident_bytes"]) for arena in sight.json("arenas")["arenas"]]
+    arenas = sight.json("trim --ranges")["arenas"]
+    assert found == [(arena["madvise_bytes"] + arena["brk_bytes"], arena["resident_bytes"]) for arena in arenas]
+    for arena in arenas:
+        assert arena["madvise_bytes"] == sum(size for _, size in arena["madvise_ranges"])
+        assert arena["madvise_ranges"] == sorted(arena["madvise_ranges"], key=lambda each: int(each[0], 16))
+
+
+def test_a_top_of_minsize_makes_the_heap_grow(gdb: Gdb) -> None:
+    """systrim's `area <= pad` is unsigned: with MINSIZE bytes of top it asks for a page more."""
+    with Subject("tiny_top") as subject:
+        foretold = foretell(gdb, subject)
+        assert subject.truth["notes"]["top_bytes"] == 32
+        assert foretold.brk_bytes == -PAGE
+        assert foretold.document["totals"] == {**foretold.document["totals"], "release_bytes": 0, "resident_bytes": 0}
+        text, = gdb.run(Live(subject.pid, subject.program), ["trim"])
+        assert "grows it by a page" in text.text
+        assert subject.send("trim") == "trimmed 1"
+        # and once it has grown, there is nothing to do
+        assert foretell(gdb, subject).brk_bytes == 0
+
+
+def test_locked_memory_stays_and_is_named(gdb: Gdb) -> None:
+    with Subject("locked") as subject:
+        document, text = gdb.run(Live(subject.pid, subject.program), ["trim --json", "trim"])
+        for arena in document.json()["arenas"]:
+            assert 0 < arena["resident_bytes"] < arena["madvise_bytes"] + arena["brk_bytes"]
+        assert "the program has locked" in text.text
+        with Strace(subject.pid, subject.folder) as trace:
+            subject.send("trim")
+        assert len(trace.refused) == 4
+
+
+def test_a_process_that_never_called_malloc(gdb: Gdb) -> None:
+    with Subject("untouched") as subject:
+        document, text = gdb.run(Live(subject.pid, subject.program), ["trim --ranges --json", "trim"])
+        assert document.json()["arenas"] == []
+        assert text.text == "no heap yet: malloc has not been called in this process\n"
+
+
+def test_one_arena_alone(gdb: Gdb) -> None:
+    with Subject("hoard", "3", "12") as subject:
+        everything, second, none = gdb.run(
+            Live(subject.pid, subject.program),
+            ["trim --ranges --json", "trim --ranges --json --arena 2", "trim --arena 9"])
+        assert second.json()["arenas"] == everything.json()["arenas"][2:3]
+        assert none.error == "heap trim: there is no arena 9 (this process has arenas 0 to 3)"
