@@ -136,6 +136,9 @@ class Target(Protocol):
     def locked(self) -> Sequence[tuple[int, int]]:
         """(start, end) of mappings whose pages madvise does not release: mlocked ones, huge pages of hugetlbfs."""
 
+    def memory_use(self) -> Optional[tuple[int, int]]:
+        """(Rss, Anonymous) of a live process in bytes; None where that cannot be measured from here."""
+
     def environment(self) -> Optional[Mapping[str, str]]:
         """The environment that the process was started with; None where nothing can tell."""
 

@@ -31,6 +31,7 @@ from looks import (
     read_results,
     stripped,
 )
+from shell_door import SHELL
 
 __all__ = ["ARENA_PY", "DOORS", "GDB", "LOAD", "ROOT", "Core", "Door", "Finished", "Gdb", "Image", "Live", "Outcome",
            "give_up"]
@@ -83,7 +84,7 @@ class Gdb:
 
 GDB = Gdb()
 """A door, and the tests' second witness."""
-DOORS: dict[str, Door] = {door.name: door for door in (GDB, *LLDBS)}
+DOORS: dict[str, Door] = {door.name: door for door in (GDB, *LLDBS, SHELL)}
 
 
 @cache

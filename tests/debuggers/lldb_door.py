@@ -49,7 +49,7 @@ class Lldb:
 
     def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
         # LLDB looks in both places whatever its settings: for debug information always, for the program at an attach
-        hide = {} if symbols else {BUILD_IDS: _empty_folder(), image.program: stripped(image.program)}
+        hide = {} if symbols else {BUILD_IDS: empty_folder(), image.program: stripped(image.program)}
         return self.drive(self.look_at(image), [{"do": f"heap {command}"} for command in commands], hide=hide)
 
     def look_at(self, image: Image) -> list[str]:
@@ -88,11 +88,12 @@ class Lldb:
 
 
 @cache
-def _empty_folder() -> Path:
+def empty_folder() -> Path:
+    """To be mounted over what is to be hidden."""
     folder = Path(tempfile.mkdtemp(prefix="arenascope-no-symbols-"))
-    atexit.register(shutil.rmtree, folder)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
-        give_up("hiding symbols from LLDB needs root: it is done by mounts")
+        give_up("hiding symbols needs root: it is done by mounts")
     return folder
 
 

@@ -109,7 +109,7 @@ def plain_environment(variables: Optional[dict[str, str]] = None) -> dict[str, s
 def stripped(program: Path) -> Path:
     """A copy without symbols; its build-id is the same, so debuggers take it for the program."""
     folder = tempfile.mkdtemp(prefix="arenascope-stripped-")
-    atexit.register(shutil.rmtree, folder)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copy = Path(folder) / program.name
     subprocess.run(["strip", "-o", str(copy), str(program)], check=True)
     return copy

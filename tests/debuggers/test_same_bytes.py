@@ -7,13 +7,13 @@ from typing import Iterator
 
 import pytest
 from album import COMMANDS, FIGURES
-from doors import GDB, Core, Outcome, give_up
-from lldb_door import EVERY_LLDB, Lldb
+from doors import GDB, Core, Door, Outcome, give_up
+from lldb_door import EVERY_LLDB
+from shell_door import SHELL
 from subjects import Subject
 
-# `version` tells of the debugger. LLDB before 18 has no thread-local variables, and no LLDB is asked for them
+# `version` tells of the debugger
 OWN = ("version", "version --json")
-HOW_FOUND = (" (found by symbol)", " (found by what their TLS blocks hold)")
 FIXTURES = ("bins", "bins.static", "dlmopen")
 
 Answers = dict[tuple[str, bool], list[Outcome]]
@@ -37,24 +37,24 @@ def told(outcome: Outcome) -> object:
     assert outcome.error is None, outcome
     if outcome.command.endswith("--json"):
         document = json.loads(outcome.text)
-        assert document.pop("door") in ("gdb", "lldb")
+        assert document.pop("door") in ("gdb", "lldb", "shell")
         return list(document.items())  # in its order
-    text = outcome.text
-    for how in HOW_FOUND:
-        text = text.replace(how, "")
-    return text
+    # what to type next is named as it is typed there
+    return outcome.text.replace("arenascope ", "heap ")
 
 
 @pytest.mark.xdist_group("same_bytes")
 @pytest.mark.parametrize("image", ["gcore", "kernel"])
 @pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
-@pytest.mark.parametrize("lldb", EVERY_LLDB, ids=lambda door: door.name)
-def test_the_doors_print_the_same(seen: tuple[dict[str, Core], Answers], lldb: Lldb, symbols: bool, image: str) -> None:
-    reason = lldb.available()
+@pytest.mark.parametrize("other", [*EVERY_LLDB, SHELL], ids=lambda door: door.name)
+def test_the_doors_print_the_same(
+    seen: tuple[dict[str, Core], Answers], other: Door, symbols: bool, image: str
+) -> None:
+    reason = other.available()
     if reason:
         give_up(reason)
     cores, answers = seen
     commands = COMMANDS if symbols else FIGURES
-    for command, theirs, ours in zip(commands, answers[image, symbols], lldb.run(cores[image], commands, symbols)):
+    for command, theirs, ours in zip(commands, answers[image, symbols], other.run(cores[image], commands, symbols)):
         if command not in OWN:
             assert told(ours) == told(theirs), command

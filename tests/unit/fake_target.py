@@ -137,6 +137,9 @@ class FakeTarget:
     def locked(self) -> Sequence[tuple[int, int]]:
         return self.locked_ranges
 
+    def memory_use(self) -> Optional[tuple[int, int]]:
+        return None
+
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.env
 

@@ -8,6 +8,7 @@ from typing import Iterable, Optional
 from ..analysis.trim import ArenaTrim, Range, Rules, plan_trim, until_locked
 from ..analysis.usage import ArenaUsage, arena_usage, header_usage
 from ..glibc.brk import current_brk
+from ..glibc.libc_file import other_allocators
 from ..model import Tally
 from ..session import Session
 
@@ -18,6 +19,10 @@ def problems_of(session: Session) -> list[str]:
     shortage = session.target.shortage()
     if shortage:
         problems.insert(0, shortage)
+    others = other_allocators(session.regions)
+    if others:
+        problems.append(f"{' and '.join(others)} is mapped and serves malloc in this process: "
+                        "glibc's arenas hold only what goes past it")  # fmt: skip
     if session.params is None:
         problems.append("mp_ was not found: thresholds and blocks served by mmap are not known")
     if "thread_caches" in session.__dict__ and not session.caches_known:

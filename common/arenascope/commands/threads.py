@@ -10,8 +10,6 @@ from ..render.text import count, cut, left_out, number, table
 from . import LIMIT, Answer, Context, command
 from .gather import problems_of
 
-HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "not found"}
-
 
 @command(
     "List each thread's arena and thread cache, and the arenas that no thread uses.",
@@ -49,9 +47,7 @@ def _lines(context: Context, caches: Sequence[ThreadCache], alone: Sequence[int]
         return
     used = len({cache.arena for cache in caches if cache.arena is not None})
     held = sum(cache.tally.bytes for cache in caches)
-    how = HOW[session.thread_words[1]]
-    yield style.bold(f"{count(len(caches), 'thread')} on {count(used, 'arena')}; their caches hold {style.size(held)}"
-                     f" (found {how})")  # fmt: skip
+    yield style.bold(f"{count(len(caches), 'thread')} on {count(used, 'arena')}; their caches hold {style.size(held)}")
     yield ""
     rows = [[str(cache.tid), cache.name or "-", _arena(cache), f"{cache.address:#x}" if cache.address else "-",
              number(cache.tally.chunks if cache.known else None),
@@ -67,8 +63,6 @@ def _lines(context: Context, caches: Sequence[ThreadCache], alone: Sequence[int]
 
 
 def _arena(cache: ThreadCache) -> str:
-    if not cache.known:
-        return "?"
     if cache.arena is None:
-        return "none yet"
+        return "none yet" if cache.known else "?"
     return "0 main" if cache.arena == 0 else str(cache.arena)

@@ -10,7 +10,6 @@ from ..errors import RefusedError, UsageError
 from ..render.json import address
 from ..render.text import count
 from ..session import Session
-from ..sources.procfiles import memory_of
 from . import ARENA, LIMIT, Answer, Context, argument, command
 from .gather import Trim, problems_of, trims
 from .trim_text import lines, tops_bytes
@@ -73,6 +72,8 @@ def _prepare(context: Context) -> Controller:
     controller = context.door.controller()
     if controller is None:
         raise RefusedError("the shell only looks and cannot call into a process", "use --apply from GDB or LLDB")
+    if context.target.memory_use() is None:
+        raise RefusedError("the process is on another machine: nothing can be measured", "use arenascope there")
     what = "madvise on the tops of thread arenas" if context.options.tops else ""
     if context.options.arena is None:
         what = "malloc_trim(0)" + (f" and {what}" if what else "")
@@ -86,9 +87,7 @@ def _prepare(context: Context) -> Controller:
 
 
 def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> Applied:
-    pid = context.target.pid
-    assert pid is not None
-    rss, anonymous = memory_of(pid)
+    rss, anonymous = context.target.memory_use() or (0, 0)
     done = []
     predicted: list[Optional[int]] = []
     with Stopwatch() as watch:
@@ -101,7 +100,7 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
             release_tops(controller, context.session, tops)
             predicted += [trim.resident.tops for trim in plans]
             done.append(f"madvise: the inside of {count(len(tops), 'top')} released")
-    rss_after, anonymous_after = memory_of(pid)
+    rss_after, anonymous_after = context.target.memory_use() or (0, 0)
     return Applied(rss, rss_after, total(predicted), anonymous - anonymous_after, watch.seconds, done)
 
 

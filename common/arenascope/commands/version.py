@@ -9,6 +9,9 @@ from .. import __version__
 from ..errors import ArenascopeError
 from ..render import optional
 from . import Answer, Context, command
+from .gather import problems_of
+
+HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for none of the threads"}
 
 
 @command("Print versions, how glibc and its layout were found, and which libraries are in use.", "version")
@@ -27,7 +30,7 @@ def version_command(context: Context) -> Answer:
         "layout": _layout(context) if problem is None else None,
         "checks": list(context.session.layout.checks) if problem is None else [],
     }
-    return Answer(keys, _lines(context, problem), [problem] if problem else [])
+    return Answer(keys, _lines(context, problem), [problem] if problem else problems_of(context.session))
 
 
 def _layout(context: Context) -> str:
@@ -51,6 +54,8 @@ def _lines(context: Context, problem: Optional[str]) -> Iterator[str]:
     found = "by symbol" if located.located_by == "symbols" else "by scan"
     yield f"main_arena {located.main_arena:#x}, found {found}; mp_ " + (
         f"{located.params:#x}" if located.params is not None else "not found")  # fmt: skip
+    if context.session.started:
+        yield f"threads' arenas and caches found {HOW[context.session.thread_words[1]]}"
     checks = located.layout.checks
     yield f"layout of {_layout(context)}: {len(checks)} checks held"
     for check in checks:

@@ -122,6 +122,12 @@ def file_data(regions: Sequence[Region]) -> list[Region]:
     return found
 
 
+def other_allocators(regions: Sequence[Region]) -> list[str]:
+    """Mapped libraries that take malloc over from glibc, by their file names."""
+    names = {region.path.rsplit("/", 1)[-1] for region in regions if region.is_file}
+    return sorted(name for name in names if any(known in name for known in OTHER_ALLOCATORS))
+
+
 def what_is_there(
     libcs: Sequence[Libc], regions: Sequence[Region], notes: Sequence[str], shortage: Optional[str]
 ) -> tuple[str, str]:
@@ -129,7 +135,7 @@ def what_is_there(
     if shortage:
         return f"no arena was found; {shortage}", "get a whole core, or look at the live process"
     paths = {region.path for region in regions if region.is_file}
-    others = [name for name in OTHER_ALLOCATORS if any(name in path.rsplit("/", 1)[-1] for path in paths)]
+    others = other_allocators(regions)
     if any(MUSL_NAME.search(path) for path in paths):
         return "this process runs on musl, not on glibc: it has no arenas", "use the allocator's own statistics"
     if not regions:

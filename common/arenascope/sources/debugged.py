@@ -14,7 +14,7 @@ from ..memory import BlockCache, Read
 from ..target import Region, Residency
 from .core import CoreImage
 from .process import ProcessImage
-from .procfiles import read_bytes, read_maps, unreleasable_ranges
+from .procfiles import memory_of, read_bytes, read_maps, unreleasable_ranges
 from .residency import PagemapResidency, core_residency
 
 Image = Union[ProcessImage, CoreImage]
@@ -47,6 +47,10 @@ class DebuggedTarget:
 
     def locked(self) -> Sequence[tuple[int, int]]:
         return unreleasable_ranges(self.image.pid) if isinstance(self.image, ProcessImage) else ()
+
+    def memory_use(self) -> Optional[tuple[int, int]]:
+        # a remote process has its number on another machine: here it would be somebody else's
+        return memory_of(self.image.pid) if isinstance(self.image, ProcessImage) else None
 
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.image.environment() if self.image else None

@@ -48,6 +48,9 @@ class ShellTarget:
     def shortage(self) -> Optional[str]:
         return None
 
+    def memory_use(self) -> Optional[tuple[int, int]]:
+        return None
+
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.image.environment()
 
@@ -59,7 +62,7 @@ class ShellTarget:
     def _load_symbols(self) -> dict[str, Symbol]:
         """Of the first module that has them: libc by its debug file, a static program by its own table."""
         for region in self.regions():
-            if not region.is_file or region.offset or not region.present:
+            if not region.is_file or region.offset:
                 continue
             name = os.path.basename(region.path)
             if not (name.startswith(("libc.so", "libc-2.")) or region is self._program()):

@@ -1,0 +1,32 @@
+"""Does the steps that ARENASCOPE_STEPS lists through the shell door's main(), and writes what came of each."""
+
+import contextlib
+import io
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "common"))
+
+from arenascope.cli import main
+
+
+def perform(step):
+    said, complained = io.StringIO(), io.StringIO()
+    name, *words = step["do"].split()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complained):
+        status = main([name, step["on"], *words])
+    result = {"text": said.getvalue()}
+    if status == 2:
+        result["error"] = complained.getvalue().strip()
+    return result
+
+
+with open(os.environ["ARENASCOPE_RESULTS"], "w") as results:
+    for each in json.loads(os.environ["ARENASCOPE_STEPS"]):
+        start = time.monotonic()
+        found = perform(each)
+        found["seconds"] = time.monotonic() - start
+        results.write(json.dumps(found) + "\n")
