@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -52,6 +53,8 @@ class Bench:
         core = folder / f"core.{pid}"
         quiet = ["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off"]
         self.opens = {"live": [*quiet, "-p", str(pid)], "core": [*quiet, str(program), str(core)]}
+        lldb = ["lldb-19", "-x", "-b"]
+        self.lldb_opens = {"live": [*lldb, "-p", str(pid)], "core": [*lldb, "-c", str(core), str(program)]}
         self.core = core
 
     def own(self, kind: str) -> dict[str, float]:
@@ -65,11 +68,16 @@ class Bench:
         """What is timed from outside: the bare debugger, with one field of main_arena printed, and the doors."""
         subject = str(self.pid) if kind == "live" else str(self.core)
         shell = [sys.executable, "-m", "arenascope", "arenas", subject]
-        return {
+        found = {
             "bare GDB": [*self.opens[kind], "-ex", "print main_arena.system_mem"],
             "GDB, heap arenas": [*self.opens[kind], "-ex", f"source {DOOR}", "-ex", "heap arenas"],
             "shell, arenascope arenas": ["env", f"PYTHONPATH={ROOT / 'common'}", *shell],
         }
+        if shutil.which("lldb-19"):
+            door = f"command script import {ROOT / 'lldb' / 'arena.py'}"
+            found["bare LLDB 19"] = [*self.lldb_opens[kind], "-o", "target variable main_arena.system_mem"]
+            found["LLDB 19, heap arenas"] = [*self.lldb_opens[kind], "-o", door, "-o", "heap arenas"]
+        return found
 
 
 def measure(bench: Bench, rounds: int) -> list[tuple[str, str, float, float]]:

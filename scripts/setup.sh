@@ -67,7 +67,7 @@ have() {
         procps) command -v ps ;;
         python3) command -v "$(base_python)" ;;
         python3-venv) "$(base_python)" -c 'import ensurepip, venv' ;;
-        strace) command -v strace ;;
+        gdbserver | strace) command -v "$1" ;;
         *) ! command -v dpkg-query || installed "$1" ;;
     esac >/dev/null 2>&1
 }
@@ -192,7 +192,7 @@ extras=(full)
 case $level in
     runtime) ;;
     test)
-        packages+=(binutils procps strace)
+        packages+=(binutils gdbserver libjemalloc2 procps strace)
         extras+=(dev)
         ;;
     *) die "usage: scripts/setup.sh [runtime|test]" ;;
