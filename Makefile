@@ -17,7 +17,7 @@ setup-runtime:
 	@scripts/setup.sh runtime
 
 fixtures:
-	@$(MAKE) -s --no-print-directory -C fixtures
+	@$(MAKE) -s --no-print-directory -C fixtures everything
 
 demo: setup-runtime ## walk a hoarding process and its core in GDB
 	@$(MAKE) -s --no-print-directory -C fixtures hoard workers

@@ -10,6 +10,8 @@ level=${1:-test}
 venv=.venv
 # the newest first: it is the one that apt installs
 lldbs=(19 16 14)
+crosses=(gcc-{aarch64,s390x,powerpc64le,powerpc}-linux-gnu gcc-arm-linux-gnueabihf
+    libc6-dev-{arm64,armhf,s390x,ppc64el,powerpc}-cross)
 export DEBIAN_FRONTEND=noninteractive
 apt=(apt-get -y -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300)
 log=$(mktemp)
@@ -193,6 +195,8 @@ case $level in
     runtime) ;;
     test)
         packages+=(binutils gdbserver libjemalloc2 procps strace)
+        # cores and ELF files of other machines, made and run here
+        [ "$(uname -m)" != x86_64 ] || packages+=(libc6-dev-i386 lib32gcc-12-dev qemu-user "${crosses[@]}")
         extras+=(dev)
         ;;
     *) die "usage: scripts/setup.sh [runtime|test]" ;;

@@ -312,10 +312,16 @@ FOREIGN = r"""
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __powerpc64__
+register void *thread_pointer __asm__("r13");  /* gcc 12 has no builtin for it here */
+#define THREAD_POINTER thread_pointer
+#else
+#define THREAD_POINTER __builtin_thread_pointer()
+#endif
 static pthread_barrier_t barrier;
 static void *run(void *unused) {
     char here;
-    printf("sp_first %p\ntp_first %p\n", (void *)&here, __builtin_thread_pointer());
+    printf("sp_first %p\ntp_first %p\n", (void *)&here, THREAD_POINTER);
     pthread_barrier_wait(&barrier);
     for (;;) pause();
 }
@@ -326,7 +332,7 @@ int main(void) {
     pthread_barrier_init(&barrier, NULL, 2);
     pthread_create(&thread, NULL, run, NULL);
     pthread_barrier_wait(&barrier);
-    printf("block %p\nsp_main %p\ntp_main %p\nready 0\n", block, (void *)&here, __builtin_thread_pointer());
+    printf("block %p\nsp_main %p\ntp_main %p\nready 0\n", block, (void *)&here, THREAD_POINTER);
     fflush(stdout);
     for (;;) pause();
 }"""
