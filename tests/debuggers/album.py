@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional, Union
 
 import pytest
 from doors import DOORS, GDB, Core, Image, Live, Outcome, give_up
-from scenarios import Scenario, View, doors_for
+from scenarios import Scenario, View
 from subjects import Subject
 
 DOCUMENTS = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "trim --ranges", "info", "stats", "version")
@@ -78,7 +78,7 @@ class Photographs:
         except (Exception, pytest.skip.Exception) as reason:
             self.seen.update({(door, name, symbols): reason for door in DOORS for symbols in (True, False)})
             return
-        for door in (DOORS[each] for each in doors_for(self.scenario, name)):
+        for door in DOORS.values():
             for symbols in (True, False):
                 self.seen[door.name, name, symbols] = _run(door, image, symbols)
         if isinstance(image, Core):

@@ -68,17 +68,6 @@ TABLE = (
         "MALLOC_MMAP_THRESHOLD": "65536", "MALLOC_TRIM_THRESHOLD_": "lots"}),
 )
 BY_ID = {each.id: each for each in TABLE}
-# a debugger's start takes a third of a second: what differs from door to door is how memory, threads and symbols are
-# come by, and these have it all
-IN_EVERY_DOOR = ("arenas14", "many_heaps", "bins", "bins-static", "fastbins", "tcache", "mmapped", "dlmopen",
-                 "random-1")
-
-
-def doors_for(scenario: Scenario, image: str) -> list[str]:
-    """By whom a scenario's image is looked at."""
-    if scenario.id in IN_EVERY_DOOR and (image != "gcore" or scenario.id == "bins"):
-        return list(DOORS)
-    return [name for name in DOORS if name == "gdb"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +88,7 @@ def views(*, only: Optional[Sequence[str]] = None, images: Sequence[str] = IMAGE
     for each in TABLE:
         if only is None or each.id in only:
             for image in (image for image in each.images if image in images):
-                for door in doors_for(each, image):
+                for door in DOORS:
                     for symbols in (True, False):
                         yield View(each, door, image, symbols)
 
