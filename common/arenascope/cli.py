@@ -28,9 +28,10 @@ class ShellDoor:
 
     name = "shell"
 
-    def __init__(self, subject: Optional[str], stop: str, folders: Sequence[str]) -> None:
+    def __init__(self, subject: Optional[str], stop: str, folders: Sequence[str], symbols: bool = True) -> None:
         self.subject = subject
         self.stop = stop
+        self.symbols = symbols
         self.folders = folders
         self.written: list[str] = []
         self.freeze: Optional[Freeze] = None
@@ -40,11 +41,14 @@ class ShellDoor:
             raise TargetError("there is nothing to look at", "name a pid or a core file")
         if self.subject.isdigit() and not os.path.exists(self.subject):
             return self._process(int(self.subject))
-        return CoreTarget(self.subject, self.folders)
+        core = CoreTarget(self.subject, self.folders)
+        core.use_symbols = self.symbols
+        return core
 
     def _process(self, pid: int) -> ShellTarget:
         # all that can be had beforehand is: symbols, modules, and what the kernel refuses
         running = ProcessTarget(pid, None, self.folders)
+        running.use_symbols = self.symbols
         running.symbol("main_arena")
         optional.load("tabulate")
         if self.stop == "ptrace":
@@ -124,7 +128,7 @@ def _run(words: Sequence[str]) -> int:
     subject, rest = take_subject(command, rest)
     if own.no_stop:
         return _run_unstopped(command, rest, subject, own)
-    door = ShellDoor(subject, own.stop, own.debug_dir)
+    door = ShellDoor(subject, own.stop, own.debug_dir, not own.no_symbols)
     return _execute(command, rest, door)
 
 
@@ -142,7 +146,7 @@ def _run_unstopped(command: Command, words: Sequence[str], subject: Optional[str
     """Reads until two readings agree: a process that runs on can change under the reader."""
     before: Optional[list[str]] = None
     for _ in range(TRIES):
-        door = ShellDoor(subject, "none", own.debug_dir)
+        door = ShellDoor(subject, "none", own.debug_dir, not own.no_symbols)
         status = execute(command, words, door)
         if door.written == before:
             door.notice("read without stopping the process; two readings agreed\n")
@@ -172,6 +176,7 @@ def _shell_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--stop", choices=("ptrace", "signal"), default="ptrace")
     parser.add_argument("--no-stop", action="store_true")
+    parser.add_argument("--no-symbols", action="store_true")
     parser.add_argument("--debug-dir", action="append", default=[], metavar="DIR")
     return parser
 
@@ -181,6 +186,7 @@ in the shell, also:
   PID|CORE              the process or core file to look at, anywhere among the words
   --stop {ptrace,signal}  how a live process is held while it is read (ptrace)
   --no-stop             do not hold it: read until two readings agree
+  --no-symbols          find all by what memory looks like, as with a stripped libc
   --debug-dir DIR       also look for libc's debug symbols under DIR/.build-id
 """
 

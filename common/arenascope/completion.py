@@ -7,7 +7,7 @@ from typing import Sequence
 from .commands import Command
 from .errors import UsageError
 
-SHELL_WIDE = ("--stop", "--no-stop", "--debug-dir")
+SHELL_WIDE = ("--stop", "--no-stop", "--no-symbols", "--debug-dir")
 
 BASH = """_arenascope() {{
     local word=${{COMP_WORDS[COMP_CWORD]}} words=''

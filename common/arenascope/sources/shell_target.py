@@ -18,7 +18,8 @@ from .residency import PagemapResidency, core_residency
 from .symbols import find_symbols
 
 DEBUG_FOLDERS = ("/usr/lib/debug",)
-WANTED = ("main_arena", "mp_", "__curbrk")
+EXPORTED = ("__curbrk",)
+WANTED = ("main_arena", "mp_", *EXPORTED)
 Image = Union[ProcessImage, CoreImage]
 
 
@@ -36,6 +37,7 @@ class ShellTarget:
         self.page_size = image.page_size
         self.machine = machine_name(image.machine, image.pointer_size)
         self.read = image.read
+        self.use_symbols = True
         self._folders = [*folders, *DEBUG_FOLDERS]
         self._symbols: Optional[dict[str, Symbol]] = None
         self._regions: Optional[Sequence[Region]] = None
@@ -60,18 +62,22 @@ class ShellTarget:
         return self._symbols.get(name)
 
     def _load_symbols(self) -> dict[str, Symbol]:
-        """Of the first module that has them: libc by its debug file, a static program by its own table."""
+        """Of the first module that has main_arena: libc by its debug file, a static program by its own table.
+
+        Where none has it, what the first libc exports still helps.
+        """
+        best: dict[str, Symbol] = {}
         for region in self.regions():
             if not region.is_file or region.offset:
                 continue
             name = os.path.basename(region.path)
             if not (name.startswith(("libc.so", "libc-2.")) or region is self._program()):
                 continue
-            build_id = module_build_id(self.read, region.start)
-            found = self._symbols_of(region, build_id)
+            found = self._symbols_of(region, module_build_id(self.read, region.start))
             if "main_arena" in found:
                 return found
-        return {}
+            best = best or found
+        return best
 
     def _program(self) -> Optional[Region]:
         return next((region for region in self.regions() if region.is_file), None)
@@ -79,7 +85,8 @@ class ShellTarget:
     def _symbols_of(self, region: Region, build_id: Optional[str]) -> dict[str, Symbol]:
         if build_id is None:
             return {}
-        paths = [find_debug_file(build_id, self._folders), self.open_file(region)]
+        paths = [find_debug_file(build_id, self._folders) if self.use_symbols else None, self.open_file(region)]
+        wanted = WANTED if self.use_symbols else EXPORTED
         for path in paths:
             if path is None:
                 continue
@@ -88,7 +95,7 @@ class ShellTarget:
                     if file.build_id() != build_id:
                         continue
                     bias = region.start - file.first_address
-                    symbols = find_symbols(file, WANTED)
+                    symbols = find_symbols(file, wanted)
             except ArenascopeError:
                 continue
             if symbols:
@@ -145,7 +152,7 @@ class ProcessTarget(ShellTarget):
     def held_by(self, freeze: Optional[Freeze]) -> ProcessTarget:
         """The same process once it stands still: symbols stay, mappings are read anew."""
         held = ProcessTarget(self.process.pid, freeze)
-        held._folders, held._symbols = self._folders, self._symbols
+        held._folders, held._symbols, held.use_symbols = self._folders, self._symbols, self.use_symbols
         return held
 
     def threads(self) -> Sequence[ThreadInfo]:
