@@ -120,7 +120,7 @@ def test_other_peoples_code_is_optional() -> None:
             if isinstance(node, ast.ImportFrom) and node.level:
                 continue
             module = target.split(".")[0]
-            if module in sys.stdlib_module_names or module == "__future__":
+            if module in getattr(sys, "stdlib_module_names", ()) or module == "__future__":
                 continue
             assert name == "render/highlight", f"{name} imports {target}"
             assert id(node) not in top, f"{name} imports {target} at load time"
@@ -159,4 +159,4 @@ def test_no_folder_shadows_a_debugger() -> None:
     """With gdb/__init__.py, `import gdb` could find ours."""
     for folder in ("common", "gdb", "lldb", "tests"):
         assert not (ROOT / folder / "__init__.py").exists()
-    assert {path.stem for path in (ROOT / "lldb").glob("*.py")}.isdisjoint(sys.stdlib_module_names)
+    assert {path.stem for path in (ROOT / "lldb").glob("*.py")}.isdisjoint(getattr(sys, "stdlib_module_names", ()))
