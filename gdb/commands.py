@@ -83,9 +83,7 @@ class _Subcommand(gdb.Command):
             self.dont_repeat()
         try:
             status = execute(self.command, gdb.string_to_argv(line), self.door)
-        except ArenascopeError as error:
-            raise gdb.GdbError(f"{self.door.prefix} {self.command.name}: {error}") from None
-        except gdb.MemoryError as error:
+        except (ArenascopeError, gdb.MemoryError) as error:
             raise gdb.GdbError(f"{self.door.prefix} {self.command.name}: {error}") from None
         if status:
             gdb.set_convenience_variable("_exitcode", status)

@@ -88,9 +88,6 @@ class Session:
         mapped = self.params is None or self.params.values["max_n_mmaps"] != 0
         return mapped or any(has_heap(self.located.layout, header) for header in self.headers)
 
-    def region_at(self, address: int) -> Optional[Region]:
-        return next((region for region in self.regions if region.contains(address)), None)
-
     @cached_property
     def heaps(self) -> dict[int, tuple[Heap, ...]]:
         """Every arena's heaps; the main arena's are the regions that it grew into."""

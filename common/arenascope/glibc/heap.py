@@ -55,12 +55,3 @@ def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: li
         )
     heaps.reverse()
     return heaps
-
-
-def first_chunk(layout: Layout, heap: int, arena: int) -> int:
-    """Where the first chunk of a heap lies: behind heap_info, and behind malloc_state where it is the first heap."""
-    chunk = heap + layout.heap.size
-    if chunk == arena:
-        chunk += layout.arena.size
-        chunk += -(chunk + layout.header) & layout.mask
-    return chunk

@@ -114,17 +114,12 @@ class Behaviour:
     info_fast_lines: bool
     systrim_unsigned: bool
     """2.19: systrim compares area with pad unsigned, so a top of MINSIZE grows the heap by a page."""
-    small_bins_at_free: bool
-    """2.41: free() puts small chunks straight into their bin."""
     heap_trim_threshold: Optional[str]
     """What heap_trim compares with trim_threshold: None (to 2.21), "extra" (2.22) or "top" (from 2.23)."""
     tcache_count: int
     """The default of mp_.tcache_count."""
     glibc_tunables: bool
     """2.26 (malloc's own): GLIBC_TUNABLES is read."""
-    env_tcache: bool
-    thp_tunable: bool
-    """2.35: glibc.malloc.hugetlb."""
 
 
 def behaviour(release: Release) -> Behaviour:
@@ -154,12 +149,9 @@ def behaviour(release: Release) -> Behaviour:
         info_subheaps_line=since(2, 27),
         info_fast_lines=not since(2, 43),
         systrim_unsigned=since(2, 19),
-        small_bins_at_free=since(2, 41),
         heap_trim_threshold=trim_rule,
         tcache_count=16 if since(2, 43) else 7,
         glibc_tunables=since(2, 26),
-        env_tcache=since(2, 26),
-        thp_tunable=since(2, 35),
     )
 
 
