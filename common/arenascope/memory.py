@@ -42,6 +42,13 @@ class Memory:
         except MemoryReadError:
             return None
 
+    def try_read(self, address: int, size: int) -> Optional[bytes]:
+        """The bytes, or None where not all of them can be read."""
+        try:
+            return self.read(address, size)
+        except MemoryReadError:
+            return None
+
     def unpack_words(self, data: bytes) -> tuple[int, ...]:
         """All whole words of a block that was read before."""
         count = len(data) // self.pointer_size
