@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from .errors import MemoryReadError
 from .glibc import bins, fastbins, heap, mmapped, params, regions, tcache, thread_pointers, threads
@@ -16,6 +16,7 @@ from .glibc.chunk import IS_MMAPPED, NON_MAIN_ARENA, masked
 from .glibc.derive import settle_release, with_tcache_seen
 from .glibc.layout import Layout
 from .glibc.locate import Located, locate
+from .glibc.sweep import Piece, sweep_heap
 from .memory import Memory
 from .model import Arena, ArenaHeader, Finding, Heap, MmappedBlock, Params, Tally, ThreadCache
 from .target import Pages, Region, Residency, Target
@@ -168,6 +169,22 @@ class Session:
                 owner = replace(owner, bins=tuple(lists), known=whole)
             found.append(owner)
         return found
+
+    @cached_property
+    def listed(self) -> dict[int, str]:
+        """Chunks that look used by their headers and are not: "tcache" or "fast" by address."""
+        found = {chunk: "fast" for arena in self.arenas for each in arena.fastbins for chunk in each.addresses}
+        for cache in self.thread_caches:
+            for cached in cache.bins:
+                found.update(dict.fromkeys(cached.addresses, "tcache"))
+        return found
+
+    def sweep(self, header: ArenaHeader) -> Iterator[Piece]:
+        """An arena from its lowest address to its highest; not kept, as it can be as large as the heap itself."""
+        for part in self.heaps[header.index]:
+            found: list[Finding] = []
+            yield from sweep_heap(self.memory, self.layout, header, part, found)
+            self.findings += [each for each in found if each not in self.findings]
 
     @cached_property
     def mmapped(self) -> list[MmappedBlock]:

@@ -1,0 +1,24 @@
+"""Chunks one by one, out of the runs of a sweep: where each lies, how large it is and what it is."""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping
+
+from .chunk import PREV_INUSE, SIZE_BITS
+from .sweep import Run
+
+Block = tuple[int, int, str]
+"""(chunk address, bytes, "used", "tcache", "fast" or "free")."""
+
+
+def blocks(run: Run, listed: Mapping[int, str]) -> Iterator[Block]:
+    """A run's chunks in address order; `listed` are those of thread caches and fastbins, which look used."""
+    chunk, previous = run.address, 0
+    state = listed.get
+    for raw in run.words:
+        if previous:
+            yield chunk, previous, state(chunk, "used") if raw & PREV_INUSE else "free"
+            chunk += previous
+        previous = raw & ~SIZE_BITS
+    if previous:
+        yield chunk, previous, state(chunk, "used") if run.follow & PREV_INUSE else "free"
