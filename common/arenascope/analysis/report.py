@@ -1,0 +1,136 @@
+"""The parts that resident memory splits into, and the figures that verdict, causes and advice go by."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import Iterable, Optional, Sequence
+
+from ..target import MappingUse, Region
+from .resident import ArenaResident
+
+SHARED_MEMORY = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "[anon_shmem")
+KERNEL = ("[vdso]", "[vvar]", "[vvar_vclock]", "[vsyscall]")
+
+LABELS = {
+    "live": "live blocks, with malloc's bookkeeping",
+    "mmapped": "live blocks with a mapping of their own",
+    "tcache": "free, kept in thread caches",
+    "returnable": "free, malloc_trim returns it",
+    "thread_tops": "free, tops of thread arenas: malloc_trim never touches them",
+    "main_top": "free, what malloc_trim leaves of the main arena's top",
+    "scraps": "free, stranded in pages that live blocks share",
+    "unread": "arenas that could not be read whole",
+    "stacks": "stacks of threads",
+    "files": "program, libraries and mapped files",
+    "shared": "shared memory",
+    "other": "anonymous memory that is not this malloc's",
+    "kernel": "the kernel's own pages (vdso)",
+}
+Extent = tuple[int, int, int]
+"""(start, end, resident bytes) of a heap or of a block with a mapping of its own."""
+FREE = ("tcache", "returnable", "thread_tops", "main_top", "scraps")
+LIVE = ("live", "mmapped")
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A mapping that malloc did not make, or not alone, for the list of the largest."""
+
+    region: Region
+    bytes: int
+    """What in it is not malloc's."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Resident memory at one moment."""
+
+    parts: dict[str, int]
+    """By the names of LABELS; they sum to `rss` where that is known."""
+    rss: Optional[int]
+    """None for a core: the pages of files are not known there."""
+    swapped: Optional[int]
+    huge: Optional[int]
+    """What transparent huge pages serve in the mappings of malloc's."""
+    arenas: Sequence[ArenaResident]
+    others: Sequence[Owner]
+    """The largest mappings in `other`, the largest first."""
+
+    @property
+    def free(self) -> int:
+        return sum(self.parts.get(name, 0) for name in FREE)
+
+    @property
+    def live(self) -> int:
+        return sum(self.parts.get(name, 0) for name in LIVE)
+
+    @property
+    def known(self) -> int:
+        return sum(self.parts.values())
+
+
+def picture(arenas: Sequence[ArenaResident], unread: int, mmapped: int, uses: Sequence[MappingUse],
+            extents: Sequence[Extent], stacks: Iterable[int]) -> Picture:  # fmt: skip
+    """`extents` are all that malloc has, `stacks` the threads' stack pointers."""
+    parts = {
+        "live": sum(each.live for each in arenas),
+        "mmapped": mmapped,
+        "tcache": sum(each.tcache for each in arenas),
+        "returnable": sum(each.returnable for each in arenas),
+        "thread_tops": sum(each.top for each in arenas if each.index),
+        "main_top": sum(each.top for each in arenas if not each.index),
+        "scraps": sum(each.scraps for each in arenas),
+        "unread": unread,
+        **dict.fromkeys(("stacks", "files", "shared", "other", "kernel"), 0),
+    }
+    ordered = sorted(extents)
+    starts = [start for start, _, _ in ordered]
+    within = {use.region.start: _within(use.region, starts, ordered) for use in uses}
+    malloc = [use for use in uses if within[use.region.start]]
+    parts["other"] = sum(use.rss or 0 for use in malloc) - sum(parts.values())
+    pointers = sorted(stacks)
+    others = []
+    for use in uses:
+        beside = within[use.region.start]
+        if beside:
+            # the kernel makes one mapping of neighbours, whoever asked for them
+            rest = (use.rss or 0) - sum(held for _, _, held in beside)
+            whole = all(use.region.start <= start and end <= use.region.end for start, end, _ in beside)
+            others += [Owner(use.region, rest)] if whole and rest > 0 else []
+            continue
+        kind = _kind(use.region, pointers)
+        parts[kind] += use.rss or 0
+        if kind == "other" and use.rss:
+            others.append(Owner(use.region, use.rss))
+    others.sort(key=lambda owner: -owner.bytes)
+    whole = all(use.rss is not None for use in uses)
+    return Picture(
+        parts={name: size for name, size in parts.items() if size or name in LIVE},
+        rss=sum(use.rss or 0 for use in uses) if whole else None,
+        swapped=sum(use.swapped or 0 for use in uses) if all(use.swapped is not None for use in uses) else None,
+        huge=sum(use.huge or 0 for use in malloc) if all(use.huge is not None for use in malloc) else None,
+        arenas=arenas,
+        others=others[:8],
+    )
+
+
+def _within(region: Region, starts: Sequence[int], extents: Sequence[Extent]) -> Sequence[Extent]:
+    """Those of these, which are in order and do not overlap, that the mapping holds, or a part of."""
+    last = first = bisect_left(starts, region.end)
+    while first and extents[first - 1][1] > region.start:
+        first -= 1
+    return extents[first:last]
+
+
+def _kind(region: Region, pointers: Sequence[int]) -> str:
+    path = region.path
+    if path.startswith(SHARED_MEMORY) or (region.shared and not region.is_file):
+        return "shared"
+    if region.is_file:
+        return "files"
+    if path in KERNEL:
+        return "kernel"
+    if path.startswith("[stack") or any(region.contains(pointer) for pointer in pointers):
+        return "stacks"
+    return "other"

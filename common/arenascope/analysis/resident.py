@@ -1,0 +1,71 @@
+"""Where resident memory went: bytes of pages that are in memory, told apart by what malloc keeps in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable, Sequence
+
+from ..model import Arena
+from .trim import ArenaTrim, Range
+
+Ends = tuple[int, int]
+"""(start, end) of resident pages."""
+
+
+def covered(ranges: Iterable[Range], resident: Sequence[Ends]) -> int:
+    """How many bytes of these ranges, which must be in address order, lie in resident pages."""
+    found = index = 0
+    for start, size in ranges:
+        end = start + size
+        while index < len(resident) and resident[index][1] <= start:
+            index += 1
+        at = index
+        while at < len(resident) and resident[at][0] < end:
+            found += min(end, resident[at][1]) - max(start, resident[at][0])
+            at += 1
+    return found
+
+
+def clipped(ends: Iterable[Ends], start: int, end: int) -> list[Ends]:
+    """The parts of resident pages that lie in [start, end): a heap need not begin or end at a page."""
+    return [(max(low, start), min(high, end)) for low, high in ends if low < end and start < high]
+
+
+@dataclass(frozen=True)
+class ArenaResident:
+    """One arena's resident bytes; the parts sum to `total`."""
+
+    index: int
+    total: int
+    live: int
+    """Blocks in the program's hands, with the allocator's own bookkeeping."""
+    tcache: int
+    returnable: int
+    """What malloc_trim(0) would return: whole free pages, and the end of the main arena's top."""
+    top: int
+    """What stays of top after that."""
+    scraps: int
+    """Free, but in pages that blocks in use share."""
+
+
+def arena_resident(arena: Arena, plan: ArenaTrim, cached: Sequence[Range], resident: Sequence[Ends]) -> ArenaResident:
+    """`cached` are this arena's chunks in thread caches, `resident` the resident parts of its heaps, in order."""
+    header = arena.header
+    free = [chunk for each in (*arena.bins, *arena.fastbins) for chunk in zip(each.addresses, each.sizes)]
+    if header.top_bytes:
+        free.append((header.top, header.top_bytes))
+    free.sort()
+    total = sum(end - start for start, end in resident)
+    unused = covered(free, resident)
+    returnable = covered(plan.ranges, resident)
+    top = covered([plan.top] if plan.top else [], resident)
+    tcache = covered(sorted(cached), resident)
+    return ArenaResident(
+        index=header.index,
+        total=total,
+        live=total - unused - tcache,
+        tcache=tcache,
+        returnable=returnable,
+        top=top,
+        scraps=unused - returnable - top,
+    )

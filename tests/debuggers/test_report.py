@@ -1,0 +1,134 @@
+"""heap report: its parts against RSS, and against what the kernel says of each mapping."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Any, Iterable
+
+import pytest
+from doors import DOORS, Core, Live, give_up
+from scenarios import BY_ID, Scenario
+from subjects import Subject
+
+PAGE = 4096
+REPORT = "report --json"
+MALLOC = ("live", "mmapped", "tcache", "returnable", "thread_tops", "main_top", "scraps")
+CHOSEN = ("hoard", "workers-30MB", "pinned-thread", "ladder-shuffled", "arenas14", "many_heaps-spread", "bins-static",
+          "tcache", "mmapped", "foreign_sbrk", "blocked_brk-unblock", "dlmopen", "random-1")
+# what glibc itself allocates: stdio buffers, dl structures, thread caches, and each arena's own heads
+BOOKKEEPING = 160 << 10
+
+
+def start(each: Scenario) -> Subject:
+    return Subject(each.fixture, *each.arguments, env=each.env)
+
+
+def by_part(document: dict[str, Any]) -> dict[str, int]:
+    return {each["part"]: each["bytes"] for each in document["parts"]}
+
+
+def present_bytes(pid: int, ranges: Iterable[tuple[int, int]]) -> int:
+    """How many bytes of these ranges lie in pages that page tables call present."""
+    found = 0
+    with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
+        for start, end in ranges:
+            first, last = start // PAGE, -(-end // PAGE)
+            entries = os.pread(pagemap.fileno(), 8 * (last - first), 8 * first)
+            for page, (entry,) in enumerate(struct.iter_unpack("=Q", entries), first):
+                if entry >> 63:
+                    found += min(end, (page + 1) * PAGE) - max(start, page * PAGE)
+    return found
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("name", CHOSEN)
+def test_the_parts_sum_to_rss(name: str, door: str) -> None:
+    if DOORS[door].available():
+        give_up(DOORS[door].available() or "")
+    with start(BY_ID[name]) as subject:
+        seen = subject.smaps()
+        blocks = subject.live_blocks
+        # malloc_usable_size leaves out the size word; of a mapping of its own, the whole header
+        in_use = present_bytes(subject.pid, ((user - 8, user + size) for user, size in blocks.items()))
+        document = DOORS[door].run(Live(subject.pid, subject.program), [REPORT])[0].json()
+        afterwards = subject.smaps()
+    parts = by_part(document)
+    assert document["complete"], document["problems"]
+    assert sum(parts.values()) == document["rss_bytes"]
+    # a debugger's reading faults pages of files in, so each mapping may differ by what was read of it meanwhile
+    low, high = sum(seen.values()), sum(afterwards.values())
+    assert low - PAGE * len(seen) <= document["rss_bytes"] <= high + PAGE * len(seen)
+    live = parts["live"] + parts["mmapped"]
+    assert in_use <= live <= in_use + BOOKKEEPING + 3 * PAGE * len(document["causes"]) + 8192 * 80
+    assert all(size >= 0 for size in parts.values())
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_the_shell_says_rss_to_the_byte(name: str) -> None:
+    """It reads what stands still, and nothing of its own reading counts."""
+    with start(BY_ID[name]) as subject:
+        before = subject.rollup("Rss")
+        document = DOORS["shell"].run(Live(subject.pid, subject.program), [REPORT])[0].json()
+        after = subject.rollup("Rss")
+    assert before <= document["rss_bytes"] <= after + PAGE
+    assert sum(by_part(document).values()) == document["rss_bytes"]
+
+
+@pytest.mark.parametrize("name", ["hoard", "pinned-thread", "random-1", "bins-static"])
+def test_what_malloc_trim_returns_is_that_part(name: str) -> None:
+    with start(BY_ID[name]) as subject:
+        document = DOORS["shell"].run(Live(subject.pid, subject.program), [REPORT])[0].json()
+        before = subject.rollup("Rss")
+        assert subject.send("trim").startswith("trimmed")
+        fall = before - subject.rollup("Rss")
+        later = DOORS["shell"].run(Live(subject.pid, subject.program), [REPORT])[0].json()
+    returnable = by_part(document)["returnable"]
+    # the process touches some pages of its own on the way
+    assert returnable - 16 * PAGE <= fall <= returnable
+    assert by_part(later).get("returnable", 0) == 0
+    assert abs(by_part(later)["live"] - by_part(document)["live"]) <= 2 * PAGE
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("name", ["hoard", "arenas14", "mmapped"])
+def test_a_kernel_core_tells_malloc_s_parts(name: str, door: str) -> None:
+    if DOORS[door].available():
+        give_up(DOORS[door].available() or "")
+    with start(BY_ID[name]) as subject:
+        live = by_part(DOORS["shell"].run(Live(subject.pid, subject.program), [REPORT])[0].json())
+        core = Core(subject.kernel_core(), subject.program)
+        document = DOORS[door].run(core, [REPORT])[0].json()
+    parts = by_part(document)
+    assert document["rss_bytes"] is None
+    # dying takes a page of stack, and may touch what malloc itself keeps
+    for part in MALLOC:
+        assert abs(parts.get(part, 0) - live.get(part, 0)) <= 2 * PAGE, part
+
+
+def test_a_core_without_holes_says_so() -> None:
+    with start(BY_ID["hoard"]) as subject:
+        core = Core(subject.gcore(), subject.program)
+        document, text = DOORS["gdb"].run(core, [REPORT, "report"])
+    assert document.json()["rss_bytes"] is None
+    assert document.json()["parts"] == []
+    assert "does not tell which pages were in memory" in text.text
+    assert "address space" in document.json()["verdict"]
+
+
+def test_the_screen_is_one_screen() -> None:
+    with start(BY_ID["hoard"]) as subject:
+        text = DOORS["shell"].run(Live(subject.pid, subject.program), ["report"])[0].text
+    assert len(text.splitlines()) <= 50
+    first = " ".join(text.split("\n\n")[0].split())
+    assert first.startswith("RSS ")
+    assert "malloc_trim returns" in first
+    assert first.endswith("malloc holds it.")
+
+
+def test_before_the_first_malloc() -> None:
+    with Subject("untouched") as subject:
+        document = DOORS["shell"].run(Live(subject.pid, subject.program), [REPORT])[0].json()
+    assert document["verdict"].startswith("no heap yet")
+    assert Path(f"/proc/{subject.pid}").exists() is False
