@@ -1,0 +1,93 @@
+"""heap diff: what changed between two snapshots, or between one and now."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence
+
+from ..analysis.diff import Change, Diff, compare
+from ..analysis.report import LABELS
+from ..render.text import Style, cut, left_out, table
+from ..snapshot import read
+from . import Answer, Context, argument, command
+from .gather import problems_of
+from .snapshot import take
+
+TABLES = (("part of resident memory", "parts"), ("arena, by what it took", "arenas"),
+          ("arena, by what the program holds", "used"), ("list of free chunks", "bins"),
+          ("size of block, in use", "sizes"))  # fmt: skip
+
+
+@command(
+    "Show what changed between two snapshots, or between one and now.",
+    "diff before.json",
+    "Growth by part of resident memory, by arena, by list of free chunks and (of snapshots made with --sizes) by size "
+    "of block, the largest change first, with rates where both tell when they were taken.",
+    (
+        argument("before", metavar="A", help="the earlier snapshot"),
+        argument("after", metavar="B", nargs="?", help="the later one; without it, now"),
+        argument("--limit", type=int, default=8, metavar="N", help="show N rows of each table at most (0: all)"),
+    ),
+    optional_subject=True,
+)
+def diff_command(context: Context) -> Answer:
+    before = read(context.options.before)
+    if context.options.after is not None:
+        after, problems = read(context.options.after), []
+    else:
+        after = take(context, sizes="chunks" in before)
+        problems = problems_of(context.session)
+    for name, document in (("the earlier", before), ("the later", after)):
+        problems += [f"{name} snapshot: {each}" for each in document.get("problems") or () if each not in problems]
+    found = compare(before, after)
+    keys = {"seconds": found.seconds, "rss_bytes": _json(found, [found.rss])[0],
+            **{name: _json(found, getattr(found, name)) for _, name in TABLES}}  # fmt: skip
+    return Answer(keys, _lines(context, found), problems)
+
+
+def _json(found: Diff, changes: Sequence[Change]) -> list[dict[str, object]]:
+    return [{"name": each.name, "before": each.before, "after": each.after, "change": each.change,
+             "per_hour": _whole(found.per_hour(each.change))} for each in changes]  # fmt: skip
+
+
+def _whole(value: Optional[float]) -> Optional[int]:
+    return None if value is None else round(value)
+
+
+def _lines(context: Context, found: Diff) -> Iterator[str]:
+    style = context.style
+    yield style.bold(_sentence(style, found))
+    for title, name in TABLES:
+        changes: Sequence[Change] = getattr(found, name)
+        if not changes:
+            continue
+        yield ""
+        rows = [[LABELS.get(each.name, each.name) if name == "parts" else each.name, style.size(each.before),
+                 style.size(each.after), signed(style, each.change), _rate(style, found, each)]
+                for each in changes]  # fmt: skip
+        shown, more = cut(rows, context.options.limit)
+        yield from table((title, "before", "after", "change", "per hour"), shown)
+        yield from left_out(style, more, "row")
+
+
+def _sentence(style: Style, found: Diff) -> str:
+    when = "between the two" if found.seconds is None else f"in {duration(found.seconds)}"
+    if found.rss.change is None:
+        return f"{when}: how resident memory changed is not known"
+    moved = [f"{LABELS.get(each.name, each.name)} {signed(style, each.change)}" for each in found.parts[:3]]
+    tail = f": {'; '.join(moved)}" if moved else ""
+    return f"{when} RSS changed by {signed(style, found.rss.change)}, to {style.size(found.rss.after)}{tail}"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def signed(style: Style, change: Optional[int]) -> str:
+    return style.size(change) if change is None or change < 0 else f"+{style.size(change)}"
+
+
+def _rate(style: Style, found: Diff, change: Change) -> str:
+    # of a few seconds a rate says nothing
+    return "" if (found.seconds or 0) < 60 else signed(style, _whole(found.per_hour(change.change)))

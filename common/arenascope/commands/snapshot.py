@@ -1,0 +1,60 @@
+"""heap snapshot: the figures of this moment into a file; what `heap diff` compares."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from .. import __version__
+from ..render.text import count
+from ..snapshot import write
+from . import Answer, Context, argument, command
+from .gather import problems_of
+from .table import find_command
+
+SECTIONS = {"report": ("rss_bytes", "swap_bytes", "parts"), "arenas": ("arenas", "mmapped", "totals"),
+            "bins": ("bins",), "threads": ("threads",), "params": ("params", "arenas")}  # fmt: skip
+"""Which keys of which command's JSON are kept."""
+SIZES = {"chunks": ("summary", "sizes")}
+
+
+@command(
+    "Save the figures of this moment into a small file, without any of the program's data.",
+    "snapshot before.json",
+    "What is saved is what report, arenas, bins, threads and params say: sizes, counts, addresses, thread names. "
+    "--sizes adds the histogram of block sizes, for which every chunk is gone through. A name that ends in .gz is "
+    "compressed.",
+    (
+        argument("file", metavar="FILE", help="where to write it"),
+        argument("--sizes", action="store_true", help="with the number of blocks of each size"),
+    ),
+)
+def snapshot_command(context: Context) -> Answer:
+    document = take(context, context.options.sizes)
+    size = write(context.options.file, document)
+    keys = {"file": context.options.file, "bytes": size}
+    style = context.style
+    arenas = document["arenas"]["arenas"]
+    lines = [f"{context.options.file}: {count(len(arenas), 'arena')}, {style.size(size)} written",
+             style.dim(f"next: {style.program} diff {context.options.file}")]  # fmt: skip
+    return Answer(keys, lines, problems_of(context.session))
+
+
+def take(context: Context, sizes: bool) -> dict[str, Any]:
+    """A snapshot of what the context looks at. A core does not tell when it was taken."""
+    session = context.session
+    taken = time.time() if session.target.kind == "live" else None
+    document: dict[str, Any] = {
+        "arenascope": __version__,
+        "taken": taken,
+        "target": {"kind": session.target.kind, "pid": session.target.pid},
+        "glibc": session.located.version,
+    }
+    for name, kept in {**SECTIONS, **(SIZES if sizes else {})}.items():
+        found = find_command(name)
+        words = ["--summary"] if name == "chunks" else []
+        part = context.beside(found.parser("arenascope").parse_args(words))
+        keys = found.function(part).keys
+        document[name] = {key: keys.get(key) for key in kept}
+    document["problems"] = problems_of(session)
+    return document

@@ -1,0 +1,124 @@
+"""One command over many processes and cores: `arenascope report CORE... --jobs N`, one JSON document a line.
+
+For a fleet beyond one machine an existing engine does the spreading: see examples/fleet_dask.py and docs/fleet.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Iterator, Mapping, Optional, Sequence
+
+from .commands import execute
+from .commands.table import find_command
+from .errors import ArenascopeError
+from .render.json import SCHEMA
+from .render.text import Style
+from .shell import ShellDoor
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is asked of one subject; crosses to another process."""
+
+    subject: str
+    command: str
+    words: Sequence[str]
+    folders: Sequence[str] = ()
+    stop: str = "ptrace"
+    symbols: bool = True
+
+
+@dataclass(frozen=True)
+class Seen:
+    subject: str
+    text: str
+    error: Optional[str]
+    status: int
+
+
+class _Collecting(ShellDoor):
+    """Keeps what is written, and shows no notices: lines of many subjects would mix."""
+
+    def write(self, text: str) -> None:
+        self.release()
+        self.written.append(text)
+
+    def notice(self, text: str) -> None:
+        pass
+
+    def progress(self, text: str) -> None:
+        pass
+
+    def style(self) -> Style:
+        return Style(width=0, program="arenascope")
+
+
+def look(asked: Look) -> Seen:
+    """One subject; its error is data."""
+    door = _Collecting(asked.subject, asked.stop, asked.folders, asked.symbols)
+    try:
+        status = execute(find_command(asked.command), asked.words, door)
+        return Seen(asked.subject, "".join(door.written), None, status)
+    except ArenascopeError as error:
+        return Seen(asked.subject, "", str(error), 2)
+    finally:
+        door.release()
+
+
+def document(subject: str, command: str = "report", words: Sequence[str] = ()) -> dict[str, Any]:
+    """The JSON of a command on one process or core, as a dict: what an engine's workers call."""
+    return _document(look(Look(subject, command, [*words, "--json"])), command)
+
+
+def _document(seen: Seen, command: str) -> dict[str, Any]:
+    if seen.error is None:
+        return {"subject": seen.subject, **json.loads(seen.text)}
+    return {"subject": seen.subject, "schema": SCHEMA, "command": command, "complete": False,
+            "problems": [seen.error], "error": seen.error}  # fmt: skip
+
+
+def run(looks: Sequence[Look], jobs: int, lines: bool) -> int:
+    """All of them, `jobs` at a time, in the order in which they were named."""
+    worst = 0
+    for seen, asked in zip(_all(looks, jobs), looks):
+        if lines:
+            sys.stdout.write(json.dumps(_document(seen, asked.command), ensure_ascii=False) + "\n")
+        else:
+            sys.stdout.write(f"== {seen.subject}\n{seen.text or ''}")
+            sys.stdout.write(f"{seen.error}\n\n" if seen.error else "\n")
+        sys.stdout.flush()
+        worst = max(worst, seen.status)
+    return worst
+
+
+def _all(looks: Sequence[Look], jobs: int) -> Iterator[Seen]:
+    jobs = min(jobs or os.cpu_count() or 1, len(looks))
+    if jobs == 1:
+        yield from map(look, looks)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(look, looks)
+
+
+def row(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A report as one flat row, for a table of many: Parquet, a data frame, a database."""
+    found: dict[str, Any] = {
+        "subject": document["subject"],
+        "pid": (document.get("target") or {}).get("pid"),
+        "glibc": (document.get("glibc") or {}).get("version"),
+        "complete": document.get("complete", False),
+        "error": document.get("error"),
+        "rss_bytes": document.get("rss_bytes"),
+        "verdict": document.get("verdict"),
+    }
+    parts = {part["part"]: part["bytes"] for part in document.get("parts") or ()}
+    return {**found, **{f"{name}_bytes": parts.get(name) for name in PARTS}}
+
+
+PARTS = ("live", "mmapped", "tcache", "returnable", "thread_tops", "main_top", "scraps", "unread", "stacks", "files",
+         "shared", "other", "kernel")  # fmt: skip
+"""The columns of every row, whichever parts a report has."""

@@ -1,0 +1,96 @@
+"""The shell as a door: a core file, or a live process that is held only while it is read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import Optional, Sequence
+
+from .apply import Controller
+from .errors import TargetError, UsageError
+from .render import optional
+from .render.text import Style
+from .sources.freeze import Freeze, PtraceFreeze, SignalFreeze
+from .sources.shell_target import CoreTarget, ProcessTarget, ShellTarget
+from .target import Target
+
+
+class ShellDoor:
+    """Holds a live process only while it is read; what is printed waits until it was let go."""
+
+    name = "shell"
+
+    def __init__(self, subject: Optional[str], stop: str, folders: Sequence[str], symbols: bool = True) -> None:
+        self.subject = subject
+        self.stop = stop
+        self.symbols = symbols
+        self.folders = folders
+        self.written: list[str] = []
+        self.freeze: Optional[Freeze] = None
+
+    def target(self) -> Target:
+        if self.subject is None:
+            raise TargetError("there is nothing to look at", "name a pid or a core file")
+        if self.subject.isdigit() and not os.path.exists(self.subject):
+            return self._process(int(self.subject))
+        core = CoreTarget(self.subject, self.folders, self.progress)
+        core.use_symbols = self.symbols
+        return core
+
+    def _process(self, pid: int) -> ShellTarget:
+        # all that can be had beforehand is: symbols, modules, and what the kernel refuses
+        running = ProcessTarget(pid, None, self.folders)
+        running.use_symbols = self.symbols
+        running.symbol("main_arena")
+        optional.load("tabulate")
+        if self.stop == "ptrace":
+            self.freeze = PtraceFreeze(pid)
+        elif self.stop == "signal":
+            self.freeze = SignalFreeze(pid)
+        return running.held_by(self.freeze)
+
+    def let_go(self) -> float:
+        """The seconds for which the process was held."""
+        freeze, self.freeze = self.freeze, None
+        return freeze.release() if freeze is not None else 0.0
+
+    def release(self) -> None:
+        held = self.let_go()
+        if held:
+            self.notice(f"process {self.subject} was held for {held * 1000:.1f} ms\n")
+
+    def controller(self) -> Optional[Controller]:
+        return None
+
+    def confirm(self, question: str) -> bool:
+        raise UsageError("the shell only looks")
+
+    def style(self) -> Style:
+        terminal = sys.stdout.isatty()
+        return Style(
+            width=shutil.get_terminal_size().columns if terminal else 0,
+            colour=terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb",
+            program="arenascope",
+        )
+
+    def write(self, text: str) -> None:
+        if self.stop == "none":
+            # held against the next reading
+            self.written.append(text)
+        else:
+            # all was read by now
+            self.release()
+            sys.stdout.write(text)
+
+    def notice(self, text: str) -> None:
+        sys.stderr.write(text)
+
+    def progress(self, text: str) -> None:
+        """One line that is written over; nothing where nobody watches, and "" at the end."""
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{text}\033[K")
+            sys.stderr.flush()
+
+    def describe(self) -> Sequence[str]:
+        return ["no debugger: the shell"]

@@ -1,0 +1,128 @@
+"""heap snapshot, heap diff, arenascope watch: what they say changed, against what the kernel says changed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doors import DOORS, Live, give_up
+from looks import ROOT, plain_environment
+from subjects import Subject
+
+PAGE = 4096
+
+
+def shell(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "arenascope", *map(str, words)], capture_output=True, text=True,
+                          timeout=100, env=plain_environment({"PYTHONPATH": str(ROOT / "common")}))
+
+
+def diff_json(*words: object) -> dict[str, Any]:
+    done = shell("diff", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_trim_between_snapshot_and_now(door: str, tmp_path: Path) -> None:
+    opened = DOORS[door]
+    if opened.available():
+        give_up(opened.available() or "")
+    saved = tmp_path / "before.json"
+    with Subject("hoard", "2", "12") as subject:
+        image = Live(subject.pid, subject.program)
+        opened.run(image, [f"snapshot {saved}"])
+        before = subject.rollup("Rss")
+        subject.send("trim")
+        fall = before - subject.rollup("Rss")
+        found = opened.run(image, [f"diff {saved} --json"])[0].json()
+    parts = {each["name"]: each["change"] for each in found["parts"]}
+    assert fall - PAGE <= -parts["returnable"] <= fall + 32 * PAGE
+    assert "live" not in parts or abs(parts["live"]) <= 2 * PAGE
+    assert found["seconds"] > 0
+
+
+def test_two_snapshots_and_the_sizes_that_grew(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.json", tmp_path / "b.json.gz"
+    with Subject("pinned", "main", "40") as subject:
+        assert shell("snapshot", subject.pid, first, "--sizes").returncode == 0
+        size = next(size for name, size in names(subject).items() if name == "pin")
+        assert subject.send("free pin") == "freed pin"
+        assert shell("snapshot", subject.pid, second, "--sizes").returncode == 0
+    found = diff_json(first, second)
+    gone = [each for each in found["sizes"] if each["change"] < 0]
+    # the one block, its size word with it
+    assert sum(each["change"] for each in gone) == -(size + 8)
+    assert found["target"] is None
+    back = diff_json(second, first)
+    assert back["rss_bytes"]["change"] == -found["rss_bytes"]["change"]
+
+
+def names(subject: Subject) -> dict[str, int]:
+    """malloc_usable_size of the fixture's named blocks."""
+    blocks = subject.live_blocks
+    return {name: blocks[int(address, 16)] for name, address in subject.truth["blocks"].items()}
+
+
+def test_nothing_of_the_program_s_data_is_saved(tmp_path: Path) -> None:
+    saved = tmp_path / "a.json.gz"
+    with Subject("hoard", "2", "12") as subject:
+        shell("snapshot", subject.pid, saved, "--sizes")
+        data = gzip.decompress(saved.read_bytes())
+    assert saved.stat().st_size < 64 << 10
+    document = json.loads(data)
+    assert set(document) == {"arenascope_snapshot", "arenascope", "taken", "target", "glibc", "report", "arenas", "bins",
+                             "threads", "params", "chunks", "problems"}
+
+
+def test_a_later_release_reads_it(tmp_path: Path) -> None:
+    """Sections that one side does not have count as not known; a format from the future is refused."""
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text(json.dumps({"arenascope_snapshot": 1, "taken": 1.0, "arenas": {"arenas": []}}))
+    with Subject("bins") as subject:
+        shell("snapshot", subject.pid, new)
+    found = diff_json(old, new)
+    assert found["rss_bytes"]["change"] is None
+    assert len(found["arenas"]) == 3
+    old.write_text('{"arenascope_snapshot":99}')
+    refused = shell("diff", old, new)
+    assert refused.returncode == 2
+    assert "newer arenascope" in refused.stderr
+
+
+@pytest.mark.parametrize("content", ["", "{}", "not json", "[1, 2]", "\x1f\x8b"])
+def test_what_is_no_snapshot(content: str, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.json"
+    wrong.write_bytes(content.encode("latin-1"))
+    gdb = DOORS["gdb"]
+    if gdb.available():
+        give_up(gdb.available() or "")
+    with Subject("bins") as subject:
+        refused = gdb.run(Live(subject.pid, subject.program), [f"diff {wrong}"])[0]
+    assert refused.error
+    assert "no snapshot" in refused.error
+
+
+def test_watch_prints_a_line_each_time_and_ends_with_the_process() -> None:
+    with Subject("hoard", "2", "12") as subject:
+        watching = subprocess.Popen([sys.executable, "-m", "arenascope", "watch", str(subject.pid), "--interval", "0.7",
+                                     "--bytes"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                    env=plain_environment({"PYTHONPATH": str(ROOT / "common")}))
+        header, first = watching.stdout.readline(), watching.stdout.readline()
+        subject.send("trim")
+        time.sleep(1.5)
+        subject.process.kill()
+        rest, said = watching.communicate(timeout=30)
+    assert header.split()[:3] == ["time", "RSS", "change"]
+    lines = [line.split() for line in rest.splitlines()]
+    returned = int(first.split()[4].replace(",", ""))
+    assert returned > 10 << 20
+    assert any(int(line[2].replace(",", "")) <= -returned + 64 * PAGE for line in lines)
+    assert watching.returncode == 0
+    assert "watch" in said

@@ -1,0 +1,127 @@
+"""One command over many subjects, and what engines make of the lines: Dask, DuckDB, GNU parallel, the Job's own shell line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from looks import ROOT, give_up, plain_environment
+from subjects import Subject
+
+pytestmark = pytest.mark.xdist_group("fleet")
+NAMES = (("hoard", "2", "12"), ("bins",), ("pinned", "main", "40"))
+
+
+def run(*words: object, **how: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=200,
+                          env=plain_environment({"PYTHONPATH": str(ROOT / "common")}), **how)
+
+
+def arenascope(*words: object) -> subprocess.CompletedProcess[str]:
+    return run(sys.executable, "-m", "arenascope", *words)
+
+
+@pytest.fixture(scope="module")
+def cores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
+    """Kernel cores of three programs, and a file that is none."""
+    folder = tmp_path_factory.mktemp("cores")
+    found = []
+    for number, words in enumerate(NAMES):
+        with Subject(*words) as subject:
+            found.append(shutil.move(subject.kernel_core(), folder / f"core.{number}"))
+    broken = folder / "core.9"
+    broken.write_text("not a core")
+    yield [*found, broken]
+    shutil.rmtree(folder)
+
+
+def alone(core: Path) -> dict:
+    done = arenascope("report", "--json", core)
+    return json.loads(done.stdout) if done.stdout else {}
+
+
+def test_a_line_for_each_in_their_order(cores: list[Path]) -> None:
+    done = arenascope("report", "--jsonl", "--jobs", "2", *cores)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["subject"] for line in lines] == [str(core) for core in cores]
+    assert done.returncode == 2
+    assert "not an ELF file" in lines[-1]["error"]
+    for line, core in zip(lines, cores[:-1]):
+        subject = line.pop("subject")
+        assert line == alone(core), subject
+
+
+def test_live_processes_are_let_go(cores: list[Path]) -> None:
+    with Subject("bins") as first, Subject("hoard", "2", "12") as second:
+        done = arenascope("arenas", "--jsonl", first.pid, second.pid, cores[0])
+        documents = [json.loads(line) for line in done.stdout.splitlines()]
+        assert [each["target"]["kind"] for each in documents] == ["live", "live", "core"]
+        for subject, document in zip((first, second), documents):
+            assert document["target"]["pid"] == subject.pid
+            assert sum(each["system_bytes"] for each in document["arenas"]) == subject.truth["mallinfo2"]["arena"]
+            assert subject.send("check") == "intact"
+
+
+def test_text_of_several(cores: list[Path]) -> None:
+    done = arenascope("report", *cores[:2])
+    assert done.stdout.count("== ") == 2
+    assert done.stdout.count("anonymous memory") >= 2
+
+
+def test_dask(cores: list[Path], tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    output = tmp_path / "reports.parquet"
+    done = run(sys.executable, ROOT / "examples" / "fleet_dask.py", output, *cores)
+    assert done.returncode == 2, done.stderr
+    rows = parquet.read_table(output).to_pylist()
+    assert [row["subject"] for row in rows] == [str(core) for core in cores]
+    assert [row["error"] is None for row in rows] == [True, True, True, False]
+    for row, core in zip(rows, cores[:-1]):
+        parts = {part["part"]: part["bytes"] for part in alone(core)["parts"]}
+        assert (row["returnable_bytes"] or 0) == parts.get("returnable", 0)
+        assert row["glibc_version"] if "glibc_version" in row else row["glibc"]
+
+
+def test_duckdb_reads_the_lines(cores: list[Path], tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    lines = tmp_path / "reports.jsonl"
+    lines.write_text(arenascope("report", "--jsonl", *cores).stdout)
+    documents = [json.loads(line) for line in lines.read_text().splitlines()]
+    queries = [line.split('duckdb -c "')[1].rstrip('"').replace("reports.jsonl", str(lines))
+               for line in (ROOT / "docs" / "fleet.md").read_text().splitlines() if line.startswith("duckdb -c")]
+    assert len(queries) == 2
+    assert len(duckdb.sql(queries[0]).fetchall()) == len(cores)
+    expected: dict[str, int] = {}
+    for part in (part for document in documents for part in document.get("parts") or ()):
+        expected[part["part"]] = expected.get(part["part"], 0) + part["bytes"]
+    assert dict(duckdb.sql(queries[1]).fetchall()) == expected
+
+
+def test_gnu_parallel(cores: list[Path]) -> None:
+    if not shutil.which("parallel"):
+        give_up("GNU parallel is not installed")
+    done = run("parallel", "--will-cite", "-k", sys.executable, "-m", "arenascope", "report", "--jsonl", "{}", ":::",
+               *cores)
+    assert [json.loads(line)["subject"] for line in done.stdout.splitlines()] == [str(core) for core in cores]
+
+
+def test_the_job_s_command_line(cores: list[Path], tmp_path: Path) -> None:
+    """Each pod's share, run here one after the other; together they are all cores, each once."""
+    text = (ROOT / "examples" / "kubernetes-job.yaml").read_text()
+    shell_line = " ".join(line.strip() for line in text.split(">-\n")[1].split("          env:")[0].splitlines())
+    assert "$JOB_COMPLETION_INDEX" in shell_line
+    tool = f"{sys.executable} -m arenascope"
+    shell_line = (shell_line.replace("python3 /tool/arenascope.pyz", tool).replace("/cores", str(cores[0].parent))
+                  .replace("/reports", str(tmp_path)))
+    for index in range(2):
+        environment = f"JOB_COMPLETION_INDEX={index} COUNT=2"
+        run("sh", "-c", f"export {environment}; {shell_line}")
+    subjects = [json.loads(line)["subject"] for index in range(2)
+                for line in (tmp_path / f"{index}.jsonl").read_text().splitlines()]
+    assert sorted(subjects) == sorted(str(core) for core in cores)
