@@ -1,0 +1,128 @@
+"""Which live blocks keep memory from going back: what free() of each would set off, by the allocator's own rules.
+
+Two things can bring memory back once a block is free. free() itself, where the chunk that results reaches
+FASTBIN_CONSOLIDATION_THRESHOLD: systrim moves the break, heap_trim unmaps whole heaps and shrinks the last. Or
+malloc_trim(0) afterwards, which then finds pages between two free pieces that the block held apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable, Iterable, Optional, Sequence
+
+from ..model import Heap
+from .freeing import Break, HeapTrim, Thresholds
+from .heap_ends import Block, Live, Tail, walk_heap
+from .ranking import Pin, Ranking, Step, Together, bytes_of
+from .trim import Rules
+
+TRIES_TRIMMING = 65536
+"""FASTBIN_CONSOLIDATION_THRESHOLD, since 2.43 ATTEMPT_TRIMMING_THRESHOLD: a smaller chunk sets nothing off."""
+
+
+@dataclass
+class PinSearch:
+    """One arena: its heaps are walked one after another, then `finish` judges the blocks at their ends."""
+
+    arena: int
+    main: bool
+    top_end: int
+    rules: Rules
+    thresholds: Optional[Thresholds]
+    """None where mp_ was not found: what free() would set off is not known then."""
+    ranking: Ranking
+    tails: list[Optional[Tail]] = field(default_factory=list)
+    pending: tuple[Step, ...] = ()
+    """What goes back at the next free() that makes a chunk of 64 KiB, whichever it is."""
+
+    def walk(self, heap: Heap, blocks: Iterable[Block]) -> None:
+        """Reads one heap in address order. Only blocks beside something free are looked at twice."""
+        self.tails.append(walk_heap(heap, self.main, blocks, self._between))
+
+    def _advised(self, start: int, end: int) -> tuple[int, int]:
+        """What mtrim releases of a free chunk, (address, bytes): whole pages behind its own fields."""
+        page = self.rules.page
+        low = (start + self.rules.layout.chunk_struct + page - 1) & -page
+        return low, max((end - low) & -page, 0) if end > low else 0
+
+    def _between(self, block: int, size: int, left: int, right: int) -> None:
+        """What malloc_trim gets more once this block and what is free on both sides are one chunk."""
+        if right - left < self.rules.page:
+            return
+        low, joined = self._advised(left, right)
+        sides = (self._advised(left, block), self._advised(block + size, right))
+        if joined > sides[0][1] + sides[1][1]:
+            already = tuple(("madvise", *side) for side in sides if side[1])
+            self.ranking.offer(Pin(block, size, self.arena, "between", "trim", (("madvise", low, joined),), already))
+
+    def _offer(self, pin: Live, reason: str, by: str, gone: Sequence[Step], already: Sequence[Step]) -> None:
+        if bytes_of(gone) > bytes_of(already):
+            self.ranking.offer(Pin(pin.address, pin.bytes, self.arena, reason, by, tuple(gone), tuple(already)))
+
+    def finish(self) -> None:
+        """The blocks at the ends of heaps, which free() itself may act on."""
+        if self.thresholds is None or not any(self.tails):
+            return
+        if self.main:
+            self._finish_main(next(tail for tail in self.tails if tail), self.thresholds)
+        else:
+            self._finish_thread(HeapTrim(self.tails, self.rules, self.thresholds))
+
+    def _tries(self, tail: Tail, start: int) -> bool:
+        """Whether free() of the last block makes a chunk so large that it looks at top; it begins at `start`."""
+        end = tail.right_chunk
+        if tail.pin is None or tail.pin.end == tail.fence:
+            end = self.top_end if tail.heap.last else tail.fence
+        return end - start >= TRIES_TRIMMING
+
+    def _finish_main(self, tail: Tail, limits: Thresholds) -> None:
+        now = Break(self.top_end, self.rules, limits)
+        pending = now.freed(tail.start, True)
+        self.pending = pending.steps
+        if tail.pin is None:
+            return
+        pin, tries = tail.pin, self._tries(tail, tail.pin.left_chunk)
+        after = now.freed(pin.left, tries)
+        already = pending if tries else now
+        self._together(tail, lambda start: now.freed(start, True).steps)
+        # malloc_trim goes on from where free() has left the break
+        left = self._advised(pin.left, pin.address)
+        madvised: tuple[Step, ...] = (("madvise", *left),) if left[1] else ()
+        trimmed = (after.trimmed(pin.left).steps, (*already.trimmed(tail.start).steps, *madvised))
+        if bytes_of(trimmed[0]) - bytes_of(trimmed[1]) > bytes_of(after.steps) - bytes_of(already.steps):
+            self._offer(pin, "top", "trim", *trimmed)
+        else:
+            self._offer(pin, "top", "free", after.steps, already.steps)
+
+    def _finish_thread(self, trim: HeapTrim) -> None:
+        self.pending = trim.steps()[0]
+        newest = len(self.tails) - 1
+        for index, tail in enumerate(self.tails):
+            if tail is None or tail.pin is None:
+                continue
+            tries = self._tries(tail, tail.pin.left_chunk)
+            steps, reached = trim.steps(index, tail.pin.left) if tries else ((), newest)
+            if index >= reached:
+                # it ends at top, or at what becomes top: no malloc_trim touches that
+                self._offer(tail.pin, "top", "free", steps, self.pending if tries else ())
+            elif tail.pin.left != tail.pin.address or tail.start != tail.fence:
+                self._between(tail.pin.address, tail.pin.bytes, tail.pin.left, tail.fence)
+        tail = self.tails[newest]
+        if tail is not None:
+            self._together(tail, lambda start: trim.steps(newest, start)[0])
+
+    def _together(self, tail: Tail, freed: Callable[[int], tuple[Step, ...]]) -> None:
+        """Several at the end, freed in address order: as many as give most for each."""
+        best: Optional[Together] = None
+        total = 0
+        for count, block in enumerate(reversed(tail.last), 1):
+            total += block.bytes
+            if self._tries(tail, block.left_chunk):
+                found = Together(self.arena, count, total, block.address, freed(block.left), self.pending)
+                if best is None or found.kept_bytes * best.blocks > best.kept_bytes * found.blocks:
+                    best = found
+            if block.left != block.left_chunk:
+                # a fast chunk: what free() of the next one up sees then depends on what came before
+                break
+        if best is not None and best.blocks > 1 and best.kept_bytes > 0:
+            self.ranking.together.append(best)

@@ -1,0 +1,95 @@
+"""The pins that keep the most, of however many there are: no more are kept than are shown."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import Optional, Sequence
+
+Step = tuple[str, int, int]
+"""("munmap", "madvise" or "brk", address, bytes)."""
+
+WORTH = 65536
+"""A block that keeps this much beside itself is a pin however large it is."""
+
+
+def bytes_of(steps: Sequence[Step]) -> int:
+    return sum(size for _, _, size in steps)
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A live block, and what its free() would bring."""
+
+    address: int
+    bytes: int
+    arena: int
+    reason: str
+    """"top": it ends where a top begins, or would; "between": it lies between free pieces."""
+    by: str
+    """"free": free() itself gives it back; "trim": malloc_trim(0) after it."""
+    gone: tuple[Step, ...]
+    already: tuple[Step, ...]
+    """What of that goes back without it: at the next malloc_trim, or at any other free() of 64 KiB."""
+
+    @property
+    def releases_bytes(self) -> int:
+        return bytes_of(self.gone) - bytes_of(self.already)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What it keeps of what is free already."""
+        return self.releases_bytes - self.bytes
+
+
+@dataclass(frozen=True)
+class Together:
+    """The last blocks below an arena's top, all freed, the lowest first."""
+
+    arena: int
+    blocks: int
+    bytes: int
+    lowest: int
+    gone: tuple[Step, ...]
+    already: tuple[Step, ...]
+
+    @property
+    def releases_bytes(self) -> int:
+        return bytes_of(self.gone) - bytes_of(self.already)
+
+    @property
+    def kept_bytes(self) -> int:
+        return self.releases_bytes - self.bytes
+
+
+class Ranking:
+    """The best `limit` (None: all), how many there were, and the best of each arena: those can be added up."""
+
+    def __init__(self, limit: Optional[int], own: bool = False) -> None:
+        self.limit = limit
+        self.own = own
+        """Also blocks that would mainly give back their own pages."""
+        self.count = 0
+        self.own_left_out = 0
+        self.best: dict[int, Pin] = {}
+        self.together: list[Together] = []
+        self._kept: list[tuple[int, int, int, Pin]] = []
+
+    def offer(self, pin: Pin) -> None:
+        kept = pin.kept_bytes
+        if not self.own and kept < min(pin.bytes, WORTH):
+            self.own_left_out += 1
+            return
+        self.count += 1
+        entry = (pin.releases_bytes, -pin.bytes, -pin.address, pin)
+        if self.limit is None or len(self._kept) < self.limit:
+            heapq.heappush(self._kept, entry)
+        elif self._kept and entry > self._kept[0]:
+            heapq.heapreplace(self._kept, entry)
+        best = self.best.get(pin.arena)
+        if best is None or pin.releases_bytes > best.releases_bytes:
+            self.best[pin.arena] = pin
+
+    @property
+    def pins(self) -> Sequence[Pin]:
+        return [entry[3] for entry in sorted(self._kept, reverse=True)]

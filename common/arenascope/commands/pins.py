@@ -1,0 +1,208 @@
+"""heap pins: the live blocks that keep the most memory from going back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Iterator, Optional, Union
+
+from ..analysis.freeing import Thresholds
+from ..analysis.heap_ends import Block
+from ..analysis.pins import PinSearch
+from ..analysis.ranking import Pin, Ranking, Step, Together, bytes_of
+from ..analysis.trim import Rules, until_locked
+from ..analysis.usage import total
+from ..glibc.blocks import blocks
+from ..glibc.sweep import Piece, Run
+from ..glibc.tcache import tcache_index
+from ..model import ArenaHeader
+from ..render.json import address
+from ..render.progress import INTERRUPTED, Progress, stopped
+from ..render.text import count
+from ..session import Session
+from . import ARENA, Answer, Context, argument, command
+from .gather import problems_of, resident_bytes, trim_rules
+from .pins_text import Shown, Sums, lines
+
+
+@command(
+    "Rank the live blocks that keep the most memory from going back.",
+    "pins --arena 1",
+    "For each block that lies beside free memory: what its free() would give back at once (the break moves, heaps are "
+    "unmapped or shrunk, by trim_threshold and top_pad as they stand), or what malloc_trim(0) would give more after "
+    "it. Each figure is for that block alone, once it is really free: thread caches and fastbins may keep it first. "
+    "Blocks that would mainly give back their own pages are left out; --own shows them.",
+    (
+        argument("--own", action="store_true", help="also blocks that would mainly give back their own pages"),
+        argument("--ranges", action="store_true", help="with --json: the ranges that go back"),
+        ARENA,
+        argument("--limit", type=int, default=20, metavar="N", help="show N rows at most (0: all)"),
+    ),
+)
+def pins_command(context: Context) -> Answer:
+    options, session = context.options, context.session
+    context.check_arena(options.arena)
+    ranking = Ranking(options.limit if options.limit > 0 else None, options.own)
+    pending: dict[int, int] = {}
+    problems: list[str] = []
+    status = 0
+    if session.started:
+        rules = trim_rules(session)
+        if rules.brk is None:
+            problems.append("__curbrk was not found: what the block below the main arena's top keeps is not known")
+        try:
+            _search_all(session, options.arena, rules, ranking, pending)
+        except KeyboardInterrupt:
+            problems.append(stopped(count(len(pending), "arena")))
+            status = INTERRUPTED
+    notes = _Notes(session)
+    pins = [Shown(pin, _resident(session, pin), notes.symbol(pin), notes.note(pin)) for pin in ranking.pins]
+    together = [(each, _resident(session, each)) for each in ranking.together]
+    sums = _sums(session, ranking)
+    keys = {
+        "pins": [_pin_json(session, pin, options.ranges) for pin in pins],
+        "left_out": ranking.count - len(pins),
+        "own_left_out": ranking.own_left_out,
+        "one_per_arena": {
+            "blocks": sums.blocks,
+            "bytes": sums.bytes,
+            "releases_bytes": sums.releases_bytes,
+            "resident_bytes": sums.resident_bytes,
+        },
+        "together": [_together_json(each, resident, options.ranges) for each, resident in together],
+        "pending": [{"arena": index, "bytes": size} for index, size in pending.items() if size],
+    }
+    problems = [*problems_of(session), *problems]
+    return Answer(keys, lines(context, ranking, pins, sums, together, pending), problems, status)
+
+
+def _search_all(session: Session, only: Optional[int], rules: Rules, ranking: Ranking,
+                pending: dict[int, int]) -> None:  # fmt: skip
+    """Goes through the arenas; how much any other free() would give back in each is left in `pending`."""
+    if session.residency is not None:
+        # reading a heap maps zero pages
+        _ = session.resident
+    headers = [header for header in session.headers if only in (None, header.index)]
+    bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
+    with Progress("sweeping", bytes_in_all) as progress:
+        for header in headers:
+            search = PinSearch(
+                arena=header.index,
+                main=header.main,
+                top_end=header.top + (header.top_bytes or 0),
+                rules=rules,
+                thresholds=_thresholds(session, header, rules),
+                ranking=ranking,
+            )
+            for heap, pieces in groupby(session.sweep(header), lambda piece: piece.heap):
+                search.walk(heap, _flat(pieces, session.listed, progress))
+            search.finish()
+            pending[header.index] = bytes_of(search.pending)
+
+
+def _flat(pieces: Iterator[Piece], listed: dict[int, str], progress: Progress) -> Iterator[Block]:
+    for piece in pieces:
+        progress.advance(piece.bytes)
+        if isinstance(piece, Run):
+            yield from blocks(piece, listed)
+        else:
+            yield piece.address, piece.bytes, piece.kind
+
+
+def _thresholds(session: Session, header: ArenaHeader, rules: Rules) -> Optional[Thresholds]:
+    params = session.params
+    if params is None or header.top_bytes is None:
+        return None
+    page = None
+    heaps = session.heaps[header.index]
+    if not header.main and heaps and "pagesize" in session.layout.heap:
+        page = session.memory.try_word(heaps[-1].address + session.layout.heap["pagesize"])
+    return Thresholds(params.values["trim_threshold"], params.values["top_pad"], page or rules.page)
+
+
+def _resident(session: Session, found: Union[Pin, Together]) -> Optional[int]:
+    """What RSS would fall by; madvise ends at pages that are locked, the others do not care."""
+    if session.residency is None:
+        return None
+    parts = []
+    for steps in (found.gone, found.already):
+        plain = [step[1:] for step in steps if step[0] != "madvise"]
+        advised = until_locked((step[1:] for step in steps if step[0] == "madvise"), session.locked)
+        parts.append(resident_bytes(session, [*plain, *advised]))
+    gone, already = parts
+    return None if gone is None or already is None else gone - already
+
+
+def _sums(session: Session, ranking: Ranking) -> Sums:
+    """Arenas do not touch each other, so the best block of each can be added up."""
+    best = list(ranking.best.values())
+    return Sums(
+        blocks=len(best),
+        bytes=sum(pin.bytes for pin in best),
+        releases_bytes=sum(pin.releases_bytes for pin in best),
+        resident_bytes=total(_resident(session, pin) for pin in best) if session.residency else None,
+    )
+
+
+def _pin_json(session: Session, shown: Shown, with_ranges: bool) -> dict[str, object]:
+    pin = shown.pin
+    found: dict[str, object] = {
+        "address": address(pin.address),
+        "bytes": pin.bytes,
+        "arena": pin.arena,
+        "reason": pin.reason,
+        "releases_bytes": pin.releases_bytes,
+        "symbol": shown.symbol,
+        "by": pin.by,
+        "user_address": address(pin.address + session.layout.header),
+        "resident_bytes": shown.resident,
+        "note": shown.note,
+    }
+    return {**found, **_ranges_json(pin)} if with_ranges else found
+
+
+def _together_json(found: Together, resident: Optional[int], with_ranges: bool) -> dict[str, object]:
+    row: dict[str, object] = {
+        "arena": found.arena,
+        "blocks": found.blocks,
+        "bytes": found.bytes,
+        "lowest": address(found.lowest),
+        "releases_bytes": found.releases_bytes,
+        "resident_bytes": resident,
+    }
+    return {**row, **_ranges_json(found)} if with_ranges else row
+
+
+def _ranges_json(found: Union[Pin, Together]) -> dict[str, object]:
+    def steps(steps: tuple[Step, ...]) -> list[list[object]]:
+        return [[how, address(start), size] for how, start, size in steps]
+
+    return {"ranges": steps(found.gone), "already": steps(found.already)}
+
+
+@dataclass(frozen=True)
+class _Notes:
+    """What a block is, and what stands between a call of free() and its being free."""
+
+    session: Session
+
+    def symbol(self, pin: Pin) -> Optional[str]:
+        """What the block's first word points to, by name: a vtable tells the class."""
+        word = self.session.memory.try_word(pin.address + self.session.layout.header)
+        return self.session.target.describe(word) if word else None
+
+    def note(self, pin: Pin) -> Optional[str]:
+        session, layout, params = self.session, self.session.layout, self.session.params
+        for cache in session.thread_caches:
+            if cache.address == pin.address + layout.header:
+                return f"is glibc's own: the cache of thread {cache.tid}, which goes when that ends"
+        notes = []
+        slots = params.get("tcache_count") if params and layout.tcache else None
+        if params and slots:
+            most, bins = params.get("tcache_max_bytes") or 0, params.get("tcache_bins") or 0
+            if pin.bytes < most if layout.behaviour.tcache_logarithmic else tcache_index(layout, pin.bytes) < bins:
+                notes.append(f"is cached first: a thread keeps {slots} of its size")
+        # global_max_fast, where mallopt and the tunable left it alone
+        if layout.fastbins and pin.bytes <= (64 * layout.word // 4 + layout.word) & ~layout.mask:
+            notes.append("lies in a fastbin until malloc_trim, or a free() of 64 KiB, merges it")
+        return ", then ".join(notes) or None

@@ -1,0 +1,111 @@
+"""What `heap pins` writes for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterator, Optional, Sequence
+
+from ..analysis.ranking import Pin, Ranking, Together
+from ..render.text import Style, count, left_out, table
+from . import Context
+
+HEADERS = ("block", "size", "arena", "goes back", "resident", "by", "what it keeps", "first word")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A pin, with what the image alone can tell of it."""
+
+    pin: Pin
+    resident: Optional[int]
+    symbol: Optional[str]
+    note: Optional[str]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The best block of each arena, freed."""
+
+    blocks: int
+    bytes: int
+    releases_bytes: int
+    resident_bytes: Optional[int]
+
+
+def lines(context: Context, ranking: Ranking, pins: Sequence[Shown], sums: Sums,
+          together: Sequence[tuple[Together, Optional[int]]], pending: dict[int, int]) -> Iterator[str]:  # fmt: skip
+    style = context.style
+    if not context.session.started:
+        yield "no heap yet: malloc has not been called in this process"
+        return
+    yield style.bold(_sentence(style, sums))
+    for each, resident in together:
+        yield (f"arena {each.arena}: its last {each.blocks} blocks ({style.size(each.bytes)}, from {each.lowest:#x} on)"
+               f" would give back {_both(style, each.releases_bytes, resident)}, all of them freed")  # fmt: skip
+    for index, size in pending.items():
+        if size:
+            yield (f"arena {index}: {style.size(size)} go back anyway, at its next free() that makes a free chunk of "
+                   "64 KiB")  # fmt: skip
+    if pins:
+        yield ""
+        rows = [_row(style, shown) for shown in pins]
+        width = len(HEADERS) if any(shown.symbol for shown in pins) else len(HEADERS) - 1
+        yield from table(HEADERS[:width], [row[:width] for row in rows], left=(0, 5, 6, 7), width=style.width,
+                         expendable=("first word", "resident")[0 if width == len(HEADERS) else 1:])  # fmt: skip
+        yield from left_out(style, ranking.count - len(rows), "block")
+        yield ""
+        yield from _notes(style, pins)
+    if ranking.own_left_out:
+        yield style.dim(f"{count(ranking.own_left_out, 'block')} beside free memory would mainly give back "
+                        f"{'its' if ranking.own_left_out == 1 else 'their'} own pages: --own shows them")  # fmt: skip
+    if pins:
+        yield style.dim(f"next: {style.program} chunk {pins[0].pin.address:#x}")
+
+
+def _sentence(style: Style, sums: Sums) -> str:
+    if not sums.blocks:
+        return "no single live block keeps free memory from going back"
+    where = "one block" if sums.blocks == 1 else f"one block in each of {sums.blocks} arenas"
+    return (f"freeing {where} ({style.size(sums.bytes)}) would give back "
+            f"{_both(style, sums.releases_bytes, sums.resident_bytes)}")  # fmt: skip
+
+
+def _both(style: Style, released: int, resident: Optional[int]) -> str:
+    if resident is None:
+        return f"{style.size(released)} of address space (how much is resident is not known)"
+    return style.size(released) if resident == released else f"{style.size(released)}, {style.size(resident)} resident"
+
+
+def _row(style: Style, shown: Shown) -> list[str]:
+    pin = shown.pin
+    return [
+        f"{pin.address:#x}",
+        style.size(pin.bytes),
+        f"{pin.arena} main" if pin.arena == 0 else str(pin.arena),
+        style.size(pin.releases_bytes),
+        style.size(shown.resident),
+        "free()" if pin.by == "free" else "a trim after it",
+        _reason(pin),
+        shown.symbol or "",
+    ]
+
+
+def _reason(pin: Pin) -> str:
+    if pin.reason == "between":
+        return "pages that it shares with free pieces"
+    unmapped = sum(step[0] == "munmap" for step in pin.gone) - sum(step[0] == "munmap" for step in pin.already)
+    if unmapped:
+        return f"{count(unmapped, 'whole heap')}: last block below top"
+    return "the break: last block below top" if pin.arena == 0 else "last block below top"
+
+
+def _notes(style: Style, pins: Sequence[Shown]) -> Iterator[str]:
+    """What comes in between, once for each thing that does."""
+    found: dict[str, list[int]] = {}
+    for shown in pins:
+        if shown.note:
+            found.setdefault(shown.note, []).append(shown.pin.address)
+    for note, addresses in found.items():
+        named = ", ".join(f"{each:#x}" for each in addresses[:3])
+        more = f" and {len(addresses) - 3} more" if len(addresses) > 3 else ""
+        yield style.dim(f"{named}{more}: {note}")

@@ -1,0 +1,133 @@
+"""heap pins on built heaps: every figure against a toy that frees the block, and what is shown of them."""
+
+from __future__ import annotations
+
+import random
+from typing import Union
+
+import pytest
+from fake_door import run_json, run_text
+from heap_mixtures import everything, random_image
+from heapbuilder import ROWS, HeapImage, Row
+from toy_malloc import compare
+
+WITH_CHAINS = ["2.17-64", "2.22-64", "2.23-64", "2.26-i386", "2.31-arm", "2.35-64", "2.36-64", "2.41-64", "2.43-64",
+               "2.43-s390x"]
+
+
+def tuned(image: HeapImage, rng: random.Random) -> HeapImage:
+    image.mp["trim_threshold"] = rng.choice((0, 0x8000, 0x20000, 0x40000))
+    image.mp["top_pad"] = rng.choice((0, 0x1000, 0x20000))
+    return image
+
+
+def chain(row: Union[Row, str], seed: int) -> HeapImage:
+    """Arenas of several heaps: wholly free ones, ones full to the end, ones whose last block is all that they hold."""
+    rng = random.Random(f"chain {seed}")
+    image = tuned(HeapImage(row, seed=seed), rng)
+    row = image.row
+    for number in (1, 2, 3):
+        arena = image.thread(number).arena
+        for _ in range(rng.randrange(1, 4)):
+            shape = rng.choice(("empty", "end", "full", "mixed"))
+            if shape == "full":
+                # nearly all of heap_max: too little is free behind it for heap_trim to come back to this heap
+                arena.used(image.heap_max - 16 * row.page_size)
+            elif shape == "end":
+                arena.free(0x12000)
+                arena.used(rng.choice((row.minsize, 0x200)))
+            elif shape == "mixed":
+                arena.mix(12)
+                if row.has_fastbins:
+                    arena.fast(row.minsize)
+            remainders = ["unsorted", "bin", *(["fast"] if row.has_fastbins else [])]
+            left = rng.choice((None, row.minsize, 3 * row.minsize, 2 * row.minsize + row.max_fast // 2))
+            remainder = rng.choice(remainders)
+            if remainder == "fast" and (left is None or left > row.max_fast):
+                remainder = "unsorted"
+            arena.new_heap(left=left, remainder=remainder)
+        arena.free(rng.choice((0x400, 0x12000)))
+        for _ in range(rng.randrange(3)):
+            arena.used(row.minsize)
+            if row.has_fastbins and rng.random() < 0.3:
+                arena.fast(row.minsize)
+    return image
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_everything_on_every_row(row: Row) -> None:
+    assert compare(everything(row, trim_threshold=0x10000, top_pad=0))["pins"]
+
+
+@pytest.mark.parametrize("row", WITH_CHAINS)
+@pytest.mark.parametrize("seed", range(6))
+def test_random_heaps(row: str, seed: int) -> None:
+    compare(tuned(random_image(row, seed), random.Random(seed)))
+
+
+@pytest.mark.parametrize("row", WITH_CHAINS)
+def test_chains_of_heaps(row: str) -> None:
+    found = [compare(chain(row, seed)) for seed in range(12)]
+    # all of it was among them
+    pins = [pin for document in found for pin in document["pins"]]
+    assert {pin["reason"] for pin in pins} == {"top", "between"}
+    assert any(step[0] == "munmap" for pin in pins for step in pin["ranges"])
+    assert any(document["pending"] for document in found)
+    assert any(document["together"] for document in found)
+
+
+# what is shown
+
+
+def between(count: int) -> HeapImage:
+    """Small blocks, each between two free chunks that come to a page only together."""
+    image = HeapImage("2.36-64")
+    for _ in range(count):
+        image.main.free(0xC00)
+        image.main.used(0x50)
+    image.main.free(0xC00)
+    image.main.used(0x50)
+    return image
+
+
+def test_a_list_that_is_cut_says_so() -> None:
+    whole = run_json(between(12).target(), "pins", "--limit", "0")
+    some = run_json(between(12).target(), "pins", "--limit", "3")
+    assert len(whole["pins"]) > 4
+    assert some["pins"] == whole["pins"][:3]
+    assert some["left_out"] == len(whole["pins"]) - 3
+    assert some["one_per_arena"] == whole["one_per_arena"]
+    sizes = [pin["releases_bytes"] for pin in whole["pins"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert "more blocks; --limit 0 shows all" in run_text(between(12).target(), "pins", "--limit", "3")
+
+
+def test_blocks_that_keep_their_own_pages_are_left_out() -> None:
+    image = between(4)
+    image.main.used(0x50)
+    image.main.free(0x400)
+    big = image.main.used(0x8000)
+    image.main.used(0x50)
+    target = image.target()
+    usual, own = run_json(target, "pins"), run_json(target, "pins", "--own")
+    assert f"{big.address:#x}" not in [pin["address"] for pin in usual["pins"]]
+    assert f"{big.address:#x}" in [pin["address"] for pin in own["pins"]]
+    assert usual["own_left_out"] == len(own["pins"]) - len(usual["pins"])
+    assert "--own shows them" in run_text(target, "pins")
+
+
+def test_what_keeps_it_first_is_said() -> None:
+    pins = run_json(between(4).target(), "pins")["pins"]
+    assert {pin["note"] for pin in pins} == {
+        "is cached first: a thread keeps 7 of its size, then lies in a fastbin until malloc_trim, or a free() of "
+        "64 KiB, merges it"}
+
+
+def test_nothing_is_in_the_way() -> None:
+    image = HeapImage("2.36-64")
+    image.main.used(0x100)
+    assert run_text(image.target(), "pins").startswith("no single live block keeps free memory from going back")
+    assert run_json(image.target(), "pins")["pins"] == []
+    empty = HeapImage("2.36-64", heap=False)
+    assert run_text(empty.target(), "pins").startswith("no heap yet")
+    assert run_json(empty.target(), "pins")["one_per_arena"]["releases_bytes"] == 0
