@@ -5,7 +5,7 @@ PYTEST_ARGS ?=
 JOBS        ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: zipapp stories help setup setup-runtime demo test check soak fuzz bench fixtures clean
+.PHONY: zipapp docs matrix stories help setup setup-runtime demo test check soak fuzz bench fixtures releases clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -19,12 +19,16 @@ setup-runtime:
 fixtures:
 	@$(MAKE) -s --no-print-directory -C fixtures everything
 
+releases: setup ## build the fixtures on other glibc releases too, as far as these can be fetched
+	@scripts/releases.sh
+	@scripts/build_machines.sh
+
 demo: setup-runtime ## walk a hoarding process and its core in GDB
 	@$(MAKE) -s --no-print-directory -C fixtures hoard workers
 	@scripts/demo.sh
 
 # pytest comes last, so that its closing line is the last line
-test: setup fixtures ## run the tests (PYTEST_ARGS='-k bins' passes through, JOBS=4 for more workers)
+test: setup fixtures releases ## run the tests (PYTEST_ARGS='-k bins' passes through, JOBS=4 for more workers)
 	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS) </dev/null
 
 check: setup ## lint, types and the oldest Python that the code may need
@@ -35,14 +39,22 @@ check: setup ## lint, types and the oldest Python that the code may need
 soak: setup fixtures ## long run against a busy process
 	@$(PYTHON) -m pytest -m soak --timeout=0 $(PYTEST_ARGS) </dev/null
 
-fuzz: setup fixtures ## long run over damaged images
-	@$(PYTHON) -m pytest -m fuzz --timeout=0 $(PYTEST_ARGS) </dev/null
+fuzz: setup fixtures ## long run over damaged images (ARENASCOPE_FUZZ_RUNS=30000, ARENASCOPE_FUZZ_SEED=SEED or SEED:INDEX)
+	@nice $(PYTHON) -m pytest -s -m fuzz --timeout=0 $(PYTEST_ARGS) tests/fuzz </dev/null
 
 stories: setup fixtures ## renew the screens in docs/case-studies
 	@$(PYTHON) scripts/stories.py
 
+docs: setup ## renew docs/commands.md and the man page from the command table
+	@$(PYTHON) scripts/reference.py
+
+matrix: setup fixtures ## run the tests that the support matrix counts, and renew docs/support-matrix.md
+	@$(PYTHON) -m pytest -q -n $(JOBS) --dist loadgroup --cells fixtures/build/cells.json tests/debuggers tests/machines </dev/null
+	@$(PYTHON) scripts/matrix.py fixtures/build/cells.json
+
 bench: setup fixtures ## measure what README says about speed
 	@$(PYTHON) benchmarks/run.py
+	@$(PYTHON) benchmarks/sweep.py
 
 zipapp: ## pack the shell door into one file, dist/arenascope.pyz
 	@$(PYTHON) scripts/pack.py

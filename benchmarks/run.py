@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ("arenas", "bins", "trim", "threads", "info")
+COMMANDS = ("arenas", "bins", "trim", "threads", "info", "report")
 DOOR = ROOT / "gdb" / "arena.py"
 TIMED = """
 import json, time

@@ -30,7 +30,7 @@ class GdbDoor:
         self.folder = folder
 
     def target(self) -> Target:
-        return _sibling("target", self.folder).GdbTarget(_sibling("remote", self.folder).read_remote_file)
+        return _sibling("target", self.folder).GdbTarget(_sibling("remote", self.folder).ask_remote)
 
     def controller(self) -> Optional[Controller]:
         return _sibling("control", self.folder).GdbController()
@@ -141,3 +141,4 @@ def register(folder: str) -> None:
         _make_prefix(prefix)
         for command in all_commands():
             _make_subcommand(prefix, command, folder)
+    _sibling("mi", folder).register(all_commands(), lambda: GdbDoor("heap", folder))

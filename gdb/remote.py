@@ -1,45 +1,90 @@
-"""Files of a remote target (gdbserver), through GDB's own connection: its mappings are in its /proc, not in ours."""
+"""What a remote stub (gdbserver, an emulator) tells beside memory and registers, through GDB's own connection.
+
+Files are those of its machine: the mappings of the process are in its /proc, not in ours.
+"""
 
 from __future__ import annotations
 
-from typing import Optional
+from dataclasses import dataclass
+from typing import Mapping, Optional, Sequence
 
 import gdb
 
-BLOCK = 4096
+from arenascope.memory import Memory
+from arenascope.sources.corenotes import AT_PAGESZ, parse_auxv
+from arenascope.sources.environment import from_stack, parse_block
+from arenascope.sources.linkmap import loaded_regions
+from arenascope.sources.procfiles import parse_maps_line
+from arenascope.target import Region
+
+BLOCK = 2048
 MOST = 64 << 20
 """More than any /proc file that is asked for."""
 ESCAPE, FLIPPED = 0x7D, 0x20
 
 
-def read_remote_file(connection: object, path: str) -> Optional[bytes]:
-    """The file as the stub has it; None where this GDB (before 12) or this stub cannot say."""
-    send = getattr(connection, "send_packet", None)
-    if send is None:
-        return None
-    try:
-        opened = _number(send(f"vFile:open:{path.encode().hex()},0,0"))
+@dataclass(frozen=True)
+class Told:
+    """What the stub's machine says of the process."""
+
+    page_size: Optional[int]
+    regions: Sequence[Region]
+    environment: Optional[Mapping[str, str]]
+    has_proc: bool
+    """The mappings come from /proc/PID, so that the number is the process's own."""
+
+
+def ask_remote(connection: object, memory: Memory, pid: int) -> Told:
+    stub = _Stub(connection)
+    raw = stub.auxv()
+    auxv = parse_auxv(raw, memory.pointer_size, memory.mark)
+    page = auxv.get(AT_PAGESZ)
+    maps = stub.file(f"/proc/{pid}/maps")
+    if maps:
+        environ = stub.file(f"/proc/{pid}/environ")
+        environment = parse_block(environ) if environ is not None else None
+        return Told(page, [parse_maps_line(line).region for line in maps.splitlines()], environment, True)
+    regions = loaded_regions(memory, auxv, page) if page else ()
+    return Told(page, regions, from_stack(memory.read, auxv, raw, memory.pointer_size, memory.mark), False)
+
+
+class _Stub:
+    """Answers None or nothing where this GDB (before 12) or this stub cannot say."""
+
+    def __init__(self, connection: object) -> None:
+        self._packet = getattr(connection, "send_packet", None)
+
+    def file(self, path: str) -> Optional[bytes]:
+        """The file as the stub has it."""
+        opened = _number(self._send(f"vFile:open:{path.encode().hex()},0,0"))
         if opened is None:
             return None
+        found = b""
+        while len(found) < MOST:
+            reply = self._send(f"vFile:pread:{opened:x},{BLOCK:x},{len(found):x}")
+            count = _number(reply)
+            if not count:
+                break
+            found += _unescape(reply.partition(b";")[2])[:count]
+        self._send(f"vFile:close:{opened:x}")
+        return found if count == 0 else None
+
+    def auxv(self) -> bytes:
+        """The auxiliary vector."""
+        found = b""
+        while len(found) < BLOCK:
+            reply = self._send(f"qXfer:auxv:read::{len(found):x},{BLOCK:x}")
+            found += _unescape(reply[1:]) if reply[:1] in (b"m", b"l") else b""
+            if reply[:1] != b"m":
+                break
+        return found
+
+    def _send(self, packet: str) -> bytes:
+        """The reply; b"" to what the stub does not know, for which GDB has None."""
         try:
-            return _read_all(send, opened)
-        finally:
-            send(f"vFile:close:{opened:x}")
-    except gdb.error:
-        return None
-
-
-def _read_all(send, descriptor: int) -> Optional[bytes]:
-    found = b""
-    while len(found) < MOST:
-        reply = send(f"vFile:pread:{descriptor:x},{BLOCK:x},{len(found):x}")
-        count = _number(reply)
-        if count is None:
-            return None
-        if count == 0:
-            return found
-        found += _unescape(reply.partition(b";")[2])[:count]
-    return None
+            return (self._packet(packet) or b"") if self._packet else b""
+        except gdb.error:
+            return b""
 
 
 def _number(reply: bytes) -> Optional[int]:

@@ -7,13 +7,13 @@ same image; GDB's own read otherwise (a remote stub). Symbols, types and registe
 from __future__ import annotations
 
 import os
-from typing import Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import gdb
 
 from arenascope.errors import MemoryReadError, TargetError, UsageError
+from arenascope.memory import Memory
 from arenascope.sources.core import CoreImage
-from arenascope.sources.corenotes import AT_PAGESZ, parse_auxv
 from arenascope.sources.debugged import (
     DebuggedTarget,
     Image,
@@ -22,17 +22,15 @@ from arenascope.sources.debugged import (
     is_traced_by_us,
     open_process,
 )
-from arenascope.sources.environment import parse_block
-from arenascope.sources.procfiles import parse_maps_line
 from arenascope.target import Region, StructInfo, Symbol, ThreadInfo
 
 MACHINES = {"i386:x86-64": "x86_64", "i386:x64-32": "x32", "i386": "i386", "aarch64": "aarch64", "arm": "arm",
             "powerpc:common64": "ppc64", "powerpc:common": "ppc", "s390:64-bit": "s390x", "riscv:rv64": "riscv64",
             "loongarch64": "loongarch64"}  # fmt: skip
-# where a machine keeps the thread pointer, and what lies between it and the TLS block's base
-THREAD_POINTERS = {"x86_64": "fs_base", "x32": "fs_base", "i386": "gs_base", "aarch64": "tpidr", "ppc64": "r13",
-                   "ppc": "r2", "riscv64": "tp", "loongarch64": "tp"}  # fmt: skip
-RemoteFile = Callable[[object, str], Optional[bytes]]
+# where a machine keeps the thread pointer, by the names that GDB and QEMU's stub have for it; s390x halves it
+THREAD_POINTERS = {"x86_64": ("fs_base",), "x32": ("fs_base",), "i386": ("gs_base",), "arm": ("tpidruro", "TPIDRURO"),
+                   "aarch64": ("tpidr", "TPIDR_EL0"), "ppc64": ("r13",), "ppc": ("r2",), "riscv64": ("tp",),
+                   "loongarch64": ("tp",)}  # fmt: skip
 TLS_FILES = ("malloc.c", "arena.c")
 
 
@@ -41,8 +39,7 @@ class GdbTarget(DebuggedTarget):
 
     door = "gdb"
 
-    def __init__(self, remote_file: RemoteFile) -> None:
-        self.remote_file = remote_file
+    def __init__(self, ask_remote: Callable[..., Any]) -> None:
         self._remote_regions: Sequence[Region] = ()
         self._remote_environment: Optional[Mapping[str, str]] = None
         self.inferior = gdb.selected_inferior()
@@ -59,7 +56,13 @@ class GdbTarget(DebuggedTarget):
         super().__init__(image, "core" if connection == "core" else "live", self.inferior.pid, self._read_slowly)
         self.byte_order = image.byte_order if image else self._byte_order()
         if image is None:
-            self._ask_remote()
+            memory = Memory(self.read, self.pointer_size, self.byte_order)
+            told = ask_remote(getattr(self.inferior, "connection", None), memory, self.pid)
+            self._remote_regions, self._remote_environment = told.regions, told.environment
+            self.page_size = told.page_size or self.page_size
+            # an emulator numbers its one process by itself
+            tids = [thread.ptid[1] or thread.ptid[0] for thread in self.inferior.threads()]
+            self.pid = self.pid if told.has_proc or self.pid in tids else None
         self._tls: dict[str, Optional[int]] = {}
 
     # the image
@@ -72,18 +75,6 @@ class GdbTarget(DebuggedTarget):
 
     def _byte_order(self) -> str:
         return "little" if int(gdb.Value(b"\1\0\0\0", gdb.lookup_type("int"))) == 1 else "big"
-
-    def _ask_remote(self) -> None:
-        """What gdbserver's machine says of the process; nothing where it says nothing."""
-        connection = getattr(self.inferior, "connection", None)
-        maps = self.remote_file(connection, f"/proc/{self.pid}/maps")
-        if maps:
-            self._remote_regions = [parse_maps_line(line).region for line in maps.splitlines()]
-        environ = self.remote_file(connection, f"/proc/{self.pid}/environ")
-        self._remote_environment = parse_block(environ) if environ is not None else None
-        auxv = self.remote_file(connection, f"/proc/{self.pid}/auxv") or b""
-        mark = "<" if self.byte_order == "little" else ">"
-        self.page_size = parse_auxv(auxv, self.pointer_size, mark).get(AT_PAGESZ, self.page_size)
 
     def regions(self) -> Sequence[Region]:
         return super().regions() or self._remote_regions
@@ -134,6 +125,17 @@ class GdbTarget(DebuggedTarget):
         except gdb.error:
             return None
 
+    def own_name(self, address: int) -> Optional[tuple[str, int]]:
+        """By Value.format_string: a data symbol's name has no other way out of GDB before format_address (13)."""
+        try:
+            pointer = gdb.Value(address).cast(gdb.lookup_type("void").pointer())
+            name, _, offset = pointer.format_string(format="a").partition("<")[2].rstrip(">").rpartition("+")
+        except gdb.error:
+            return None
+        if not name:
+            name, offset = offset, "0"
+        return (name, int(offset)) if name and offset.isdigit() else None
+
     def struct(self, name: str) -> Optional[StructInfo]:
         try:
             kind = gdb.lookup_type(f"struct {name}")
@@ -175,7 +177,7 @@ class GdbTarget(DebuggedTarget):
             for thread in self.inferior.threads():
                 thread.switch()
                 found.append(ThreadInfo(thread.ptid[1] or thread.ptid[0], thread.name, self._register("sp"),
-                                        self._thread_pointer(thread)))  # fmt: skip
+                                        self._thread_pointer(thread), self._register("pc")))  # fmt: skip
         finally:
             if selected and selected.is_valid():
                 selected.switch()
@@ -184,8 +186,11 @@ class GdbTarget(DebuggedTarget):
         return found
 
     def _thread_pointer(self, thread: gdb.InferiorThread) -> Optional[int]:
-        name = THREAD_POINTERS.get(self.machine)
-        value = self._register(name) if name else None
+        found = (self._register(name) for name in THREAD_POINTERS.get(self.machine, ()))
+        value = next((value for value in found if value is not None), None)
+        if self.machine == "s390x":
+            high, low = self._register("acr0"), self._register("acr1")
+            value = high << 32 | low if high is not None and low is not None else None
         if value is None and self.machine in ("i386", "x86_64", "x32", "s390x"):
             try:
                 # pthread_t is the thread pointer on these; libthread_db knows it

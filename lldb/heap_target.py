@@ -7,12 +7,11 @@ same image; LLDB's own read otherwise (a remote stub). Symbols, types and regist
 from __future__ import annotations
 
 from itertools import cycle
-from typing import Iterator, Optional, Sequence
+from typing import Callable, Iterator, Optional, Sequence, TypeVar
 
 import lldb
 
 from arenascope.errors import MemoryReadError, TargetError, UsageError
-from arenascope.memory import Read
 from arenascope.sources.core import CoreImage
 from arenascope.sources.debugged import DebuggedTarget, Image, find_core, held_files, open_process
 from arenascope.target import Region, StructInfo, Symbol, ThreadInfo
@@ -26,6 +25,8 @@ THREAD_POINTERS = {"x86_64": "fs_base", "aarch64": "tpidr", "ppc64": "r13", "ris
 STANDING = (lldb.eStateStopped, lldb.eStateCrashed, lldb.eStateSuspended)
 RUNNING = (lldb.eStateRunning, lldb.eStateStepping, lldb.eStateLaunching, lldb.eStateAttaching)
 READS_BETWEEN_QUESTIONS = 256
+BLOCKS_BETWEEN_QUESTIONS = 16
+AnyRead = TypeVar("AnyRead", bound=Callable)
 BUILD_ID_DIGITS = 16
 """At least so many: without a build-id LLDB makes the 8 digits of a checksum a module's UUID."""
 
@@ -55,7 +56,9 @@ class LldbTarget(DebuggedTarget):
         image = self._open_image(is_core)
         pid = image.pid if image else self.process.GetProcessID()
         super().__init__(image, "core" if is_core else "live", pid, self._read_slowly)
-        self.read = _interruptible(self.read, debugger)
+        self.read = _interruptible(self.read, debugger, READS_BETWEEN_QUESTIONS)
+        self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)
+        self.window = _interruptible(self.window, debugger, READS_BETWEEN_QUESTIONS)
 
     def _open_image(self, is_core: bool) -> Optional[Image]:
         if is_core:
@@ -122,6 +125,12 @@ class LldbTarget(DebuggedTarget):
             module = self.target.ResolveLoadAddress(variable.GetLoadAddress()).GetModule()
             yield Symbol(variable.GetLoadAddress(), _build_id(module)), module.GetFileSpec().basename or ""
 
+    def own_name(self, address: int) -> Optional[tuple[str, int]]:
+        symbol = self.target.ResolveLoadAddress(address).GetSymbol()
+        start = symbol.GetStartAddress().GetLoadAddress(self.target) if symbol.IsValid() else lldb.LLDB_INVALID_ADDRESS
+        name = symbol.GetMangledName() or symbol.GetName()
+        return (name, address - start) if name and start != lldb.LLDB_INVALID_ADDRESS else None
+
     def struct(self, name: str) -> Optional[StructInfo]:
         kind = self.target.FindFirstType(name)
         if not kind.IsValid() or not kind.GetByteSize():
@@ -151,9 +160,11 @@ class LldbTarget(DebuggedTarget):
         pointer = register.GetValueAsUnsigned() if register.IsValid() else None
         # of a core's threads it names one, the process
         named = thread.GetName() if self.kind == "live" else None
+        counter = frame.GetPC()
         return ThreadInfo(
-            thread.GetThreadID(), named, None if stack == lldb.LLDB_INVALID_ADDRESS else stack, pointer or None
-        )
+            thread.GetThreadID(), named, None if stack == lldb.LLDB_INVALID_ADDRESS else stack, pointer or None,
+            None if counter == lldb.LLDB_INVALID_ADDRESS else counter
+        )  # fmt: skip
 
     def evaluate(self, expression: str) -> int:
         try:
@@ -185,19 +196,19 @@ class LldbTarget(DebuggedTarget):
         return (1 << (8 * self.pointer_size)) - 1
 
 
-def _interruptible(read: Read, debugger: lldb.SBDebugger) -> Read:
+def _interruptible(read: AnyRead, debugger: lldb.SBDebugger, often: int) -> AnyRead:
     """The same, with KeyboardInterrupt at Ctrl-C: LLDB takes note of it and leaves it to a command to ask.
 
     Only the thread that runs the command may ask (LLDB 17), so no other can watch for it.
     """
     interpreter = debugger.GetCommandInterpreter()
     was_asked = debugger.InterruptRequested if hasattr(debugger, "InterruptRequested") else interpreter.WasInterrupted
-    due = cycle([False] * (READS_BETWEEN_QUESTIONS - 1) + [True])
+    due = cycle([False] * (often - 1) + [True])
 
-    def read_on(address: int, size: int) -> bytes:
+    def read_on(*arguments):
         if next(due) and was_asked():
             raise KeyboardInterrupt
-        return read(address, size)
+        return read(*arguments)
 
     return read_on
 

@@ -10,12 +10,17 @@ level=${1:-test}
 venv=.venv
 # the newest first: it is the one that apt installs
 lldbs=(19 16 14)
-crosses=(gcc-{aarch64,s390x,powerpc64le,powerpc}-linux-gnu gcc-arm-linux-gnueabihf
-    libc6-dev-{arm64,armhf,s390x,ppc64el,powerpc}-cross)
+crosses=(gcc-{aarch64,s390x,powerpc64le,powerpc,riscv64}-linux-gnu gcc-arm-linux-gnueabihf
+    libc6-dev-{arm64,armhf,s390x,ppc64el,powerpc,riscv64}-cross)
+# other allocators that tests preload or link in, and musl
+allocators=(libjemalloc-dev libmimalloc2.0 libtcmalloc-minimal4 musl-tools)
+# real programs that `heap report` is held against
+servers=(mariadb-server-core memcached nginx-light)
 export DEBIAN_FRONTEND=noninteractive
 apt=(apt-get -y -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300)
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+policy=
+trap 'rm -f "$log" ${policy:+"$policy"}' EXIT
 
 say() { printf 'setup: %s\n' "$*"; }
 
@@ -69,9 +74,25 @@ have() {
         procps) command -v ps ;;
         python3) command -v "$(base_python)" ;;
         python3-venv) "$(base_python)" -c 'import ensurepip, venv' ;;
-        gdbserver | strace) command -v "$1" ;;
+        chromium | gdbserver | lz4 | memcached | strace | zstd) command -v "$1" ;;
+        mariadb-server-core) command -v mariadbd ;;
+        nginx-light) command -v nginx ;;
+        xz-utils) command -v xz ;;
         *) ! command -v dpkg-query || installed "$1" ;;
     esac >/dev/null 2>&1
+}
+
+# A server that is installed for the tests must not start: policy-rc.d is how Debian is told so.
+hold_services() {
+    [ ! -e /usr/sbin/policy-rc.d ] || return 0
+    policy=/usr/sbin/policy-rc.d
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
+}
+
+release_services() {
+    [ -z "$policy" ] || rm -f "$policy"
+    policy=
 }
 
 install_packages() {
@@ -87,7 +108,9 @@ install_packages() {
 setup: run as root: apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
     update_lists
     say "apt-get install ${missing[*]}"
+    hold_services
     quietly "${apt[@]}" install --no-install-recommends "${missing[@]}"
+    release_services
     done_something=yes
 }
 
@@ -194,9 +217,10 @@ extras=(full)
 case $level in
     runtime) ;;
     test)
-        packages+=(binutils gdbserver libjemalloc2 procps strace)
+        packages+=(binutils chromium gdbserver libjemalloc2 "${allocators[@]}" "${servers[@]}" lz4 parallel procps strace
+            xz-utils zstd)
         # cores and ELF files of other machines, made and run here
-        [ "$(uname -m)" != x86_64 ] || packages+=(libc6-dev-i386 lib32gcc-12-dev qemu-user "${crosses[@]}")
+        [ "$(uname -m)" != x86_64 ] || packages+=(libc6-dev-i386 lib32gcc-12-dev qemu-user gdb-multiarch "${crosses[@]}")
         extras+=(dev)
         ;;
     *) die "usage: scripts/setup.sh [runtime|test]" ;;

@@ -183,7 +183,7 @@ def settle(controller: Controller, session: Session) -> None:
 
 
 def _stuck(thread: ThreadInfo, session: Session) -> RefusedError:
-    locked = [f"arena {header.index}" for header in Session(session.target).headers if header.mutex]
+    locked = [f"arena {header.index}" for header in Session(session.target, session.libc).headers if header.mutex]
     where = f" while {' and '.join(locked)} {'is' if len(locked) == 1 else 'are'} locked" if locked else ""
     who = f"thread {thread.tid} ({thread.name or 'no name'})"
     return RefusedError(f"{who} is inside malloc and does not leave it{where}",

@@ -4,87 +4,23 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
-from . import __version__, completion
-from .apply import Controller
-from .commands import Command, execute
+from . import __version__, completion, fleet, metrics, watch
+from .commands import COMMON, Command, execute
 from .commands.table import NAMES, all_commands, find_command
 from .errors import ArenascopeError, TargetError, UsageError
-from .render import optional
-from .render.text import Style
-from .sources.freeze import Freeze, PtraceFreeze, SignalFreeze
-from .sources.shell_target import CoreTarget, ProcessTarget, ShellTarget
-from .target import Target
+from .shell import ShellDoor
+from .snapshot import looks_like_one
 
 DONE, NOTHING, FAILED, INTERRUPTED = 0, 1, 2, 130
 TRIES = 10
-
-
-class ShellDoor:
-    """Holds a live process only while it is read; what is printed waits until it was let go."""
-
-    name = "shell"
-
-    def __init__(self, subject: Optional[str], stop: str, folders: Sequence[str], symbols: bool = True) -> None:
-        self.subject = subject
-        self.stop = stop
-        self.symbols = symbols
-        self.folders = folders
-        self.written: list[str] = []
-        self.freeze: Optional[Freeze] = None
-
-    def target(self) -> Target:
-        if self.subject is None:
-            raise TargetError("there is nothing to look at", "name a pid or a core file")
-        if self.subject.isdigit() and not os.path.exists(self.subject):
-            return self._process(int(self.subject))
-        core = CoreTarget(self.subject, self.folders)
-        core.use_symbols = self.symbols
-        return core
-
-    def _process(self, pid: int) -> ShellTarget:
-        # all that can be had beforehand is: symbols, modules, and what the kernel refuses
-        running = ProcessTarget(pid, None, self.folders)
-        running.use_symbols = self.symbols
-        running.symbol("main_arena")
-        optional.load("tabulate")
-        if self.stop == "ptrace":
-            self.freeze = PtraceFreeze(pid)
-        elif self.stop == "signal":
-            self.freeze = SignalFreeze(pid)
-        return running.held_by(self.freeze)
-
-    def release(self) -> None:
-        if self.freeze is not None:
-            held = self.freeze.release()
-            if held:
-                self.notice(f"process {self.subject} was held for {held * 1000:.1f} ms\n")
-
-    def controller(self) -> Optional[Controller]:
-        return None
-
-    def confirm(self, question: str) -> bool:
-        raise UsageError("the shell only looks")
-
-    def style(self) -> Style:
-        terminal = sys.stdout.isatty()
-        return Style(
-            width=shutil.get_terminal_size().columns if terminal else 0,
-            colour=terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb",
-            program="arenascope",
-        )
-
-    def write(self, text: str) -> None:
-        self.written.append(text)
-
-    def notice(self, text: str) -> None:
-        sys.stderr.write(text)
-
-    def describe(self) -> Sequence[str]:
-        return ["no debugger: the shell"]
+OTHERS: dict[str, tuple[str, Callable[[Sequence[str]], int]]] = {
+    "watch": (watch.SUMMARY, watch.run),
+    "metrics": (metrics.SUMMARY, metrics.run),
+}
+"""What only the shell can do: each runs for longer, or over more, than one look at one process."""
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -118,6 +54,8 @@ def _run(words: Sequence[str]) -> int:
     if words[0] == "--completion":
         sys.stdout.write(completion.script("".join(words[1:2]), all_commands()))
         return DONE
+    if words[0] in OTHERS:
+        return OTHERS[words[0]][1](words[1:])
     if words[0] not in NAMES:
         raise UsageError(f"there is no command {words[0]!r}", "arenascope --help lists them")
     command = find_command(words[0])
@@ -125,7 +63,13 @@ def _run(words: Sequence[str]) -> int:
         sys.stdout.write(command.parser("arenascope").format_help() + SHELL_OPTIONS)
         return DONE
     own, rest = _shell_parser().parse_known_args(words[1:])
-    subject, rest = take_subject(command, rest)
+    subjects, rest = take_subjects(command, rest)
+    if own.jsonl or len(subjects) > 1:
+        words = [*rest, "--json"] if own.jsonl else rest
+        looks = [fleet.Look(each, command.name, words, own.debug_dir, own.stop, not own.no_symbols)
+                 for each in subjects]  # fmt: skip
+        return fleet.run(looks, own.jobs, own.jsonl)
+    subject = subjects[0] if subjects else None
     if own.no_stop:
         return _run_unstopped(command, rest, subject, own)
     door = ShellDoor(subject, own.stop, own.debug_dir, not own.no_symbols)
@@ -137,7 +81,6 @@ def _execute(command: Command, words: Sequence[str], door: ShellDoor) -> int:
         status = execute(command, words, door)
     finally:
         door.release()
-    sys.stdout.write("".join(door.written))
     sys.stdout.flush()
     return status
 
@@ -148,6 +91,9 @@ def _run_unstopped(command: Command, words: Sequence[str], subject: Optional[str
     for _ in range(TRIES):
         door = ShellDoor(subject, "none", own.debug_dir, not own.no_symbols)
         status = execute(command, words, door)
+        if status == INTERRUPTED:
+            sys.stdout.write("".join(door.written))
+            return status
         if door.written == before:
             door.notice("read without stopping the process; two readings agreed\n")
             sys.stdout.write("".join(door.written))
@@ -157,19 +103,23 @@ def _run_unstopped(command: Command, words: Sequence[str], subject: Optional[str
                       "leave out --no-stop, or use arenas --quick")  # fmt: skip
 
 
-def take_subject(command: Command, words: Sequence[str]) -> tuple[Optional[str], list[str]]:
-    """The pid or core among the words: the first that is neither an option nor an option's value."""
-    takes_value = {name for each in command.arguments for name in each.names
+def take_subjects(command: Command, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The pids and cores among the words, and the rest: what is neither an option nor an option's value.
+
+    Where a command has words of its own beside options, only the first is a subject.
+    """
+    takes_value = {name for each in (*command.arguments, *COMMON) for name in each.names
                    if name.startswith("-") and "action" not in each.options}  # fmt: skip
-    skip = False
-    for index, word in enumerate(words):
-        if skip:
-            skip = False
-        elif word.startswith("-"):
-            skip = word in takes_value
+    most = 1 if any(not name.startswith("-") for each in command.arguments for name in each.names) else len(words)
+    subjects: list[str] = []
+    rest: list[str] = []
+    for before, word in zip(["", *words], words):
+        plain = not word.startswith("-") and not (before in takes_value and before.startswith("-"))
+        if plain and len(subjects) < most and not (command.optional_subject and looks_like_one(word)):
+            subjects.append(word)
         else:
-            return word, [*words[:index], *words[index + 1 :]]
-    return None, list(words)
+            rest.append(word)
+    return subjects, rest
 
 
 def _shell_parser() -> argparse.ArgumentParser:
@@ -177,6 +127,8 @@ def _shell_parser() -> argparse.ArgumentParser:
     parser.add_argument("--stop", choices=("ptrace", "signal"), default="ptrace")
     parser.add_argument("--no-stop", action="store_true")
     parser.add_argument("--no-symbols", action="store_true")
+    parser.add_argument("--jobs", type=int, default=0)
+    parser.add_argument("--jsonl", action="store_true")
     parser.add_argument("--debug-dir", action="append", default=[], metavar="DIR")
     return parser
 
@@ -187,6 +139,8 @@ in the shell, also:
   --stop {ptrace,signal}  how a live process is held while it is read (ptrace)
   --no-stop             do not hold it: read until two readings agree
   --no-symbols          find all by what memory looks like, as with a stripped libc
+  --jsonl               one JSON document a line; several PID|CORE may be named
+  --jobs N              so many of them at a time (as many as there are processors)
   --debug-dir DIR       also look for libc's debug symbols under DIR/.build-id
 """
 
@@ -194,6 +148,7 @@ in the shell, also:
 def overview() -> str:
     lines = ["usage: arenascope COMMAND PID|CORE [options]", ""]
     lines += [f"  {command.name:9} {command.summary}" for command in all_commands()]
+    lines += [f"  {name:9} {summary}" for name, (summary, _) in OTHERS.items()]
     lines += [
         "",
         "  arenascope COMMAND --help     what it shows, its options, an example",

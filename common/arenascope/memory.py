@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import struct
-from typing import Callable, Optional
+import sys
+from array import array
+from functools import cached_property
+from typing import Callable, Optional, Sequence
 
 from .errors import MemoryReadError
 
 Read = Callable[[int, int], bytes]
+Fill = Callable[[int, memoryview], int]
+"""Reads into the buffer as far as this mapping goes: how many bytes. MemoryReadError where there is none."""
+Window = Callable[[int], Optional[tuple[memoryview, int, int]]]
+"""(bytes, base, limit) of the image around an address, without a copy; None where it has no such thing."""
+Node = Callable[[int], tuple[int, int, int]]
 
 
 class Memory:
     """Reads words of the target's size and byte order."""
 
-    def __init__(self, read: Read, pointer_size: int, byte_order: str) -> None:
+    BLOCK = 512 << 10
+    """Small enough for the processor's cache, large enough that a read's own cost does not count."""
+
+    def __init__(self, read: Read, pointer_size: int, byte_order: str, fill: Optional[Fill] = None,
+                 window: Optional[Window] = None) -> None:  # fmt: skip
         self.read = read
         self.pointer_size = pointer_size
         self.byte_order = byte_order
@@ -22,7 +34,10 @@ class Memory:
         self.top = (1 << (8 * pointer_size)) - 1
         self._word = struct.Struct(self.mark + self.code)
         self._u32 = struct.Struct(self.mark + "I")
+        self._fill = fill if byte_order == sys.byteorder else None
         self.node = _node_reader(read, f"{self.mark}3{self.code}", pointer_size)
+        if window is not None:
+            self.node = _window_reader(window, self.node, f"{self.mark}3{self.code}", pointer_size)
 
     def word(self, address: int) -> int:
         value: int = self._word.unpack(self.read(address, self.pointer_size))[0]
@@ -49,18 +64,65 @@ class Memory:
         except MemoryReadError:
             return None
 
+    def block(self, address: int, size: int) -> Sequence[int]:
+        """The words from here on, `size` bytes of them (BLOCK at most) or as many as one read gives.
+
+        One buffer serves all: they hold until the next block. No number is made before it is asked for.
+        """
+        if self._fill is None:
+            return self._as_words(self.read(address, min(size, self.BLOCK)))
+        data, words = self._buffer
+        return words[: self._fill(address, data[:size]) // self.pointer_size]
+
+    @cached_property
+    def _buffer(self) -> tuple[memoryview, memoryview]:
+        data = memoryview(bytearray(self.BLOCK))
+        return data, data.cast("Q" if self.pointer_size == 8 else "I")
+
+    def _as_words(self, data: bytes) -> Sequence[int]:
+        if self.byte_order == sys.byteorder:
+            return memoryview(data).cast("Q" if self.pointer_size == 8 else "I")
+        words = array("Q" if self.pointer_size == 8 else "I", data)
+        words.byteswap()
+        return words
+
     def unpack_words(self, data: bytes) -> tuple[int, ...]:
         """All whole words of a block that was read before."""
         count = len(data) // self.pointer_size
         return struct.unpack_from(f"{self.mark}{count}{self.code}", data)
 
 
-def _node_reader(read: Read, form: str, word: int) -> Callable[[int], tuple[int, int, int]]:
+def _node_reader(read: Read, form: str, word: int) -> Node:
     """Reads (size word, fd, bk) of a free chunk: what bin walks repeat a million times, so a closure, not a method."""
     unpack, size = struct.Struct(form).unpack, 3 * word
 
     def node(chunk: int) -> tuple[int, int, int]:
         return unpack(read(chunk + word, size))
+
+    return node
+
+
+SLOT_SHIFT = 20
+
+
+def _window_reader(window: Window, slow: Node, form: str, word: int) -> Node:
+    """The same without a copy: windows are kept by the megabyte, as a list leads from heap to heap and back."""
+    unpack = struct.Struct(form).unpack_from
+    slots: dict[int, tuple[memoryview, int]] = {}
+    known = slots.get
+
+    def node(chunk: int) -> tuple[int, int, int]:
+        slot = known(chunk >> SLOT_SHIFT)
+        if slot is None:
+            return find(chunk)
+        return unpack(slot[0], chunk - slot[1])
+
+    def find(chunk: int) -> tuple[int, int, int]:
+        found = window(chunk) if chunk >= 0 else None
+        start = chunk >> SLOT_SHIFT << SLOT_SHIFT
+        if found is not None and found[1] <= start and start + (1 << SLOT_SHIFT) + 4 * word <= found[2]:
+            slots[chunk >> SLOT_SHIFT] = found[0], found[1] - word
+        return slow(chunk)
 
     return node
 
@@ -84,8 +146,10 @@ class BlockCache:
             try:
                 data = self._read(block * self.BLOCK, self.BLOCK)
             except MemoryReadError:
-                return self._read(address, size)
+                data = b""  # not whole, which is asked once
             if len(self._blocks) >= self.LIMIT:
                 self._blocks.clear()
             self._blocks[block] = data
+        if not data:
+            return self._read(address, size)
         return data[offset : offset + size]

@@ -13,11 +13,32 @@ class Finding:
     message: str
     address: Optional[int] = None
     arena: Optional[int] = None
+    rule: str = ""
+    """The invariant that it breaks, by a short name; "" where it only tells what is not known."""
+    expected: str = ""
+    holder: Optional[int] = None
+    """Where the link lies that led to `address`: a chunk, or the head of its list."""
 
     def __str__(self) -> str:
         where = f" at {self.address:#x}" if self.address is not None else ""
         whose = f"arena {self.arena}: " if self.arena is not None else ""
         return f"{whose}{self.message}{where}"
+
+
+@dataclass(frozen=True)
+class Breach:
+    """An invariant of malloc's that memory does not keep."""
+
+    address: int
+    arena: Optional[int]
+    rule: str
+    """A short name that stays the same from release to release: "prev-inuse", "bin-order" …"""
+    expected: str
+    found: str
+    culprit: Optional[int] = None
+    """The chunk in front of a damaged header: writing past its end does such damage."""
+    transient: bool = False
+    """What an interrupted malloc or free may leave for a moment."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +67,8 @@ class Bin:
     """Chunk (not user) addresses and masked sizes: two arrays, as a list of a million chunks must stay small."""
     raw_flags: int = 0
     """The sum of the flag bits in the size words: malloc_info adds words up with their flags."""
+    whole: bool = True
+    """False where the list could not be followed to its end: then this is its beginning."""
 
     @property
     def count(self) -> int:
@@ -81,7 +104,8 @@ class ArenaHeader:
     mutex: int
     flags: int
     top: int
-    top_bytes: int
+    top_bytes: Optional[int]
+    """None where top cannot be read, or cannot be what it should be."""
     next: int
     attached_threads: Optional[int]
     system_mem: int
@@ -105,14 +129,21 @@ class Arena:
     fastbins: tuple[Bin, ...]
     heaps: tuple[Heap, ...]
     complete: bool = True
+    fast_read: bool = True
+    bins_read: bool = True
+    """False where a list of this kind is not whole, or none could be read."""
 
     @property
-    def fast(self) -> Tally:
-        return Tally(sum(b.count for b in self.fastbins), sum(b.bytes for b in self.fastbins))
+    def fast(self) -> Optional[Tally]:
+        return _sum_of(self.fastbins) if self.fast_read else None
 
     @property
-    def binned(self) -> Tally:
-        return Tally(sum(b.count for b in self.bins), sum(b.bytes for b in self.bins))
+    def binned(self) -> Optional[Tally]:
+        return _sum_of(self.bins) if self.bins_read else None
+
+
+def _sum_of(lists: Sequence[Bin]) -> Tally:
+    return Tally(sum(b.count for b in lists), sum(b.bytes for b in lists))
 
 
 @dataclass(frozen=True)
@@ -152,3 +183,17 @@ class Params:
 
     def get(self, name: str) -> Optional[int]:
         return self.values.get(name)
+
+
+@dataclass(frozen=True)
+class Allocator:
+    """Something beside glibc's malloc that hands out memory in this process."""
+
+    name: str
+    """"jemalloc", "Go" …, or the file that exports a malloc of its own."""
+    how: str
+    """What it was recognised by: its library, or a symbol in the program."""
+    replaces_malloc: Optional[bool]
+    """Whether malloc leads to it. False: it has a heap of its own beside malloc. None where that is not known."""
+    instead: str
+    """What tells of its memory."""

@@ -9,40 +9,45 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Iterator, Optional, Sequence
 
-from .errors import MemoryReadError
-from .glibc import bins, fastbins, heap, mmapped, params, regions, tcache, thread_pointers, threads
-from .glibc.arena import has_heap, walk_ring
-from .glibc.chunk import IS_MMAPPED, NON_MAIN_ARENA, masked
+from .glibc import bins, fastbins, mmapped, params, regions, tcache, thread_pointers, threads
+from .glibc.arena import has_heap, is_closed, walk_ring
+from .glibc.blocks import listed_chunks
+from .glibc.chunk import masked
 from .glibc.derive import settle_release, with_tcache_seen
 from .glibc.layout import Layout
 from .glibc.locate import Located, locate
+from .glibc.owners import Owners
 from .glibc.sweep import Piece, sweep_heap
+from .glibc.tcache_form import settle
 from .memory import Memory
-from .model import Arena, ArenaHeader, Finding, Heap, MmappedBlock, Params, Tally, ThreadCache
+from .model import Arena, ArenaHeader, Bin, Finding, Heap, MmappedBlock, Params, Tally, ThreadCache
 from .target import Pages, Region, Residency, Target
 
 
 class Session:
     """What the walkers find in one image, each thing read once."""
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
-        self.memory = Memory(target.read, target.pointer_size, target.byte_order)
+    def __init__(self, target: Target, libc: int = 0) -> None:
+        self.target, self.libc = target, libc
+        self.memory = Memory(target.read, target.pointer_size, target.byte_order, target.fill, target.window)
         self.findings: list[Finding] = []
 
     @cached_property
     def located(self) -> Located:
-        return locate(self.target, self.memory)
+        found = locate(self.target, self.memory, self.libc)
+        self.findings += found.layout.unknown
+        return found
 
     @cached_property
     def layout(self) -> Layout:
         """What the walkers go by. Where the image does not say its release, thread caches tell more than arenas do."""
         layout = self.located.layout
-        if self.located.version is not None or not self.started:
+        if not self.started or (self.located.version is not None and layout.newer is None):
             return layout
+        if layout.newer is not None:
+            return settle(self.memory, layout, [each.tcache for each in self.thread_words[0] if each.tcache])
         sizes = [(each.tcache, self._chunk_size(each.tcache)) for each in self.thread_words[0] if each.tcache]
-        arenas = [header.address for header in self.headers]
-        return settle_release(self.memory, self.target.machine, layout, sizes, arenas)
+        return settle_release(self.memory, self.target.machine, layout, sizes, [each.address for each in self.headers])
 
     def _chunk_size(self, user: int) -> int:
         return masked(self.memory.try_word(user - self.target.pointer_size) or 0)
@@ -68,14 +73,29 @@ class Session:
 
     @cached_property
     def params(self) -> Optional[Params]:
-        if self.located.params is None:
-            return None
-        return params.read_params(self.memory, self.located.layout, self.located.params)
+        mp_ = self._mp
+        known = mp_ is None or self.located.layout.mmaps_proven or params.counts(mp_) == mmapped.counts(self.mmapped)
+        return mp_ if known else None
+
+    @cached_property
+    def _mp(self) -> Optional[Params]:
+        at = self.located.params
+        return params.read_params(self.memory, self.located.layout, at) if at is not None else None
 
     @cached_property
     def headers(self) -> list[ArenaHeader]:
         """The arenas of the ring, main_arena first."""
+        new = self.located.layout.newer is not None
+        return threads.confirm_attached(self._ring, self.thread_words[0]) if new else self._ring
+
+    @cached_property
+    def _ring(self) -> list[ArenaHeader]:
         return walk_ring(self.memory, self.located.layout, self.located.main_arena, self.findings)
+
+    @property
+    def all_arenas(self) -> bool:
+        """Whether the ring was followed to its end: else there are more, and no sum over these is one over all."""
+        return is_closed(self.headers)
 
     @cached_property
     def started(self) -> bool:
@@ -86,37 +106,42 @@ class Session:
             # a top of 0 beside all this is damage
             return self.headers[0].system_mem != 0 or len(self.headers) > 1
         # a program's only blocks may have been too large for an arena
-        mapped = self.params is None or self.params.values["max_n_mmaps"] != 0
+        mapped = self._mp is None or self._mp.values["max_n_mmaps"] != 0
         return mapped or any(has_heap(self.located.layout, header) for header in self.headers)
 
     @cached_property
     def heaps(self) -> dict[int, tuple[Heap, ...]]:
         """Every arena's heaps; the main arena's are the regions that it grew into."""
-        found: dict[int, tuple[Heap, ...]] = {}
-        for header in self.headers:
-            if not has_heap(self.layout, header):
-                found[header.index] = ()
-            elif header.main:
-                found[0] = tuple(
-                    regions.main_regions(self.memory, self.layout, header, self.params, self.regions,
-                                         self.target.page_size, self.findings))  # fmt: skip
-            else:
-                found[header.index] = tuple(heap.walk_heaps(self.memory, self.layout, header, self.findings))
-        return found
+        return {
+            header.index: regions.heaps_of(self.memory, self.layout, header, self._mp, self.regions,
+                                           self.target.page_size, self.findings)
+            for header in self.headers
+        }  # fmt: skip
 
     @cached_property
     def resident(self) -> dict[int, Optional[Pages]]:
         """What each arena has in memory; asked for before lists are walked, as reading can map zero pages."""
         found: dict[int, Optional[Pages]] = {}
         for header in self.headers:
-            pages: Optional[Pages] = Pages(0)
-            for part in self.heaps[header.index]:
-                # what lies behind a heap's end is accessible, yet no longer the arena's (shrink_heap)
-                here = self.residency.count(part.address, part.end) if self.residency else None
-                pages = Pages(pages.resident + here.resident, pages.swapped + here.swapped) if pages and here else None
+            # what lies behind a heap's end is accessible, yet no longer the arena's (shrink_heap)
+            parts = [self.resident_in(part) for part in self.heaps[header.index]]
+            pages = [part for part in parts if part]
             known = sum(part.bytes for part in self.heaps[header.index]) == header.system_mem
-            found[header.index] = pages if known else None
+            found[header.index] = Pages(sum(each.resident for each in pages), sum(each.swapped for each in pages)) if (
+                known and len(pages) == len(parts)) else None  # fmt: skip
         return found
+
+    def resident_in(self, part: Heap) -> Optional[Pages]:
+        """What a heap has in memory; its first page was written, so where that is absent nothing is known."""
+        if self.residency is None or self.memory.try_word(part.address) is None:
+            return None
+        return self.residency.count(part.address, part.end)
+
+    @cached_property
+    def fastbins(self) -> dict[int, tuple[tuple[Bin, ...], bool]]:
+        """By arena: its fastbins, and whether they are all there is. No other list is walked for them."""
+        return {header.index: fastbins.read_fastbins(self.memory, self.layout, header, self.findings)
+                for header in self.headers}  # fmt: skip
 
     @cached_property
     def arenas(self) -> list[Arena]:
@@ -126,22 +151,23 @@ class Session:
         heaps = self.heaps
         found = []
         for header in self.headers:
-            lists = list(bins.walk_bins(self.memory, self.layout, header, self.findings))
-            fast = list(fastbins.walk_fastbins(self.memory, self.layout, header, self.findings))
+            before = len(self.findings)
+            lists = tuple(bins.walk_bins(self.memory, self.layout, header, self.findings))
+            bins_read = len(self.findings) == before
+            fast, fast_read = self.fastbins[header.index]
             # a list, a heap or top: whatever is wrong in an arena makes its figures partial
             sound = all(finding.arena != header.index for finding in self.findings)
-            found.append(Arena(header, tuple(lists), tuple(fast), heaps[header.index], complete=sound))
+            found.append(Arena(header, lists, fast, heaps[header.index], sound, fast_read, bins_read))
         return found
 
     @cached_property
     def thread_words(self) -> tuple[list[threads.ThreadWords], str]:
         """Every thread's arena and cache, and how they were found."""
-        by_address = {header.address: header.index for header in self.headers}
+        by_address = {header.address: header.index for header in self._ring}
         told = sorted(self.target.threads(), key=lambda thread: thread.tid)
-        everyone = thread_pointers.complete(
-            self.memory, self.target.machine, self.located.libc, self.regions, told
-        )
-        return threads.find_thread_words(self.memory, self.located.layout, self.target, everyone, by_address)
+        everyone = thread_pointers.complete(self.memory, self.target.machine, self.located.libc, self.regions, told)
+        return threads.find_thread_words(self.memory, self.located.layout, self.target, everyone, by_address,
+                                         self.located.own_symbols)  # fmt: skip
 
     @cached_property
     def thread_owners(self) -> list[ThreadCache]:
@@ -153,7 +179,7 @@ class Session:
                 name=each.thread.name,
                 arena=by_address.get(each.arena) if each.arena else None,
                 address=each.tcache or None,
-                known=each.arena is not None,
+                known=each.arena is not None and each.tcache is not None,
             )
             for each in self.thread_words[0]
         ]
@@ -173,15 +199,12 @@ class Session:
     @cached_property
     def listed(self) -> dict[int, str]:
         """Chunks that look used by their headers and are not: "tcache" or "fast" by address."""
-        found = {chunk: "fast" for arena in self.arenas for each in arena.fastbins for chunk in each.addresses}
-        for cache in self.thread_caches:
-            for cached in cache.bins:
-                found.update(dict.fromkeys(cached.addresses, "tcache"))
-        return found
+        caches = self.thread_caches if self.started else []
+        return listed_chunks([*(lists for lists, _ in self.fastbins.values()), *(cache.bins for cache in caches)])
 
-    def sweep(self, header: ArenaHeader) -> Iterator[Piece]:
-        """An arena from its lowest address to its highest; not kept, as it can be as large as the heap itself."""
-        for part in self.heaps[header.index]:
+    def sweep(self, header: ArenaHeader, only: Optional[Heap] = None) -> Iterator[Piece]:
+        """An arena, or one heap of it, in address order; not kept, as it can be as large as the heap itself."""
+        for part in self.heaps[header.index] if only is None else (only,):
             found: list[Finding] = []
             yield from sweep_heap(self.memory, self.layout, header, part, found)
             self.findings += [each for each in found if each not in self.findings]
@@ -191,7 +214,9 @@ class Session:
         """The blocks that malloc got by mmap, as far as they can be recognised."""
         arenas = [part for parts in self.heaps.values() for part in parts]
         ranges = mmapped.search_ranges(self.layout, self.regions, arenas, self.residency)
-        return list(mmapped.walk_mmapped(self.memory, self.layout, self.target.page_size, ranges))
+        found = list(mmapped.walk_mmapped(self.memory, self.layout, self.target.page_size, ranges))
+        mp_ = self._mp if self.located.layout.mmaps_proven else None
+        return mmapped.without_strangers(found, params.counts(mp_)) if mp_ else found
 
     def _tcache_layout(self, words: Sequence[threads.ThreadWords]) -> Layout:
         return with_tcache_seen(self.layout, [self._chunk_size(each.tcache) for each in words if each.tcache])
@@ -204,35 +229,14 @@ class Session:
         return bool(self.thread_caches) and all(cache.known for cache in self.thread_caches)
 
     @cached_property
-    def cached_by_arena(self) -> dict[Optional[int], Tally]:
+    def cached_by_arena(self) -> dict[Optional[int], Optional[Tally]]:
         """Cached chunks by the arena that they came from (None: mmapped); a cache may hold any arena's."""
-        tallies: dict[Optional[int], Tally] = {}
-        for cache in self.thread_caches:
-            for cached in cache.bins:
-                for chunk, size in zip(cached.addresses, cached.sizes):
-                    owner = self.owner_of(chunk)
-                    tallies[owner] = tallies.get(owner, Tally()) + Tally(1, size)
-        return tallies
+        return self._owners.tallies(self.thread_caches)
 
     def owner_of(self, chunk: int) -> Optional[int]:
-        """arena_for_chunk(): by the flag in the size word."""
-        try:
-            raw = self.memory.word(chunk + self.layout.word)
-            if raw & IS_MMAPPED:
-                return None
-            if not raw & NON_MAIN_ARENA:
-                return 0
-            info = heap.heap_for_ptr(self.layout, chunk)
-            known = self._heap_owners.get(info)
-            # a heap that the chain no longer leads to still names its arena
-            return known or self._heap_owners.get(self.memory.word(info + self.layout.heap["ar_ptr"]))
-        except MemoryReadError:
-            return None
+        """The arena that a chunk belongs to; None for a mmapped one, and where that cannot be told."""
+        return self._owners.find(chunk)
 
     @cached_property
-    def _heap_owners(self) -> dict[int, int]:
-        """The thread arenas' indexes by their heaps and by their own addresses."""
-        owners = {part.address: part.arena for parts in self.heaps.values() for part in parts if part.arena}
-        for header in self.headers[1:]:
-            owners[header.address] = owners[heap.heap_for_ptr(self.layout, header.address)] = header.index
-        return owners
+    def _owners(self) -> Owners:
+        return Owners(self.memory, self.layout, self.headers, self.heaps)

@@ -66,6 +66,7 @@ class ThreadInfo:
     stack_pointer: Optional[int] = None
     thread_pointer: Optional[int] = None
     """The TLS base (x86: fs_base or gs_base, arm: tpidr, …); None where the door cannot know it."""
+    program_counter: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,18 @@ class Pages:
     resident: int
     """Present, without the kernel's shared zero page: what RSS counts."""
     swapped: int = 0
+
+
+@dataclass(frozen=True)
+class MappingUse:
+    """What one mapping has in memory, in bytes."""
+
+    region: Region
+    rss: Optional[int]
+    """None where that cannot be known: a core does not tell which pages of a file were in memory."""
+    swapped: Optional[int] = None
+    huge: Optional[int] = None
+    """AnonHugePages: the part that transparent huge pages serve."""
 
 
 class Residency(Protocol):
@@ -109,8 +122,19 @@ class Target(Protocol):
     def read(self, address: int, size: int) -> bytes:
         """All of it, or MemoryReadError."""
 
+    def fill(self, address: int, block: memoryview) -> int:
+        """Reads into `block`, perhaps only as far as this mapping goes: how many bytes. MemoryReadError where none."""
+
+    def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
+        """(bytes, base, limit) of what the image holds around `address`, without a copy; None where it is not mapped
+        here, as a live process is not."""
+
     def symbol(self, name: str) -> Optional[Symbol]:
         """The address of a global or static object."""
+
+    def describe(self, address: int) -> Optional[str]:
+        """What lies at an address by name: "vtable for Shape+16", else "libc.so.6+0x1d3c60"; None where no file is
+        mapped there."""
 
     def struct(self, name: str) -> Optional[StructInfo]:
         """A struct's size and fields, from debug information."""
@@ -138,6 +162,9 @@ class Target(Protocol):
 
     def memory_use(self) -> Optional[tuple[int, int]]:
         """(Rss, Anonymous) of a live process in bytes; None where that cannot be measured from here."""
+
+    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
+        """Every mapping's share of RSS, in address order; None where nothing can tell."""
 
     def environment(self) -> Optional[Mapping[str, str]]:
         """The environment that the process was started with; None where nothing can tell."""

@@ -11,18 +11,22 @@ from typing import Any, Callable, Optional, Union
 
 import pytest
 from doors import DOORS, GDB, Core, Image, Live, Outcome, give_up
+from platforms import Platform
 from scenarios import Scenario, View
 from subjects import Subject
 
-DOCUMENTS = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "trim --ranges", "info", "stats", "version")
+DOCUMENTS = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "check", "chunks --limit 0", "trim --ranges",
+             "pins --ranges", "info", "stats", "version")
 FIGURES = (*(f"{name} --json" for name in DOCUMENTS), "arenas --quick --json", "info", "stats")
-COMMANDS = (*FIGURES, "arenas", "heaps", "bins", "threads", "params", "mmapped", "trim", "version",
-            "arenas --quick")
+COMMANDS = (*FIGURES, "arenas", "heaps", "bins", "threads", "params", "mmapped", "check", "trim", "pins",
+            "version", "arenas --quick")
 """Where there are no symbols the figures may differ, their layout does not."""
-THREAD_WORDS = {"arena": "(long)thread_arena", "tcache": "(long)tcache", "counts": "tcache->counts"}
+THREAD_WORDS = {"arena": "(unsigned long)thread_arena", "tcache": "(unsigned long)tcache", "counts": "tcache->counts"}
 PARAMETERS = ("trim_threshold", "top_pad", "mmap_threshold", "arena_test", "arena_max", "n_mmaps", "n_mmaps_max",
               "max_n_mmaps", "no_dyn_threshold", "mmapped_mem", "max_mmapped_mem", "tcache_bins", "tcache_max_bytes",
               "tcache_count", "tcache_unsorted_limit")
+RENAMED = {"tcache_bins": "tcache_small_bins"}
+"""Fields that have another name from some release on."""
 
 # what was seen, or why it could not be
 Seen = Union[list[Outcome], BaseException]
@@ -50,10 +54,13 @@ def testify(subject: Subject) -> Witness:
     threads: dict[int, dict[str, Any]] = {}
     params: dict[str, Optional[int]] = {}
     if not GDB.available():
-        steps = [{"each_thread": THREAD_WORDS}, *({"value": f"mp_.{name}"} for name in PARAMETERS)]
+        steps = [{"each_thread": THREAD_WORDS},
+                 *({"value": f"mp_.{name}"} for name in (*PARAMETERS, *RENAMED.values()))]
         words, *values = GDB.drive(GDB.look_at(Live(subject.pid, subject.program)), steps, load=())
         threads = {int(tid): each for tid, each in words.value.items()}
-        params = {name: each.value for name, each in zip(PARAMETERS, values)}
+        found = {name: each.value for name, each in zip((*PARAMETERS, *RENAMED.values()), values)}
+        params = {name: found[name] if found[name] is not None else found.get(RENAMED.get(name, ""))
+                  for name in PARAMETERS}
     return Witness(subject.pid, subject.truth, subject.info_xml, subject.stats_text, subject.live_blocks, smaps, names,
                    threads, params)
 
@@ -64,7 +71,7 @@ class Photographs:
     def __init__(self, scenario: Scenario) -> None:
         self.seen: dict[tuple[str, str, bool], Seen] = {}
         self.scenario = scenario
-        with Subject(scenario.fixture, *scenario.arguments, env=scenario.env) as subject:
+        with Subject(scenario.fixture, *scenario.arguments, env=scenario.env, platform=scenario.platform) as subject:
             self.witness = testify(subject)
             self._look("live", lambda: Live(subject.pid, subject.program))
             if "gcore" in scenario.images:
@@ -114,6 +121,15 @@ class Sight(Witness):
     def kind(self) -> str:
         return "live" if self.live else "core"
 
+    @property
+    def platform(self) -> Platform:
+        return self.view.scenario.platform
+
+    @property
+    def mallinfo(self) -> dict[str, int]:
+        """By mallinfo2, or before glibc 2.33 by mallinfo."""
+        return self.truth["mallinfo2"] if "mallinfo2" in self.truth else self.truth["mallinfo"]
+
     def text(self, command: str) -> str:
         outcome = self.outcomes[command]
         assert outcome.error is None, f"{command}: {outcome.error}"
@@ -134,7 +150,7 @@ class Album:
         if found is None:
             try:
                 found = Photographs(view.scenario)
-            except (Exception, pytest.skip.Exception) as failure:
+            except (Exception, pytest.skip.Exception, pytest.fail.Exception) as failure:
                 found = failure  # once is enough
             self._photographs[view.scenario.id] = found
         if isinstance(found, BaseException):

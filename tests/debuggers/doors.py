@@ -31,6 +31,7 @@ from looks import (
     read_results,
     stripped,
 )
+from platforms import HOST, libc_of
 from shell_door import SHELL
 
 __all__ = ["ARENA_PY", "DOORS", "GDB", "LOAD", "ROOT", "Core", "Door", "Finished", "Gdb", "Image", "Live", "Outcome",
@@ -55,10 +56,11 @@ class Gdb:
     def look_at(self, image: Image, symbols: bool = True) -> list[str]:
         """The arguments that make GDB look at an image."""
         program = image.program if symbols else stripped(image.program)
-        hide = [] if symbols else ["-iex", "set debug-file-directory /nonexistent"]
+        settings = [*_own_libc(image), *(() if symbols else ("set debug-file-directory /nonexistent",))]
+        first = [word for setting in settings for word in ("-iex", setting)]
         if isinstance(image, Live):
-            return [*hide, "-p", str(image.pid), *([] if symbols else [str(program)])]
-        return [*hide, str(program), str(image.path)]
+            return [*first, "-p", str(image.pid), *([] if symbols else [str(program)])]
+        return [*first, str(program), str(image.path)]
 
     def drive(self, arguments: Sequence[str], steps: Sequence[dict[str, Any]], load: Sequence[str] = LOAD,
               **how: Any) -> list[Outcome]:
@@ -85,6 +87,18 @@ class Gdb:
 GDB = Gdb()
 """A door, and the tests' second witness."""
 DOORS: dict[str, Door] = {door.name: door for door in (GDB, *LLDBS, SHELL)}
+
+
+def _own_libc(image: Image) -> list[str]:
+    """What GDB has to be told where the subject runs on another libc than the host's."""
+    libc = libc_of(image.program)
+    if libc is None:
+        return []
+    told = [f"set debug-file-directory {libc.debug}"]
+    if libc.machine == HOST.machine:
+        # GDB loads it into itself, so that of another machine is of no use
+        told += [f"set libthread-db-search-path {libc.libraries}", f"set auto-load safe-path {libc.root}"]
+    return told
 
 
 @cache

@@ -18,7 +18,7 @@ def perform(step):
     name, *words = step["do"].split()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complained):
         status = main([name, step["on"], *words])
-    result = {"text": said.getvalue()}
+    result = {"text": said.getvalue(), "value": status}
     if status == 2:
         result["error"] = complained.getvalue().strip()
     return result

@@ -26,6 +26,7 @@ from looks import (
     read_results,
     stripped,
 )
+from platforms import libc_of
 
 LLDB_ARENA_PY = ROOT / "lldb" / "arena.py"
 LLDB_LOAD = ("-o", f"command script import {LLDB_ARENA_PY}")
@@ -50,13 +51,15 @@ class Lldb:
     def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
         # LLDB looks in both places whatever its settings: for debug information always, for the program at an attach
         hide = {} if symbols else {BUILD_IDS: empty_folder(), image.program: stripped(image.program)}
-        return self.drive(self.look_at(image), [{"do": f"heap {command}"} for command in commands], hide=hide)
+        return self.drive(self.look_at(image, symbols), [{"do": f"heap {command}"} for command in commands], hide=hide)
 
-    def look_at(self, image: Image) -> list[str]:
+    def look_at(self, image: Image, symbols: bool = True) -> list[str]:
         """The arguments that make LLDB look at an image."""
+        libc = libc_of(image.program) if symbols else None
+        find = ["-O", f"settings append target.debug-file-search-paths {libc.debug}"] if libc else []
         if isinstance(image, Live):
-            return ["-p", str(image.pid)]
-        return ["-c", str(image.path), str(image.program)]
+            return [*find, "-p", str(image.pid)]
+        return [*find, "-c", str(image.path), str(image.program)]
 
     def drive(self, arguments: Sequence[str], steps: Sequence[dict[str, Any]], load: Sequence[str] = LLDB_LOAD,
               **how: Any) -> list[Outcome]:

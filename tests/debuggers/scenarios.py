@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Callable, Iterator, Mapping, Optional, Sequence
 
 import pytest
 from doors import DOORS
+from platforms import ELSEWHERE, HOST, Platform
 
 IMAGES = ("live", "gcore", "kernel")
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A fixture with arguments. `images` leaves out what would take too long."""
+    """A fixture with arguments, on some glibc. `images` leaves out what would take too long."""
 
-    id: str
+    name: str
     fixture: str
     arguments: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, hash=False)
     images: tuple[str, ...] = IMAGES
+    platform: Platform = HOST
+
+    @property
+    def id(self) -> str:
+        return self.name if self.platform == HOST else f"{self.name}@{self.platform.id}"
 
 
-def scenario(id: str, fixture: str, *arguments: str, env: Optional[Mapping[str, str]] = None,
+def scenario(name: str, fixture: str, *arguments: str, env: Optional[Mapping[str, str]] = None,
              images: tuple[str, ...] = IMAGES) -> Scenario:
-    return Scenario(id, fixture, arguments, env or {}, images)
+    return Scenario(name, fixture, arguments, env or {}, images)
 
 
 # gcore writes a thread arena's 64 MiB out in full, so the fixtures that could have many threads have few here
-TABLE = (
+AT_HOME = (
     scenario("hoard", "hoard", "3", "12"),
     scenario("workers-30MB", "workers", "30", "2", "2"),
     scenario("workers-30MB-ended", "workers", "30", "2", "2", "end"),
@@ -39,6 +45,7 @@ TABLE = (
     scenario("ladder-shuffled", "ladder", "200", "shuffled", "20"),
     scenario("arenas60", "arenas60", images=("live", "kernel")),
     scenario("arenas14", "arenas60", "6", "8"),
+    scenario("turns", "turns", "4", "8"),
     scenario("many_heaps", "many_heaps", "4", "plain"),
     scenario("many_heaps-spread", "many_heaps", "4", "spread"),
     scenario("bins", "bins"),
@@ -67,6 +74,22 @@ TABLE = (
     scenario("asked-wrongly", "workers", "1", "2", "1", env={
         "MALLOC_MMAP_THRESHOLD": "65536", "MALLOC_TRIM_THRESHOLD_": "lots"}),
 )
+# these also run on the other releases: one for each shape that a release, or a narrow machine, might have otherwise
+EVERYWHERE = ("hoard", "many_heaps", "bins", "tcache", "fastbins", "mmapped", "foreign_sbrk", "blocked_brk",
+              "pinned-thread")
+# two arenas to a core are all that 32-bit machines allow
+NARROW = {"tcache": ("3",)}
+
+
+def _elsewhere() -> Iterator[Scenario]:
+    for platform in ELSEWHERE:
+        for each in AT_HOME:
+            if each.name in EVERYWHERE:
+                narrow = NARROW.get(each.name) if platform.pointer_bytes == 4 else None
+                yield replace(each, platform=platform, arguments=narrow or each.arguments)
+
+
+TABLE = (*AT_HOME, *_elsewhere())
 BY_ID = {each.id: each for each in TABLE}
 
 
@@ -80,13 +103,23 @@ class View:
     symbols: bool
 
     @property
+    def release(self) -> str:
+        """The glibc that the heap is one of: "2.36"."""
+        return self.scenario.platform.release
+
+    @property
+    def machine(self) -> str:
+        """By the name that Target.machine has for it: "x86_64"."""
+        return self.scenario.platform.machine
+
+    @property
     def id(self) -> str:
         return f"{self.scenario.id}-{self.image}-{self.door}-{'symbols' if self.symbols else 'stripped'}"
 
 
 def views(*, only: Optional[Sequence[str]] = None, images: Sequence[str] = IMAGES) -> Iterator[View]:
     for each in TABLE:
-        if only is None or each.id in only:
+        if only is None or each.name in only:
             for image in (image for image in each.images if image in images):
                 for door in DOORS:
                     for symbols in (True, False):
@@ -95,9 +128,14 @@ def views(*, only: Optional[Sequence[str]] = None, images: Sequence[str] = IMAGE
 
 def seen(*, only: Optional[Sequence[str]] = None, images: Sequence[str] = IMAGES,
          where: Callable[[View], bool] = lambda view: True) -> pytest.MarkDecorator:
-    """Parametrises a test's `sight`; the views of one scenario go to one worker, which then builds its heap once."""
+    """Parametrises a test's `sight`; the views of one scenario go to one worker, which then builds its heap once.
+    `only` names scenarios; those of them that run elsewhere too are taken from everywhere."""
     assert only is None or not set(only) - set(BY_ID), only
     chosen = [view for view in views(only=only, images=images) if where(view)]
-    one_worker = pytest.mark.xdist_group
     return pytest.mark.parametrize("sight", [
-        pytest.param(view, id=view.id, marks=one_worker(view.scenario.id)) for view in chosen], indirect=True)
+        pytest.param(view, id=view.id, marks=_one_worker(view)) for view in chosen], indirect=True)
+
+
+def _one_worker(view: View) -> pytest.MarkDecorator:
+    # pytest-xdist takes a group's name from behind the last "@" of a test's
+    return pytest.mark.xdist_group(view.scenario.id.replace("@", " on "))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
 from looks import BREAKDOWNS, HERE, TIMEOUT, Finished, Image, Live, Outcome, plain_environment, read_results
+from platforms import libc_of
 
 
 class Shell:
@@ -25,8 +26,10 @@ class Shell:
 
     def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
         subject = str(image.pid if isinstance(image, Live) else image.path)
-        hide = "" if symbols else " --no-symbols"
-        steps = [{"do": command + hide, "on": subject} for command in commands]
+        libc = libc_of(image.program)
+        where = f" --debug-dir {libc.debug}" if libc else ""
+        options = where if symbols else " --no-symbols"
+        steps = [{"do": command + options, "on": subject} for command in commands]
         with tempfile.TemporaryDirectory(prefix="arenascope-shell-") as folder:
             results = Path(folder) / "results"
             variables = {"ARENASCOPE_STEPS": json.dumps(steps), "ARENASCOPE_RESULTS": str(results)}

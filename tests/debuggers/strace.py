@@ -44,7 +44,8 @@ class Strace:
     @property
     def madvised(self) -> list[tuple[int, int]]:
         """Sorted (address, bytes) of each madvise(MADV_DONTNEED), whatever came of it."""
-        found = self._find(r"madvise\((0x[0-9a-f]+), (\d+), MADV_DONTNEED\)")
+        # a call that strace saw between two of another thread is written in two lines
+        found = self._find(r"madvise\((0x[0-9a-f]+), (\d+), MADV_DONTNEED(?:\)| <unfinished)")
         return sorted((int(address, 16), int(size)) for address, size in found)
 
     @property
@@ -56,7 +57,13 @@ class Strace:
     @property
     def breaks(self) -> list[int]:
         """Where brk() put the break, call by call."""
-        return [int(result, 16) for result in self._find(r"brk\(.*\) += (0x[0-9a-f]+)")]
+        return [int(result, 16) for result in self._find(r"brk(?:\(.*| resumed>)\) += (0x[0-9a-f]+)")]
+
+    @property
+    def unmapped(self) -> list[tuple[int, int]]:
+        """(address, bytes) of each munmap, in order."""
+        found = self._find(r"munmap\((0x[0-9a-f]+), (\d+)(?:\)| <unfinished)")
+        return [(int(address, 16), int(size)) for address, size in found]
 
     @property
     def others(self) -> list[str]:

@@ -10,7 +10,7 @@ from scenarios import seen
 
 ENVELOPE = ["schema", "command", "door", "complete", "problems", "target", "glibc"]
 OWN_KEYS = {
-    "arenas": ["arenas", "mmapped", "totals"],
+    "arenas": ["arenas", "mmapped", "totals", "allocators", "share"],
     "heaps": ["heaps"],
     "bins": ["bins"],
     "threads": ["threads", "unattached_arenas"],
@@ -48,7 +48,7 @@ def test_mallinfo_from_arenas(sight: Sight) -> None:
     arenas = document["arenas"]
     free = sum(each["top_bytes"] + each["bins"]["bytes"] + each["fast"]["bytes"] for each in arenas)
     system = sum(each["system_bytes"] for each in arenas)
-    assert sight.truth["mallinfo2"] == {
+    assert sight.mallinfo == {
         "arena": system,
         "ordblks": sum(1 + each["bins"]["chunks"] for each in arenas),
         "smblks": sum(each["fast"]["chunks"] for each in arenas),
@@ -64,6 +64,7 @@ def test_mallinfo_from_arenas(sight: Sight) -> None:
 
 @seen()
 def test_envelope_and_keys(sight: Sight) -> None:
+    assert sight.truth["glibc"] == sight.view.release
     for name in DOCUMENTS:
         document = sight.json(name)
         keys = list(document)
@@ -72,7 +73,8 @@ def test_envelope_and_keys(sight: Sight) -> None:
         door = sight.view.door.split("-")[0]
         assert (document["schema"], document["command"], document["door"]) == (1, name.split()[0], door)
         assert (document["complete"], document["problems"]) == (True, []), name
-        assert document["target"] == {"kind": sight.kind, "pid": sight.pid, "pointer_bytes": 8, "page_bytes": 4096}
+        assert document["target"] == {"kind": sight.kind, "pid": sight.pid, "page_bytes": 4096,
+                                      "pointer_bytes": sight.platform.pointer_bytes}
         assert document["glibc"] == {
             "version": sight.truth["glibc"],
             "located_by": "symbols" if sight.view.symbols else "scan",

@@ -5,15 +5,20 @@ from __future__ import annotations
 from album import Sight
 from scenarios import seen
 
-HEADER = 16
 PAGE = 4096
+COUNTS_TOO_MUCH = ("2.43",)
+"""mremap_chunk there adds a header too many to mmapped_mem, and two words are kept of what malloc_usable_size tells."""
+MOVED = {"mmapped": 3}
+"""Blocks of these scenarios that mremap really resized."""
 
 
 @seen()
 def test_as_many_as_glibc_counts(sight: Sight) -> None:
     document = sight.json("mmapped")
-    expected = {"chunks": sight.truth["mallinfo2"]["hblks"], "bytes": sight.truth["mallinfo2"]["hblkhd"]}
+    expected = {"chunks": sight.mallinfo["hblks"], "bytes": sight.mallinfo["hblkhd"]}
     assert document["expected"] == expected
+    if sight.view.release in COUNTS_TOO_MUCH:
+        expected["bytes"] -= MOVED.get(sight.view.scenario.name, 0) * sight.platform.header
     assert document["match"] is True
     assert {"chunks": len(document["blocks"]), "bytes": sum(block["bytes"] for block in document["blocks"])} == expected
 
@@ -21,21 +26,26 @@ def test_as_many_as_glibc_counts(sight: Sight) -> None:
 @seen(only=("mmapped",))
 def test_the_programs_own_list(sight: Sight) -> None:
     named = {name: int(user, 16) for name, user in sight.truth["blocks"].items()}
-    blocks = {int(block["address"], 16) + HEADER: block for block in sight.json("mmapped")["blocks"]}
+    header, word = sight.platform.header, sight.platform.pointer_bytes
+    # from 2.43 on a size leaves out the header, of which an arena's chunk would lend one word to the block
+    overhead = header + (word if sight.view.release in COUNTS_TOO_MUCH else 0)
+    before = -header % 16  # so that a block is aligned to 16 bytes
+    blocks = {int(block["address"], 16) + header: block for block in sight.json("mmapped")["blocks"]}
     assert sorted(blocks) == sorted(named.values())
     for name, user in named.items():
-        chunk_bytes = sight.live_blocks[user] + HEADER
-        assert (user - HEADER + chunk_bytes) % PAGE == 0
+        chunk_bytes = sight.live_blocks[user] + overhead
+        assert (user - header + chunk_bytes) % PAGE == 0
         assert blocks[user]["bytes"] % PAGE == 0
         if name.startswith("aligned"):
             assert blocks[user]["bytes"] >= chunk_bytes  # memalign may leave pages before the chunk
         else:
-            assert blocks[user]["bytes"] == chunk_bytes
+            assert blocks[user]["bytes"] == before + chunk_bytes
 
 
 @seen(only=("mmapped",), images=("live", "kernel"))
 def test_what_was_never_written_is_not_resident(sight: Sight) -> None:
     lazy = int(sight.truth["blocks"]["lazy_64m"], 16)
-    block, = (each for each in sight.json("mmapped")["blocks"] if int(each["address"], 16) + HEADER == lazy)
+    block, = (each for each in sight.json("mmapped")["blocks"]
+              if int(each["address"], 16) + sight.platform.header == lazy)
     # 100 KiB were written, from behind the header on
-    assert block["resident_bytes"] == -(-(100 * 1024 + HEADER) // PAGE) * PAGE
+    assert block["resident_bytes"] == (100 * 1024 // PAGE + 1) * PAGE

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from album import Album, Sight
-from scenarios import BY_ID, View, seen
+from scenarios import View, seen
 
-HEAP_MAX = 64 << 20
 HERE = ("hoard", "workers-30MB", "pinned-main", "pinned-thread", "arenas14", "many_heaps", "many_heaps-spread", "bins",
         "bins-static", "full_heap", "full_heap-retired", "foreign_sbrk", "random-1", "random-2", "random-3")
 
@@ -21,12 +20,12 @@ def straddled(sight: Sight, edge: int) -> bool:
 
 @seen(only=HERE, images=("live", "kernel"))
 def test_a_thread_arenas_heaps_hold_what_smaps_says(sight: Sight) -> None:
-    checked = 0
+    checked, heap_max = 0, sight.platform.heap_max
     for heap in sight.json("heaps")["heaps"]:
         start = int(heap["address"], 16)
-        if heap["arena"] == 0 or straddled(sight, start) or straddled(sight, start + HEAP_MAX):
+        if heap["arena"] == 0 or straddled(sight, start) or straddled(sight, start + heap_max):
             continue  # neighbours that are full to the last page share a mapping
-        assert heap["resident_bytes"] == rss_of(sight, start, start + HEAP_MAX), heap
+        assert heap["resident_bytes"] == rss_of(sight, start, start + heap_max), heap
         checked += 1
     if len(sight.json("arenas")["arenas"]) > 1:
         assert checked
@@ -49,7 +48,7 @@ def test_the_main_arena_holds_what_the_break_holds(sight: Sight) -> None:
 
 @seen(only=HERE, images=("kernel",))
 def test_a_kernel_core_tells_the_same_as_the_living_process(sight: Sight, album: Album) -> None:
-    live = album.sight(View(BY_ID[sight.view.scenario.id], sight.view.door, "live", sight.view.symbols))
+    live = album.sight(View(sight.view.scenario, sight.view.door, "live", sight.view.symbols))
     for command, key in (("arenas", "arenas"), ("heaps", "heaps"), ("mmapped", "blocks")):
         assert [row["resident_bytes"] for row in sight.json(command)[key]] == [
             row["resident_bytes"] for row in live.json(command)[key]]

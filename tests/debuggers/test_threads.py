@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from album import Sight
+from doors import DOORS, Core, give_up
+from platforms import ELSEWHERE, HOST, Platform
 from scenarios import seen
+from subjects import Subject
 
-HEAP_MAX = 64 << 20
 MANY_THREADS = ("hoard", "workers-30MB-ended", "arenas60", "arenas14", "bins", "bins-static", "bins-static-pie",
                 "fastbins", "tcache", "dlmopen", "random-1", "asked-by-variables", "asked-by-tunables")
 # with fewer arenas than threads, a probe may have come from an arena that its thread has since left
@@ -14,10 +16,11 @@ OWN_ARENA = tuple(name for name in MANY_THREADS if not name.startswith("asked"))
 
 
 def arena_of(sight: Sight, probe: int) -> int:
-    """heap_for_ptr, for those who only know the rule: 64 MiB of address space at a time, else the main arena."""
+    """heap_for_ptr, for those who only know the rule: so much address space at a time, else the main arena."""
+    mask = -sight.platform.heap_max
     owners = {int(heap["address"], 16): heap["arena"] for heap in sight.json("heaps")["heaps"] if heap["arena"]}
-    heaps = {start & -HEAP_MAX: arena for start, arena in owners.items()}
-    return heaps.get(probe & -HEAP_MAX, 0)
+    heaps = {start & mask: arena for start, arena in owners.items()}
+    return heaps.get(probe & mask, 0)
 
 
 @seen(only=OWN_ARENA)
@@ -64,7 +67,7 @@ def test_cached_chunks_are_what_glibc_counts(sight: Sight) -> None:
     assert {(row["tid"], row["index"]): row["chunks"] for row in rows} == expected
     for row in rows:
         # csize2tidx: 16 bytes apart, MINSIZE first
-        assert row["bytes"] == row["chunks"] * (32 + 16 * row["index"])
+        assert row["bytes"] == row["chunks"] * (sight.platform.least_chunk + 16 * row["index"])
 
 
 @seen(only=("tcache",))
@@ -87,3 +90,24 @@ def test_arenas_outnumber_threads(sight: Sight) -> None:
     assert len(arenas) == sight.truth["notes"]["arenas"]
     ended = sum(thread["exited"] for thread in sight.truth["threads"])
     assert len(sight.json("threads")["unattached_arenas"]) == ended
+
+
+@pytest.mark.xdist_group("without stacks")
+@pytest.mark.parametrize("platform", [each for each in ELSEWHERE if each.machine == HOST.machine],
+                         ids=lambda each: each.id)
+def test_a_core_without_stacks_is_called_partial(platform: Platform) -> None:
+    """What GDB's gcore leaves of a thread's stack where it meets guard pages in it: nothing. Its TLS is gone too."""
+    with Subject("tcache", platform=platform) as subject:
+        core = Core(subject.gcore(whole=False), subject.program)
+        lost = subject.left_out
+        for door in DOORS.values():
+            if door.available():
+                give_up(door.available())
+            arenas, threads, info = door.run(core, ["arenas --json", "threads --json", "info"])
+            assert info.text == subject.info_xml
+            document = arenas.json()
+            assert document["complete"] is not lost
+            assert (document["totals"]["used_bytes"] is None) is lost
+            assert (document["totals"]["tcache"] == {"chunks": None, "bytes": None}) is lost
+            held = [thread["arena"] for thread in threads.json()["threads"]]
+            assert (None in held) is lost

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Sequence
 
 import pytest
 from album import Album, Sight
 from doors import Gdb, Live
+from platforms import ELSEWHERE, HOST
 from scenarios import BY_ID, Scenario, View, scenario, seen
 from strace import Strace
 from subjects import Subject
@@ -25,6 +26,7 @@ HERE = ("hoard", "workers-30MB", "workers-30MB-ended", "workers-100MB", "pinned-
         "asked-by-tunables")
 TABLE = (
     *(BY_ID[name] for name in HERE),
+    *(each for each in BY_ID.values() if each.platform != HOST),
     scenario("pinned-both", "pinned", "both", "40"),
     scenario("random-4-short", "random", "4", "900"),
     scenario("big", "big", "60", "7"),
@@ -32,6 +34,8 @@ TABLE = (
     scenario("tiny_top-48", "tiny_top", "48"),
     scenario("tiny_top-page", "tiny_top", "4112"),
     scenario("tiny_top-page-and-a-bit", "tiny_top", "4144"),
+    *(replace(scenario(f"tiny_top{more}", "tiny_top", *size), platform=platform) for platform in ELSEWHERE
+      for more, size in (("", ()), ("-page-and-a-bit", ("4144",)))),
     scenario("locked", "locked"),
     scenario("thp", "pinned", "both", "40", env={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
     scenario("thp-ladder", "ladder", "200", "shuffled", "20", env={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
@@ -69,7 +73,7 @@ class Foretold:
 
 def foretell(gdb: Gdb, subject: Subject, symbols: bool = True) -> Foretold:
     image = gdb.look_at(Live(subject.pid, subject.program), symbols)
-    outcome, curbrk = gdb.drive(image, [{"do": f"heap {TRIM}"}, {"value": "(long)__curbrk"}])
+    outcome, curbrk = gdb.drive(image, [{"do": f"heap {TRIM}"}, {"value": "(unsigned long)__curbrk"}])
     return Foretold(outcome.json(), curbrk.value)
 
 
@@ -81,7 +85,7 @@ def inside(parts: dict[tuple[int, int], int], places: Sequence[tuple[int, int]])
 
 @pytest.mark.parametrize("scenario", TABLE, ids=lambda each: each.id)
 def test_what_it_foretells_is_what_happens(scenario: Scenario, gdb: Gdb) -> None:
-    with Subject(scenario.fixture, *scenario.arguments, env=scenario.env) as subject:
+    with Subject(scenario.fixture, *scenario.arguments, env=scenario.env, platform=scenario.platform) as subject:
         foretold = foretell(gdb, subject)
         before, parts_before = subject.rollup("Anonymous"), subject.anonymous()
         with Strace(subject.pid, subject.folder) as trace:

@@ -365,3 +365,17 @@ int main(int argc, char **argv) {
     subject = start(wrapper, str(program))
     with CoreImage(str(subject.kernel_core())) as core:
         assert core_residency(core).count(subject.facts["touched"], subject.facts["touched"] + 64 * PAGE) is None
+
+
+def test_a_cut_behind_a_page_of_zeros(dumped, tmp_path):
+    """It may be the byte with which the kernel ends a file: whether that page was resident is not known."""
+    path = tmp_path / "core"
+    subprocess.run(f"tar -C {dumped.kernel.parent} -Scf - core | tar -C {tmp_path} -xf -", shell=True, check=True)
+    zeroed = dumped.facts["zeroed"]
+    with CoreImage(str(path)) as core:
+        segment = core.segment_at(zeroed)
+    os.truncate(path, segment.offset + zeroed - segment.address + 4 * PAGE)
+    with CoreImage(str(path)) as core:
+        residency = core_residency(core)
+        assert residency.count(zeroed, zeroed + 3 * PAGE) == Pages(3 * PAGE)
+        assert residency.count(zeroed, zeroed + 4 * PAGE) is None

@@ -13,6 +13,7 @@ from arenascope.commands import execute
 from arenascope.commands.table import find_command
 from arenascope.errors import UsageError
 from arenascope.render.text import Style
+from arenascope.session import Session
 
 
 @dataclass
@@ -44,8 +45,16 @@ class FakeDoor:
         return ["a test"]
 
 
+def a_chunk(target: FakeTarget) -> str:
+    """The address of some chunk, for a command that wants one."""
+    heaps = next(iter(Session(target).heaps.values()), ())
+    return f"{heaps[0].address + 64:#x}" if heaps else "0x1000"
+
+
 def run_text(target: FakeTarget, command: str, *words: str) -> str:
     door = FakeDoor(target)
+    if command == "chunk" and not any(word.startswith("0x") for word in words):
+        words = (*words, a_chunk(target))
     execute(find_command(command), list(words), door)
     return "".join(door.written)
 

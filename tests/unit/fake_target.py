@@ -10,7 +10,7 @@ from glibc_rows import Row
 from glibc_tables import INTS
 
 from arenascope.errors import MemoryReadError, UsageError
-from arenascope.target import Region, Residency, StructInfo, Symbol, ThreadInfo
+from arenascope.target import MappingUse, Region, Residency, StructInfo, Symbol, ThreadInfo
 
 # the processor of a row's architecture, where it has another name
 MACHINES = {"x86-64": "x86_64", "ppc64le": "ppc64", "ppc32": "ppc"}
@@ -73,6 +73,7 @@ class FakeTarget:
     env: Optional[Mapping[str, str]] = field(default_factory=dict)
     pages: Optional[Residency] = None
     locked_ranges: Sequence[tuple[int, int]] = ()
+    shares: Optional[Sequence[MappingUse]] = None
     files: Mapping[str, str] = field(default_factory=dict)
     """Local paths by the path of the mapped file."""
     regions_known: bool = True
@@ -105,8 +106,21 @@ class FakeTarget:
         self.bytes_read += size
         return self.space.read(address, size)
 
+    def fill(self, address: int, block: memoryview) -> int:
+        """As a file does: up to the end of the mapping."""
+        index = bisect_right(self._starts, address) - 1
+        size = min(len(block), self.mappings[index].end - address) if index >= 0 else 0
+        block[: max(size, 1)] = self.read(address, max(size, 1))
+        return size
+
+    def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
+        return None
+
     def symbol(self, name: str) -> Optional[Symbol]:
         return Symbol(self.symbols[name], self.symbol_build_id) if name in self.symbols else None
+
+    def describe(self, address: int) -> Optional[str]:
+        return next((name for name, place in self.symbols.items() if place == address), None)
 
     def struct(self, name: str) -> Optional[StructInfo]:
         return self.structs.get(name)
@@ -139,6 +153,9 @@ class FakeTarget:
 
     def memory_use(self) -> Optional[tuple[int, int]]:
         return None
+
+    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
+        return self.shares
 
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.env
@@ -176,7 +193,7 @@ def debug_structs(row: Row) -> dict[str, StructInfo]:
     if row.has_tcache:
         slots, entries, count_size = row.tcache["slots"], row.tcache["entries"], row.tcache["count_size"]
         counts = "num_slots" if row.tcache_form == "num_slots" else "counts"
-        layout = {counts: 0, "entries": entries, "sizeof": row.tcache["sizeof"]}
+        layout = {counts: row.tcache.get("counts", 0), "entries": entries, "sizeof": row.tcache["sizeof"]}
         infos.append(
             _info("tcache_perthread_struct", row, layout, {counts: slots * count_size, "entries": slots * word})
         )

@@ -65,7 +65,7 @@ ROOMS = {
     "sources/": ("errors", "memory", "target", "model"),
     "glibc/": ("errors", "memory", "target", "model", "sources/"),
     "session": ("errors", "memory", "target", "model", "glibc/"),
-    "analysis/": ("model", "target", "glibc/layout", "glibc/tunables", "glibc/versions", "errors"),
+    "analysis/": ("model", "target", "glibc/chunk", "glibc/layout", "glibc/tunables", "glibc/versions", "errors"),
     # render/json.py's envelope says what was looked at, and how it was found
     "render/": ("model", "glibc/layout", "glibc/locate", "target"),
 }

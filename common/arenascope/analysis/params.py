@@ -20,7 +20,7 @@ class Param:
     """One field of mp_."""
 
     name: str
-    value: int
+    value: Optional[int]
     default: Optional[int]
     requested: Optional[str]
     note: Optional[str]
@@ -52,9 +52,14 @@ def defaults(layout: Layout) -> dict[str, int]:
     return found
 
 
-def describe_params(params: Params, layout: Layout, environment: Optional[Mapping[str, str]]) -> list[Param]:
+CHANGED = ("tcache_count", "tcache_max_bytes")
+"""Fields whose default is not the same in all releases."""
+
+
+def describe_params(params: Params, layout: Layout, environment: Optional[Mapping[str, str]],
+                    release_known: bool = True) -> list[Param]:  # fmt: skip
     """Every field, in mp_'s own order."""
-    known = defaults(layout)
+    known = {name: value for name, value in defaults(layout).items() if release_known or name not in CHANGED}
     asked = requests(environment or {}, layout.behaviour)
     rows = []
     for name, value in params.values.items():
@@ -62,8 +67,9 @@ def describe_params(params: Params, layout: Layout, environment: Optional[Mappin
         text = request.text if request else None
         rows.append(Param(name, value, known.get(name), text, _note(params, name, known, request)))
     for name, request in asked.items():
-        # asked for, and this glibc has no such field
-        rows.append(Param(name, 0, None, request.text, request.refusal or "this glibc has no such parameter"))
+        # asked for, and this glibc has no such field, or one that is newer than the table keeps it somewhere else
+        lacking = "this glibc has no such parameter" if layout.newer is None else "mp_ of this glibc is known in parts"
+        rows.append(Param(name, 0 if layout.newer is None else None, None, request.text, request.refusal or lacking))
     return rows
 
 

@@ -34,54 +34,65 @@ class ArenaTrim:
 
     index: int
     address: int
-    madvise: Sequence[Range]
-    """In address order; mtrim itself goes bin by bin."""
+    madvise: Optional[Sequence[Range]]
+    """In address order; mtrim itself goes bin by bin. None where not every list could be read."""
     brk_bytes: Optional[int]
     """How far the break moves back; negative where systrim's unsigned compare grows the heap instead. None: unknown."""
     brk_range: Optional[Range]
-    top: Range
-    """top as it is afterwards."""
-    subpage_bytes: int
+    top: Optional[Range]
+    """top as it is afterwards; None where it could not be read."""
+    subpage_bytes: Optional[int]
     """Free bytes that share a page with something else: chunk headers, and what is smaller than a page."""
     tcache_bytes: Optional[int]
     tops: Optional[Range]
     """What lies page-aligned inside the top of a thread's arena, which malloc_trim never touches."""
+    tops_bytes: Optional[int]
     complete: bool
 
     @property
-    def madvise_bytes(self) -> int:
-        return sum(size for _, size in self.madvise)
+    def madvise_bytes(self) -> Optional[int]:
+        return None if self.madvise is None else sum(size for _, size in self.madvise)
 
     @property
     def release_bytes(self) -> Optional[int]:
-        return None if self.brk_bytes is None else self.madvise_bytes + max(self.brk_bytes, 0)
+        if self.madvise_bytes is None or self.brk_bytes is None:
+            return None
+        return self.madvise_bytes + max(self.brk_bytes, 0)
 
     @property
     def ranges(self) -> list[Range]:
         """Everything that goes back, in address order."""
-        return sorted([*self.madvise, self.brk_range]) if self.brk_range else list(self.madvise)
+        return sorted([*(self.madvise or ()), *([self.brk_range] if self.brk_range else [])])
 
     @property
     def kept_bytes(self) -> Optional[int]:
-        return None if self.tcache_bytes is None else self.top[1] + self.subpage_bytes + self.tcache_bytes
+        if self.tcache_bytes is None or self.top is None or self.subpage_bytes is None:
+            return None
+        return self.top[1] + self.subpage_bytes + self.tcache_bytes
 
 
 def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: Rules) -> ArenaTrim:
     """malloc_trim(0) for one arena."""
     header, page = arena.header, rules.page
+    fast, binned = arena.fast, arena.binned
+    # fast chunks can join with top, and what they join with lies in the bins
+    may_merge = fast is None or bool(arena.fastbins)
+    top_known = header.top_bytes is not None and not (may_merge and (fast is None or binned is None))
+    madvise: Optional[list[Range]] = None
+    subpage: Optional[int] = None
     free, top, top_bytes = consolidate(arena)
-    madvise = sorted(_madvise_ranges(free, rules.layout.chunk_struct, page))
-    free_bytes = arena.binned.bytes + arena.fast.bytes - (header.top - top)
-    advised = sum(size for _, size in madvise)
-    brk_bytes: Optional[int] = 0
+    if fast is not None and binned is not None and (top_known or not may_merge):
+        madvise = sorted(_madvise_ranges(free, rules.layout.chunk_struct, page))
+        subpage = binned.bytes + fast.bytes - (header.top - top) - sum(size for _, size in madvise)
+    brk_bytes: Optional[int] = 0 if top_known or not header.main else None
     brk_range = tops = None
-    if header.main:
-        brk_bytes = systrim(top, top_bytes, rules) if header.top_bytes else 0
+    if header.main and top_known and header.top_bytes:
+        brk_bytes = systrim(top, top_bytes, rules)
         if brk_bytes:
             end = top + top_bytes
             brk_range = (end - brk_bytes, brk_bytes) if brk_bytes > 0 else None
             top_bytes -= brk_bytes
-    else:
+    elif top_known and not header.main:
         tops = _inside(top + rules.layout.header, top + top_bytes, page)
     return ArenaTrim(
         index=header.index,
@@ -89,35 +100,50 @@ def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: Rules) -> ArenaT
         madvise=madvise,
         brk_bytes=brk_bytes,
         brk_range=brk_range,
-        top=(top, top_bytes),
-        subpage_bytes=free_bytes - advised,
+        top=(top, top_bytes) if top_known else None,
+        subpage_bytes=subpage,
         tcache_bytes=tcache_bytes,
         tops=tops,
+        tops_bytes=(tops[1] if tops else 0) if top_known or header.main else None,
         complete=arena.complete,
     )
 
 
 def consolidate(arena: Arena) -> tuple[Iterable[Range], int, int]:
-    """malloc_consolidate: (free chunks, top, its size) once fast chunks have joined their free neighbours."""
+    """malloc_consolidate: (free chunks, top, its size) once fast chunks have joined their free neighbours.
+
+    Of a top that could not be read the size is 0.
+    """
     header = arena.header
+    top, top_bytes = header.top, header.top_bytes or 0
     binned = (chunk for each in arena.bins for chunk in zip(each.addresses, each.sizes))
     if not arena.fastbins:
-        return binned, header.top, header.top_bytes
-    fast = (chunk for each in arena.fastbins for chunk in zip(each.addresses, each.sizes))
+        return binned, top, top_bytes
+    fast = _joined(chunk for each in arena.fastbins for chunk in zip(each.addresses, each.sizes))
+    # of the binned chunks, which may be a million, only those count that touch a fast one (or top)
+    starts, ends = {header.top, *(start for start, _ in fast)}, {start + size for start, size in fast}
     merged: list[Range] = []
+    for address, size in binned:
+        (fast if address in ends or address + size in starts else merged).append((address, size))
+    for start, size in _joined(fast):
+        if start + size == header.top:
+            top, top_bytes = start, size + top_bytes
+        else:
+            merged.append((start, size))
+    return merged, top, top_bytes
+
+
+def _joined(chunks: Iterable[Range]) -> list[Range]:
+    """In address order, neighbours as one."""
+    joined: list[Range] = []
     start = end = 0
-    for address, size in sorted([*binned, *fast]):
-        if address == end:
-            end += size
-            continue
-        if end:
-            merged.append((start, end - start))
-        start, end = address, address + size
-    if end == header.top and end:
-        return merged, start, header.top + header.top_bytes - start
-    if end:
-        merged.append((start, end - start))
-    return merged, header.top, header.top_bytes
+    for address, size in sorted(chunks):
+        if address != end:
+            if end:
+                joined.append((start, end - start))
+            start = address
+        end = address + size
+    return [*joined, (start, end - start)] if end else joined
 
 
 def _madvise_ranges(free: Iterable[Range], kept: int, page: int) -> Iterator[Range]:

@@ -27,13 +27,18 @@ class ArenaUsage:
     @property
     def used(self) -> Optional[int]:
         """Blocks in the program's hands, with the allocator's own bookkeeping."""
-        if self.damaged or self.tcache is None or self.fast is None or self.bins is None:
+        top = self.header.top_bytes
+        if self.damaged or self.tcache is None or self.fast is None or self.bins is None or top is None:
             return None
-        free = self.fast.bytes + self.bins.bytes + self.header.top_bytes + self.tcache.bytes
+        free = self.fast.bytes + self.bins.bytes + top + self.tcache.bytes
         return self.header.system_mem - free
 
 
-def arena_usage(arenas: Sequence[Arena], caches: Sequence[ThreadCache], cached: Optional[Mapping[Optional[int], Tally]],
+Cached = Mapping[Optional[int], Optional[Tally]]
+"""What thread caches hold of each arena; None where that is not known."""
+
+
+def arena_usage(arenas: Sequence[Arena], caches: Sequence[ThreadCache], cached: Optional[Cached],
                 resident: Mapping[int, Optional[Pages]]) -> list[ArenaUsage]:  # fmt: skip
     """Every arena with its lists walked; `cached` is None where thread caches are not known."""
     usages = []
@@ -43,7 +48,7 @@ def arena_usage(arenas: Sequence[Arena], caches: Sequence[ThreadCache], cached: 
         usages.append(
             ArenaUsage(
                 header=arena.header,
-                heaps=len(arena.heaps),
+                heaps=_count_heaps(arena.header, arena.heaps),
                 threads=tuple(cache for cache in caches if cache.arena == index),
                 tcache=None if cached is None else cached.get(index, Tally()),
                 fast=arena.fast,
@@ -62,14 +67,21 @@ def header_usage(headers: Sequence[ArenaHeader], heaps: Mapping[int, tuple[Heap,
     usages = []
     for header in headers:
         pages = resident.get(header.index)
-        usages.append(ArenaUsage(header, len(heaps.get(header.index, ())),
+        usages.append(ArenaUsage(header, _count_heaps(header, heaps.get(header.index, ())),
                                  tuple(cache for cache in caches if cache.arena == header.index), None, None, None,
                                  pages.resident if pages else None, pages.swapped if pages else None))  # fmt: skip
     return usages
 
 
-def total(values: Iterable[Optional[int]]) -> Optional[int]:
-    """The sum, unless one part is not known."""
+def _count_heaps(header: ArenaHeader, heaps: Sequence[Heap]) -> Optional[int]:
+    """None where some of them were not found: all of them sum to system_mem."""
+    return len(heaps) if sum(heap.bytes for heap in heaps) == header.system_mem else None
+
+
+def total(values: Iterable[Optional[int]], whole: bool = True) -> Optional[int]:
+    """The sum, unless one part is not known; never where there are more parts than these (`whole` is false)."""
+    if not whole:
+        return None
     found = 0
     for value in values:
         if value is None:
@@ -78,7 +90,9 @@ def total(values: Iterable[Optional[int]]) -> Optional[int]:
     return found
 
 
-def total_tally(tallies: Iterable[Optional[Tally]]) -> Optional[Tally]:
+def total_tally(tallies: Iterable[Optional[Tally]], whole: bool = True) -> Optional[Tally]:
+    if not whole:
+        return None
     found = Tally()
     for tally in tallies:
         if tally is None:

@@ -6,11 +6,13 @@ import argparse
 import textwrap
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Callable, Iterable, Mapping, NoReturn, Optional, Protocol, Sequence
 
 from ..apply import Controller
 from ..errors import ArenascopeError, UsageError
 from ..render.json import envelope
+from ..render.spool import Spool, in_blocks
 from ..render.text import Style
 from ..session import Session
 from ..target import Target
@@ -62,6 +64,7 @@ ARENA = argument("--arena", type=int, metavar="N", help="only arena N (0 is main
 COMMON = (
     argument("--json", action="store_true", help="one JSON document"),
     argument("--bytes", action="store_true", help="exact bytes instead of units"),
+    argument("--libc", type=int, default=0, metavar="N", help="of several glibcs in the process the Nth (see version)"),
 )
 
 
@@ -73,6 +76,10 @@ class Answer:
     lines: Iterable[str]
     problems: Sequence[str] = ()
     status: int = 0
+    rows: Optional[Spool] = None
+    """Text that goes on behind the lines."""
+    exact: bool = False
+    """The text is glibc's own, byte for byte: what a reader must know stands beside it, not in it."""
 
 
 class Context:
@@ -88,7 +95,13 @@ class Context:
 
     @cached_property
     def session(self) -> Session:
-        return Session(self.target)
+        return Session(self.target, self.options.libc)
+
+    def beside(self, options: argparse.Namespace) -> Context:
+        """For another command on what this one looks at."""
+        other = Context(self.door, options)
+        other.__dict__.update(target=self.target, session=self.session)
+        return other
 
     def renew(self) -> None:
         """Forgets what was read, once the process has moved."""
@@ -121,6 +134,8 @@ class Command:
     function: Function
     dont_repeat: bool = False
     """A debugger's empty line must not run it again."""
+    optional_subject: bool = False
+    """In the shell: may be asked about files of its own alone, without a process or core."""
 
     def parser(self, program: str) -> argparse.ArgumentParser:
         parser = _Parser(
@@ -143,13 +158,14 @@ class Command:
 
 
 def command(
-    summary: str, example: str, description: str = "", arguments: Sequence[Argument] = (), dont_repeat: bool = False
+    summary: str, example: str, description: str = "", arguments: Sequence[Argument] = (), dont_repeat: bool = False,
+    optional_subject: bool = False,
 ) -> Callable[[Function], Command]:
     """Makes a command of a function; its name is the function's, less the `_command` that tells it from the module."""
 
     def decorate(function: Function) -> Command:
         name = function.__name__.removesuffix("_command")
-        return Command(name, summary, description, example, tuple(arguments), function, dont_repeat)
+        return Command(name, summary, description, example, tuple(arguments), function, dont_repeat, optional_subject)
 
     return decorate
 
@@ -179,12 +195,17 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
         document = envelope(
             command.name, door.name, context.__dict__.get("target"), located, answer.problems, answer.keys
         )
-        door.write(document + "\n")
+        for part in in_blocks(document):
+            door.write(part)
         return answer.status
     # all of it before the first word is written: a door may let the process go in between
     text = [line + "\n" for line in answer.lines]
-    text += [context.style.warn(f"incomplete: {problem}") + "\n" for problem in _first(answer.problems)]
-    door.write("".join(text))
+    warnings = [context.style.warn(f"incomplete: {problem}") + "\n" for problem in _first(answer.problems)]
+    rows = (row + "\n" for row in answer.rows or ())
+    for part in in_blocks(chain(text, rows, () if answer.exact else warnings)):
+        door.write(part)
+    if answer.exact and warnings:
+        door.notice("".join(warnings))
     return answer.status
 
 

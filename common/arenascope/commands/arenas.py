@@ -9,6 +9,7 @@ from ..model import Tally
 from ..render.json import address
 from ..render.text import Style, count, cut, left_out, number, table
 from . import LIMIT, Answer, Context, argument, command
+from .allocators import allocators_json, allocators_lines, share_json
 from .gather import Trim, full_usages, mmapped_tally, problems_of, quick_usages, trims
 
 Plans = Mapping[int, Trim]
@@ -17,8 +18,8 @@ SORTS = {
     "index": lambda usage: usage.header.index,
     "system": lambda usage: -usage.header.system_mem,
     "used": lambda usage: -(usage.used or 0),
-    "free": lambda usage: -(usage.bins.bytes if usage.bins else 0) - usage.header.top_bytes,
-    "top": lambda usage: -usage.header.top_bytes,
+    "free": lambda usage: -(usage.bins.bytes if usage.bins else 0) - (usage.header.top_bytes or 0),
+    "top": lambda usage: -(usage.header.top_bytes or 0),
     "resident": lambda usage: -(usage.resident or 0),
 }
 
@@ -44,7 +45,9 @@ def arenas_command(context: Context) -> Answer:
     keys = {
         "arenas": [arena_json(usage, plans) for usage in sorted(usages, key=SORTS["index"])],
         "mmapped": tally_json(mmapped),
-        "totals": totals_json(usages, plans),
+        "totals": totals_json(usages, plans, session.all_arenas),
+        "allocators": allocators_json(session.located.allocators),
+        "share": share_json(session, plans is not None),
     }
     lines = _lines(context, usages, plans, mmapped)
     return Answer(keys, lines, problems_of(session))
@@ -85,19 +88,20 @@ def _trimmed(plans: Optional[Plans], index: int) -> tuple[Optional[int], Optiona
     return (trim.plan.release_bytes, trim.resident.trim) if trim else (0, 0)
 
 
-def totals_json(usages: Sequence[ArenaUsage], plans: Optional[Plans]) -> dict[str, object]:
+def totals_json(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: bool) -> dict[str, object]:
+    """Sums over all arenas; not `whole`, there are more than these."""
     each = [_trimmed(plans, usage.header.index) for usage in usages]
     return {
-        "system_bytes": sum(usage.header.system_mem for usage in usages),
-        "max_system_bytes": sum(usage.header.max_system_mem for usage in usages),
-        "used_bytes": total(usage.used for usage in usages),
-        "tcache": tally_json(total_tally(usage.tcache for usage in usages)),
-        "fast": tally_json(total_tally(usage.fast for usage in usages)),
-        "bins": tally_json(total_tally(usage.bins for usage in usages)),
-        "top_bytes": sum(usage.header.top_bytes for usage in usages),
-        "resident_bytes": total(usage.resident for usage in usages),
-        "trim_bytes": total(released for released, _ in each),
-        "trim_resident_bytes": total(resident for _, resident in each),
+        "system_bytes": total((usage.header.system_mem for usage in usages), whole),
+        "max_system_bytes": total((usage.header.max_system_mem for usage in usages), whole),
+        "used_bytes": total((usage.used for usage in usages), whole),
+        "tcache": tally_json(total_tally((usage.tcache for usage in usages), whole)),
+        "fast": tally_json(total_tally((usage.fast for usage in usages), whole)),
+        "bins": tally_json(total_tally((usage.bins for usage in usages), whole)),
+        "top_bytes": total((usage.header.top_bytes for usage in usages), whole),
+        "resident_bytes": total((usage.resident for usage in usages), whole),
+        "trim_bytes": total((released for released, _ in each), whole),
+        "trim_resident_bytes": total((resident for _, resident in each), whole),
     }
 
 
@@ -105,19 +109,24 @@ def _lines(
     context: Context, usages: Sequence[ArenaUsage], plans: Optional[Plans], mmapped: Optional[Tally]
 ) -> Iterator[str]:
     style, session = context.style, context.session
+    beside = allocators_lines(style, session, plans is not None)
     if not session.started:
         yield "no heap yet: malloc has not been called in this process"
+        yield from beside
         return
-    yield style.bold(_sentence(style, usages))
+    yield style.bold(_sentence(style, usages, session.all_arenas))
     yield ""
     rows = [[*_row(style, usage), _trim_cell(style, plans, [usage])] for usage in usages]
     shown, more = cut(rows, context.options.limit)
+    # "all" would not be true of a ring that breaks off
     footer = [*_footer(style, usages), _trim_cell(style, plans, usages)] if len(rows) > 1 else None
+    footer = footer if session.all_arenas else None
     yield from table(HEADERS, shown, (0, 1), footer, style.width, ("fast", "heaps", "tcache", "used", "bins"))
     yield from left_out(style, more, "arena")
     if mmapped is not None and mmapped.chunks:
         yield ""
         yield f"beside the arenas: {count(mmapped.chunks, 'block')} served by mmap, {style.size(mmapped.bytes)}"
+    yield from (line for each in beside for line in ("", each))
     yield ""
     yield style.dim(
         f"next: {style.program} trim, {style.program} bins [--arena N], {style.program} threads, {style.program} params"
@@ -169,20 +178,22 @@ def _footer(style: Style, usages: Sequence[ArenaUsage]) -> list[str]:
         style.size(sum(usage.header.system_mem for usage in usages)),
         style.size(total(usage.used for usage in usages)),
         *(style.size(tally.bytes if tally else None) for tally in tallies),
-        style.size(sum(usage.header.top_bytes for usage in usages)),
+        style.size(total(usage.header.top_bytes for usage in usages)),
         style.size(total(usage.resident for usage in usages)),
     ]
 
 
-def _sentence(style: Style, usages: Sequence[ArenaUsage]) -> str:
+def _sentence(style: Style, usages: Sequence[ArenaUsage], whole: bool) -> str:
     """The answer first."""
+    if not whole:
+        return f"more than {count(len(usages), 'arena')}: the rest cannot be read"
     system = sum(usage.header.system_mem for usage in usages)
     used = total(usage.used for usage in usages)
     binned = total_tally(usage.bins for usage in usages)
-    top = sum(usage.header.top_bytes for usage in usages)
+    top = total(usage.header.top_bytes for usage in usages)
     resident = total(usage.resident for usage in usages)
     parts = [f"{count(len(usages), 'arena')} of {style.size(system)}"]
-    if used is not None and binned is not None:
+    if used is not None and top is not None and binned is not None:
         parts.append(
             f"{style.size(used)} in use, {style.size(binned.bytes)} free in bins, {style.size(top)} free in tops"
         )

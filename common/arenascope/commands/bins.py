@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple, Optional
 
 from ..model import Bin
-from ..render.text import Style, count, cut, left_out, number, table
+from ..render.text import AT_LEAST, Style, count, cut, left_out, number, table
 from . import ARENA, LIMIT, Answer, Context, command
 from .gather import problems_of
 
@@ -29,7 +29,8 @@ def bins_command(context: Context) -> Answer:
     context.check_arena(context.options.arena)
     rows = list(_rows(context))
     keys = {"bins": [_json(row) for row in rows]}
-    return Answer(keys, _lines(context, rows), problems_of(context.session))
+    partial = bool(context.session.findings) or (context.session.started and not context.session.caches_known)
+    return Answer(keys, _lines(context, rows, partial), problems_of(context.session))
 
 
 def _rows(context: Context) -> Iterator[Row]:
@@ -52,12 +53,12 @@ def _json(row: Row) -> dict[str, object]:
         "index": row.bin.index,
         "min_bytes": row.bin.min_bytes,
         "max_bytes": row.bin.max_bytes,
-        "chunks": row.bin.count,
-        "bytes": row.bin.bytes,
+        "chunks": row.bin.count if row.bin.whole else None,
+        "bytes": row.bin.bytes if row.bin.whole else None,
     }
 
 
-def _lines(context: Context, rows: list[Row]) -> Iterator[str]:
+def _lines(context: Context, rows: list[Row], partial: bool) -> Iterator[str]:
     style = context.style
     if not context.session.started:
         yield "no heap yet: malloc has not been called in this process"
@@ -65,7 +66,8 @@ def _lines(context: Context, rows: list[Row]) -> Iterator[str]:
     chunks = sum(row.bin.count for row in rows)
     size = sum(row.bin.bytes for row in rows)
     yield style.bold(
-        f"{count(chunks, 'free chunk')} of {style.size(size)} in {count(len(rows), 'bin')} (tops not counted)"
+        f"{AT_LEAST if partial else ''}{count(chunks, 'free chunk')} of {style.size(size)} "
+        f"in {count(len(rows), 'bin')} (tops not counted)"
     )
     yield ""
     ordered = sorted(rows, key=lambda row: -row.bin.bytes) if context.options.limit else rows
@@ -81,5 +83,7 @@ def _cells(style: Style, row: Row) -> list[str]:
     whose = f"arena {row.arena}" if row.arena is not None else f"thread {row.tid}"
     average = row.bin.bytes // row.bin.count if row.bin.count else None
     upper = style.size(row.bin.max_bytes) if row.bin.max_bytes is not None else "any"
-    return [whose, row.bin.kind, str(row.bin.index), style.size(row.bin.min_bytes), upper, number(row.bin.count),
-            style.size(row.bin.bytes), style.size(average)]  # fmt: skip
+    # of a list that could not be followed to its end
+    bound = "" if row.bin.whole else "≥ "
+    return [whose, row.bin.kind, str(row.bin.index), style.size(row.bin.min_bytes), upper,
+            bound + number(row.bin.count), bound + style.size(row.bin.bytes), style.size(average)]  # fmt: skip

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Iterable, Optional
+from typing import Iterable, Iterator, Optional
 
 from ..analysis.trim import ArenaTrim, Range, Rules, plan_trim, until_locked
 from ..analysis.usage import ArenaUsage, arena_usage, header_usage
 from ..glibc.brk import current_brk
-from ..glibc.libc_file import other_allocators
 from ..model import Tally
 from ..session import Session
+from .allocators import replaced
 
 
 def problems_of(session: Session) -> list[str]:
@@ -19,15 +20,47 @@ def problems_of(session: Session) -> list[str]:
     shortage = session.target.shortage()
     if shortage:
         problems.insert(0, shortage)
-    others = other_allocators(session.regions)
-    if others:
-        problems.append(f"{' and '.join(others)} is mapped and serves malloc in this process: "
-                        "glibc's arenas hold only what goes past it")  # fmt: skip
+    problems += _absent(session)
+    past = replaced(session)
+    if past:
+        problems.append(past)
     if session.params is None:
         problems.append("mp_ was not found: thresholds and blocks served by mmap are not known")
     if "thread_caches" in session.__dict__ and not session.caches_known:
         problems.append("not every thread's cache was found: what they hold is not told from blocks in use")
+    if None in session.__dict__.get("cached_by_arena", {}).values():
+        problems.append("whose some cached chunks are is not known: the start of their heap is not in this image")
+    words = session.thread_words[0] if session.started and "thread_words" in session.__dict__ else []
+    if any(each.arena is None for each in words):
+        problems.append("not every thread's arena was found")
     return problems
+
+
+def _absent(session: Session) -> Iterator[str]:
+    """Heaps that a core holds in part: it was cut, or the program withheld pages (MADV_DONTDUMP)."""
+    if session.target.kind != "core" or not session.regions:
+        return
+    present = [region for region in session.regions if region.present]
+    starts = [region.start for region in present]
+    for heap in [heap for heaps in session.__dict__.get("heaps", {}).values() for heap in heaps]:
+        there, index = heap.address, bisect_right(starts, heap.address) - 1
+        while 0 <= index < len(present) and present[index].start <= there < heap.end and present[index].end > there:
+            there, index = present[index].end, index + 1
+        if there < heap.end:
+            yield f"arena {heap.arena}: its heap at {heap.address:#x} is not in this image, or not all of it"
+
+
+def inexact(session: Session) -> Optional[str]:
+    """Why a text of glibc's own cannot be written as glibc would; None where nothing that it tells is missing."""
+    sound = session.all_arenas and all(arena.complete for arena in session.arenas) and session.params is not None
+    return None if sound else problems_of(session)[0]
+
+
+def unknown_release(session: Session) -> list[str]:
+    """For what differs from release to release; no problem for figures, as memory tells the layout."""
+    if session.located.version is not None:
+        return []
+    return [f"which release of glibc this is cannot be told: taken for {'.'.join(map(str, session.layout.release))}"]
 
 
 def full_usages(session: Session) -> list[ArenaUsage]:
@@ -92,16 +125,20 @@ def trim_rules(session: Session) -> Rules:
 
 def _residents(session: Session, plan: ArenaTrim) -> Residents:
     """The break moves back over locked pages; madvise does not."""
-    going = [*until_locked(plan.madvise, session.locked), *([plan.brk_range] if plan.brk_range else [])]
-    kept = [plan.top] if plan.top[1] else []
-    tops = until_locked([plan.tops] if plan.tops else [], session.locked)
+    going = kept = tops = None
+    if plan.madvise is not None and plan.brk_bytes is not None:
+        going = [*until_locked(plan.madvise, session.locked), *([plan.brk_range] if plan.brk_range else [])]
+    if plan.top is not None:
+        kept = [plan.top] if plan.top[1] else []
+    if plan.tops_bytes is not None:
+        tops = [*until_locked([plan.tops] if plan.tops else [], session.locked)]
     return Residents(*(resident_bytes(session, ranges) for ranges in (going, kept, tops)))
 
 
-def resident_bytes(session: Session, ranges: Iterable[Range]) -> Optional[int]:
-    """How much of these ranges is in memory."""
+def resident_bytes(session: Session, ranges: Optional[Iterable[Range]]) -> Optional[int]:
+    """How much of these ranges is in memory; None where that, or what they are, is not known."""
     residency = session.any_residency
-    if residency is None:
+    if residency is None or ranges is None:
         return None
     found = 0
     for start, size in ranges:

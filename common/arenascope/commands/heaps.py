@@ -6,7 +6,7 @@ from typing import Iterator, Optional
 
 from ..model import Heap
 from ..render.json import address
-from ..render.text import count, cut, left_out, table
+from ..render.text import AT_LEAST, count, cut, left_out, table
 from . import ARENA, LIMIT, Answer, Context, command
 from .gather import problems_of
 
@@ -25,12 +25,12 @@ def heaps_command(context: Context) -> Answer:
     rows = [(heap, _resident(context, heap)) for heaps in session.heaps.values() for heap in heaps
             if context.options.arena in (None, heap.arena)]  # fmt: skip
     keys = {"heaps": [_json(heap, resident) for heap, resident in rows]}
-    return Answer(keys, _lines(context, rows), problems_of(session))
+    problems = problems_of(session)
+    return Answer(keys, _lines(context, rows, bool(session.findings)), problems)
 
 
 def _resident(context: Context, heap: Heap) -> Optional[int]:
-    residency = context.session.residency
-    pages = residency.count(heap.address, heap.end) if residency else None
+    pages = context.session.resident_in(heap)
     return pages.resident if pages else None
 
 
@@ -46,14 +46,14 @@ def _json(heap: Heap, resident: Optional[int]) -> dict[str, object]:
     }
 
 
-def _lines(context: Context, rows: list[tuple[Heap, Optional[int]]]) -> Iterator[str]:
+def _lines(context: Context, rows: list[tuple[Heap, Optional[int]]], partial: bool) -> Iterator[str]:
     style = context.style
     if not context.session.started:
         yield "no heap yet: malloc has not been called in this process"
         return
     arenas = len({heap.arena for heap, _ in rows})
     size = style.size(sum(heap.bytes for heap, _ in rows))
-    yield style.bold(f"{count(len(rows), 'heap')} of {size} in {count(arenas, 'arena')}")
+    yield style.bold(f"{AT_LEAST if partial else ''}{count(len(rows), 'heap')} of {size} in {count(arenas, 'arena')}")
     yield ""
     cells = []
     for heap, resident in rows:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from ..errors import RefusedError
 from ..render.highlight import highlight
 from ..render.malloc_info import malloc_info
 from . import Answer, Context, command
-from .gather import problems_of
+from .gather import inexact, problems_of, unknown_release
 
 
 @command(
     "Print the XML of malloc_info(0), byte for byte, without calling it.",
     "info",
-    "glibc's own oddities are kept: sizes of binned chunks carry a flag bit each. `arenas` tells the true sizes.",
+    "glibc's own oddities are kept: sizes of binned chunks carry a flag bit each. `arenas` tells the true sizes. "
+    "Where not all of it can be read nothing is printed, as the XML has no word for what is not known.",
 )
 def info_command(context: Context) -> Answer:
     session = context.session
-    xml = malloc_info(session.arenas, session.params, session.layout)
-    text = highlight(xml, "xml") if context.style.colour else xml
-    return Answer({"xml": xml}, text.rstrip("\n").split("\n"), problems_of(session))
+    gap = inexact(session)
+    if gap is not None and not context.options.json:
+        raise RefusedError(f"malloc_info's XML cannot be told: {gap}", "`arenas` shows what can be read")
+    xml = malloc_info(session.arenas, session.params, session.layout) if gap is None else None
+    text = highlight(xml, "xml") if xml and context.style.colour else xml or ""
+    problems = problems_of(session) + unknown_release(session)
+    return Answer({"xml": xml}, text.rstrip("\n").split("\n"), problems, exact=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ..glibc.layout import Layout
+from ..glibc.mmapped import counts_headers_twice
 from ..model import MmappedBlock, Tally
 from ..render.json import address
 from ..render.text import count, cut, left_out, table
+from ..session import Session
 from . import LIMIT, Answer, Context, command
 from .arenas import tally_json
 from .gather import mmapped_tally, problems_of
@@ -24,14 +26,12 @@ def mmapped_command(context: Context) -> Answer:
     session = context.session
     blocks = session.mmapped if session.started else []
     expected = mmapped_tally(session)
-    found = Tally(len(blocks), sum(block.bytes for block in blocks))
     residency = session.residency
     pages = [residency.count(block.base, block.base + block.bytes) if residency else None for block in blocks]
     resident = [each.resident if each else None for each in pages]
-    match = expected is not None and (found == expected or _explained(session.layout, found, expected))
-    problems = problems_of(session)
-    if not match:
-        problems.append(_mismatch(found, expected))
+    problem = mismatch(session)
+    match = problem is None
+    problems = [*problems_of(session), *([problem] if problem else [])]
     keys = {
         "blocks": [{"address": address(block.chunk), "bytes": block.bytes, "resident_bytes": held}
                    for block, held in zip(blocks, resident)],
@@ -42,17 +42,16 @@ def mmapped_command(context: Context) -> Answer:
 
 
 def _explained(layout: Layout, found: Tally, expected: Tally) -> bool:
-    """2.43 counts a header too many at each realloc() that moves a mapping: the sum is too large, the number right."""
-    excess = expected.bytes - found.bytes
-    return (
-        layout.behaviour.mmapped_size_less_header
-        and found.chunks == expected.chunks
-        and excess > 0
-        and excess % layout.header == 0
-    )
+    """The sum is too large, the number right."""
+    return found.chunks == expected.chunks and counts_headers_twice(layout, expected.bytes, found.bytes)
 
 
-def _mismatch(found: Tally, expected: Optional[Tally]) -> str:
+def mismatch(session: Session) -> Optional[str]:
+    """The problem, where the blocks found are not those that glibc counts."""
+    blocks = session.mmapped if session.started else []
+    found, expected = Tally(len(blocks), sum(block.bytes for block in blocks)), mmapped_tally(session)
+    if expected is not None and (found == expected or _explained(session.layout, found, expected)):
+        return None
     if expected is None:
         return "mp_ was not found, so nothing tells how many blocks there should be"
     return (f"{count(found.chunks, 'block')} of {found.bytes} bytes recognised, "
@@ -67,7 +66,8 @@ def _lines(
         yield "no heap yet: malloc has not been called in this process"
         return
     size = style.size(sum(block.bytes for block in blocks))
-    yield style.bold(f"{count(len(blocks), 'block')} served by mmap, {size}{', as glibc counts them' if match else ''}")
+    found = count(len(blocks), "block") + (" served by mmap" if match else " recognised as served by mmap")
+    yield style.bold(f"{found}, {size}{', as glibc counts them' if match else ''}")
     if not blocks:
         return
     yield ""

@@ -6,9 +6,9 @@ from typing import Iterator, Optional, Sequence
 
 from ..analysis.params import Param, describe_params
 from ..glibc.limits import arena_limit
-from ..render.text import Style, count, number, table
+from ..render.text import AT_LEAST, Style, count, number, table
 from . import Answer, Context, command
-from .gather import problems_of
+from .gather import problems_of, unknown_release
 
 
 @command(
@@ -20,15 +20,17 @@ from .gather import problems_of
 def params_command(context: Context) -> Answer:
     session = context.session
     environment = session.target.environment()
-    rows = describe_params(session.params, session.layout, environment) if session.params else []
+    release = unknown_release(session)
+    rows = describe_params(session.params, session.layout, environment, not release) if session.params else []
     limit = arena_limit(session.params, session.layout, session.target)
-    problems = problems_of(session)
+    headers = session.headers
+    problems = problems_of(session) + release
     if environment is None:
         problems.append("the environment that the process was started with is not in this image")
     keys = {
         "params": [{"name": row.name, "value": row.value, "default": row.default, "requested": row.requested,
                     "note": row.note} for row in rows],
-        "arenas": {"count": len(session.headers), "limit": limit},
+        "arenas": {"count": len(headers) if session.all_arenas else None, "limit": limit},
     }  # fmt: skip
     return Answer(keys, _lines(context, rows, limit), problems)
 
@@ -37,7 +39,8 @@ def _lines(context: Context, rows: Sequence[Param], limit: Optional[int]) -> Ite
     style, session = context.style, context.session
     arenas = len(session.headers)
     most = f"of at most {limit:,}" if limit is not None else "(their limit is not known here)"
-    yield style.bold(f"{count(arenas, 'arena')} {most}; glibc {session.located.version or 'of unknown version'}")
+    least = "" if session.all_arenas else AT_LEAST
+    yield style.bold(f"{least}{count(arenas, 'arena')} {most}; glibc {session.located.version or 'of unknown version'}")
     yield ""
     cells = [
         [row.name, _value(style, row, row.value), _value(style, row, row.default), row.requested or ""] for row in rows

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from ..errors import RefusedError
 from ..render.malloc_stats import malloc_stats
 from . import Answer, Context, command
-from .gather import problems_of
+from .gather import inexact, problems_of
 
 
-@command("Print the text of malloc_stats(), byte for byte, without calling it.", "stats")
+@command(
+    "Print the text of malloc_stats(), byte for byte, without calling it.",
+    "stats",
+    "Where not all of it can be read nothing is printed, as the text has no word for what is not known.",
+)
 def stats_command(context: Context) -> Answer:
     session = context.session
-    text = malloc_stats(session.arenas, session.params)
-    return Answer({"text": text}, text.rstrip("\n").split("\n"), problems_of(session))
+    gap = inexact(session)
+    if gap is not None and not context.options.json:
+        raise RefusedError(f"malloc_stats' text cannot be told: {gap}", "`arenas` shows what can be read")
+    text = malloc_stats(session.arenas, session.params) if gap is None else None
+    return Answer({"text": text}, (text or "").rstrip("\n").split("\n"), problems_of(session), exact=True)

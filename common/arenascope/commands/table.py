@@ -6,7 +6,8 @@ from importlib import import_module
 
 from . import Command
 
-NAMES = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "trim", "info", "stats", "version")
+NAMES = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "check", "trim", "chunks", "chunk", "pins", "map",
+         "report", "snapshot", "diff", "info", "stats", "version")
 
 
 def all_commands() -> tuple[Command, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from typing import Iterator, Optional, Sequence
 
+from ..analysis.usage import total
 from ..model import ThreadCache
 from ..render.json import address
 from ..render.text import count, cut, left_out, number, table
@@ -21,7 +22,11 @@ def threads_command(context: Context) -> Answer:
     session = context.session
     caches = session.thread_caches if session.started else []
     taken = {cache.arena for cache in caches}
-    alone = [header.index for header in session.headers if header.index not in taken]
+    alone: Optional[list[int]] = None
+    if session.all_arenas and caches and all(cache.known or cache.arena is not None for cache in caches):
+        alone = [header.index for header in session.headers if header.index not in taken]
+    if not session.started:
+        alone = [header.index for header in session.headers]
     keys = {"threads": [_json(cache) for cache in caches], "unattached_arenas": alone}
     return Answer(keys, _lines(context, caches, alone), problems_of(session))
 
@@ -40,13 +45,13 @@ def _json(cache: ThreadCache) -> dict[str, object]:
     }
 
 
-def _lines(context: Context, caches: Sequence[ThreadCache], alone: Sequence[int]) -> Iterator[str]:
+def _lines(context: Context, caches: Sequence[ThreadCache], alone: Optional[Sequence[int]]) -> Iterator[str]:
     style, session = context.style, context.session
     if not session.started:
         yield "no heap yet: malloc has not been called in this process"
         return
     used = len({cache.arena for cache in caches if cache.arena is not None})
-    held = sum(cache.tally.bytes for cache in caches)
+    held = total(cache.tally.bytes if cache.known else None for cache in caches)
     yield style.bold(f"{count(len(caches), 'thread')} on {count(used, 'arena')}; their caches hold {style.size(held)}")
     yield ""
     rows = [[str(cache.tid), cache.name or "-", _arena(cache), f"{cache.address:#x}" if cache.address else "-",
@@ -56,10 +61,10 @@ def _lines(context: Context, caches: Sequence[ThreadCache], alone: Sequence[int]
     yield from table(("tid", "name", "arena", "cache at", "chunks", "bytes"), shown, left=(0, 1, 2, 3))
     yield from left_out(style, more, "thread")
     if alone:
-        held = sum(header.system_mem for header in session.headers if header.index in alone)
+        alone_hold = sum(header.system_mem for header in session.headers if header.index in alone)
         which = ", ".join(map(str, alone[:12])) + (" …" if len(alone) > 12 else "")
         yield ""
-        yield f"{count(len(alone), 'arena')} without a thread, holding {style.size(held)}: {which}"
+        yield f"{count(len(alone), 'arena')} without a thread, holding {style.size(alone_hold)}: {which}"
 
 
 def _arena(cache: ThreadCache) -> str:

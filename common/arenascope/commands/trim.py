@@ -12,7 +12,7 @@ from ..render.text import count
 from ..session import Session
 from . import ARENA, LIMIT, Answer, Context, argument, command
 from .gather import Trim, problems_of, trims
-from .trim_text import lines, tops_bytes
+from .trim_text import lines
 
 
 @command(
@@ -42,7 +42,7 @@ def trim_command(context: Context) -> Answer:
     context.check_arena(options.arena)
     plans = [trim for trim in trims(session, bounds=not options.json) if options.arena in (None, trim.plan.index)]
     problems = problems_of(session)
-    if any(trim.plan.brk_bytes is None for trim in plans):
+    if any(trim.plan.brk_bytes is None and trim.plan.top is not None for trim in plans):
         problems.append("__curbrk was not found: whether the main arena's top would be trimmed is not known")
     applied = None
     if controller is not None:
@@ -51,7 +51,7 @@ def trim_command(context: Context) -> Answer:
         applied = _apply(context, controller, plans)
     keys = {
         "arenas": [_arena_json(trim, options.ranges) for trim in plans],
-        "totals": _totals_json(plans),
+        "totals": _totals_json(plans, _all(context)),
         "applied": applied
         and {
             "rss_before": applied.rss_before,
@@ -62,7 +62,12 @@ def trim_command(context: Context) -> Answer:
         },
     }
     status = 1 if applied and not applied.released_bytes else 0
-    return Answer(keys, lines(context, plans, applied), problems, status)
+    return Answer(keys, lines(context, plans, _all(context), applied), problems, status)
+
+
+def _all(context: Context) -> bool:
+    """Whether the plans are for all that was asked for."""
+    return context.options.arena is not None or context.session.all_arenas
 
 
 def _prepare(context: Context) -> Controller:
@@ -79,7 +84,7 @@ def _prepare(context: Context) -> Controller:
         what = "malloc_trim(0)" + (f" and {what}" if what else "")
     if not context.options.yes and not context.door.confirm(f"Call {what} in process {context.target.pid}?"):
         raise RefusedError("not done")
-    before = Session(context.target)
+    before = Session(context.target, context.options.libc)
     settle(controller, before)
     context.renew()
     check_locks(context.session)
@@ -94,7 +99,8 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
         if context.options.arena is None:
             call_trim(controller, context.session)
             predicted += [trim.resident.trim for trim in plans]
-            done.append(f"malloc_trim(0): {count(sum(len(trim.plan.madvise) for trim in plans), 'range')} released")
+            ranges = sum(len(trim.plan.madvise or ()) for trim in plans)
+            done.append(f"malloc_trim(0): {count(ranges, 'range')} released")
         if context.options.tops:
             tops = [trim.plan.tops for trim in plans if trim.plan.tops]
             release_tops(controller, context.session, tops)
@@ -112,27 +118,27 @@ def _arena_json(trim: Trim, with_ranges: bool) -> dict[str, object]:
         "madvise_bytes": plan.madvise_bytes,
     }
     if with_ranges:
-        found["madvise_ranges"] = [[address(start), size] for start, size in plan.madvise]
+        found["madvise_ranges"] = plan.madvise and [[address(start), size] for start, size in plan.madvise]
     found.update(
         brk_bytes=plan.brk_bytes,
         resident_bytes=trim.resident.trim,
         kept={
-            "top_bytes": plan.top[1],
+            "top_bytes": plan.top and plan.top[1],
             "top_resident_bytes": trim.resident.top,
             "subpage_bytes": plan.subpage_bytes,
             "tcache_bytes": plan.tcache_bytes,
         },
-        tops_bytes=plan.tops[1] if plan.tops else 0,
+        tops_bytes=plan.tops_bytes,
         tops_range=[address(plan.tops[0]), plan.tops[1]] if plan.tops else None,
     )
     return found
 
 
-def _totals_json(plans: Sequence[Trim]) -> dict[str, object]:
+def _totals_json(plans: Sequence[Trim], whole: bool) -> dict[str, object]:
     return {
-        "release_bytes": total(trim.plan.release_bytes for trim in plans),
-        "resident_bytes": total(trim.resident.trim for trim in plans),
-        "kept_bytes": total(trim.plan.kept_bytes for trim in plans),
-        "tops_bytes": tops_bytes(plans),
-        "tops_resident_bytes": total(trim.resident.tops for trim in plans),
+        "release_bytes": total((trim.plan.release_bytes for trim in plans), whole),
+        "resident_bytes": total((trim.resident.trim for trim in plans), whole),
+        "kept_bytes": total((trim.plan.kept_bytes for trim in plans), whole),
+        "tops_bytes": total((trim.plan.tops_bytes for trim in plans), whole),
+        "tops_resident_bytes": total((trim.resident.tops for trim in plans), whole),
     }

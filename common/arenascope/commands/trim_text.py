@@ -18,11 +18,7 @@ SECONDS_PER_BYTE = 1 / 12e9
 SECONDS_PER_CALL = 1.5e-6
 
 
-def tops_bytes(plans: Sequence[Trim]) -> int:
-    return sum(trim.plan.tops[1] for trim in plans if trim.plan.tops)
-
-
-def lines(context: Context, plans: Sequence[Trim], applied: Optional[Applied]) -> Iterator[str]:
+def lines(context: Context, plans: Sequence[Trim], whole: bool, applied: Optional[Applied]) -> Iterator[str]:
     style = context.style
     if not context.session.started:
         yield "no heap yet: malloc has not been called in this process"
@@ -30,11 +26,11 @@ def lines(context: Context, plans: Sequence[Trim], applied: Optional[Applied]) -
     if applied is not None:
         yield from _applied_lines(style, applied)
         return
-    yield style.bold(_sentence(style, plans))
+    yield style.bold(_sentence(style, plans, whole))
     yield ""
     rows = [_row(style, trim) for trim in plans]
     shown, more = cut(rows, context.options.limit)
-    yield from table(HEADERS, shown, footer=_footer(style, plans) if len(rows) > 1 else None)
+    yield from table(HEADERS, shown, footer=_footer(style, plans) if len(rows) > 1 and whole else None)
     yield from left_out(style, more, "arena")
     yield ""
     yield from _why(context, plans)
@@ -50,15 +46,19 @@ def _row(style: Style, trim: Trim) -> list[str]:
     return [
         f"{plan.index} main" if plan.index == 0 else str(plan.index),
         style.size(plan.madvise_bytes),
-        number(len(plan.madvise)),
+        number(_calls([trim])),
         style.size(plan.brk_bytes) if plan.index == 0 else "-",
         _resident(style, trim, "trim"),
-        style.size(plan.top[1]),
+        style.size(plan.top and plan.top[1]),
         _resident(style, trim, "top"),
         style.size(plan.subpage_bytes),
         style.size(plan.tcache_bytes),
-        style.size(plan.tops[1]) if plan.tops else "-",
+        "-" if plan.tops_bytes == 0 else style.size(plan.tops_bytes),
     ]
+
+
+def _calls(plans: Sequence[Trim]) -> Optional[int]:
+    return total(None if trim.plan.madvise is None else len(trim.plan.madvise) for trim in plans)
 
 
 def _resident(style: Style, trim: Trim, name: str) -> str:
@@ -70,22 +70,25 @@ def _resident(style: Style, trim: Trim, name: str) -> str:
 def _footer(style: Style, plans: Sequence[Trim]) -> list[str]:
     return [
         "all",
-        style.size(sum(trim.plan.madvise_bytes for trim in plans)),
-        number(sum(len(trim.plan.madvise) for trim in plans)),
+        style.size(total(trim.plan.madvise_bytes for trim in plans)),
+        number(_calls(plans)),
         style.size(total(trim.plan.brk_bytes for trim in plans)),
         style.size(total(trim.resident.trim for trim in plans)),
-        style.size(sum(trim.plan.top[1] for trim in plans)),
+        style.size(total(trim.plan.top and trim.plan.top[1] for trim in plans)),
         style.size(total(trim.resident.top for trim in plans)),
-        style.size(sum(trim.plan.subpage_bytes for trim in plans)),
+        style.size(total(trim.plan.subpage_bytes for trim in plans)),
         style.size(total(trim.plan.tcache_bytes for trim in plans)),
-        style.size(tops_bytes(plans)),
+        style.size(total(trim.plan.tops_bytes for trim in plans)),
     ]
 
 
-def _sentence(style: Style, plans: Sequence[Trim]) -> str:
-    resident = total(trim.resident.trim for trim in plans)
-    released = total(trim.plan.release_bytes for trim in plans)
-    tops = total(trim.resident.tops for trim in plans)
+def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
+    resident = total((trim.resident.trim for trim in plans), whole)
+    released = total((trim.plan.release_bytes for trim in plans), whole)
+    tops = total((trim.resident.tops for trim in plans), whole)
+    in_tops = total((trim.plan.tops_bytes for trim in plans), whole)
+    if released is None:
+        return "what malloc_trim(0) would return is not known: not all that it looks at can be read"
     if resident is not None:
         first = f"malloc_trim(0) would return {style.size(resident)} of resident memory"
     else:
@@ -99,8 +102,8 @@ def _sentence(style: Style, plans: Sequence[Trim]) -> str:
     where = count(len([trim for trim in plans if trim.plan.tops]), "thread arena")
     if tops:
         first += f"; {style.size(tops)} more, in the tops of {where}, it never touches (--tops does)"
-    elif tops is None and tops_bytes(plans):
-        first += f"; it never touches {style.size(tops_bytes(plans))} in the tops of {where} (--tops does)"
+    elif tops is None and in_tops:
+        first += f"; it never touches {style.size(in_tops)} in the tops of {where} (--tops does)"
     return first
 
 
@@ -123,14 +126,14 @@ def _why(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
 
 
 def _locked_bytes(context: Context, trim: Trim) -> int:
-    released = until_locked(trim.plan.madvise, context.session.locked)
-    return trim.plan.madvise_bytes - sum(size for _, size in released)
+    released = until_locked(trim.plan.madvise or (), context.session.locked)
+    return (trim.plan.madvise_bytes or 0) - sum(size for _, size in released)
 
 
 def _range_lines(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
     rows = []
     for trim in plans:
-        how = {start: "madvise" for start, _ in trim.plan.madvise}
+        how = {start: "madvise" for start, _ in trim.plan.madvise or ()}
         for start, size in trim.plan.ranges:
             rows.append([str(trim.plan.index), f"{start:#x}", f"{start + size:#x}", context.style.size(size),
                          how.get(start, "brk")])  # fmt: skip
@@ -143,13 +146,13 @@ def _range_lines(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
 
 
 def _duration(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
-    calls = sum(len(trim.plan.madvise) for trim in plans)
+    calls = _calls(plans)
     resident = total(trim.resident.trim for trim in plans)
     style = context.style
-    if resident is None or not (calls or resident):
+    if resident is None or calls is None or not (calls or resident):
         return
     worst = max(plans, key=lambda trim: trim.resident.trim or 0)
-    longest = _seconds(worst.resident.trim or 0, len(worst.plan.madvise))
+    longest = _seconds(worst.resident.trim or 0, _calls([worst]) or 0)
     yield style.dim(
         f"it would take about {_duration_text(_seconds(resident, calls))} ({count(calls, 'madvise call')}) and lock "
         f"one arena at a time, for {_duration_text(longest)} at most. "

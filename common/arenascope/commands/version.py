@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import platform
-from typing import Iterator, Optional
+from typing import Iterator, Optional, Sequence
 
 from .. import __version__
-from ..errors import ArenascopeError
+from ..errors import ArenascopeError, UsageError
+from ..glibc.allocators import find_allocators
+from ..glibc.layout import Check, Layout
+from ..glibc.prove import prove
+from ..glibc.versions import NEVER, text
+from ..model import Allocator
 from ..render import optional
+from ..session import Session
 from . import Answer, Context, command
+from .allocators import allocators_json, allocators_lines, copies_json, copies_lines, share_json
 from .gather import problems_of
 
 HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for none of the threads"}
@@ -19,32 +26,70 @@ def version_command(context: Context) -> Answer:
     problem: Optional[str] = None
     try:
         _ = context.session.located
+    except UsageError:
+        raise
     except ArenascopeError as error:
         problem = str(error)
     door = list(context.door.describe())
+    checks = _checks(context.session) if problem is None else []
     keys = {
         "arenascope": __version__,
         "debugger": door[0] if door else None,
         "python": platform.python_version(),
         "libraries": {name: optional.where(name) for name in optional.NAMES},
         "layout": _layout(context) if problem is None else None,
-        "checks": list(context.session.layout.checks) if problem is None else [],
+        "checks": _checks_json(checks),
+        "libcs": copies_json(context.session.located.copies, context.session.libc) if problem is None else [],
+        "allocators": allocators_json(_allocators(context, problem)),
+        "share": share_json(context.session) if problem is None else None,
     }
-    return Answer(keys, _lines(context, problem), [problem] if problem else problems_of(context.session))
+    return Answer(keys, _lines(context, problem, checks), [problem] if problem else problems_of(context.session))
+
+
+def _allocators(context: Context, problem: Optional[str]) -> Sequence[Allocator]:
+    """Also where there is no glibc."""
+    if problem is None:
+        return context.session.located.allocators
+    try:
+        return find_allocators(context.target, context.target.regions())
+    except ArenascopeError:
+        return ()
+
+
+def _checks(session: Session) -> list[Check]:
+    """How the layout was found, and what must hold in every release."""
+    layout, params = session.layout, session.params
+    base = params.get("sbrk_base") if params else None
+    known = prove(session.memory, layout, session.headers, session.heaps, {base} if base is not None else set())
+    return [*layout.checks, *known]
+
+
+def _checks_json(checks: Sequence[Check]) -> dict[str, object]:
+    return {"held": sum(check.held for check in checks), "tried": len(checks),
+            "list": [{"check": str(check), "held": check.held} for check in checks]}  # fmt: skip
 
 
 def _layout(context: Context) -> str:
     layout = context.session.layout
-    return f"glibc {layout.release[0]}.{layout.release[1]}, {8 * layout.word}-bit, aligned to {layout.align}"
+    return f"{_release(layout)}, {8 * layout.word}-bit, aligned to {layout.align}"
 
 
-def _lines(context: Context, problem: Optional[str]) -> Iterator[str]:
+def _release(layout: Layout) -> str:
+    if layout.newer is None:
+        return f"glibc {text(layout.release)}"
+    newer = f"newer release {text(layout.newer)}" if layout.newer != NEVER else "a release of its own"
+    return f"glibc {text(layout.release)} ({newer})"
+
+
+def _lines(context: Context, problem: Optional[str], checks: Sequence[Check]) -> Iterator[str]:
     yield f"arenascope {__version__}"
     yield from context.door.describe()
     yield f"Python {platform.python_version()}"
     for name in optional.NAMES:
         yield optional.where(name)
     if problem is not None:
+        for each in _allocators(context, problem):
+            yield f"{each.name} ({each.how}); {each.instead}"
         return
     located = context.session.located
     libc = located.libc
@@ -54,9 +99,11 @@ def _lines(context: Context, problem: Optional[str]) -> Iterator[str]:
     found = "by symbol" if located.located_by == "symbols" else "by scan"
     yield f"main_arena {located.main_arena:#x}, found {found}; mp_ " + (
         f"{located.params:#x}" if located.params is not None else "not found")  # fmt: skip
+    yield from copies_lines(located.copies, context.session.libc)
+    yield from allocators_lines(context.style, context.session)
     if context.session.started:
         yield f"threads' arenas and caches found {HOW[context.session.thread_words[1]]}"
-    checks = located.layout.checks
-    yield f"layout of {_layout(context)}: {len(checks)} checks held"
+    held = sum(check.held for check in checks)
+    yield f"layout of {_layout(context)}: {held} of {len(checks)} checks hold"
     for check in checks:
-        yield f"  {check}"
+        yield f"  {check}" if check.held else context.style.warn(f"  not held: {check}")

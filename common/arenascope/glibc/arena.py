@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
+from typing import Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
@@ -29,13 +31,12 @@ def read_arena(memory: Memory, layout: Layout, address: int, index: int, main: b
         value: int = struct.unpack_from(memory.mark + memory.code, data, layout.arena[name])[0]
         return value
 
-    mutex, flags = struct.unpack_from(memory.mark + "II", data, layout.arena["mutex"])
+    mutex, flags = (struct.unpack_from(memory.mark + "I", data, layout.arena[name])[0] for name in ("mutex", "flags"))
     top = word("top")
-    if top == initial_top(layout, address) or not top:
-        # its size word is last_remainder: no heap behind it
-        top_bytes = 0
-    else:
-        top_bytes = masked(memory.try_word(top + layout.word) or 0)
+    # the size word of the initial top is last_remainder: no heap behind it
+    raw: Optional[int] = 0
+    if top and top != initial_top(layout, address):
+        raw = memory.try_word(top + layout.word)
     return ArenaHeader(
         index=index,
         address=address,
@@ -43,13 +44,32 @@ def read_arena(memory: Memory, layout: Layout, address: int, index: int, main: b
         mutex=mutex,
         flags=flags,
         top=top,
-        top_bytes=top_bytes,
+        top_bytes=None if raw is None else masked(raw),
         next=word("next"),
         attached_threads=word("attached_threads") if "attached_threads" in layout.arena else None,
         system_mem=word("system_mem"),
         max_system_mem=word("max_system_mem"),
         initialised=top != 0,
     )
+
+
+def evidence_at(memory: Memory, layout: Layout, address: int, must_link: bool) -> int:
+    """How much speaks for a main_arena of this layout here, should its ring be broken; 0 where it cannot be one.
+
+    All members but the first few lie as far from the bins in every release: only a link proves (`must_link`) how far
+    in front of them malloc_state begins.
+    """
+    try:
+        header = read_arena(memory, layout, address, 0, True)
+    except MemoryReadError:
+        return 0
+    if header.mutex > 2 or header.flags > 7:
+        return 0
+    linked = header.next == address or has_arena_behind(memory, layout, header.next)
+    if must_link and not linked:
+        return 0
+    grown = 0 < header.system_mem <= header.max_system_mem and not header.system_mem % LEAST_PAGE
+    return 1 + linked + grown + (bool(header.top) and not doubt_top(memory, layout, header))
 
 
 def has_heap(layout: Layout, header: ArenaHeader) -> bool:
@@ -66,24 +86,32 @@ def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Fi
         try:
             header = read_arena(memory, layout, address, len(arenas), address == main_arena)
         except MemoryReadError as error:
-            findings.append(Finding(f"the ring of arenas breaks off: {error.message}", address, len(arenas)))
+            findings.append(Finding(f"the ring of arenas breaks off: {error.message}", address, len(arenas),
+                                    rule="ring"))  # fmt: skip
             return arenas
         if not header.main:
             doubt = doubt_thread_arena(memory, layout, address)
             if doubt and has_arena_behind(memory, layout, address):
                 # heap_info was overwritten, malloc_state behind it was not
-                findings.append(Finding(doubt, heap_of(layout, address), len(arenas)))
+                findings.append(Finding(doubt, heap_of(layout, address), len(arenas), "heap-arena", f"{address:#x}"))
             elif doubt:
-                findings.append(Finding(f"the ring of arenas leads to something else: {doubt}", address, len(arenas)))
+                findings.append(Finding(f"the ring of arenas leads to something else: {doubt}", address, len(arenas),
+                                        rule="ring"))  # fmt: skip
                 return arenas
         doubt = doubt_top(memory, layout, header)
         if doubt:
-            findings.append(Finding(f"top: {doubt}", header.top, len(arenas)))
+            findings.append(Finding(f"top: {doubt}", header.top, len(arenas), rule="top"))
+            header = replace(header, top_bytes=None)
         arenas.append(header)
         address = header.next
     if address != main_arena:
-        findings.append(Finding("the ring of arenas does not close", address, len(arenas) - 1))
+        findings.append(Finding("the ring of arenas does not close", address, len(arenas) - 1, rule="ring"))
     return arenas
+
+
+def is_closed(headers: Sequence[ArenaHeader]) -> bool:
+    """Whether these are all arenas: the ring led back to where it began."""
+    return bool(headers) and headers[-1].next == headers[0].address
 
 
 def doubt_top(memory: Memory, layout: Layout, header: ArenaHeader) -> str:
@@ -93,7 +121,7 @@ def doubt_top(memory: Memory, layout: Layout, header: ArenaHeader) -> str:
     if header.top == initial_top(layout, header.address):
         return ""
     raw = memory.try_word(header.top + layout.word)
-    if raw is None:
+    if raw is None or header.top_bytes is None:
         return "it leads to unreadable memory"
     if not layout.aligned(header.top):
         return "it is not a chunk's address"

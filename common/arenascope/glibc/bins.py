@@ -87,14 +87,32 @@ def walk_bins(memory: Memory, layout: Layout, header: ArenaHeader, findings: lis
         if first in (bin_header, 0):
             if last != first:
                 findings.append(Finding(f"bin {index}: its two ends disagree ({first:#x}, {last:#x})",
-                                        bin_header, header.index))  # fmt: skip
+                                        bin_header, header.index, "bin-link"))  # fmt: skip
             continue
         walker = _BinWalk(memory, layout, header, index, findings)
         least, most = bin_sizes(layout, index)
-        limit = max(header.system_mem, header.max_system_mem)
+        limit, before = max(header.system_mem, header.max_system_mem), len(findings)
         walker.follow(bin_header, first, last, least, limit if most is None else min(limit, most))
         if walker.addresses:
-            yield Bin(bin_kind(layout, index), index, least, most, walker.addresses, walker.sizes, walker.flags)
+            yield Bin(bin_kind(layout, index), index, least, most, walker.addresses, walker.sizes, walker.flags,
+                      whole=len(findings) == before)  # fmt: skip
+
+
+def find_bin(memory: Memory, layout: Layout, header: ArenaHeader, chunk: int) -> Optional[int]:
+    """The bin that a free chunk hangs in: its links, followed both ways, lead to that bin's header."""
+    base = header.address + layout.arena["bins"] - layout.header
+    end = base + 2 * (NBINS - 1) * layout.word
+    forward = backward = chunk
+    try:
+        for _ in range(header.system_mem // layout.min_size):
+            forward, backward = memory.node(forward)[1], memory.node(backward)[2]
+            for place in (forward, backward):
+                if base <= place < end:
+                    index, odd = divmod(place - base, 2 * layout.word)
+                    return None if odd else index + 1
+    except MemoryReadError:
+        pass
+    return None
 
 
 class _BinWalk:
@@ -115,26 +133,25 @@ class _BinWalk:
         node = self.memory.node
         add_address, add_size = self.addresses.append, self.sizes.append
         mask, header = self.layout.mask, self.layout.header
-        previous, chunk, count = bin_header, first, 0
+        # a size word is the size with PREV_INUSE and no other flag; sizes are as aligned as chunks
+        low, lowest, highest = mask | SIZE_BITS, least | PREV_INUSE, most | PREV_INUSE
+        previous, chunk = bin_header, first
         try:
             while chunk != bin_header:
                 raw, fd, bk = node(chunk)
-                size = raw & ~SIZE_BITS
                 # A chunk reached twice has another neighbour than its bk names, so this test ends every cycle.
-                if bk != previous or raw & SIZE_BITS != PREV_INUSE or not least <= size <= most or (
-                    (chunk + header | size) & mask
-                ):  # fmt: skip
+                if bk != previous or raw & low != PREV_INUSE or not lowest <= raw <= highest or (chunk + header) & mask:
                     self._damage(previous, chunk, raw, bk, (least, most))
                     break
                 add_address(chunk)
-                add_size(size)
-                previous, chunk, count = chunk, fd, count + 1
+                add_size(raw - PREV_INUSE)
+                previous, chunk = chunk, fd
             else:
                 if previous != last:
                     self._say(f"ends at {previous:#x}, but its bk says {last:#x}", bin_header)
         except MemoryReadError:
             self._say(f"a link in {previous:#x} leads to unreadable memory", chunk)
-        self.flags = count
+        self.flags = len(self.addresses)
 
     def _damage(self, previous: int, chunk: int, raw: int, bk: int, sizes: tuple[int, int]) -> None:
         size = raw & ~SIZE_BITS
@@ -153,4 +170,4 @@ class _BinWalk:
             self._say(f"a free chunk with {', '.join(names)} (size word {raw:#x})", chunk)
 
     def _say(self, what: str, address: int) -> None:
-        self.findings.append(Finding(f"bin {self.index}: {what}", address, self.arena.index))
+        self.findings.append(Finding(f"bin {self.index}: {what}", address, self.arena.index, "bin-link"))

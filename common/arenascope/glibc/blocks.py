@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping
+from typing import Iterable, Iterator, Mapping, Sequence
 
+from ..model import Bin
 from .chunk import PREV_INUSE, SIZE_BITS
 from .sweep import Run
 
@@ -22,3 +23,12 @@ def blocks(run: Run, listed: Mapping[int, str]) -> Iterator[Block]:
         previous = raw & ~SIZE_BITS
     if previous:
         yield chunk, previous, state(chunk, "used") if run.follow & PREV_INUSE else "free"
+
+
+def listed_chunks(lists: Iterable[Sequence[Bin]]) -> dict[int, str]:
+    """The chunks of fastbins and thread caches: "fast" or "tcache"."""
+    found: dict[int, str] = {}
+    for bins in lists:
+        for each in bins:
+            found.update(dict.fromkeys(each.addresses, each.kind))
+    return found

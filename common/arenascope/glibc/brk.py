@@ -53,6 +53,8 @@ def _by_mapping(main: ArenaHeader, regions: Sequence[Region]) -> Optional[int]:
 
     top ends at a page's edge and never beyond the break, so the mapping ends there just if the break does.
     """
+    if main.top_bytes is None:
+        return None
     end = main.top + main.top_bytes
     here = next((region for region in regions if region.contains(end - 1)), None)
     if not main.contiguous or here is None or any(region.start == end for region in regions):

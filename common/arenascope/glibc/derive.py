@@ -6,33 +6,54 @@ Distributions ship backports and new releases come, so a version string only say
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Optional, Sequence
 
-from ..errors import MemoryReadError
+from ..errors import MemoryReadError, NotFoundError
 from ..memory import Memory
-from ..target import StructInfo
 from . import versions
 from .chunk import masked, reveal
-from .layout import Layout, Struct, disagreements, fastbin_count, from_table, heap_max, tcache_forms
+from .debug_info import clashes
+from .derive_lists import heap_extents, unknown_lists
+from .derive_state import Surroundings, derive_state
+from .evidence import PAGE, PAGES_BEHIND
+from .layout import Check, Layout, from_table, tcache_forms
+from .prove import believed
 from .scan import Hit
 from .tcache import LIST_LIMIT, chunk_sizes, is_tcache, read_tcache
 from .versions import Release
 
 MANY_THREADS = 1 << 16
-PAGE = 4096
-PAGES_BEHIND = 4 << 20
-"""A few transparent huge pages."""
 
 
-def derive_layout(memory: Memory, machine: str, release: Optional[Release], hit: Hit) -> Layout:
-    """The layout whose malloc_state and heap_info fit the arenas that were found."""
+def derive_layout(
+    memory: Memory, machine: str, release: Optional[Release], hit: Hit, around: Callable[[], Surroundings],
+    debug: Optional[Layout] = None,
+) -> Layout:  # fmt: skip
+    """The layout whose malloc_state and heap_info fit the arenas that were found; NotFoundError where none is proven.
+
+    `debug` is what debug information says. It counts for more than the table, and for less than what memory proves.
+    """
+    row = None
+    if release is None or release <= versions.NEWEST:
+        row = _row_that_fits(memory, machine, release, hit)
+        if row is not None and (debug is None or not clashes(row, debug)):
+            return row
+    if debug is not None and believed(memory, debug, hit.ring[0], around().near):
+        layout = replace(debug, checks=(Check("debug information gives malloc_state and heap_info"),))
+        return _with_unknown_lists(memory, layout, hit)
+    if row is not None:
+        return row
+    return _by_relations(memory, machine, release, hit, around)
+
+
+def _row_that_fits(memory: Memory, machine: str, release: Optional[Release], hit: Hit) -> Optional[Layout]:
     for align in _alignments(memory, machine):
         for candidate in candidates(release):
             layout = from_table(candidate, memory.pointer_size, machine, align(candidate))
             checks = fit(memory, layout, hit)
             if checks:
-                return replace(layout, checks=checks)
-    return _by_relations(memory, machine, release, hit, hit.ring[0])
+                return replace(layout, checks=tuple(Check(text) for text in checks))
+    return None
 
 
 def _alignments(memory: Memory, machine: str) -> Iterable[Callable[[Release], int]]:
@@ -102,52 +123,53 @@ def _top_fits(memory: Memory, layout: Layout, arena: int) -> bool:
         return False
 
 
-def _by_relations(memory: Memory, machine: str, release: Optional[Release], hit: Hit, arena: int) -> Layout:
-    """A malloc_state that no row describes: its members by the order that all releases share."""
-    word = memory.pointer_size
-    layout = from_table(release or versions.NEWEST, word, machine)
-    bins = hit.bins - arena
-    after_free = bins + 254 * word + 16 + 2 * word
-    offsets = {"mutex": 0, "flags": 4, "top": bins - 2 * word, "last_remainder": bins - word, "bins": bins,
-               "binmap": bins + 254 * word, "next": bins + 254 * word + 16,
-               "next_free": bins + 254 * word + 16 + word}  # fmt: skip
-    if has_attached_threads(memory, hit.bins):
-        offsets["attached_threads"] = after_free
-        after_free += word
-    offsets["system_mem"], offsets["max_system_mem"] = after_free, after_free + word
-    heap = layout.heap
-    if hit.ring[1:]:
-        heap = Struct(heap.offsets, hit.ring[1] & (heap_max(word) - 1))
-    # they end where top begins, if there is room for them
-    fastbins = fastbin_count(word, layout.align)
-    if bins - (2 + fastbins) * word < 8:
-        fastbins = 0
-    else:
-        offsets["fastbinsY"] = bins - 2 * word - fastbins * word
-    return replace(layout, arena=Struct(offsets, after_free + 2 * word), heap=heap, fastbins=fastbins,
-                   checks=("no known malloc_state: members placed by the order that all releases share",))  # fmt: skip
+def _by_relations(
+    memory: Memory, machine: str, release: Optional[Release], hit: Hit, around: Callable[[], Surroundings]
+) -> Layout:
+    """A malloc_state that no row describes, or one of a release that the table ends before."""
+    known = release is not None and release <= versions.NEWEST
+    newest = from_table(release or versions.NEWEST, memory.pointer_size, machine)
+    newest = replace(newest, newer=versions.NEVER if known or release is None else release)
+    try:
+        layout = derive_state(memory, newest, hit, around())
+    except NotFoundError as error:
+        row = _row_of(memory, machine, release, hit) if known or release is None else None
+        if row is not None:
+            return row
+        what = f"glibc {versions.text(release)}" if release else "this glibc"
+        end = versions.text(versions.NEWEST)
+        raise NotFoundError(f"{what} is not among the releases that arenascope knows ({versions.text(versions.OLDEST)} "
+                            f"to {end}), and memory does not prove its structures: {error.message}",
+                            "load this very libc's debug symbols, or use a newer arenascope") from None  # fmt: skip
+    like = next((shape for shape in versions.shapes() if _same(layout, shape, machine)), None)
+    how = f"malloc_state as in {versions.text(like)}" if like else "no known malloc_state"
+    checks = (Check(f"{how}: members placed by what holds in every release"),)
+    return _with_unknown_lists(memory, replace(layout, release=like or versions.NEWEST, checks=checks), hit)
 
 
-def with_debug_information(layout: Layout, structs: Mapping[str, Optional[StructInfo]]) -> tuple[Layout, list[str]]:
-    """The layout held against debug information, and what the two disagree on."""
-    wrong: list[str] = []
-    agreed = []
-    for name, struct in (("malloc_state", layout.arena), ("_heap_info", layout.heap), ("malloc_par", layout.params)):
-        info = structs.get(name)
-        if info is None:
-            continue
-        differences = disagreements(struct, info)
-        wrong += differences
-        if not differences:
-            agreed.append(name.lstrip("_"))
-    if agreed:
-        layout = replace(layout, checks=(*layout.checks, f"debug information agrees on {', '.join(agreed)}"))
-    return layout, wrong
+def _row_of(memory: Memory, machine: str, release: Optional[Release], hit: Hit) -> Optional[Layout]:
+    """For a heap too damaged for any row to fit: the row whose bins are where these are; nothing is said to agree."""
+    for candidate in candidates(release):
+        layout = from_table(candidate, memory.pointer_size, machine)
+        if layout.arena["bins"] == hit.bins - hit.ring[0]:
+            return layout
+    return None
+
+
+def _same(layout: Layout, shape: Release, machine: str) -> bool:
+    row = from_table(shape, layout.word, machine, layout.align)
+    both = set(row.arena.offsets) - {"have_fastchunks", "fastbinsY"}
+    return {name: layout.arena.get(name) for name in both} == {name: row.arena[name] for name in both}
+
+
+def _with_unknown_lists(memory: Memory, layout: Layout, hit: Hit) -> Layout:
+    inside = heap_extents(memory, layout, hit.ring)
+    return replace(layout, unknown=(*layout.unknown, *unknown_lists(memory, layout, hit.ring, inside)))
 
 
 def with_tcache_seen(layout: Layout, sizes: Sequence[int]) -> Layout:
     """The layout with the form of thread cache that these chunk sizes prove: backports change it within a release."""
-    if layout.tcache is None or not sizes:
+    if layout.tcache is None or not sizes or layout.newer is not None:
         return layout
     for form in tcache_forms(layout):
         if all(size in chunk_sizes(form, layout) for size in sizes):

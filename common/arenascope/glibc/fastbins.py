@@ -20,6 +20,14 @@ def fastbin_size(layout: Layout, index: int) -> int:
     return (index + 2) << (4 if layout.word == 8 else 3)
 
 
+def read_fastbins(memory: Memory, layout: Layout, header: ArenaHeader,
+                  findings: list[Finding]) -> tuple[tuple[Bin, ...], bool]:  # fmt: skip
+    """An arena's fastbins, and whether they are all there is."""
+    before = len(findings)
+    lists = tuple(walk_fastbins(memory, layout, header, findings))
+    return lists, len(findings) == before
+
+
 def walk_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, findings: list[Finding]) -> Iterator[Bin]:
     """The non-empty fastbins of an arena, by index."""
     if not layout.fastbins:
@@ -32,10 +40,11 @@ def walk_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, findings:
     for index, head in enumerate(heads):
         if not head:
             continue
-        size = fastbin_size(layout, index)
+        size, before = fastbin_size(layout, index), len(findings)
         addresses = _follow(memory, layout, header, index, head, findings)
         if addresses:
-            yield Bin("fast", index, size, size, addresses, array("Q", [size]) * len(addresses))
+            yield Bin("fast", index, size, size, addresses, array("Q", [size]) * len(addresses),
+                      whole=len(findings) == before)  # fmt: skip
 
 
 def _follow(memory: Memory, layout: Layout, header: ArenaHeader, index: int, head: int,
@@ -46,25 +55,28 @@ def _follow(memory: Memory, layout: Layout, header: ArenaHeader, index: int, hea
     limit = max(header.system_mem, header.max_system_mem) // layout.min_size + 1
     chunk = head
 
-    def say(what: str) -> None:
-        findings.append(Finding(f"fastbin {index}: {what}", chunk, header.index))
+    def say(rule: str, what: str, expected: str = "") -> None:
+        holder = addresses[-1] if addresses else header.address
+        findings.append(Finding(f"fastbin {index}: {what}", chunk, header.index, rule, expected, holder))
 
     # Brent's cycle detection: a mark that moves on at every power of two, met again only in a cycle
     mark, next_mark = 0, 1
     while chunk:
         if (chunk + to_user) & mask:
-            say("a link is not a chunk's address")
+            say("fast-link", "a link is not a chunk's address")
             break
         try:
             raw, stored = memory.words(chunk + word, 2)
         except MemoryReadError:
-            say("a link leads to unreadable memory")
+            say("fast-link", "a link leads to unreadable memory")
             break
         if raw & ~SIZE_BITS != size:
-            say(f"a chunk of size {raw & ~SIZE_BITS:#x}, expected {size:#x}")
+            say("fast-size", f"a chunk of size {raw & ~SIZE_BITS:#x}, expected {size:#x}", f"size {size:#x}")
             break
         if chunk == mark or len(addresses) > limit:
-            say("the list runs in a circle")
+            seen: set[int] = set()
+            chunk = next((each for each in addresses if each in seen or seen.add(each)), chunk)  # type: ignore[func-returns-value]
+            say("double-free", "the list runs in a circle", "each chunk once")
             return array("Q", dict.fromkeys(addresses))
         addresses.append(chunk)
         if len(addresses) == next_mark:

@@ -11,6 +11,8 @@ from ..model import ArenaHeader, Params
 from ..target import Region, Target
 from .arena import doubt_thread_arena, read_arena
 from .derive import candidates
+from .derive_params import Window, derive_params
+from .derive_state import Surroundings
 from .layout import Layout, Struct, from_table
 from .params import doubt_params, read_params
 from .scan import Hit
@@ -21,13 +23,24 @@ ENOUGH = 6
 
 
 def find_params(target: Target, memory: Memory, layout: Layout, main_arena: int, regions: Sequence[Region],
-                guess: Optional[int]) -> tuple[Optional[int], Layout]:  # fmt: skip
-    """The address of mp_ and the layout with the form of it that fits; (None, layout) where nothing does."""
+                guess: Optional[int], debug: Optional[Struct] = None) -> tuple[Optional[int], Layout]:  # fmt: skip
+    """The address of mp_ and the layout with the form of it that fits; (None, layout) where nothing does.
+
+    `debug` is the form that debug information gives.
+    """
     main = read_arena(memory, layout, main_arena, 0, True)
     forms = _forms(layout, target.machine)
+    if debug is not None:
+        forms.insert(0, debug)
+    if layout.newer is not None:
+        given = replace(layout, params=debug) if debug is not None else None
+        if guess and given and _evidence(memory, given, guess, main) is not None:
+            return guess, given
+        return _by_values(memory, layout, main, regions, guess)
     # a symbol is believed beside a main arena that is damaged, too: the walk will say what does not fit
     for held_against in (main, None) if guess is not None else ():
-        for form in forms:
+        # another release's form may fit a damaged mp_, at other places
+        for form in forms if held_against else forms[:1]:
             if guess and _evidence(memory, replace(layout, params=form), guess, held_against) is not None:
                 return guess, replace(layout, params=form)
     region = next((region for region in regions if region.contains(main_arena)), None)
@@ -44,6 +57,35 @@ def find_params(target: Target, memory: Memory, layout: Layout, main_arena: int,
     if best is None:
         return None, layout
     return best[1], replace(layout, params=best[2])
+
+
+def _by_values(memory: Memory, layout: Layout, main: ArenaHeader, regions: Sequence[Region],
+               guess: Optional[int]) -> tuple[Optional[int], Layout]:  # fmt: skip
+    """For a release that no row describes: see derive_params."""
+    region = next((region for region in regions if region.contains(guess or main.address)), None)
+    if region is None:
+        return None, layout
+    start = max(region.start, (guess or main.address) - NEAR)
+    data = memory.try_read(start, min(region.end, start + 2 * NEAR) - start)
+    if data is None:
+        return None, layout
+    found = derive_params(Window(memory, start, data), layout, main, guess)
+    if found is None:
+        return None, layout
+    unknown = (*layout.unknown, *([found.unknown] if found.unknown else []))
+    return found.address, replace(layout, params=found.struct, mmaps_proven=found.counted, unknown=unknown)
+
+
+def surroundings(target: Target, memory: Memory, regions: Sequence[Region], main_arena: int,
+                 guess: Optional[int]) -> Surroundings:  # fmt: skip
+    """What a layout is proven with beside the arenas themselves."""
+    near: set[int] = set()
+    for place in {main_arena, guess or main_arena}:
+        region = next((region for region in regions if region.contains(place)), None)
+        start = max(region.start, place - NEAR) if region else place
+        end = min(region.end, place + NEAR) if region else place
+        near.update(memory.unpack_words(memory.try_read(start, end - start) or b""))
+    return Surroundings(regions, target.page_size, frozenset(near), len(target.threads()))
 
 
 def _forms(layout: Layout, machine: str) -> list[Struct]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Mapping, Optional
 
+from ..model import Finding
 from ..target import StructInfo
 from . import versions
 from .versions import Behaviour, Field, Release
@@ -44,6 +45,23 @@ class TcacheLayout:
 
 
 @dataclass(frozen=True)
+class Check:
+    """Something that must hold, in words, and whether it does."""
+
+    text: str
+    times: int = 1
+    of: int = 1
+    """In how many arenas it holds, of those it was asked of."""
+
+    @property
+    def held(self) -> bool:
+        return self.times == self.of
+
+    def __str__(self) -> str:
+        return self.text if self.held else f"{self.text}: in {self.times} of {self.of}"
+
+
+@dataclass(frozen=True)
 class Layout:
     """All that a walker must know of this glibc."""
 
@@ -58,8 +76,16 @@ class Layout:
     fastbins: int
     heap_max: int
     behaviour: Behaviour
-    checks: tuple[str, ...] = field(default=())
-    """What was held against memory and agreed, in words."""
+    checks: tuple[Check, ...] = field(default=())
+    """What was held against memory and debug information."""
+    newer: Optional[Release] = None
+    """The image's release where the table ends before it, NEVER where structures are of no known release."""
+    mmaps_proven: bool = True
+    """False where mp_.n_mmaps of such a release must agree with the blocks that are found."""
+    tcache_proven: bool = True
+    """False where caches of such a release have a form that could not be told."""
+    unknown: tuple[Finding, ...] = ()
+    """What could not be placed in such a release: figures that hang on it are not known."""
 
     @property
     def header(self) -> int:

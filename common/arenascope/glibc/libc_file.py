@@ -8,12 +8,12 @@ from typing import Iterator, Optional, Sequence
 
 from ..errors import ArenascopeError, MemoryReadError
 from ..memory import Memory
+from ..model import Allocator
 from ..sources.elf import ElfFile, glibc_version, module_build_id
 from ..target import Region, Target
 
 LIBC_NAME = re.compile(r"/(libc\.so\.6|libc-2\.[0-9]+\.so|libc_malloc_debug\.so\.0)( \(deleted\))?$")
-MUSL_NAME = re.compile(r"/(ld-musl-|libc\.musl-)")
-OTHER_ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc", "libhoard", "libasan", "libtsan")
+MUSL_NAME = re.compile(r"/(ld-musl-|libc\.musl-)|musl[^/]*/(lib/)?libc\.so")
 BSS_LIMIT = 64 << 20
 TEXT_LIMIT = 16 << 20
 """A libc's read-only part is 2 MB; more is not searched for the version."""
@@ -34,22 +34,22 @@ class Libc:
 def find_libcs(target: Target, memory: Memory, regions: Sequence[Region]) -> list[Libc]:
     """The copies of glibc that are mapped, in address order (dlmopen and libc_malloc_debug bring further ones)."""
     found = []
-    for module in _modules(regions):
+    for module in modules_of(regions):
         if LIBC_NAME.search(module[0].path):
-            found.append(_describe(target, memory, regions, module))
+            found.append(describe(target, memory, regions, module))
     return found
 
 
 def module_at(target: Target, memory: Memory, regions: Sequence[Region], address: Optional[int]) -> Libc:
     """The module whose data holds this address: a libc, or the program itself where it is static."""
     if address is not None:
-        for module in _modules(regions):
+        for module in modules_of(regions):
             if any(region.contains(address) for region in _data(module, regions)):
-                return _describe(target, memory, regions, module)
+                return describe(target, memory, regions, module)
     return Libc("", None, None, (), None)
 
 
-def _modules(regions: Sequence[Region]) -> Iterator[list[Region]]:
+def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
     """Runs of mappings of the same file, in address order: one for each time that it was loaded."""
     module: list[Region] = []
     for region in regions:
@@ -71,7 +71,7 @@ def _data(module: Sequence[Region], regions: Sequence[Region]) -> tuple[Region, 
     return tuple(region for region in writable + bss if region.size <= BSS_LIMIT)
 
 
-def _describe(target: Target, memory: Memory, regions: Sequence[Region], module: Sequence[Region]) -> Libc:
+def describe(target: Target, memory: Memory, regions: Sequence[Region], module: Sequence[Region]) -> Libc:
     base = module[0].start if not module[0].offset else None
     inside = module_build_id(memory.read, base) if base is not None else None
     version = _version_in_file(target, module[0], inside) or _version_in_memory(memory, module)
@@ -105,7 +105,7 @@ def _version_in_memory(memory: Memory, module: Sequence[Region]) -> Optional[str
 
 def build_id_at(memory: Memory, regions: Sequence[Region], address: int) -> Optional[str]:
     """The build-id, out of memory, of the module whose data holds this address."""
-    for module in _modules(regions):
+    for module in modules_of(regions):
         if module[0].offset == 0 and any(region.contains(address) for region in _data(module, regions)):
             return module_build_id(memory.read, module[0].start)
     return None
@@ -114,7 +114,7 @@ def build_id_at(memory: Memory, regions: Sequence[Region], address: int) -> Opti
 def file_data(regions: Sequence[Region]) -> list[Region]:
     """The writable data of every mapped file: where a static program keeps main_arena."""
     found: list[Region] = []
-    for module in _modules(regions):
+    for module in modules_of(regions):
         found += [region for region in _data(module, regions) if region not in found]
     if not found:
         # an image that names no files (a remote stub): all that is writable and small enough for data
@@ -122,22 +122,16 @@ def file_data(regions: Sequence[Region]) -> list[Region]:
     return found
 
 
-def other_allocators(regions: Sequence[Region]) -> list[str]:
-    """Mapped libraries that take malloc over from glibc, by their file names."""
-    names = {region.path.rsplit("/", 1)[-1] for region in regions if region.is_file}
-    return sorted(name for name in names if any(known in name for known in OTHER_ALLOCATORS))
-
-
 def what_is_there(
-    libcs: Sequence[Libc], regions: Sequence[Region], notes: Sequence[str], shortage: Optional[str]
-) -> tuple[str, str]:
+    libcs: Sequence[Libc], regions: Sequence[Region], notes: Sequence[str], shortage: Optional[str],
+    others: Sequence[Allocator],
+) -> tuple[str, str]:  # fmt: skip
     """One line on why no heap of glibc was found, and what to try."""
     if shortage:
         return f"no arena was found; {shortage}", "get a whole core, or look at the live process"
-    paths = {region.path for region in regions if region.is_file}
-    others = other_allocators(regions)
-    if any(MUSL_NAME.search(path) for path in paths):
-        return "this process runs on musl, not on glibc: it has no arenas", "use the allocator's own statistics"
+    named = {each.name: each for each in others}
+    if "musl" in named:
+        return "this process runs on musl, not on glibc: it has no arenas", named["musl"].instead
     if not regions:
         return "the mappings of this image are not known, and main_arena has no symbol", "load libc's debug symbols"
     if libcs and not any(region.present for libc in libcs for region in libc.data):
@@ -147,5 +141,5 @@ def what_is_there(
         reason = f"; {notes[0]}" if notes else ""
         return f"no arena was found in {libcs[0].path}{reason}", "load the debug symbols of exactly this libc"
     if others:
-        return f"malloc is {' and '.join(others)} here, and no glibc is mapped", "use that allocator's own statistics"
+        return f"{' and '.join(named)} serves memory here, and no glibc is mapped", others[0].instead
     return "no glibc was found in this image", "a static program needs its symbols or a main_arena that was used"

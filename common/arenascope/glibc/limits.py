@@ -12,10 +12,11 @@ from .layout import Layout
 
 def arena_limit(params: Optional[Params], layout: Layout, target: Target) -> Optional[int]:
     """arena_max where it is set, else 8 (2 on 32-bit) for each processor; a core does not tell how many there were."""
-    if params is None:
+    arena_max = params.get("arena_max") if params else None
+    if params is None or arena_max is None or "arena_test" not in params.values:
         return None
-    if params.values["arena_max"]:
-        return params.values["arena_max"]
+    if arena_max:
+        return arena_max
     if target.kind != "live":
         return None
     processors = os.cpu_count() or 1

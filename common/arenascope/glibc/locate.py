@@ -5,18 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Iterator, Optional, Sequence
 
-from ..errors import MemoryReadError, NotFoundError
+from ..errors import NotFoundError
 from ..memory import Memory
+from ..model import Allocator
 from ..target import Region, Target
 from . import libc_file, versions
-from .arena import read_arena
-from .derive import candidates, derive_layout, settle_release, with_debug_information
-from .find_params import find_params, follow_hugepages
-from .layout import Layout, from_table
+from .allocators import find_allocators
+from .arena import evidence_at
+from .copies import (
+    Copy,
+    choose,
+    find_copies,
+    is_untouched,
+    notes_on,
+    untouched,
+    with_static_program,
+    without_tcache,
+)
+from .debug_info import compare, from_debug, read_structs
+from .derive import candidates, derive_layout, settle_release
+from .find_params import find_params, follow_hugepages, surroundings
+from .layout import Check, Layout, from_table
 from .libc_file import Libc
 from .scan import PREFIX_LIMIT, Hit, anchors, follow_ring, scan, wrong_bins
-
-STRUCTS = ("malloc_state", "_heap_info", "malloc_par")
 
 
 @dataclass(frozen=True)
@@ -31,19 +42,28 @@ class Located:
     libc: Libc
     notes: tuple[str, ...] = ()
     """What a reader should know: symbols that were not believed, further allocators."""
-    others: tuple[int, ...] = ()
-    """main_arena of further copies of libc in the same process."""
+    copies: tuple[Copy, ...] = ()
+    """All glibcs of the process, by number; empty where nobody looked for more than one."""
+    own_symbols: bool = False
+    """Whether the symbols that the target knows are this very copy's."""
+    allocators: tuple[Allocator, ...] = ()
+    """What serves malloc in place of glibc, or has a heap beside it."""
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """main_arena of further copies of libc in the same process."""
+        return tuple(copy.main_arena for copy in self.copies if copy.main_arena != self.main_arena)
 
     @property
     def version(self) -> Optional[str]:
         return self.libc.version
 
 
-def locate(target: Target, memory: Memory) -> Located:
-    """Finds glibc's heap, or NotFoundError with what is there instead."""
+def locate(target: Target, memory: Memory, number: int = 0) -> Located:
+    """Finds glibc's heap (of several glibcs that of this number), or NotFoundError with what is there instead."""
     regions = target.regions()
     notes: list[str] = []
-    libcs = libc_file.find_libcs(target, memory, regions)
+    libcs = with_static_program(target, memory, regions, libc_file.find_libcs(target, memory, regions))
     by_symbol = _by_symbol(target, memory, regions, notes)
     hits = [by_symbol] if by_symbol else []
     if by_symbol is None or len(libcs) > 1:
@@ -52,29 +72,43 @@ def locate(target: Target, memory: Memory) -> Located:
     if not hits:
         hits = _with_broken_ring(target, memory, libcs, regions)
     if not hits:
-        return _untouched(target, memory, libcs, regions, notes)
-    found = max(hits, key=lambda hit: _weight(memory, hit))
-    main = found.ring[0]
-    libc = libc_file.module_at(target, memory, regions, main)
-    layout = derive_layout(memory, target.machine, versions.parse(libc.version or ""), found)
-    beside = None
-    if by_symbol is not None:
-        layout = _check_debug_information(target, layout, notes)
-        beside = target.symbol("mp_")
-    # copies of one libc hold both at the same distance
-    guess = beside.address + main - by_symbol.ring[0] if beside and by_symbol else None
-    params, layout = find_params(target, memory, layout, main, regions, guess)
+        return _untouched(target, memory, libcs, regions, notes, number)
+    copies = find_copies(target, memory, regions, libcs, hits)
+    chosen = choose(copies, number)
+    notes += notes_on(copies, number)
+    if chosen.hit is None:
+        return _as_linked(target, memory, regions, chosen, "scan", notes, copies)
+    found, main, libc = chosen.hit, chosen.main_arena, chosen.libc
+    guess = _beside(target, memory, regions, by_symbol.ring[0], chosen) if by_symbol is not None else None
+    release, structs = versions.parse(libc.version or ""), read_structs(target) if by_symbol is not None else {}
+    debug = from_debug(release, memory.pointer_size, target.machine, structs)
+    layout = derive_layout(memory, target.machine, release, found,
+                           lambda: surroundings(target, memory, regions, main, guess), debug)  # fmt: skip
+    if chosen.debugs:
+        layout = without_tcache(layout)
+    params, layout = find_params(target, memory, layout, main, regions, guess, debug.params if debug else None)
+    layout = compare(layout, structs, notes)
+    if chosen.debugs:
+        layout = without_tcache(layout)
     if libc.version is None:
         layout = settle_release(memory, target.machine, layout, (), found.ring)
     layout = follow_hugepages(memory, layout, params, found)
-    others = tuple(hit.ring[0] for hit in hits if hit.ring[0] not in found.ring)
-    if others:
-        notes.append(
-            f"{len(others)} more libc with a heap of its own in this process: main_arena at "
-            + ", ".join(f"{address:#x}" for address in others)
-        )
-    located_by = "symbols" if by_symbol is not None else "scan"
-    return Located(main, params, layout, located_by, libc, tuple(notes), others)
+    own = by_symbol is not None and by_symbol.ring[0] == main
+    located_by = "symbols" if own or guess is not None else "scan"
+    return Located(main, params, layout, located_by, libc, tuple(notes), tuple(copies), own,
+                   tuple(find_allocators(target, regions)))  # fmt: skip
+
+
+def _beside(target: Target, memory: Memory, regions: Sequence[Region], arena: int, chosen: Copy) -> Optional[int]:
+    """Where mp_ should be: by the symbol, or as far from main_arena as in another copy of the same file."""
+    params = target.symbol("mp_")
+    if params is None:
+        return None
+    if arena != chosen.main_arena:
+        known = libc_file.module_at(target, memory, regions, arena)
+        if (known.path, known.build_id) != (chosen.libc.path, chosen.libc.build_id):
+            return None
+    return params.address + chosen.main_arena - arena
 
 
 def _by_symbol(target: Target, memory: Memory, regions: Sequence[Region], notes: list[str]) -> Optional[Hit]:
@@ -90,7 +124,7 @@ def _by_symbol(target: Target, memory: Memory, regions: Sequence[Region], notes:
     hit = _hit_at(target, memory, symbol.address)
     if hit is not None and _another_is_whole(memory, hit):
         hit = None
-    if hit is None and _is_untouched(target, memory, symbol.address) is None:
+    if hit is None and is_untouched(target, memory, symbol.address) is None:
         notes.append(f"the symbol main_arena ({symbol.address:#x}) does not lead to an arena: not used")
     return hit
 
@@ -146,86 +180,44 @@ def _with_broken_ring(target: Target, memory: Memory, libcs: Sequence[Libc], reg
     for region in [region for libc in libcs for region in libc.data] or libc_file.file_data(regions):
         for hit in scan(memory, region.start, region.end):
             libc = libc_file.module_at(target, memory, regions, hit.bins)
-            for release in candidates(versions.parse(libc.version or "")):
-                start = hit.bins - from_table(release, memory.pointer_size, target.machine).arena["bins"]
-                mutex, flags = memory.try_word(start), memory.try_word(start + 4)
-                if mutex is not None and flags is not None and mutex & 0xFFFFFFFF <= 2 and flags & 0xFFFFFFFF <= 7:
-                    wrong = wrong_bins(memory, hit.bins)
-                    found.append((0 if wrong is None else wrong, Hit(hit.bins, (start,))))
-                    break
+            known = versions.parse(libc.version or "")
+            rows = [from_table(release, memory.pointer_size, target.machine) for release in candidates(known)]
+            starts = [hit.bins - row.arena["bins"] for row in rows]
+            # what is cut off proves nothing, what is there and wrong is damage
+            must_link = known is None and target.shortage() is not None
+            evidence = [evidence_at(memory, row, start, must_link) for row, start in zip(rows, starts)]
+            if max(evidence):
+                wrong = wrong_bins(memory, hit.bins)
+                start = starts[evidence.index(max(evidence))]
+                found.append((0 if wrong is None else wrong, Hit(hit.bins, (start,))))
     return [min(found, key=lambda entry: entry[0])[1]] if found else []
 
 
-def _weight(memory: Memory, hit: Hit) -> tuple[bool, int]:
-    """Of several libcs' main arenas the program's own is the one that grows by brk, else the largest."""
-    word = memory.pointer_size
-    flags = memory.u32(hit.ring[0] + 4)
-    try:
-        system, most = memory.words(hit.bins + 254 * word + 16 + 3 * word, 2)
-    except MemoryReadError:
-        system = most = 0
-    return not flags & 2, min(system, most)
-
-
-def _check_debug_information(target: Target, layout: Layout, notes: list[str]) -> Layout:
-    structs = {name: target.struct(name) for name in STRUCTS}
-    structs["_heap_info"] = structs["_heap_info"] or target.struct("heap_info")
-    layout, wrong = with_debug_information(layout, structs)
-    if wrong:
-        notes.append("memory and debug information disagree, memory is believed: " + "; ".join(wrong[:3]))
-    return layout
-
-
-def _is_untouched(target: Target, memory: Memory, arena: int) -> Optional[Layout]:
-    """The layout whose malloc_state stands here as the linker left it: all zero but `next`, which is itself."""
-    for release in candidates(None):
-        layout = from_table(release, memory.pointer_size, target.machine)
-        try:
-            header = read_arena(memory, layout, arena, 0, True)
-            data = memory.read(arena, layout.arena["next"])
-        except MemoryReadError:
-            return None
-        if (
-            header.next == arena
-            and not data.strip(b"\0")
-            and not header.system_mem
-            and header.attached_threads in (1, None)
-        ):
-            return layout
-    return None
-
-
 def _untouched(target: Target, memory: Memory, libcs: Sequence[Libc], regions: Sequence[Region],
-               notes: list[str]) -> Located:  # fmt: skip
+               notes: list[str], number: int) -> Located:  # fmt: skip
     """A glibc up to 2.41 whose malloc was never called, or NotFoundError."""
     symbol = target.symbol("main_arena")
-    starts = [symbol.address] if symbol else []
-    for region in [region for libc in libcs for region in libc.data] or libc_file.file_data(regions):
-        starts += _self_links(memory, target.machine, region)
-    for start in starts:
-        layout = _is_untouched(target, memory, start)
-        if layout is None:
-            continue
-        libc = libc_file.module_at(target, memory, regions, start)
-        release = versions.parse(libc.version or "")
-        if release is not None and from_table(release, layout.word, target.machine).arena == layout.arena:
-            layout = from_table(release, layout.word, target.machine)
-        beside = target.symbol("mp_") if symbol is not None else None
-        params, layout = find_params(target, memory, layout, start, regions, beside.address if beside else None)
-        layout = replace(layout, checks=("main_arena as the linker left it: malloc was never called",))
-        return Located(
-            start, params, layout, "symbols" if start == starts[0] and symbol else "scan", libc, tuple(notes)
-        )
-    raise NotFoundError(*libc_file.what_is_there(libcs, regions, notes, target.shortage()))
+    starts = [symbol.address] if symbol and is_untouched(target, memory, symbol.address) else []
+    starts += untouched(target, memory, [each for libc in libcs for each in libc.data] or libc_file.file_data(regions))
+    if not starts:
+        others = find_allocators(target, regions)
+        raise NotFoundError(*libc_file.what_is_there(libcs, regions, notes, target.shortage(), others))
+    copies = [Copy(start, libc_file.module_at(target, memory, regions, start)) for start in dict.fromkeys(starts)]
+    chosen = choose(copies, number)
+    by_symbol = symbol is not None and symbol.address == chosen.main_arena
+    return _as_linked(target, memory, regions, chosen, "symbols" if by_symbol else "scan", notes, copies)
 
 
-def _self_links(memory: Memory, machine: str, region: Region) -> Iterator[int]:
-    word = memory.pointer_size
-    distances = {from_table(release, word, machine).arena["next"] for release in candidates(None)}
-    try:
-        values = memory.words(region.start, region.size // word)
-    except MemoryReadError:
-        return
-    for index, value in enumerate(values):
-        if value and region.start + index * word - value in distances:
-            yield value
+def _as_linked(target: Target, memory: Memory, regions: Sequence[Region], chosen: Copy, located_by: str,
+               notes: Sequence[str], copies: Sequence[Copy]) -> Located:  # fmt: skip
+    start, libc = chosen.main_arena, chosen.libc
+    release = versions.parse(libc.version or "")
+    layout = is_untouched(target, memory, start)
+    assert layout is not None
+    if release is not None and from_table(release, layout.word, target.machine).arena == layout.arena:
+        layout = from_table(release, layout.word, target.machine)
+    beside = target.symbol("mp_") if located_by == "symbols" else None
+    params, layout = find_params(target, memory, layout, start, regions, beside.address if beside else None)
+    layout = replace(layout, checks=(Check("main_arena as the linker left it: malloc was never called"),))
+    return Located(start, params, layout, located_by, libc, tuple(notes), tuple(copies),
+                   allocators=tuple(find_allocators(target, regions)))  # fmt: skip

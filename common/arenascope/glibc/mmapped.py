@@ -6,6 +6,8 @@ mapping. One after the other from the start of each anonymous mapping, as neighb
 
 from __future__ import annotations
 
+from itertools import combinations
+from math import comb
 from typing import Iterable, Iterator, Optional, Sequence
 
 from ..errors import MemoryReadError
@@ -14,6 +16,9 @@ from ..model import Heap, MmappedBlock
 from ..target import Region, Residency
 from .chunk import IS_MMAPPED, SIZE_BITS
 from .layout import Layout
+
+MOST_CHOICES = 100_000
+"""So many ways to leave blocks out are tried, or none."""
 
 
 def read_mmapped(memory: Memory, layout: Layout, chunk: int, page: int) -> Optional[MmappedBlock]:
@@ -41,6 +46,28 @@ def decode_mmapped(layout: Layout, chunk: int, prev_size: int, raw: int, page: i
     ):  # fmt: skip
         return None
     return MmappedBlock(chunk, base, total)
+
+
+def counts_headers_twice(layout: Layout, counted: int, held: int) -> bool:
+    """2.43 counts a header too many at each realloc() that moves a mapping."""
+    excess = counted - held
+    return layout.behaviour.mmapped_size_less_header and excess > 0 and excess % layout.header == 0
+
+
+def counts(blocks: Sequence[MmappedBlock]) -> tuple[int, int]:
+    """What mp_ should say of them."""
+    return len(blocks), sum(block.bytes for block in blocks)
+
+
+def without_strangers(blocks: Sequence[MmappedBlock], counted: tuple[int, int]) -> list[MmappedBlock]:
+    """Less the mappings that only look like blocks (a JVM's tables do), where glibc's counts leave one way to tell."""
+    surplus = len(blocks) - counted[0]
+    excess = sum(block.bytes for block in blocks) - counted[1]
+    if counted[0] < 0 or surplus <= 0 or comb(len(blocks), surplus) > MOST_CHOICES:
+        return list(blocks)
+    choices = combinations(blocks, surplus)
+    fitting = [each for each in choices if sum(block.bytes for block in each) == excess]
+    return [block for block in blocks if block not in fitting[0]] if len(fitting) == 1 else list(blocks)
 
 
 def chunk_offsets(layout: Layout, page: int) -> list[int]:

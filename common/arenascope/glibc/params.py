@@ -22,6 +22,11 @@ def read_params(memory: Memory, layout: Layout, address: int) -> Params:
     return Params(address, values)
 
 
+def counts(params: Params) -> tuple[int, int]:
+    """Blocks served by mmap, and their bytes."""
+    return params.values["n_mmaps"], params.values["mmapped_mem"]
+
+
 def doubt_params(params: Params, main: Optional[ArenaHeader]) -> Optional[str]:
     """Why this cannot be mp_ (beside that main_arena, where it is given); None where all that can be checked holds."""
     values = params.values

@@ -13,24 +13,41 @@ from ..errors import MemoryReadError
 from ..memory import Memory
 from ..model import ArenaHeader, Finding, Heap, Params
 from ..target import Region
+from .arena import has_heap
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, SIZE_BITS
+from .heap import walk_heaps
 from .layout import Layout
 
 CHAIN_LIMIT = 1 << 26
 """More headers than a region can hold: the walk that meets it is not in a heap."""
 
 
+def heaps_of(memory: Memory, layout: Layout, header: ArenaHeader, params: Optional[Params],
+             mappings: Sequence[Region], page: int, findings: list[Finding]) -> tuple[Heap, ...]:  # fmt: skip
+    """An arena's heaps in order; the main arena's are the regions that it grew into."""
+    if not has_heap(layout, header):
+        return ()
+    if header.main:
+        return tuple(main_regions(memory, layout, header, params, mappings, page, findings))
+    return tuple(walk_heaps(memory, layout, header, findings))
+
+
 def main_regions(memory: Memory, layout: Layout, header: ArenaHeader, params: Optional[Params],
                  mappings: Sequence[Region], page: int, findings: list[Finding]) -> list[Heap]:  # fmt: skip
     """The main arena's regions in address order; the one with top is `last`."""
-    end = header.top + header.top_bytes
     base = params.get("sbrk_base") if params else None
+    if header.contiguous and header.top_bytes is None:
+        # top cannot be read, yet it ends where sbrk_base and system_mem say
+        return [] if base is None else [Heap(header.index, base, base + header.system_mem, None, last=True)]
     if header.contiguous:
+        end = header.top + (header.top_bytes or 0)
         start = end - header.system_mem
         if base is not None and base != start:
             findings.append(Finding(f"sbrk_base is {base:#x}, but top ends {header.system_mem} bytes above {start:#x}",
-                                    header.address, header.index))  # fmt: skip
-            start = base
+                                    header.address, header.index, "sbrk-base",
+                                    "sbrk_base + system_mem where top ends"))  # fmt: skip
+            # which of the two is wrong? memory begins at the right one
+            start = base if base <= header.top and memory.try_word(base) is not None else start
         return [Heap(header.index, start, end, None, last=True)]
     parts = []
     if base:
@@ -80,7 +97,7 @@ def _chain_end(memory: Memory, layout: Layout, chunk: int, header: ArenaHeader,
     try:
         for _ in range(CHAIN_LIMIT):
             if chunk == header.top:
-                return chunk + header.top_bytes
+                return None if header.top_bytes is None else chunk + header.top_bytes
             if chunk + 2 * word > limit:
                 return None
             raw = read(chunk + word)

@@ -18,6 +18,8 @@ TOLERANCE = 16
 PREFIX_LIMIT = 1024
 """How far in front of `bins` malloc_state may begin, in bytes (112 at most so far)."""
 RING_LIMIT = 65536
+HEAP_SIZES = (1 << 20, 64 << 20, 8 << 20, 4 << 30)
+"""HEAP_MAX_SIZE on 32-bit and on 64-bit, and of 2.35 to 2.41 with huge pages of 2 MiB or 1 GiB."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,10 @@ def follow_ring(memory: Memory, bins: int) -> tuple[int, ...]:
     first = memory.try_word(bins + next_offset(word))
     if first is None:
         return ()
-    if 0 <= bins - first < PREFIX_LIMIT:
+    # mutex, flags and top stand in front
+    if word + 8 <= bins - first < PREFIX_LIMIT:
         return (first,)
-    for prefix in range(2 * word + 8, PREFIX_LIMIT, word if word == 8 else 4):
+    for prefix in range(word + 8, PREFIX_LIMIT, word if word == 8 else 4):
         start = bins - prefix
         ring = _close_ring(memory, start, first, prefix + next_offset(word))
         if ring:
@@ -111,8 +114,19 @@ def _close_ring(memory: Memory, start: int, first: int, offset: int) -> tuple[in
     return tuple(ring) if address == start else ()
 
 
+def _in_a_threads_heap(memory: Memory, bins: int) -> bool:
+    """Whether a heap_info stands before this arena, whose first word names it (an image may not name its mappings)."""
+    for size in HEAP_SIZES:
+        heap = bins & -size
+        if bins - heap < PREFIX_LIMIT + 2 * memory.pointer_size:
+            owner = memory.try_word(heap)
+            if owner is not None and heap < owner < bins:
+                return True
+    return False
+
+
 def scan(memory: Memory, start: int, end: int) -> Iterator[Hit]:
-    """The arenas whose malloc_state lies in [start, end)."""
+    """The arenas whose malloc_state lies in [start, end), but for those of threads: they lie in heaps of their own."""
     for bins in anchors(memory, start, end):
-        if wrong_bins(memory, bins) is not None:
+        if wrong_bins(memory, bins) is not None and not _in_a_threads_heap(memory, bins):
             yield Hit(bins, follow_ring(memory, bins))

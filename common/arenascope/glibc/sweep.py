@@ -1,13 +1,13 @@
 """The sweep: every chunk of a heap or region in address order, by following size headers.
 
-What is read is read in windows, and the hot loop does nothing but step: a word is looked up, kept and added. What
-the words mean is asked of a window's distinct words afterwards, of which there are few.
+What is read is read in windows, and the hot loop does nothing but step: a word is looked up, kept and added. Whether
+all of a window's words can be chunks is asked afterwards, of all at once.
 """
 
 from __future__ import annotations
 
-import sys
-from array import array
+from functools import reduce
+from operator import or_
 from typing import Generator, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ..errors import MemoryReadError
@@ -16,9 +16,6 @@ from ..model import ArenaHeader, Finding, Heap
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from .layout import Layout
 from .resync import PROVEN, find_chain
-
-WINDOW = 512 << 10
-"""Small enough for the processor's cache, large enough that a read's own cost does not count."""
 
 
 class Run(NamedTuple):
@@ -72,6 +69,8 @@ class _Sweep:
         self.has_top = heap.address <= header.top < heap.end
         self.limit = header.top if self.has_top else heap.end
         """Where the last chunk before top must end."""
+        self._wrong = IS_MMAPPED | layout.mask & ~SIZE_BITS | (NON_MAIN_ARENA if header.main else 0)
+        """Bits that no chunk of this heap has in its size word."""
 
     def pieces(self) -> Iterator[Piece]:
         position = min(first_chunk(self.layout, self.header, self.heap), self.limit)
@@ -92,16 +91,24 @@ class _Sweep:
         return Gap(self.heap, start, end - start, kind)
 
     def _say(self, what: str, address: int) -> None:
-        self.findings.append(Finding(what, address, self.header.index))
+        self.findings.append(Finding(what, address, self.header.index, "size"))
 
     def _chain(self, position: int) -> Generator[Piece, None, int]:
         """Runs from here up to the first word that is no chunk's, whose place is returned."""
+        view = self._window(position)
         while position < self.limit:
-            view, base = self._window(position)
-            words, stop, good = self._step(view, base, position)
+            words, stop, good = self._step(view, position)
             if not words:
                 return position
-            follow = self._word(stop, view, base)
+            index = (stop - position) // self.layout.word
+            goes_on = index >= len(view)
+            if goes_on:
+                # the word behind the last is the first of what is read next
+                view, index = self._window(stop), 0
+            follow = view[index] if index < len(view) else None
+            if stop == self.heap.end:
+                # a heap whose chunks end where it does has no fencepost: top, or its damage, lies elsewhere
+                follow = PREV_INUSE
             whole = good and follow is not None and stop <= self.limit
             if not whole:
                 words, stop, follow = self._sound_part(words, position, stop, follow)
@@ -114,43 +121,32 @@ class _Sweep:
             if stub:
                 yield self._gap(stop - size, stop, "fencepost")
             position = stop
-            if not whole:
+            if not (whole and goes_on):
                 break
         return position
 
-    def _window(self, position: int) -> tuple[Sequence[int], int]:
-        """The size words from here on, indexed by word; the window starts at the chunk's own size field."""
+    def _window(self, position: int) -> Sequence[int]:
+        """The words from this chunk's size field on."""
         word = self.layout.word
         base = position + word
-        size = min(WINDOW, self.heap.end - base) // word * word
+        # of top no more than its header: its pages may never have been touched
+        size = min(self.memory.BLOCK, min(self.heap.end, self.limit + 2 * word) - base) // word * word
         while size >= word:
             try:
-                return as_words(self.memory, self.memory.read(base, size)), base
+                return self.memory.block(base, size)
             except MemoryReadError:
                 # what can be read ends somewhere in here
                 size = size // 8 // word * word
-        return (), base
+        return ()
 
-    def _word(self, chunk: int, view: Sequence[int], base: int) -> Optional[int]:
-        """The size word of the chunk at this address; that of top where the heap's chunks end."""
-        index, odd = divmod(chunk + self.layout.word - base, self.layout.word)
-        if odd or chunk >= self.heap.end:
-            # a heap whose chunks end where it does has no fencepost: top, or its damage, lies elsewhere
-            return PREV_INUSE if chunk == self.heap.end else None
-        return view[index] if index < len(view) else self.memory.try_word(chunk + self.layout.word)
-
-    def _step(self, view: Sequence[int], base: int, position: int) -> tuple[list[int], int, bool]:
+    def _step(self, view: Sequence[int], position: int) -> tuple[list[int], int, bool]:
         """(size words, where they end, whether all of them can be chunks)."""
         word, least = self.layout.word, self.layout.min_size
         words: list[int] = []
         count = min(len(view), (self.limit - position) // word)
         index = _step64(view, count, least, words) if word == 8 else _step32(view, count, least, words)
-        return words, position + index * word, all(map(self._plausible, set(words)))
-
-    def _plausible(self, raw: int) -> bool:
-        if raw & IS_MMAPPED or (raw & ~SIZE_BITS) & self.layout.mask:
-            return False
-        return not (self.header.main and raw & NON_MAIN_ARENA) and raw & ~SIZE_BITS <= self.heap.bytes
+        # no size is too large where all of them end within the heap
+        return words, position + index * word, not reduce(or_, words, 0) & self._wrong
 
     def _stub(self, words: Sequence[int], follow: Optional[int]) -> int:
         """sysmalloc leaves the header of a too small old top before the size-0 post: it looks like a block."""
@@ -166,7 +162,7 @@ class _Sweep:
         sound: list[int] = []
         for raw in words:
             size = raw & ~SIZE_BITS
-            if not self._plausible(raw):
+            if raw & self._wrong:
                 self._say(f"a chunk with size word {raw:#x}", position)
                 return sound, position, raw
             if position + size > self.limit:
@@ -236,12 +232,3 @@ def _step32(view: Sequence[int], count: int, least: int, words: list[int]) -> in
         append(raw)
         index += raw >> 3 << 1
     return index
-
-
-def as_words(memory: Memory, data: bytes) -> Sequence[int]:
-    """A block as words, without a number being made before it is asked for."""
-    if memory.byte_order == sys.byteorder:
-        return memoryview(data).cast("Q" if memory.pointer_size == 8 else "I")
-    words = array(memory.code if array(memory.code).itemsize == memory.pointer_size else "L", data)
-    words.byteswap()
-    return words

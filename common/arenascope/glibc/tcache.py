@@ -30,7 +30,7 @@ def tcache_index(layout: Layout, size: int) -> int:
 
 def tcache_sizes(layout: Layout, index: int) -> tuple[int, int]:
     """The least and the largest chunk size of a bin."""
-    if index < SMALL_BINS:
+    if index < SMALL_BINS or not layout.behaviour.tcache_logarithmic:
         size = layout.min_size + index * layout.align
         return size, size
     bits = _max_small(layout).bit_length() + index - SMALL_BINS
@@ -49,8 +49,8 @@ def chunk_sizes(form: TcacheLayout, layout: Layout) -> tuple[int, ...]:
     return (once, twice) if form.counts_free_slots else (once,)
 
 
-def is_tcache(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> bool:
-    """Whether a live tcache_perthread_struct of this form is at `address`."""
+def is_tcache(memory: Memory, layout: Layout, form: TcacheLayout, address: int, wrong: int = 0) -> bool:
+    """Whether a live tcache_perthread_struct of this form is at `address`; `wrong` of its bins may be damaged."""
     if not has_tcache_size(memory, layout, form, address):
         return False
     try:
@@ -58,8 +58,9 @@ def is_tcache(memory: Memory, layout: Layout, form: TcacheLayout, address: int) 
     except MemoryReadError:
         return False
     if form.counts_free_slots:
-        return all(not entry & layout.mask for entry in entries)
-    return all((count > 0) == (entry != 0) and not entry & layout.mask for count, entry in zip(counts, entries))
+        return sum(entry & layout.mask != 0 for entry in entries) <= wrong
+    return sum((count > 0) != (entry != 0) or entry & layout.mask != 0
+               for count, entry in zip(counts, entries)) <= wrong  # fmt: skip
 
 
 def has_tcache_size(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> bool:
@@ -72,7 +73,7 @@ def has_tcache_size(memory: Memory, layout: Layout, form: TcacheLayout, address:
 def read_tcache(memory: Memory, form: TcacheLayout, address: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(counts or num_slots, entries)."""
     data = memory.read(address, form.size)
-    code = {1: "B", 2: "H"}[form.count_bytes]
+    code = {1: "B", 2: "H", 4: "I"}[form.count_bytes]
     counts = struct.unpack_from(f"{memory.mark}{form.bins}{code}", data, form.counts)
     return counts, struct.unpack_from(f"{memory.mark}{form.bins}{memory.code}", data, form.entries)
 
@@ -86,6 +87,9 @@ def walk_tcache(
     """
     form = layout.tcache
     assert form is not None
+    if not layout.tcache_proven:
+        findings.append(Finding("a thread cache of a form that this arenascope does not know", address))
+        return [], False
     try:
         counts, entries = read_tcache(memory, form, address)
     except MemoryReadError as error:
@@ -95,49 +99,52 @@ def walk_tcache(
     whole = True
     for index, (count, entry) in enumerate(zip(counts, entries)):
         before = len(findings)
-        addresses, sizes = _follow(memory, layout, index, entry, findings)
-        whole = whole and len(findings) == before
+        addresses, sizes = _follow(memory, layout, index, entry, address, findings)
+        bin_whole = len(findings) == before
         expected: Optional[int] = count
         if form.counts_free_slots:
             expected = slots - count if slots is not None else None
         if expected is not None and expected != len(addresses):
             # malloc and free change the list before the count, so one more or less only means "busy"
-            whole = whole and abs(expected - len(addresses)) <= 1
+            bin_whole = bin_whole and abs(expected - len(addresses)) <= 1
             findings.append(
-                Finding(f"thread cache bin {index} holds {len(addresses)} chunks, its count says {expected}", address)
+                Finding(f"thread cache bin {index} holds {len(addresses)} chunks, its count says {expected}", address,
+                        rule="tcache-count", expected=f"a count of {len(addresses)}")
             )
+        whole = whole and bin_whole
         if addresses:
             least, most = tcache_sizes(layout, index)
-            bins.append(Bin("tcache", index, least, most, addresses, sizes))
+            bins.append(Bin("tcache", index, least, most, addresses, sizes, whole=bin_whole))
     return bins, whole
 
 
-def _follow(memory: Memory, layout: Layout, index: int, entry: int,
+def _follow(memory: Memory, layout: Layout, index: int, entry: int, cache: int,
             findings: list[Finding]) -> tuple[array[int], array[int]]:  # fmt: skip
     addresses, sizes = array("Q"), array("Q")
     seen: set[int] = set()
     least, most = tcache_sizes(layout, index)
     safe = layout.behaviour.safe_linking
 
-    def say(what: str) -> None:
-        findings.append(Finding(f"thread cache bin {index}: {what}", entry))
+    def say(rule: str, what: str, expected: str = "") -> None:
+        holder = addresses[-1] if addresses else cache
+        findings.append(Finding(f"thread cache bin {index}: {what}", entry, None, rule, expected, holder))
 
     while entry:
         if entry & layout.mask:
-            say("a link is not a block's address")
+            say("tcache-link", "a link is not a block's address")
             break
         if entry in seen or len(seen) > LIST_LIMIT:
-            say("the list runs in a circle")
+            say("double-free", "the list runs in a circle", "each chunk once")
             break
         seen.add(entry)
         try:
             raw, stored = memory.words(entry - layout.word, 2)
         except MemoryReadError:
-            say("a link leads to unreadable memory")
+            say("tcache-link", "a link leads to unreadable memory")
             break
         size = raw & ~SIZE_BITS
         if not least <= size <= most:
-            say(f"a block of chunk size {size:#x}, expected {least:#x}")
+            say("tcache-size", f"a block of chunk size {size:#x}, expected {least:#x}", f"size {least:#x}")
             break
         addresses.append(entry - layout.header)
         sizes.append(size)

@@ -2,14 +2,15 @@
 
 libc keeps its threads in two lists and tells a debugger's libthread_db how, in exported tables (`_thread_db_…`,
 nptl_db/structs.def): with these no layout is guessed. Where they are missing (a static program, glibc before 2.34)
-x86's control blocks are recognised by what they hold: their own address twice, and the thread's tid.
+control blocks are recognised by what they hold: on x86 their own address twice, and the thread's tid; on ARM the
+tid beside a link of one of those lists, and behind the block what ld.so notes of its TLS.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import AbstractSet, Iterator, Mapping, Sequence
+from typing import AbstractSet, Iterator, Mapping, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
@@ -28,6 +29,11 @@ TID_WITHIN = 0x400
 """How far behind its start struct pthread has `tid`: 0x2d0 on x86-64, 0x68 on i386, in every release."""
 TOP_OF_STACK = 64 << 10
 """A thread's control block and TLS lie at the end of its stack's mapping."""
+LIST_WORDS = 24
+BLOCK_LIMIT = 0x1000
+"""struct pthread is shorter on every machine (0x700 to 0x900 bytes)."""
+VECTOR_ENTRIES, FIRST_TLS = 8, 256
+"""How many modules with TLS are looked at for the one whose block comes first, aligned to that much at most."""
 SMALL = 256 << 10
 """The first thread's control block lies in a small mapping of ld.so's."""
 
@@ -41,6 +47,8 @@ def complete(memory: Memory, machine: str, libc: Libc, regions: Sequence[Region]
     found = _by_lists(memory, machine, libc)
     if not found and machine in X86:
         found = _by_shape(memory, regions, threads)
+    elif not found and machine in BEHIND_BLOCK:
+        found = _by_links(memory, regions, threads)
     return [replace(thread, thread_pointer=found.get(thread.tid)) if thread.thread_pointer is None else thread
             for thread in threads]  # fmt: skip
 
@@ -80,13 +88,23 @@ def _walk(memory: Memory, head: int, next_offset: int) -> Iterator[int]:
 
 def _by_shape(memory: Memory, regions: Sequence[Region], threads: Sequence[ThreadInfo]) -> dict[int, int]:
     """By tcbhead_t: `tcb` and `self`, its words 0 and 2, hold its own address."""
-    blocks: list[int] = []
-    for start, end in _places(regions, threads):
-        blocks += _self_pointing(memory, start, end)
     tids = {thread.tid for thread in threads}
+    blocks: list[int] = []
+    found: dict[int, int] = {}
+    for places in (_places(regions, threads), _merged(regions)):
+        for start, end in places:
+            blocks += _self_pointing(memory, start, end)
+        found = _holding(memory, blocks, tids)
+        if len(found) == len(tids):
+            break
+    return found
+
+
+def _holding(memory: Memory, blocks: Sequence[int], tids: AbstractSet[int]) -> dict[int, int]:
+    """tid: the block that has it, at the place where the most blocks have one."""
     at: Counter[int] = Counter()
     holds: dict[int, Mapping[int, int]] = {}
-    for block in blocks:
+    for block in dict.fromkeys(blocks):
         holds[block] = _tids_in(memory, block, tids)
         at.update(holds[block].keys())
     if not at:
@@ -108,6 +126,13 @@ def _places(regions: Sequence[Region], threads: Sequence[ThreadInfo]) -> Iterato
         if region.path == "[heap]":
             yield region.start, region.start + TOP_OF_STACK
         if any(region.contains(pointer) for pointer in pointers):
+            yield region.end - TOP_OF_STACK, region.end
+
+
+def _merged(regions: Sequence[Region]) -> Iterator[tuple[int, int]]:
+    """Ends of larger mappings: what malloc got by mmap may have grown together with that small mapping, from below."""
+    for region in regions:
+        if region.writable and region.present and not (region.is_file or region.shared) and region.size > SMALL:
             yield region.end - TOP_OF_STACK, region.end
 
 
@@ -133,3 +158,74 @@ def _tids_in(memory: Memory, block: int, tids: AbstractSet[int]) -> dict[int, in
         if value in tids:
             found[offset] = value
     return found
+
+
+def _by_links(memory: Memory, regions: Sequence[Region], threads: Sequence[ThreadInfo]) -> dict[int, int]:
+    """By struct pthread's beginning in nptl/descr.h: 24 words, `list`, `tid`.
+
+    The lists' heads are in the data of ld.so (libpthread's before 2.34). Control blocks themselves are not looked for:
+    their stacks lie in one mapping with others, and with any other memory, if nothing keeps them apart.
+    """
+    word = memory.pointer_size
+    tids = {thread.tid for thread in threads}
+    found: dict[int, int] = {}
+    for region in regions:
+        if not (region.writable and region.present) or region.shared or region.size > SMALL:
+            continue
+        try:
+            words = memory.words(region.start, region.size // word)
+        except MemoryReadError:
+            continue
+        for index, first in enumerate(words):
+            if first and not first % word and _tid_at(memory, first) in tids and _is_linked(memory, first):
+                found.update(_in_list(memory, region.start + index * word, tids))
+    return found
+
+
+def _tid_at(memory: Memory, link: int) -> Optional[int]:
+    """`tid` follows `list`."""
+    try:
+        return memory.u32(link + 2 * memory.pointer_size)
+    except MemoryReadError:
+        return None
+
+
+def _in_list(memory: Memory, head: int, tids: AbstractSet[int]) -> Iterator[tuple[int, int]]:
+    """(tid, thread pointer) of the threads in a list."""
+    try:
+        for entry in _walk(memory, head, 0):
+            tid = _tid_at(memory, entry)
+            behind = _behind_block(memory, entry - LIST_WORDS * memory.pointer_size) if tid in tids else None
+            if tid is not None and behind is not None:
+                yield tid, behind
+    except MemoryReadError:
+        return
+
+
+def _is_linked(memory: Memory, link: int) -> bool:
+    """Whether a list_t is here: both its neighbours lead back to it."""
+    word = memory.pointer_size
+    try:
+        following, previous = memory.words(link, 2)
+        return memory.word(following + word) == link == memory.word(previous)
+    except MemoryReadError:
+        return False
+
+
+def _behind_block(memory: Memory, block: int) -> Optional[int]:
+    """Where struct pthread ends and tcbhead_t begins: with the vector that has the addresses of TLS blocks.
+
+    The first of those follows tcbhead_t, and vector entries are pairs (dtv_t) of which number 0 is a counter.
+    """
+    word = memory.pointer_size
+    for place in range(block + LIST_WORDS * word, block + BLOCK_LIMIT, 2 * word):
+        vector = memory.try_word(place)
+        if not vector or vector % word:
+            continue
+        try:
+            blocks = memory.words(vector + 2 * word, 2 * VECTOR_ENTRIES)[::2]
+        except MemoryReadError:
+            continue
+        if any(place < address <= place + FIRST_TLS for address in blocks):
+            return place
+    return None

@@ -6,21 +6,26 @@ tcache_perthread_struct. Both lie at the same distance from every thread's point
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import Callable, Mapping, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
+from ..model import ArenaHeader
 from ..target import Target, ThreadInfo
 from .layout import Layout, TcacheLayout, tcache_forms
 from .tcache import has_tcache_size, is_tcache
+from .tcache_form import leads_to_block, solve
 
 ARENA_NAMES = ("thread_arena", "__libc_tsd_MALLOC")  # since 2.23, before
 WINDOW = 4096
 SPANS = (1, 4, 16)
 """How many windows to look at, one try after the other: libc's block is near, unless the program has large TLS."""
-NEAR = 512
-"""libc's two words lie in one block."""
+NEAR = 8
+"""In words: malloc.c has these two and tcache_shutting_down, and the next libc's block (dlmopen) is not far."""
+DAMAGED_BINS = 8
+"""How many bins of a thread cache may be damaged while it is still known as one."""
 TLS_BELOW = ("x86_64", "i386", "x32", "s390x", "s390", "")
 """Machines whose TLS blocks end at the thread pointer (variant II); elsewhere they follow it."""
 
@@ -40,12 +45,15 @@ class ThreadWords:
 
 
 def find_thread_words(memory: Memory, layout: Layout, target: Target, threads: Sequence[ThreadInfo],
-                      arenas: Mapping[int, int]) -> tuple[list[ThreadWords], str]:  # fmt: skip
-    """Every thread's words, and how they were found: "symbols", "scan" or "" (not at all)."""
-    by_symbol = [_by_symbol(memory, layout, target, thread, arenas) for thread in threads]
-    if threads and all(words is not None for words in by_symbol):
+                      arenas: Mapping[int, int], symbols: bool) -> tuple[list[ThreadWords], str]:  # fmt: skip
+    """Every thread's words, and how they were found: "symbols", "scan" or "" (not at all).
+
+    Without `symbols` those that the target knows are another libc's.
+    """
+    by_symbol = [_by_symbol(memory, layout, target, thread, arenas) for thread in threads if symbols]
+    if by_symbol and all(words is not None for words in by_symbol):
         return [words for words in by_symbol if words is not None], "symbols"
-    scanned = _by_scan(memory, layout, target.machine, threads, arenas)
+    scanned = _by_scan(memory, layout, target, threads, arenas)
     if scanned is not None:
         return scanned, "scan"
     return [ThreadWords(thread) for thread in threads], ""
@@ -69,21 +77,29 @@ def _by_symbol(memory: Memory, layout: Layout, target: Target, thread: ThreadInf
     if pointer is None:
         return None
     # 2.43 points to a read-only dummy while there is none
+    if layout.newer is not None:
+        return ThreadWords(thread, arena, pointer if in_heap(target, pointer) else 0)
     real = any(has_tcache_size(memory, layout, form, pointer) for form in tcache_forms(layout)) if pointer else False
-    return ThreadWords(thread, arena, pointer if real else 0)
+    return ThreadWords(thread, arena, pointer if real else None if in_heap(target, pointer) else 0)
 
 
-def _by_scan(memory: Memory, layout: Layout, machine: str, threads: Sequence[ThreadInfo],
+def _by_scan(memory: Memory, layout: Layout, target: Target, threads: Sequence[ThreadInfo],
              arenas: Mapping[int, int]) -> Optional[list[ThreadWords]]:  # fmt: skip
     for windows in SPANS:
-        blocks = {thread.tid: _tls_words(memory, machine, thread.thread_pointer, windows) for thread in threads
+        blocks = {thread.tid: _tls_words(memory, target.machine, thread.thread_pointer, windows) for thread in threads
                   if thread.thread_pointer}  # fmt: skip
         at_arena = _agreed_offset(blocks, lambda _, value: value in arenas)
         if at_arena is not None:
             break
     else:
         return None
-    form, at_tcache = _find_tcaches(memory, layout, blocks, at_arena)
+    form: Optional[TcacheLayout] = None
+    at_tcache: Optional[int] = None
+    known = True
+    if layout.tcache is not None and layout.newer is None:
+        form, at_tcache = _find_tcaches(memory, layout, blocks, at_arena)
+    elif layout.tcache is not None:
+        form, at_tcache, known = _find_new_tcaches(memory, layout, target, blocks, at_arena, arenas)
     found = []
     for thread in threads:
         words = blocks.get(thread.tid)
@@ -91,23 +107,62 @@ def _by_scan(memory: Memory, layout: Layout, machine: str, threads: Sequence[Thr
         if words is None or arena is None or (arena and arena not in arenas):
             found.append(ThreadWords(thread))
             continue
-        cache = 0 if at_tcache is None else words.get(at_tcache, 0)
+        cache: Optional[int] = 0 if at_tcache is None else words.get(at_tcache, 0)
         if cache and form is not None and not has_tcache_size(memory, layout, form, cache):
-            cache = 0
-        found.append(ThreadWords(thread, arena, cache))
+            cache = None if in_heap(target, cache) else 0
+        found.append(ThreadWords(thread, arena, cache if known else None))
     return found
+
+
+def confirm_attached(headers: Sequence[ArenaHeader], words: Sequence[ThreadWords]) -> list[ArenaHeader]:
+    """attached_threads of a release that the table does not know: shown where it is what threads' own words say."""
+    seen = Counter(each.arena for each in words)
+    if None not in seen and all(header.attached_threads == seen[header.address] for header in headers):
+        return list(headers)
+    return [replace(header, attached_threads=None) for header in headers]
+
+
+def in_heap(target: Target, address: int) -> bool:
+    """Whether malloc's memory can be here: writable, and no file's."""
+    here = next((region for region in target.regions() if region.contains(address)), None)
+    return here is not None and here.writable and not here.is_file
+
+
+def _find_new_tcaches(
+    memory: Memory, layout: Layout, target: Target, blocks: Mapping[int, Mapping[int, int]], at_arena: int,
+    arenas: Mapping[int, int],
+) -> tuple[Optional[TcacheLayout], Optional[int], bool]:  # fmt: skip
+    """(form, distance of the pointers, whether that is known) in a release that the table does not know.
+
+    Where no word near thread_arena leads to a block of the heap, there is no cache yet.
+    """
+    best: Optional[tuple[int, int, TcacheLayout]] = None
+    leads = False
+    step = memory.pointer_size
+    for offset in range(at_arena - NEAR * step, at_arena + (NEAR + 1) * step, step):
+        values = [words[offset] for words in blocks.values() if words.get(offset, 0) not in (0, *arenas)]
+        values = [each for each in values if leads_to_block(memory, layout, each) and in_heap(target, each)]
+        leads = leads or bool(values)
+        form = solve(memory, layout, values) if values else None
+        if form is not None and form.shown and form.layout.tcache and (best is None or len(values) > best[0]):
+            best = (len(values), offset, form.layout.tcache)
+    return (best[2], best[1], True) if best else (None, None, not leads)
 
 
 def _find_tcaches(memory: Memory, layout: Layout, blocks: Mapping[int, Mapping[int, int]],
                   at_arena: int) -> tuple[Optional[TcacheLayout], Optional[int]]:  # fmt: skip
-    """The form of thread cache that is there, and the distance of the pointers to it."""
-    for form in tcache_forms(layout):
-        offset = _agreed_offset(
-            blocks,
-            lambda offset, value, form=form: abs(offset - at_arena) < NEAR and is_tcache(memory, layout, form, value),  # type: ignore[misc]
-        )
-        if offset is not None:
-            return form, offset
+    """The form of thread cache that is there, and the distance of the pointers to it: whole ones, else damaged ones."""
+    for wrong in (0, DAMAGED_BINS):
+        for form in tcache_forms(layout):
+            offset = _agreed_offset(
+                blocks,
+                lambda offset, value, form=form, wrong=wrong: (  # type: ignore[misc]
+                    abs(offset - at_arena) <= NEAR * memory.pointer_size
+                    and is_tcache(memory, layout, form, value, wrong)
+                ),
+            )
+            if offset is not None:
+                return form, offset
     return None, None
 
 

@@ -99,6 +99,8 @@ class Behaviour:
 
     safe_linking: bool
     """2.32: fastbin and thread-cache links are stored XORed with their own address."""
+    tcache_key: bool
+    """2.29: what is in a thread cache bears a key behind its link."""
     tcache_logarithmic: bool
     """2.42: 12 more thread-cache bins for powers of two above the small sizes."""
     heap_max_follows_hugepages: bool
@@ -139,6 +141,7 @@ def behaviour(release: Release) -> Behaviour:
     trim_rule = "top" if since(2, 23) else "extra" if since(2, 22) else None
     return Behaviour(
         safe_linking=since(2, 32),
+        tcache_key=since(2, 29),
         tcache_logarithmic=since(2, 42),
         heap_max_follows_hugepages=since(2, 35) and not since(2, 42),
         mmapped_size_less_header=since(2, 43),

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Mapping, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ..glibc.locate import Located
 from ..target import Target
+from .spool import Spool
 
 SCHEMA = 1
 
 
 def envelope(command: str, door: str, target: Optional[Target], located: Optional[Located], problems: Sequence[str],
-             keys: Mapping[str, object]) -> str:  # fmt: skip
-    """One document, its keys in the order of the contract."""
+             keys: Mapping[str, object]) -> Iterator[str]:  # fmt: skip
+    """One document in parts, its keys in the order of the contract. A Spool is a list of what its lines say."""
     document: dict[str, object] = {
         "schema": SCHEMA,
         "command": command,
@@ -35,7 +36,17 @@ def envelope(command: str, door: str, target: Optional[Target], located: Optiona
         },
     }
     document.update(keys)
-    return json.dumps(document, ensure_ascii=False)
+    mark = "{"
+    for key, value in document.items():
+        yield f"{mark}{json.dumps(key)}: "
+        if isinstance(value, Spool):
+            yield "["
+            yield from (f", {line}" if index else line for index, line in enumerate(value))
+            yield "]"
+        else:
+            yield json.dumps(value, ensure_ascii=False)
+        mark = ", "
+    yield "}\n"
 
 
 def address(value: Optional[int]) -> Optional[str]:

@@ -9,6 +9,7 @@ from ..model import Arena, Bin, Params
 
 
 def malloc_info(arenas: Sequence[Arena], params: Optional[Params], layout: Layout) -> str:
+    """Only of arenas that are complete: the text has no word for what is not known."""
     return "\n".join(_document(arenas, params, layout)) + "\n"
 
 
@@ -53,12 +54,15 @@ def _arena(arena: Arena, layout: Layout, sums: _Sums) -> Iterator[str]:
         if each.kind == "unsorted":
             yield rules.info_unsorted_indent + _line("unsorted", each)
     yield "</sizes>"
-    fast, binned = arena.fast, arena.binned
+    fast, binned, top_bytes = arena.fast, arena.binned, header.top_bytes
+    assert fast is not None
+    assert binned is not None
+    assert top_bytes is not None
     # a size word is added up as it stands, its flag bits with it; top's is masked
     rest_bytes = binned.bytes + sum(each.raw_flags for each in arena.bins)
     rest_chunks = binned.chunks
     if rules.info_top_in_rest:
-        rest_chunks, rest_bytes = rest_chunks + 1, rest_bytes + header.top_bytes
+        rest_chunks, rest_bytes = rest_chunks + 1, rest_bytes + top_bytes
     if rules.info_fast_lines:
         yield f'<total type="fast" count="{fast.chunks}" size="{fast.bytes}"/>'
     yield f'<total type="rest" count="{rest_chunks}" size="{rest_bytes}"/>'

@@ -11,6 +11,7 @@ UNSIGNED = 0xFFFFFFFF
 
 
 def malloc_stats(arenas: Sequence[Arena], params: Optional[Params]) -> str:
+    """Only of arenas that are complete: the text has no word for what is not known."""
     return "\n".join(_lines(arenas, params)) + "\n"
 
 
@@ -19,6 +20,9 @@ def _lines(arenas: Sequence[Arena], params: Optional[Params]) -> Iterator[str]:
     system_total = in_use_total = values.get("mmapped_mem", 0) & UNSIGNED
     for arena in arenas:
         header = arena.header
+        assert arena.fast is not None
+        assert arena.binned is not None
+        assert header.top_bytes is not None
         free = arena.fast.bytes + arena.binned.bytes + header.top_bytes
         in_use = header.system_mem - free
         yield f"Arena {header.index}:"

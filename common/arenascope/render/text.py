@@ -9,6 +9,8 @@ from . import optional
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 UNKNOWN = "?"
+AT_LEAST = "at least "
+"""In front of a sum over rows of which some could not be read."""
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-import stat
 from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,22 +11,14 @@ from typing import Mapping, Optional, Sequence
 
 from .. import target
 from ..errors import MemoryReadError, TargetError
+from ..memory import Memory
 from . import environment
+from .corefile import Unpack, open_core
 from .corenotes import AT_PAGESZ, CoreNotes
 from .coreregions import build_regions
-from .elf import ET_CORE, MAGIC, PT_LOAD, PT_NOTE, Elf, Note, Segment, buffer_reader, parse_notes
+from .elf import ET_CORE, PT_LOAD, PT_NOTE, Elf, Note, Segment, buffer_reader, parse_notes
+from .linkmap import named_regions
 from .registers import ThreadRecord
-
-# first bytes, what it is, what makes a core of it
-_FOREIGN: Sequence[tuple[bytes, str, str]] = (
-    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "zstd -d {path} -o core"),
-    (b"\x04\x22\x4d\x18", "compressed by lz4", "lz4 -d {path} core"),
-    (b"\x1f\x8b", "compressed by gzip", "gzip -dc {path} > core"),
-    (b"\xfd7zXZ\0", "compressed by xz", "xz -dc {path} > core"),
-    (b"BZh", "compressed by bzip2", "bzip2 -dc {path} > core"),
-    (b"MDMP", "a minidump, not an ELF core", "gcore PID, or a kernel core, has the whole memory"),
-    (b"ProblemType:", "an Apport report", "apport-unpack {path} DIR leaves DIR/CoreDump"),
-)
 
 
 @dataclass(frozen=True)
@@ -44,9 +34,10 @@ class Truncation:
 class CoreImage:
     """An ELF core. Only bytes that the file holds can be read: what was left out is unknown, never zero."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, unpack: Optional[Unpack] = None) -> None:
+        """A compressed core is opened only where `unpack` is given: it costs time and room."""
         self.path = path
-        self.file, self._map = _open_core(path)
+        self.file, self._map, self.unpacked, self._unpacked_short = open_core(path, unpack)
         self.size = len(self._map)
         self._views: dict[int, memoryview] = {}
         try:
@@ -115,11 +106,13 @@ class CoreImage:
 
     def shortage(self) -> Optional[str]:
         """What a reader of figures must know of a core that was cut."""
+        said = [self._unpacked_short] if self._unpacked_short else []
         cut = self.truncated
-        if cut is None:
-            return None
-        return (f"the core is truncated: {cut.actual:,} bytes of {cut.expected:,}, "
-                f"{len(cut.missing)} of its mappings are not whole (ulimit -c? a full disk?)")
+        if cut is not None:
+            why = "" if said else " (ulimit -c? a full disk?)"
+            said.append(f"the core is truncated: {cut.actual:,} bytes of {cut.expected:,}, "
+                        f"{len(cut.missing)} of its mappings are not whole{why}")
+        return "; ".join(said) or None
 
     @property
     def sparse(self) -> bool:
@@ -157,6 +150,15 @@ class CoreImage:
             raise MemoryReadError(address, size)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def fill(self, address: int, block: memoryview) -> int:
+        """Reads into `block` up to the end of this segment. By the file, not the mapping: what is swept once is not to
+        count as this process's memory."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0 or address >= self._ends[index]:
+            raise MemoryReadError(address, len(block))
+        size = min(len(block), self._ends[index] - address)
+        return os.preadv(self.file, [block[:size]], address - self._starts[index] + self.segments[index].offset)
+
     def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
         """(bytes, base, limit): the file's bytes of the segment that covers `address`, without a copy."""
         index = bisect_right(self._starts, address) - 1
@@ -171,10 +173,13 @@ class CoreImage:
 
     @cached_property
     def _regions(self) -> tuple[target.Region, ...]:
-        return tuple(build_regions(self.segments, self._ends, self.notes.files, self.auxv))
+        found = build_regions(self.segments, self._ends, self.notes.files, self.auxv)
+        if not self.notes.files:
+            found = named_regions(Memory(self.read, self.pointer_size, self.byte_order), self.auxv, found)
+        return tuple(found)
 
     def regions(self) -> Sequence[target.Region]:
-        """The mappings by address, from program headers and NT_FILE."""
+        """The mappings by address, from program headers and NT_FILE, or what ld.so says where that is missing."""
         return self._regions
 
     def threads(self) -> Sequence[target.ThreadInfo]:
@@ -196,35 +201,3 @@ class CoreImage:
     def environment(self) -> Optional[Mapping[str, str]]:
         """What the process was started with, from its stack; None where that is absent or overwritten."""
         return environment.from_stack(self.read, self.auxv, self.notes.auxv_bytes, self.pointer_size, self.elf.mark)
-
-
-def _open_core(path: str) -> tuple[int, mmap.mmap]:
-    """A descriptor and the bytes of what is at least an ELF file, or a TargetError that says what it is instead."""
-    try:
-        # a FIFO would wait for its writer
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise TargetError(f"cannot open {path}: {error.strerror}") from error
-    try:
-        _check_kind(path, file)
-        return file, mmap.mmap(file, 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError, OverflowError) as error:
-        os.close(file)
-        raise TargetError(f"cannot map {path}: {error}") from error
-    except BaseException:
-        os.close(file)
-        raise
-
-
-def _check_kind(path: str, file: int) -> None:
-    status = os.fstat(file)
-    if not stat.S_ISREG(status.st_mode):
-        raise TargetError(f"{path} is not a regular file")
-    if not status.st_size:
-        raise TargetError(f"{path} is empty", "a core of 0 bytes: ulimit -c was 0, or the disk was full")
-    start = os.pread(file, 16, 0)
-    for magic, what, hint in _FOREIGN:
-        if start.startswith(magic):
-            raise TargetError(f"{path} is {what}", hint.format(path=path))
-    if start[:4] != MAGIC:
-        raise TargetError(f"{path} is not an ELF file")

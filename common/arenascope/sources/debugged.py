@@ -10,12 +10,13 @@ import os
 from typing import Iterable, Mapping, Optional, Sequence, Union
 
 from ..errors import ArenascopeError, MemoryReadError
-from ..memory import BlockCache, Read
-from ..target import Region, Residency
+from ..memory import BlockCache, Fill, Read, Window
+from ..target import MappingUse, Region, Residency
 from .core import CoreImage
+from .naming import DEBUG_FOLDERS, Naming
 from .process import ProcessImage
-from .procfiles import memory_of, read_bytes, read_maps, unreleasable_ranges
-from .residency import PagemapResidency, core_residency
+from .procfiles import mappings_of, memory_of, read_bytes, read_maps, unreleasable_ranges
+from .residency import PagemapResidency, core_mappings, core_residency
 
 Image = Union[ProcessImage, CoreImage]
 PLACES = 8
@@ -32,7 +33,14 @@ class DebuggedTarget:
         self.kind = kind
         self.pid = pid
         self.page_size = image.page_size if image else 4096
+        self._naming: Optional[Naming] = None
         self.read: Read = image.read if image else BlockCache(read).read
+        self.fill: Fill = image.fill if image else self._fill
+        self.window: Window = image.window if isinstance(image, CoreImage) else lambda address: None
+
+    def _fill(self, address: int, block: memoryview) -> int:
+        block[:] = self.read(address, len(block))
+        return len(block)
 
     def regions(self) -> Sequence[Region]:
         return self.image.regions() if self.image else ()
@@ -52,6 +60,11 @@ class DebuggedTarget:
         # a remote process has its number on another machine: here it would be somebody else's
         return memory_of(self.image.pid) if isinstance(self.image, ProcessImage) else None
 
+    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
+        if isinstance(self.image, CoreImage):
+            return core_mappings(self.image)
+        return mappings_of(self.image.pid) if self.image else None
+
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.image.environment() if self.image else None
 
@@ -59,6 +72,15 @@ class DebuggedTarget:
         if isinstance(self.image, ProcessImage):
             return self.image.open_file(region)
         return next((path for path in self.local_paths(region) if os.path.isfile(path)), None)
+
+    def describe(self, address: int) -> Optional[str]:
+        if self._naming is None:
+            self._naming = Naming(self.read, self.regions, self.open_file, DEBUG_FOLDERS, self.own_name)
+        return self._naming.describe(address)
+
+    def own_name(self, address: int) -> Optional[tuple[str, int]]:
+        """The debugger's symbol at or before an address, and how far behind it: where no file's own table has one."""
+        return None
 
     def local_paths(self, region: Region) -> Sequence[str]:
         """Where this machine may have the file of a mapping, the likeliest first."""

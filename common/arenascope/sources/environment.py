@@ -50,7 +50,7 @@ def from_stack(read: Read, auxv: dict[int, int], auxv_bytes: bytes, pointer_size
             # argv's NULL; a program that was given no variable has it right there
             if pointer == 0:
                 break
-            strings.append(_read_string(read, pointer))
+            strings.append(read_string(read, pointer))
             place -= pointer_size
     except MemoryReadError:
         return None
@@ -87,7 +87,8 @@ def _find_below(read: Read, anchor: int, needle: bytes) -> Optional[int]:
     return None
 
 
-def _read_string(read: Read, address: int) -> bytes:
+def read_string(read: Read, address: int) -> bytes:
+    """Up to its zero byte, page by page; MemoryReadError where it runs into none."""
     data = b""
     while len(data) < STRING_LIMIT:
         end = (address + len(data)) // PAGE * PAGE + PAGE

@@ -26,6 +26,8 @@ PROOF_LIMIT = 1 << 30
 
 def holes_tell(core: CoreImage) -> bool:
     """The kernel wrote this file, it has holes, and they are fine enough to show single pages."""
+    if core.unpacked:
+        return False  # unpacking made them
     return core.made_by == "kernel" and core.sparse and os.fstatvfs(core.file).f_bsize <= core.page_size
 
 
@@ -65,6 +67,7 @@ class HoleResidency:
         self._parts = _Parts(core)
         self._starts, self._ends = _data_extents(core.file, core.size)
         self.exact = self._has_zero_page()
+        self._known_end = core.size
         self._drop_terminator()
 
     @cached_property
@@ -111,7 +114,8 @@ class HoleResidency:
         return found
 
     def _known(self, segment: Segment, end: int) -> bool:
-        return end <= self._core.readable_end(segment) and self._is_anonymous(segment)
+        there = end <= self._core.readable_end(segment) and end + segment.offset - segment.address <= self._known_end
+        return there and self._is_anonymous(segment)
 
     def _is_anonymous(self, segment: Segment) -> bool:
         """Neither of a file nor the vDSO, whose pages a dump faults in."""
@@ -162,11 +166,16 @@ class HoleResidency:
 
 
     def _drop_terminator(self) -> None:
-        """A dump that ends with a hole gets one zero byte at its end, which makes a block of data there."""
+        """A dump that ends with a hole gets one zero byte at its end, which makes a block of data there.
+
+        Of a core that was cut nobody knows whether its last zeros are that byte, or a page that was resident.
+        """
         size = self._core.page_size
         last = self._core.size - size
         if self._ends and self._ends[-1] == self._core.size and not any(os.pread(self._core.file, size, last)):
             self._ends[-1] = last
+            if self._core.truncated:
+                self._known_end = last // size * size
 
 
 class DenseResidency:
@@ -177,6 +186,7 @@ class DenseResidency:
     def __init__(self, core: CoreImage) -> None:
         self._core = core
         self._parts = _Parts(core)
+        self._zero_block = bytes(BLOCK)
 
     def count(self, start: int, end: int) -> Optional[Pages]:
         ranges = self.resident_ranges(start, end)
@@ -185,7 +195,7 @@ class DenseResidency:
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[tuple[int, int]]]:
         start, end = self._parts.pages(start, end)
         size = self._core.page_size
-        zeros, zero_block = bytes(size), bytes(BLOCK)
+        zeros = self._zero_block[:size]
         found: list[tuple[int, int]] = []
         for low, high, segment in self._parts.split(start, end):
             if segment is None or high > self._core.readable_end(segment):
@@ -193,7 +203,7 @@ class DenseResidency:
             shift = segment.offset - segment.address
             for offset, block in _blocks(self._core.file, low + shift, high + shift):
                 # most zero pages come in long stretches: one comparison for those
-                if block == zero_block:
+                if block == self._zero_block:
                     continue
                 for at in (at for at in range(0, len(block), size) if block[at : at + size] != zeros):
                     _append(found, offset - shift + at, offset - shift + at + size)

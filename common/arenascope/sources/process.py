@@ -86,6 +86,17 @@ class ProcessImage:
         except (OSError, OverflowError) as error:
             raise MemoryReadError(address, size) from error
 
+    def fill(self, address: int, block: memoryview) -> int:
+        """Reads into `block`, up to where nothing is mapped."""
+        if self._mem is None:
+            self._mem = self._open_memory()
+        if not 0 <= address <= address + len(block) <= ADDRESS_LIMIT:
+            raise MemoryReadError(address, len(block))
+        try:
+            return os.preadv(self._mem, [block], address)
+        except (OSError, OverflowError) as error:
+            raise MemoryReadError(address, len(block)) from error
+
     def _read_on(self, file: int, address: int, size: int, data: bytes) -> bytes:
         """The rest after a short read: beyond MAX_RW_COUNT, or the end of what is mapped (or of the process)."""
         parts, done = [data], len(data)
@@ -110,16 +121,16 @@ class ProcessImage:
                 name = procfiles.read_bytes(f"/proc/{self.pid}/task/{tid}/comm").rstrip(b"\n")
             except OSError:
                 continue  # it ended meanwhile
-            found.append(target.ThreadInfo(tid, os.fsdecode(name), self._stack_pointer(tid)))
+            found.append(target.ThreadInfo(tid, os.fsdecode(name), *self._pointers(tid)))
         return found
 
-    def _stack_pointer(self, tid: int) -> Optional[int]:
-        """The last but one word of task/TID/syscall; a running thread says just "running"."""
+    def _pointers(self, tid: int) -> tuple[Optional[int], None, Optional[int]]:
+        """(stack pointer, -, program counter): the last words of task/TID/syscall; a running thread says "running"."""
         try:
             words = procfiles.read_bytes(f"/proc/{self.pid}/task/{tid}/syscall").split()
         except OSError:
-            return None
-        return int(words[-2], 16) if len(words) >= 3 else None
+            return None, None, None
+        return (int(words[-2], 16), None, int(words[-1], 16)) if len(words) >= 3 else (None, None, None)
 
     def environment(self) -> Optional[Mapping[str, str]]:
         """What the process was started with; None where it has written over that, or it may not be read.

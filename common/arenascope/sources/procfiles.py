@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Iterator, Optional
 
-from ..target import Region
+from ..target import MappingUse, Region
 from .corenotes import undeleted
 
 
@@ -109,6 +109,12 @@ def memory_of(pid: int) -> tuple[int, int]:
     """(Rss, Anonymous) in bytes, exact: status' own VmRSS is a sum of per-processor counters that lags behind."""
     sums = rollup(pid)
     return sums["Rss"], sums["Anonymous"]
+
+
+def mappings_of(pid: int) -> list[MappingUse]:
+    """By smaps: its Rss are the very numbers that RSS is the sum of."""
+    return [MappingUse(entry.region, entry.sizes.get("Rss", 0), entry.sizes.get("Swap", 0),
+                       entry.sizes.get("AnonHugePages", 0)) for entry in smaps(pid)]
 
 
 def _flagged(pid: int, flag: str) -> list[tuple[int, int]]:

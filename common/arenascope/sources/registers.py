@@ -18,18 +18,18 @@ from .machines import (
     EM_X86_64,
 )
 
-# machine: (index of the stack pointer, of the thread pointer, in the registers of a prstatus); the thread pointer is
-# the register as it stands (ppc's is 0x7000 past the TCB's end), None where another register set has it
-_REGISTERS: Mapping[int, tuple[int, Optional[int]]] = {
-    EM_X86_64: (19, 21),  # rsp, fs_base
-    EM_386: (15, None),  # esp; gs_base: NT_386_TLS
-    EM_AARCH64: (31, None),  # sp; tpidr_el0: NT_ARM_TLS
-    EM_ARM: (13, None),  # sp; the kernel's 32-bit cores have no TLS note
-    EM_PPC64: (1, 13),
-    EM_PPC: (1, 2),
-    EM_RISCV: (2, 4),
-    EM_LOONGARCH: (3, 2),
-    EM_S390: (17, None),  # r15 after the two PSW words; access registers: below
+# machine: (index of the program counter, the stack pointer, the thread pointer, in the registers of a prstatus); the
+# thread pointer is the register as it stands (ppc's is 0x7000 past the TCB's end), None where another set has it
+_REGISTERS: Mapping[int, tuple[int, int, Optional[int]]] = {
+    EM_X86_64: (16, 19, 21),  # rip, rsp, fs_base
+    EM_386: (12, 15, None),  # eip, esp; gs_base: NT_386_TLS
+    EM_AARCH64: (32, 31, None),  # pc, sp; tpidr_el0: NT_ARM_TLS
+    EM_ARM: (15, 13, None),  # pc, sp; the kernel's 32-bit cores have no TLS note
+    EM_PPC64: (32, 1, 13),  # nip
+    EM_PPC: (32, 1, 2),
+    EM_RISCV: (0, 2, 4),
+    EM_LOONGARCH: (33, 3, 2),  # csr_era, behind 32 registers and orig_a0
+    EM_S390: (1, 17, None),  # r15 after the two PSW words; access registers: below
 }
 
 
@@ -46,9 +46,9 @@ def thread_from_record(machine: int, pointer_size: int, byte_order: str, record:
     if machine not in _REGISTERS:
         return ThreadInfo(record.tid)
     numbers = _Numbers(machine, pointer_size, byte_order, record)
-    stack, thread = _REGISTERS[machine]
+    counter, stack, thread = _REGISTERS[machine]
     pointer = numbers.register(thread) if thread is not None else numbers.thread_pointer()
-    return ThreadInfo(record.tid, None, numbers.register(stack), pointer)
+    return ThreadInfo(record.tid, None, numbers.register(stack), pointer, numbers.register(counter))
 
 
 class _Numbers:

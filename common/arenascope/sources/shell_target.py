@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from functools import partial
 from typing import Mapping, Optional, Sequence, Union
 
 from ..errors import ArenascopeError, UsageError
-from ..target import Region, Residency, StructInfo, Symbol, ThreadInfo
+from ..target import MappingUse, Region, Residency, StructInfo, Symbol, ThreadInfo
+from .compressed import Say, unpack
 from .core import CoreImage
 from .elf import ElfFile, find_debug_file, module_build_id
 from .freeze import Freeze
 from .machines import machine_name
+from .naming import DEBUG_FOLDERS, Naming
 from .process import ProcessImage
-from .procfiles import unreleasable_ranges
+from .procfiles import mappings_of, unreleasable_ranges
 from .registers import thread_from_record
-from .residency import PagemapResidency, core_residency
+from .residency import PagemapResidency, core_mappings, core_residency
 from .symbols import find_symbols
 
-DEBUG_FOLDERS = ("/usr/lib/debug",)
 EXPORTED = ("__curbrk",)
 WANTED = ("main_arena", "mp_", *EXPORTED)
 Image = Union[ProcessImage, CoreImage]
@@ -41,16 +44,26 @@ class ShellTarget:
         self._folders = [*folders, *DEBUG_FOLDERS]
         self._symbols: Optional[dict[str, Symbol]] = None
         self._regions: Optional[Sequence[Region]] = None
+        self._naming: Optional[Naming] = None
 
     def regions(self) -> Sequence[Region]:
         if self._regions is None:
             self._regions = self.image.regions()
         return self._regions
 
+    def fill(self, address: int, block: memoryview) -> int:
+        return self.image.fill(address, block)
+
+    def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
+        return self.image.window(address) if isinstance(self.image, CoreImage) else None
+
     def shortage(self) -> Optional[str]:
         return None
 
     def memory_use(self) -> Optional[tuple[int, int]]:
+        return None
+
+    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
         return None
 
     def environment(self) -> Optional[Mapping[str, str]]:
@@ -102,6 +115,11 @@ class ShellTarget:
                 return {name: Symbol(entries[0].value + bias, build_id) for name, entries in symbols.items()}
         return {}
 
+    def describe(self, address: int) -> Optional[str]:
+        if self._naming is None:
+            self._naming = Naming(self.read, self.regions, self.open_file, self._folders if self.use_symbols else ())
+        return self._naming.describe(address)
+
     def struct(self, name: str) -> Optional[StructInfo]:
         return None
 
@@ -130,8 +148,8 @@ class ShellTarget:
 class CoreTarget(ShellTarget):
     """A core file."""
 
-    def __init__(self, path: str, folders: Sequence[str] = ()) -> None:
-        self.core = CoreImage(path)
+    def __init__(self, path: str, folders: Sequence[str] = (), say: Say = lambda text: None) -> None:
+        self.core = CoreImage(path, partial(unpack, say=say))
         super().__init__(self.core, "core", folders)
 
     def shortage(self) -> Optional[str]:
@@ -139,6 +157,9 @@ class CoreTarget(ShellTarget):
 
     def residency(self) -> Optional[Residency]:
         return core_residency(self.core)
+
+    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
+        return core_mappings(self.core)
 
 
 class ProcessTarget(ShellTarget):
@@ -162,14 +183,16 @@ class ProcessTarget(ShellTarget):
         image = self.process
         held = {record.tid: thread_from_record(image.machine, image.pointer_size, image.byte_order, record)
                 for record in self.freeze.records()}  # fmt: skip
-        return [ThreadInfo(each.tid, each.name, held[each.tid].stack_pointer, held[each.tid].thread_pointer)
-                if each.tid in held else each for each in named]  # fmt: skip
+        return [replace(held[each.tid], name=each.name) if each.tid in held else each for each in named]
 
     def open_file(self, region: Region) -> Optional[str]:
         return self.process.open_file(region)
 
     def residency(self) -> Optional[Residency]:
         return PagemapResidency(self.process.pid, self.page_size)
+
+    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
+        return mappings_of(self.process.pid)
 
     def locked(self) -> Sequence[tuple[int, int]]:
         return unreleasable_ranges(self.process.pid)

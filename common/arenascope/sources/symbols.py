@@ -6,7 +6,7 @@ import struct
 import sys
 from typing import Iterable, Iterator, NamedTuple, Optional
 
-from .elf import PT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB, Elf, ElfFile, Read, Section
+from .elf import PT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB, Elf, ElfFile, Read, Section, Segment
 from .machines import EM_ALPHA, EM_S390
 
 STT_SECTION, STT_FILE, STT_TLS = 3, 4, 6
@@ -112,16 +112,20 @@ def dynamic_symbols(read: Read, base: int, names: Iterable[str]) -> dict[str, El
     dynamic = next((s for s in elf.segments if s.type == PT_DYNAMIC), None)
     if dynamic is None:
         return {}
-    word = "I" if elf.pointer_size == 4 else "Q"
-    data = read(elf.bias + dynamic.address, dynamic.memory_size // (2 * elf.pointer_size) * 2 * elf.pointer_size)
-    tags = dict(struct.iter_unpack(f"{elf.mark}2{word}", data))
-    tables = _DynamicTables(elf, tags)
+    tables = _DynamicTables(elf, dynamic_tags(elf, dynamic))
     found = {}
     for name in names:
         symbol = tables.find(name)
         if symbol:
             found[name] = symbol
     return found
+
+
+def dynamic_tags(elf: Elf, dynamic: Segment) -> dict[int, int]:
+    """The entries of the dynamic section of a module in memory, by tag."""
+    word = "I" if elf.pointer_size == 4 else "Q"
+    size = dynamic.memory_size // (2 * elf.pointer_size) * 2 * elf.pointer_size
+    return dict(struct.iter_unpack(f"{elf.mark}2{word}", elf.read(elf.bias + dynamic.address, size)))
 
 
 class _DynamicTables:

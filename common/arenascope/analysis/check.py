@@ -1,0 +1,44 @@
+"""What breaches amount to: damage, or a malloc that was interrupted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Optional, Sequence
+
+from ..model import Breach
+
+PASSING = frozenset(["prev-inuse", "prev-size", "size", "size-min", "size-bounds", "size-alignment", "bin-link",
+                     "bin-size", "bin-order", "bin-skip-list", "binmap", "adjacent-free", "beside-top", "top",
+                     "top-end", "system-mem", "sbrk-base", "heap-size"])  # fmt: skip
+"""What malloc and free leave for a moment: a chunk taken out of its bin and still marked free, one linked half, a
+remainder or top whose header is not yet written, system_mem or heap_info.size not yet up to date."""
+MOST = 6
+"""How many breaches one interrupted call may leave in an arena: more are damage."""
+OUTSIDE = frozenset(["tcache-count", "mmapped-count"])
+"""What is changed without an arena's lock."""
+
+
+@dataclass(frozen=True)
+class Busy:
+    """Malloc at work when the process was stopped: a locked arena, a thread inside, or both."""
+
+    arena: Optional[int]
+    tid: Optional[int]
+    locked: bool
+
+
+def with_transients(breaches: Sequence[Breach], busy: Sequence[Busy], one_thread: bool) -> list[Breach]:
+    """Marks what a call in progress explains. A program of one thread takes no lock, whatever arena it is in."""
+    inside = any(each.tid is not None for each in busy)
+    everywhere = one_thread and inside
+    arenas = {each.arena for each in busy if each.locked or each.tid is not None}
+    per_arena = Counter(breach.arena for breach in breaches)
+
+    def passes(breach: Breach) -> bool:
+        if breach.rule in OUTSIDE:
+            return inside
+        at_work = everywhere or breach.arena in arenas
+        return at_work and breach.rule in PASSING and per_arena[breach.arena] <= MOST
+
+    return [replace(breach, transient=True) if passes(breach) else breach for breach in breaches]

@@ -1,0 +1,201 @@
+"""What a sweep adds up to: chunks by state and size, arena by arena, with nothing kept of the single chunk.
+
+A heap of S bytes has at most some sqrt(S / 8) different sizes, so that counting by size words stays small.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import accumulate, compress, islice
+from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+
+from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..model import Tally
+
+BATCH = 1 << 18
+STATES = ("used", "tcache", "fast", "free")
+BOOKKEEPING = ("header", "fencepost")
+FINE = 1024
+"""Up to here two rows to each power of two."""
+
+
+@dataclass
+class Sums:
+    """Chunks by state and size, and the bytes between them by kind."""
+
+    sizes: Mapping[str, Counter[int]] = field(default_factory=lambda: {state: Counter() for state in STATES})
+    gaps: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Sums) -> None:
+        for state in STATES:
+            self.sizes[state].update(other.sizes[state])
+        self.gaps.update(other.gaps)
+
+    def tally(self, state: str) -> Tally:
+        return tally_of(self.sizes[state])
+
+    @property
+    def chunks(self) -> int:
+        return sum(sum(sizes.values()) for sizes in self.sizes.values())
+
+    @property
+    def bookkeeping(self) -> int:
+        return sum(self.gaps[kind] for kind in BOOKKEEPING)
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.tally(state).bytes for state in STATES) + sum(self.gaps.values())
+
+
+def tally_of(sizes: Mapping[int, int]) -> Tally:
+    return Tally(sum(sizes.values()), sum(size * chunks for size, chunks in sizes.items()))
+
+
+class _Batch:
+    """Size words by number: of all chunks and of the free ones; listed chunks by state and size; bytes of gaps."""
+
+    def __init__(self) -> None:
+        self.all: Counter[int] = Counter()
+        self.free: Counter[int] = Counter()
+        self.listed: Counter[tuple[str, int]] = Counter()
+        self.gaps: Counter[str] = Counter()
+        self.met = 0
+
+
+class SweepSums:
+    """Adds up the pieces of a sweep; `listed` are chunks that look used and are in a thread cache or fastbin.
+
+    What was added counts once it is kept, so that whatever interrupts a sweep, `sums` is of whole pieces.
+    """
+
+    def __init__(self, listed: Mapping[int, str], order: Sequence[int]) -> None:
+        """`order` are the listed chunks by address: sorted once for all arenas."""
+        self._listed = listed
+        self._order = order
+        self._kept: list[_Batch] = []
+        self._batch = _Batch()
+        self._left = BATCH
+        self._known = 0
+        self._clear: set[int] = set()
+        """Size words met so far that say that the chunk in front is free."""
+
+    def add_gap(self, kind: str, size: int) -> None:
+        self._batch.gaps[kind] += size
+
+    def add_run(self, address: int, size: int, raws: Sequence[int], follow: int) -> None:
+        """Chunks that lie back to back, by their size words, and the size word behind them."""
+        batch = self._batch
+        batch.all.update(raws)
+        if len(batch.all) != self._known:
+            self._clear.update(raw for raw in islice(batch.all, self._known, None) if not raw & PREV_INUSE)
+            self._known = len(batch.all)
+        batch.free.update(compress(raws, map(self._clear.__contains__, islice(raws, 1, None))))
+        if not follow & PREV_INUSE:
+            batch.free[raws[-1]] += 1
+        first, last = bisect_left(self._order, address), bisect_left(self._order, address + size)
+        if first < last:
+            self._mark(self._order[first:last], address, raws, follow)
+        self._left -= len(raws)
+        if self._left < 0:
+            self.keep()
+
+    def _mark(self, chunks: Sequence[int], address: int, raws: Sequence[int], follow: int) -> None:
+        """Takes the listed ones among a run's chunks out of those in use."""
+        starts = list(accumulate(map((~SIZE_BITS).__and__, raws), initial=address))
+        for chunk in chunks:
+            index = bisect_left(starts, chunk)
+            if starts[index] != chunk:
+                continue
+            self._batch.met += 1
+            after = raws[index + 1] if index + 1 < len(raws) else follow
+            if after & PREV_INUSE:
+                self._batch.listed[self._listed[chunk], raws[index] & ~SIZE_BITS] += 1
+
+    def keep(self) -> None:
+        """Puts what was added by."""
+        batch, self._batch, self._left, self._known = self._batch, _Batch(), BATCH, 0
+        self._kept.append(batch)
+
+    @property
+    def met(self) -> int:
+        """How many of the listed chunks were come by."""
+        return sum(batch.met for batch in self._kept)
+
+    def sums(self) -> Sums:
+        """Of what was kept."""
+        found = Sums()
+        sizes = found.sizes
+        for batch in self._kept:
+            for state, counted, sign in (("used", batch.all, 1), ("used", batch.free, -1), ("free", batch.free, 1)):
+                for raw, chunks in counted.items():
+                    sizes[state][raw & ~SIZE_BITS] += sign * chunks
+            for (state, size), chunks in batch.listed.items():
+                sizes[state][size] += chunks
+                sizes["used"][size] -= chunks
+            found.gaps.update(batch.gaps)
+        # a size of which none is left is none
+        return Sums({state: +sizes[state] for state in STATES}, found.gaps)
+
+
+def count_between(order: Sequence[int], start: int, end: int) -> int:
+    return bisect_left(order, end) - bisect_left(order, start)
+
+
+class SizeClass(NamedTuple):
+    """A row of the histogram; "free" has what thread caches and fastbins hold, too."""
+
+    least: int
+    most: int
+    used: Tally
+    free: Tally
+
+
+def bounds(least: int, align: int, most: int) -> Iterator[tuple[int, int]]:
+    """(least, most) of each size class: two to a power of two up to 1 KiB, then one."""
+    low, power = least, least
+    while low <= most:
+        for high in (power, power + power // 2) if power < FINE else (power,):
+            if low <= high:
+                yield low, high
+                low = high + align
+        power *= 2
+
+
+def histogram(sums: Sums, least: int, align: int) -> list[SizeClass]:
+    """The classes that have any chunks."""
+    sizes = sorted({size for counted in sums.sizes.values() for size in counted})
+    rows = []
+    at = 0
+    for low, high in bounds(least, align, sizes[-1]) if sizes else ():
+        inside = []
+        while at < len(sizes) and sizes[at] <= high:
+            inside.append(sizes[at])
+            at += 1
+        if inside:
+            used = _sum_of(sums, ("used",), inside)
+            rows.append(SizeClass(low, high, used, _sum_of(sums, STATES[1:], inside)))
+    return rows
+
+
+def _sum_of(sums: Sums, states: Sequence[str], sizes: Sequence[int]) -> Tally:
+    counted: Counter[int] = Counter()
+    for state in states:
+        counted.update({size: sums.sizes[state][size] for size in sizes if size in sums.sizes[state]})
+    return tally_of(counted)
+
+
+def within(sums: Sums, least: Optional[int], most: Optional[int]) -> Sums:
+    """Only the chunks of these sizes."""
+    kept = {state: Counter({size: chunks for size, chunks in counted.items()
+                            if (least is None or size >= least) and (most is None or size <= most)})
+            for state, counted in sums.sizes.items()}  # fmt: skip
+    return Sums(kept)
+
+
+def total(parts: Iterable[Sums]) -> Sums:
+    found = Sums()
+    for part in parts:
+        found.add(part)
+    return found

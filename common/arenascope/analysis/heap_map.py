@@ -1,0 +1,160 @@
+"""The picture: every heap cut into cells of one size, and how many bytes of each cell are what.
+
+A strip's memory is bounded by its number of cells, however large the heap: chunks are added up, none is kept.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from itertools import accumulate
+from typing import Iterable, Iterator, Optional, Sequence
+
+from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..model import Heap
+
+Span = tuple[int, int]
+"""(start, end)."""
+PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
+"""What a byte of a heap can be: these sum to the cell's size. "cached" is in a thread cache or fastbin."""
+OVER = ("resident", "releasable", "releasable_resident", "tops")
+"""What may be true of any byte beside that; "tops" is what only `trim --tops` gives back."""
+LAYERS = (*PARTS, *OVER)
+GAPS = {"header": "bookkeeping", "fencepost": "bookkeeping", "foreign": "foreign", "top": "top", "damage": "damaged"}
+"""The layer of each kind of gap that a sweep meets."""
+
+
+def cell_bytes(size: int, page: int, most: int) -> int:
+    """The smallest power of two, a page at least, that cuts `size` bytes into no more than `most` cells."""
+    return max(page, 1 << (max(1, -(-size // most)) - 1).bit_length())
+
+
+class Strip:
+    """One heap: cells from its start on, of which the last may be shorter. A layer in `unknown` has no figures."""
+
+    def __init__(self, heap: Heap, cell: int, unknown: Iterable[str] = ()) -> None:
+        self.heap = heap
+        self.cell = cell
+        self.count = -(-heap.bytes // cell)
+        self.unknown = set(unknown)
+        self.met = 0
+        """How many of the listed chunks were come by."""
+        self._shift = cell.bit_length() - 1
+        self._layers: dict[str, array[int]] = {}
+
+    def cells(self, layer: str) -> Optional[Sequence[int]]:
+        """Bytes by cell; None where they are not known."""
+        if layer in self.unknown:
+            return None
+        return self._layers.get(layer) or (0,) * self.count
+
+    def held(self) -> Sequence[int]:
+        """Used and cached as one: known also where the two cannot be told apart."""
+        none = (0,) * self.count
+        used, cached = (self._layers.get(layer) or none for layer in ("used", "cached"))
+        return [one + other for one, other in zip(used, cached)]
+
+    def total(self, layer: str) -> Optional[int]:
+        return None if layer in self.unknown else self._sum(layer)
+
+    def _sum(self, layer: str) -> int:
+        return sum(self._layers.get(layer, ()))
+
+    @property
+    def bytes(self) -> int:
+        """Of all parts: the heap's own size, where nothing went wrong."""
+        return sum(self._sum(part) for part in PARTS)
+
+    def length(self, index: int) -> int:
+        """The bytes that cell covers."""
+        return min(self.cell, self.heap.bytes - index * self.cell)
+
+    def add(self, layer: str, address: int, size: int) -> None:
+        """Bytes of this heap, each to the cell that it lies in."""
+        if size <= 0:
+            return
+        self._spread(self._layer(layer), address - self.heap.address, size, 1)
+
+    def _spread(self, cells: array[int], start: int, size: int, sign: int) -> None:
+        shift = self._shift
+        first, last = start >> shift, (start + size - 1) >> shift
+        if first == last:
+            cells[first] += sign * size
+            return
+        cells[first] += sign * (((first + 1) << shift) - start)
+        for index in range(first + 1, last):
+            cells[index] += sign * self.cell
+        cells[last] += sign * (start + size - (last << shift))
+
+    def _layer(self, name: str) -> array[int]:
+        found = self._layers.get(name)
+        if found is None:
+            found = self._layers[name] = array("q", bytes(8 * self.count))
+        return found
+
+    def add_spans(self, layer: str, spans: Iterable[Span]) -> None:
+        """What of these lies in this heap."""
+        low, high = self.heap.address, self.heap.end
+        for start, end in spans:
+            self.add(layer, max(start, low), min(end, high) - max(start, low))
+
+    def add_gap(self, kind: str, address: int, size: int) -> None:
+        self.add(GAPS[kind], address, size)
+
+    def add_run(self, address: int, size: int, raws: Sequence[int], follow: int, order: Sequence[int]) -> None:
+        """Chunks that lie back to back, by their size words, and the word behind; `order` are the listed chunks.
+
+        All are taken for used at first: only what is free, or listed, is then gone through one by one.
+        """
+        self.add("used", address, size)
+        sizes = [raw & ~SIZE_BITS for raw in raws]
+        starts = list(accumulate(sizes, initial=address))
+        free = [at for at, raw in enumerate(raws) if not raw & PREV_INUSE]
+        # a chunk's own state stands in the word behind it
+        for at in free:
+            if at:
+                self._move("free", starts[at - 1], sizes[at - 1])
+        if not follow & PREV_INUSE:
+            self._move("free", starts[-2], sizes[-1])
+        for chunk in order[bisect_left(order, address) : bisect_left(order, address + size)]:
+            at = bisect_left(starts, chunk)
+            if starts[at] == chunk:
+                self.met += 1
+                if (raws[at + 1] if at + 1 < len(raws) else follow) & PREV_INUSE:
+                    self._move("cached", chunk, sizes[at])
+
+    def _move(self, layer: str, address: int, size: int) -> None:
+        """From used to another layer."""
+        start = address - self.heap.address
+        self._spread(self._layer("used"), start, size, -1)
+        self._spread(self._layer(layer), start, size, 1)
+
+    def folded(self, most: int) -> Strip:
+        """The same with fewer, larger cells: `most` of them at most."""
+        cell = max(self.cell, cell_bytes(self.heap.bytes, 1, most))
+        if cell == self.cell:
+            return self
+        found = Strip(self.heap, cell, self.unknown)
+        step = cell // self.cell
+        for name, cells in self._layers.items():
+            found._layers[name] = array("q", (sum(cells[at : at + step]) for at in range(0, self.count, step)))
+        found.met = self.met
+        return found
+
+
+def overlap(one: Sequence[Span], other: Sequence[Span]) -> Iterator[Span]:
+    """What lies in both; each is in address order and does not overlap itself."""
+    at = 0
+    for start, end in one:
+        while at < len(other) and other[at][1] <= start:
+            at += 1
+        index = at
+        while index < len(other) and other[index][0] < end:
+            yield max(start, other[index][0]), min(end, other[index][1])
+            index += 1
+
+
+def between(spans: Sequence[Span], start: int, end: int) -> Sequence[Span]:
+    """Those that reach into [start, end)."""
+    first = max(0, bisect_left(spans, (start, 0)) - 1)
+    return [span for span in spans[first : bisect_left(spans, (end, 0))] if span[1] > start]

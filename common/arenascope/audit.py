@@ -1,0 +1,168 @@
+"""Every invariant of one process image, held against memory: what `heap check` asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+from .analysis.check import Busy, with_transients
+from .apply import MallocCode
+from .glibc.arena import has_heap
+from .glibc.check_arenas import header_breaches, mmapped_breach
+from .glibc.check_bins import BinCheck, bins_named
+from .glibc.check_chunks import ChunkCheck
+from .glibc.check_lists import doubles, key_breaches, list_breach
+from .model import Arena, Breach, Finding
+from .session import Session
+from .target import ThreadInfo
+
+RETURNS = 4
+"""How many words of a stack may lie over the return address of a function that malloc calls (brk, mprotect)."""
+IN_DETAIL = ("bin-link", "size")
+"""Rules of findings that are looked into again, more closely."""
+LISTS = ("fast-link", "fast-size", "tcache-link", "tcache-size", "tcache-count", "double-free")
+
+
+@dataclass
+class Audit:
+    """What was checked and what was found."""
+
+    breaches: list[Breach] = field(default_factory=list)
+    busy: list[Busy] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    """What could not be checked, in words."""
+    arenas: int = 0
+    heaps: int = 0
+    chunks: int = 0
+    bin_entries: int = 0
+    tcache_entries: int = 0
+
+
+def audit(session: Session, wanted: Optional[int] = None) -> Audit:
+    """The whole process, or arena `wanted` alone."""
+    found = Audit()
+    if not session.started:
+        found.arenas = len(session.headers)
+        return found
+    binned: dict[int, int] = {}
+    for arena in session.arenas:
+        check = BinCheck(session.memory, session.layout, arena.header)
+        if arena.header.initialised:
+            check.run(arena.bins)
+        binned.update(check.binned)
+        if wanted in (None, arena.header.index):
+            found.arenas += 1
+            found.heaps += len(arena.heaps)
+            found.bin_entries += check.entries + sum(each.count for each in arena.fastbins)
+            found.breaches += check.breaches
+            found.unread += [f"arena {arena.header.index}: {what}" for what in bins_named(check.broken, session.layout)]
+            found.breaches += header_breaches(session.layout, arena.header)
+            if has_heap(session.layout, arena.header):
+                _chunks(session, arena, check, found)
+    _lists(session, binned, found)
+    _findings(session, found)
+    if wanted is None:
+        found.breaches += mmapped_breach(session.layout, session.params, session.mmapped, _all_is_here(session))
+    # two walkers can meet one wrong word
+    once = {(each.address, each.arena, each.rule, each.culprit): each for each in reversed(found.breaches)}
+    found.breaches = [each for each in once.values() if wanted is None or each.arena in (None, wanted)]
+    found.busy = find_busy(session)
+    found.breaches = with_transients(found.breaches, found.busy, len(session.thread_words[0]) == 1)
+    found.breaches.sort(key=lambda each: (each.transient, each.address, each.rule))
+    return found
+
+
+def _chunks(session: Session, arena: Arena, lists: BinCheck, found: Audit) -> None:
+    heaps = session.heaps[arena.header.index]
+    listed = {chunk: state for chunk, state in session.listed.items() if any(h.address <= chunk < h.end for h in heaps)}
+    check = ChunkCheck(session.memory, session.layout, arena.header, lists.binned, listed,
+                       all(each.whole for each in lists.broken))  # fmt: skip
+    check.run(session.sweep(arena.header))
+    if check.hidden:
+        check.find_hidden(session.sweep(arena.header))
+    found.chunks += check.chunks
+    found.breaches += check.breaches
+    where = f"arena {arena.header.index}"
+    found.unread += [f"{where}: {gap.bytes} bytes from {gap.address:#x} on hold no headers that could be followed"
+                     for gap in check.unread]  # fmt: skip
+    if check.loose:
+        found.unread.append(f"{where}: {check.loose} free chunks may be in the bins that were not read to the end")
+
+
+def _lists(session: Session, binned: dict[int, int], found: Audit) -> None:
+    caches = session.thread_caches
+    found.tcache_entries = sum(each.count for cache in caches for each in cache.bins)
+    found.breaches += doubles(session.arenas, caches, binned)
+    found.breaches += key_breaches(session.memory, session.layout, caches, _secret(session))
+
+
+def _secret(session: Session) -> Optional[int]:
+    """tcache_key, where the symbol is this libc's."""
+    symbol = session.target.symbol("tcache_key")
+    if symbol is None or not any(region.contains(symbol.address) for region in session.located.libc.data):
+        return None
+    return session.memory.try_word(symbol.address)
+
+
+def _findings(session: Session, found: Audit) -> None:
+    """What the walkers met on their way: a breach where a rule is broken, else something that is not known."""
+    heaps = [part for parts in session.heaps.values() for part in parts]
+
+    def holds(address: int) -> bool:
+        return any(part.address <= address < part.end for part in heaps)
+
+    for finding in session.findings:
+        if finding.rule in IN_DETAIL:
+            continue
+        if not finding.rule or _is_missing(session, finding):
+            found.unread.append(str(finding))
+        elif finding.rule in LISTS:
+            found.breaches.append(list_breach(session.layout, finding, holds))
+        else:
+            found.breaches.append(Breach(finding.address or 0, finding.arena, finding.rule, finding.expected,
+                                         finding.message))  # fmt: skip
+
+
+def _is_missing(session: Session, finding: Finding) -> bool:
+    """Whether a link leads to where the process had memory that this image lacks."""
+    address = finding.address
+    if address is None or session.memory.try_word(address) is not None:
+        return False
+    return session.target.shortage() is not None or any(region.contains(address) for region in session.regions)
+
+
+def _all_is_here(session: Session) -> bool:
+    """Whether blocks that are not found are not there."""
+    return (session.target.shortage() is None and not session.located.others and bool(session.regions)
+            and all(region.present for region in session.regions if region.writable))  # fmt: skip
+
+
+def find_busy(session: Session) -> list[Busy]:
+    """Arenas that are locked, and threads whose program counter is in malloc's code or in what it called."""
+    code = MallocCode(session, by_name=False)
+    arenas = {header.address: header.index for header in session.headers}
+    inside = {words.thread.tid: arenas.get(words.arena or 0) for words in session.thread_words[0]
+              if _is_inside(session, code, words.thread)}  # fmt: skip
+    busy = []
+    for header in session.headers:
+        if header.mutex:
+            tid = next((tid for tid, index in inside.items() if index == header.index), None)
+            busy.append(Busy(header.index, tid, True))
+    told = {each.tid for each in busy}
+    return busy + [Busy(index, tid, False) for tid, index in inside.items() if tid not in told]
+
+
+def _in_libc(session: Session, address: int) -> bool:
+    path = session.located.libc.path
+    return any(region.contains(address) and region.path == path for region in session.regions)
+
+
+def _is_inside(session: Session, code: MallocCode, thread: ThreadInfo) -> bool:
+    if thread.program_counter is None:
+        return False
+    if code.low <= thread.program_counter < code.high:
+        return True
+    if thread.stack_pointer is None or not _in_libc(session, thread.program_counter):
+        return False
+    words = [session.memory.try_word(thread.stack_pointer + n * session.layout.word) for n in range(RETURNS)]
+    return any(word is not None and code.low <= word < code.high for word in words)

@@ -1,0 +1,111 @@
+"""heap check: every invariant, and each place where one is broken."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence
+
+from ..analysis.check import Busy
+from ..audit import Audit, audit
+from ..model import Breach
+from ..render.json import address
+from ..render.text import Style, count, cut, left_out, table
+from ..session import Session
+from . import ARENA, LIMIT, Answer, Context, command
+from .gather import problems_of
+
+BROKEN = 1
+
+
+@command(
+    "Hold chunks, bins, thread caches, heaps and arenas against every rule that malloc keeps.",
+    "check",
+    "Each breach is named by address, with what was expected there. What a malloc or free that was interrupted may "
+    "leave for a moment is told apart from damage, where an arena is locked or a thread is inside malloc. In the shell "
+    "the exit status is 1 where there is damage.",
+    (ARENA, LIMIT),
+)
+def check_command(context: Context) -> Answer:
+    session = context.session
+    context.check_arena(context.options.arena)
+    found = audit(session, context.options.arena)
+    damage = [each for each in found.breaches if not each.transient]
+    keys = {
+        "breaches": [_json(each) for each in found.breaches],
+        "busy": [{"arena": each.arena, "tid": each.tid, "locked": each.locked} for each in found.busy],
+        "checked": {
+            "arenas": found.arenas,
+            "heaps": found.heaps,
+            "chunks": found.chunks,
+            "bin_entries": found.bin_entries,
+            "tcache_entries": found.tcache_entries,
+        },
+    }
+    # what the walkers found is among the breaches, or in found.unread
+    said = {str(finding) for finding in session.findings}
+    problems = list(dict.fromkeys([*(each for each in problems_of(session) if each not in said), *found.unread]))
+    return Answer(keys, _lines(context, found, damage, problems), problems, BROKEN if damage else 0)
+
+
+def _json(breach: Breach) -> dict[str, object]:
+    return {
+        "address": address(breach.address),
+        "arena": breach.arena,
+        "rule": breach.rule,
+        "expected": breach.expected,
+        "found": breach.found,
+        "culprit": address(breach.culprit),
+        "transient": breach.transient,
+    }
+
+
+def _lines(context: Context, found: Audit, damage: Sequence[Breach], problems: Sequence[str]) -> Iterator[str]:
+    style, session = context.style, context.session
+    if not session.started:
+        yield "no heap yet: malloc has not been called in this process"
+        return
+    yield style.bold(_verdict(found, damage, problems))
+    for each in found.busy:
+        yield _who(session, each)
+    if not found.breaches:
+        return
+    yield ""
+    rows = [[f"{each.address:#x}", "-" if each.arena is None else str(each.arena),
+             each.rule + (" (in transition)" if each.transient else ""), each.expected, each.found]
+            for each in found.breaches]  # fmt: skip
+    shown, more = cut(rows, context.options.limit)
+    yield from table(("address", "arena", "rule", "expected", "found"), shown, left=(0, 1, 2, 3, 4))
+    yield from left_out(style, more, "breach")
+    yield ""
+    yield from _hints(style, damage or found.breaches)
+
+
+def _verdict(found: Audit, damage: Sequence[Breach], problems: Sequence[str]) -> str:
+    entries = found.bin_entries + found.tcache_entries
+    checked = (f"{count(found.arenas, 'arena')}, {count(found.chunks, 'chunk')}, "
+               f"{count(entries, 'list entry', 'list entries')} checked")  # fmt: skip
+    if damage:
+        first = min(breach.address for breach in damage)
+        return f"damaged: {count(len(damage), 'breach', 'breaches')}, the lowest at {first:#x}; {checked}"
+    if found.breaches:
+        return f"busy: what is not in order, a call in progress explains; {checked}"
+    if problems:
+        return f"no breach in what could be read: {checked}"
+    return f"sound: {checked}"
+
+
+def _who(session: Session, busy: Busy) -> str:
+    name = next((cache.name for cache in session.thread_owners if cache.tid == busy.tid), None)
+    thread = f"thread {busy.tid}" + (f" ({name})" if name else "")
+    where = f"arena {busy.arena}" if busy.arena is not None else "no arena yet"
+    if not busy.locked:
+        return f"busy: {thread}, {where}, is inside malloc"
+    return f"busy: {where} is locked by {thread}" if busy.tid is not None else f"busy: {where} is locked"
+
+
+def _hints(style: Style, breaches: Sequence[Breach]) -> Iterator[str]:
+    first = breaches[0]
+    culprit: Optional[Breach] = next((each for each in breaches if each.culprit is not None), None)
+    if culprit is not None and culprit.culprit is not None:
+        yield (f"the header at {culprit.address:#x} may have been written over from the block in front of it: "
+               f"{style.program} chunk {culprit.culprit:#x}")  # fmt: skip
+    yield style.dim(f"next: {style.program} chunk {first.address:#x}, {style.program} bins")

@@ -1,0 +1,192 @@
+"""heap chunk: which chunk holds an address, and what it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterator, Optional, Sequence
+
+from ..errors import MemoryReadError
+from ..glibc.bins import bin_kind, find_bin
+from ..glibc.fastbins import fastbin_index
+from ..glibc.find_block import Placed, find_block
+from ..glibc.tcache import tcache_index
+from ..model import ArenaHeader, Heap, MmappedBlock
+from ..render.json import address as hexadecimal
+from ..render.text import Style
+from ..session import Session
+from . import Answer, Context, argument, command
+from .elsewhere import in_heap, where_else
+from .gather import problems_of
+
+WORDS = 8
+TAG_BITS = 56
+"""aarch64 keeps a tag (MTE, or the program's own) in the top byte of pointers; malloc's own have none."""
+
+
+@dataclass(frozen=True)
+class Word:
+    offset: int
+    """From the user pointer."""
+    value: int
+    symbol: Optional[str]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A chunk and its circumstances."""
+
+    block: Placed
+    arena: Optional[ArenaHeader]
+    heap: Optional[Heap]
+    bin: Optional[str]
+    tid: Optional[int]
+    words: Sequence[Word]
+    own: Optional[str]
+    """What of glibc's own it holds."""
+
+
+@command(
+    "Tell which chunk holds an address: state, size, arena, bin or thread cache, neighbours, first words.",
+    "chunk 0x55d2c0709e50",
+    "Any address inside a block will do, and any expression that the debugger understands. Words that point into a "
+    "program or library are shown with the symbol there: the first of a C++ object names its class.",
+    (argument("address", help="an address, or an expression"),),
+)
+def chunk_command(context: Context) -> Answer:
+    session = context.session
+    place = context.target.evaluate(context.options.address)
+    if context.target.machine == "aarch64":
+        place &= (1 << TAG_BITS) - 1
+    found: Optional[Found] = None
+    problems: list[str] = []
+    if session.started:
+        found = _in_heaps(session, place, problems) or _mmapped(session, place)
+    if found is None and not problems:
+        problems.append(where_else(session, place))
+    keys = {"chunk": _json(session, found) if found else None}
+    lines = _lines(context.style, session, found, place) if found else problems[:1]
+    said = problems_of(session)
+    if found is not None and found.block.state == "used" and not session.caches_known:
+        problems.append("it may lie in a thread's cache that was not found")
+    return Answer(keys, lines, [*problems, *said] if context.options.json or found else said)
+
+
+def _in_heaps(session: Session, place: int, problems: list[str]) -> Optional[Found]:
+    for header in session.headers:
+        for part in session.heaps[header.index]:
+            if part.address <= place < part.end:
+                block = find_block(session.sweep(header, part), session.listed, place)
+                if isinstance(block, Placed):
+                    return _found(session, block, header, part)
+                problems.append(in_heap(session, place, part, block))
+    return None
+
+
+def _found(session: Session, block: Placed, header: ArenaHeader, part: Heap) -> Found:
+    user = block.chunk + session.layout.header
+    name, tid = None, None
+    if block.state == "tcache":
+        name, tid = f"tcache {tcache_index(session.layout, block.bytes)}", _holder(session, block.chunk)
+    elif block.state == "fast":
+        name = f"fast {fastbin_index(session.layout, block.bytes)}"
+    elif block.state == "free":
+        index = find_bin(session.memory, session.layout, header, block.chunk)
+        kind = bin_kind(session.layout, index) if index is not None else None
+        name = None if kind is None else kind if kind == "unsorted" else f"{kind} {index}"
+    own = next((f"glibc's own: the thread cache of thread {cache.tid}" for cache in session.thread_caches
+                if cache.address == user), None)  # fmt: skip
+    end = block.chunk + block.bytes + (session.layout.word if block.state != "top" else 0)
+    return Found(block, header, part, name, tid, _words(session, user, end), own)
+
+
+def _holder(session: Session, chunk: int) -> Optional[int]:
+    """The thread whose cache keeps the chunk."""
+    return next((cache.tid for cache in session.thread_caches
+                 if any(chunk in each.addresses for each in cache.bins)), None)  # fmt: skip
+
+
+def _mmapped(session: Session, place: int) -> Optional[Found]:
+    block: Optional[MmappedBlock] = next(
+        (each for each in session.mmapped if each.base <= place < each.base + each.bytes), None)
+    if block is None:
+        return None
+    size = block.base + block.bytes - block.chunk
+    tid = _holder(session, block.chunk)
+    state = "mmapped" if tid is None else "tcache"
+    words = _words(session, block.chunk + session.layout.header, block.base + block.bytes)
+    return Found(Placed(block.chunk, size, state, None, None), None, None, None, tid, words, None)
+
+
+def _words(session: Session, user: int, end: int) -> list[Word]:
+    """The first words of a block, as far as they can be read."""
+    word = session.layout.word
+    count = max(0, min(WORDS, (end - user) // word))
+    try:
+        values = session.memory.words(user, count)
+    except MemoryReadError:
+        return []
+    return [Word(index * word, value, session.target.describe(value) if value else None)
+            for index, value in enumerate(values)]  # fmt: skip
+
+
+def _json(session: Session, found: Found) -> dict[str, object]:
+    block = found.block
+    return {
+        "address": hexadecimal(block.chunk),
+        "user_address": hexadecimal(block.chunk + session.layout.header),
+        "bytes": block.bytes,
+        "state": block.state,
+        "arena": found.arena.index if found.arena else None,
+        "heap": hexadecimal(found.heap.address if found.heap else None),
+        "bin": found.bin,
+        "tid": found.tid,
+        "previous": hexadecimal(block.previous),
+        "next": hexadecimal(block.next),
+        "words": [{"offset": each.offset, "value": hexadecimal(each.value), "symbol": each.symbol}
+                  for each in found.words],
+    }  # fmt: skip
+
+
+STATES = {
+    "used": "in use",
+    "tcache": "free, kept in a thread's cache",
+    "fast": "free, in a fastbin",
+    "free": "free",
+    "top": "the top of its arena, which new blocks are cut from",
+    "mmapped": "in use, served by mmap",
+}
+
+
+def _lines(style: Style, session: Session, found: Found, place: int) -> Iterator[str]:
+    block, user = found.block, found.block.chunk + session.layout.header
+    yield style.bold(f"chunk {block.chunk:#x}, {style.size(block.bytes)}: {STATES[block.state]}")
+    yield ""
+    rows = [("user pointer", f"{user:#x} ({_distance(place, user)})")]
+    if found.arena is not None and found.heap is not None:
+        rows.append(("arena", f"{found.arena.index}{' main' if found.arena.main else ''}"))
+        rows.append(("heap", f"{found.heap.address:#x} to {found.heap.end:#x}"))
+    if found.bin or found.tid is not None:
+        rows.append(("list", " of thread ".join(str(each) for each in (found.bin or "cache", found.tid)
+                                                 if each is not None)))  # fmt: skip
+    if found.own:
+        rows.append(("holds", found.own))
+    for name, neighbour in (("previous", block.previous), ("next", block.next)):
+        rows.append((name, "none" if neighbour is None else f"{neighbour:#x}"))
+    for name, text in rows:
+        yield f"{name:13} {text}"
+    yield ""
+    yield from _dump(session, found)
+
+
+def _distance(place: int, user: int) -> str:
+    if place == user:
+        return "the address asked for"
+    return f"{place:#x} is {abs(place - user):,} bytes {'behind' if place > user else 'in front of'} it"
+
+
+def _dump(session: Session, found: Found) -> Iterator[str]:
+    word = session.layout.word
+    for each in found.words:
+        data = each.value.to_bytes(word, "little" if session.target.byte_order == "little" else "big")
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)
+        yield f"{each.offset:+5}  {each.value:#0{2 + 2 * word}x}  {text}  {each.symbol or ''}".rstrip()

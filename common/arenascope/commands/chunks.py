@@ -1,0 +1,193 @@
+"""heap chunks: every chunk in address order, or how many there are of which size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Optional, Sequence
+
+from ..analysis.chunks import SizeClass, Sums, SweepSums, count_between, histogram, total, within
+from ..errors import UsageError
+from ..glibc.blocks import blocks
+from ..glibc.sweep import Gap, Piece, Run
+from ..model import ArenaHeader, Tally
+from ..render.progress import INTERRUPTED, Progress, stopped
+from ..render.spool import Spool
+from ..session import Session
+from . import ARENA, LIMIT, Answer, Context, argument, command
+from .arenas import tally_json
+from .chunks_text import chunk_row, heading, summary_lines
+from .gather import problems_of
+from .sizes import parse_size
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which chunks are asked for."""
+
+    arena: Optional[int]
+    free: bool
+    used: bool
+    least: Optional[int]
+    most: Optional[int]
+
+    @property
+    def only(self) -> Optional[str]:
+        return "free" if self.free else "used" if self.used else None
+
+    def wants(self, size: int, state: str) -> bool:
+        large, small = self.least is None or size >= self.least, self.most is None or size <= self.most
+        return large and small and self.wants_state(state)
+
+    def wants_state(self, state: str) -> bool:
+        return not (self.free if state == "used" else self.used)
+
+    def count(self, sums: Sums, top_bytes: int) -> int:
+        """How many chunks it wants of what was counted."""
+        kept = within(sums, self.least, self.most)
+        tops = int(top_bytes > 0 and self.wants(top_bytes, "top"))
+        return tops + sum(kept.tally(state).chunks for state in kept.sizes if self.wants_state(state))
+
+
+@dataclass
+class Sweep:
+    """What came of going through the heaps."""
+
+    sums: dict[int, Sums] = field(default_factory=dict)
+    rows: Spool = field(default_factory=Spool)
+    wanted: int = 0
+    problems: list[str] = field(default_factory=list)
+    stopped: bool = False
+    doubtful: bool = False
+    """Not every thread cache and fastbin could be read: a chunk that looks used may be in one."""
+
+
+@command(
+    "List every chunk in address order, or count them by size.",
+    "chunks --free --min 64K --summary",
+    "free chunks are those of the bins; tcache and fast ones look in use and are in a thread cache or fastbin. --free "
+    "shows all that the program does not hold, --used what it holds. Used, cached, fast and free chunks, top and the "
+    "allocator's own bookkeeping sum to what each arena took from the kernel, and are held against that each time.",
+    (
+        ARENA,
+        argument("--free", action="store_true", help="only what the program does not hold"),
+        argument("--used", action="store_true", help="only what the program holds"),
+        argument("--min", metavar="SIZE", help="only chunks of SIZE bytes and more (4096, 64K, 1MiB, an expression)"),
+        argument("--max", metavar="SIZE", help="only chunks of SIZE bytes and less"),
+        argument("--summary", action="store_true", help="only how many there are of which state and size"),
+        LIMIT,
+    ),
+)
+def chunks_command(context: Context) -> Answer:
+    options, session = context.options, context.session
+    context.check_arena(options.arena)
+    if options.free and options.used:
+        raise UsageError("--free and --used leave nothing", "give one of them, or neither")
+    wanted = Filter(options.arena, options.free, options.used, parse_size(context, options.min),
+                    parse_size(context, options.max))  # fmt: skip
+    sweep = Sweep()
+    if session.started:
+        _sweep(context, wanted, sweep)
+    sums = total(sweep.sums.values())
+    classes = histogram(within(sums, wanted.least, wanted.most), session.layout.min_size, session.layout.align)
+    left_out = None if sweep.stopped else max(0, sweep.wanted - sweep.rows.count)
+    keys = {
+        "summary": _summary_json(session, sweep, sums),
+        "sizes": [_class_json(each, wanted, sweep.doubtful) for each in classes],
+        "chunks": sweep.rows if options.json else [],
+        "left_out": left_out,
+    }
+    lines = heading(context.style, context.options, left_out) if not options.summary and sweep.rows.count else ()
+    text = [*summary_lines(context, sweep.sums, classes, wanted.only, sweep.doubtful), *lines]
+    return Answer(keys, text, [*sweep.problems, *problems_of(session)], INTERRUPTED if sweep.stopped else 0,
+                  rows=None if options.json else sweep.rows)  # fmt: skip
+
+
+def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
+    session, options = context.session, context.options
+    listed = session.listed
+    order = sorted(listed)
+    fast_known = all(whole for _, whole in session.fastbins.values())
+    sweep.doubtful = not (session.caches_known and fast_known)
+    headers = [header for header in session.headers if wanted.arena in (None, header.index)]
+    limit = 0 if options.summary else options.limit if options.limit > 0 else None
+    bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
+    adding: Optional[SweepSums] = None
+    counting: Optional[ArenaHeader] = None
+    try:
+        with Progress("sweeping", bytes_in_all) as progress:
+            for header in headers:
+                adding, counting = SweepSums(listed, order), header
+                for piece in session.sweep(header):
+                    if isinstance(piece, Run):
+                        adding.add_run(piece.address, piece.bytes, piece.words, piece.follow)
+                    else:
+                        adding.add_gap(piece.kind, piece.bytes)
+                    if limit is None or sweep.rows.count < limit:
+                        _list(sweep.rows, piece, listed, wanted, limit, context)
+                    progress.advance(piece.bytes)
+                adding.keep()
+                _close(session, header, adding, order, wanted, sweep)
+                adding = None
+    except KeyboardInterrupt:
+        sweep.stopped = True
+        if adding is not None and counting is not None:
+            sweep.sums[counting.index] = adding.sums()
+        done = sum(each.chunks for each in sweep.sums.values())
+        sweep.problems.append(stopped(f"{done} chunks"))
+
+
+def _close(session: Session, header: ArenaHeader, adding: SweepSums, order: Sequence[int], wanted: Filter,
+           sweep: Sweep) -> None:  # fmt: skip
+    """Holds an arena's parts against system_mem."""
+    sums = sweep.sums[header.index] = adding.sums()
+    sweep.wanted += wanted.count(sums, sums.gaps["top"])
+    say = sweep.problems.append
+    if sums.bytes != header.system_mem:
+        say(f"arena {header.index}: its parts sum to {sums.bytes} bytes, system_mem says {header.system_mem}")
+    if header.top_bytes is not None and sums.gaps["top"] != header.top_bytes:
+        say(f"arena {header.index}: top is {header.top_bytes} bytes by its size word, {sums.gaps['top']} to its end")
+    inside = sum(count_between(order, part.address, part.end) for part in session.heaps[header.index])
+    if inside != adding.met:
+        say(f"arena {header.index}: {inside - adding.met} chunks in thread caches or fastbins are not where one starts")
+
+
+def _list(rows: Spool, piece: Piece, listed: dict[int, str], wanted: Filter, limit: Optional[int],
+          context: Context) -> None:  # fmt: skip
+    if isinstance(piece, Gap) and piece.kind == "top":
+        found = iter([(piece.address, piece.bytes, "top")] if piece.bytes else [])
+    elif isinstance(piece, Run):
+        found = blocks(piece, listed)
+    else:
+        return
+    row = chunk_row(context.style, context.options.json, piece.heap.arena)
+    for chunk, size, state in found:
+        if wanted.wants(size, state):
+            rows.add(row(chunk, size, state))
+            if limit is not None and rows.count >= limit:
+                return
+
+
+def _summary_json(session: Session, sweep: Sweep, sums: Sums) -> dict[str, object]:
+    """What a list may hide is not known where a list could not be read."""
+    unknown = {"chunks": None, "bytes": None}
+    keys: dict[str, object] = {
+        state: unknown if sweep.doubtful and state != "free" else tally_json(sums.tally(state))
+        for state in ("used", "tcache", "fast", "free")
+    }
+    tops = sum(1 for each in sweep.sums.values() if each.gaps["top"])
+    return {
+        **keys,
+        "top": tally_json(Tally(tops, sums.gaps["top"])),
+        "bookkeeping_bytes": sums.bookkeeping,
+        "foreign_bytes": sums.gaps["foreign"],
+        "damaged_bytes": sums.gaps["damage"],
+        "system_bytes": sum(header.system_mem for header in session.headers if header.index in sweep.sums),
+    }
+
+
+def _class_json(row: SizeClass, wanted: Filter, doubtful: bool) -> dict[str, object]:
+    used = None if wanted.free or doubtful else row.used
+    free = None if wanted.used or doubtful else row.free
+    return {"min_bytes": row.least, "max_bytes": row.most,
+            "used_chunks": used and used.chunks, "used_bytes": used and used.bytes,
+            "free_chunks": free and free.chunks, "free_bytes": free and free.bytes}  # fmt: skip

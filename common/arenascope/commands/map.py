@@ -1,0 +1,109 @@
+"""heap map: the picture, occupancy of every heap by address."""
+
+from __future__ import annotations
+
+import time
+from typing import Mapping, Optional, Sequence
+
+from ..analysis.heap_map import LAYERS, Strip
+from ..analysis.usage import total
+from ..model import Heap
+from ..render.heap_map_page import page
+from ..render.json import address
+from ..render.progress import INTERRUPTED
+from ..whole_file import write_whole
+from . import ARENA, LIMIT, Answer, Context, argument, command
+from .gather import problems_of
+from .gather_map import Picture, draw
+from .map_text import SORTS, lines, sentences, strip_width
+
+JSON_CELLS = 256
+PAGE_CELLS, MAIN_PAGE_CELLS, LEAST_PAGE_CELLS, ALL_PAGE_CELLS = 4096, 16384, 64, 1 << 19
+"""How fine the page is: for a heap, for one of the main arena, for one among very many, and for all together."""
+
+
+@command(
+    "Show the occupancy of every heap by address, in the terminal or as one self-contained page.",
+    "map --sort releasable",
+    "One strip for each heap, from its start on the left to its end on the right: what is in use, cached by threads, "
+    "free, at an arena's end (top), what of the free is in memory and what of that malloc_trim(0) would give back. "
+    "--html writes a page to zoom into, with figures to the byte; it needs no network and holds no user data.",
+    (
+        argument("--html", metavar="FILE", help="write a page for a browser instead"),
+        ARENA,
+        argument("--sort", choices=sorted(SORTS), default="index", help="the order of the rows"),
+        argument("--cells", type=int, default=0, metavar="N", help="cut each heap into N cells at most"),
+        LIMIT,
+    ),
+)
+def map_command(context: Context) -> Answer:
+    options, session = context.options, context.session
+    context.check_arena(options.arena)
+    picture = Picture()
+    if session.started:
+        draw(session, options.arena, _fineness(context), picture)
+    problems = [*picture.problems, *problems_of(session)]
+    written = None
+    if options.html:
+        data = page(_facts(context, picture, problems), [_page_row(context, strip) for strip in picture.strips])
+        write_whole(options.html, data)
+        written = {"file": options.html, "bytes": len(data)}
+    fold = options.cells if options.cells > 0 else JSON_CELLS
+    keys = {
+        "heaps": [_json(strip.folded(fold)) for strip in picture.strips] if options.json else [],
+        "totals": {f"{layer}_bytes": total(strip.total(layer) for strip in picture.strips) for layer in LAYERS},
+        "html": written,
+    }
+    return Answer(keys, lines(context, picture.strips, written), problems, INTERRUPTED if picture.stopped else 0)
+
+
+def _fineness(context: Context) -> Mapping[Heap, int]:
+    """How many cells each heap may have."""
+    options = context.options
+    heaps = [heap for index, parts in context.session.heaps.items() for heap in parts
+             if options.arena in (None, index)]  # fmt: skip
+    if options.cells > 0:
+        return dict.fromkeys(heaps, options.cells)
+    if options.html:
+        share = max(LEAST_PAGE_CELLS, ALL_PAGE_CELLS // max(len(heaps), 1))
+        return {heap: min(share, PAGE_CELLS if heap.arena else MAIN_PAGE_CELLS) for heap in heaps}
+    return dict.fromkeys(heaps, JSON_CELLS if options.json else strip_width(context.style))
+
+
+def _json(strip: Strip) -> dict[str, object]:
+    row: dict[str, object] = {
+        "arena": strip.heap.arena,
+        "address": address(strip.heap.address),
+        "end": address(strip.heap.end),
+        "cell_bytes": strip.cell,
+    }
+    return {**row, **{layer: _listed(strip.cells(layer)) for layer in LAYERS}}
+
+
+def _listed(cells: Optional[Sequence[int]]) -> Optional[list[int]]:
+    return None if cells is None else list(cells)
+
+
+def _facts(context: Context, picture: Picture, problems: Sequence[str]) -> dict[str, object]:
+    target = context.session.target
+    return {
+        "sentence": "; ".join(sentences(context, picture.strips)),
+        "pid": target.pid,
+        "kind": target.kind,
+        "glibc": context.session.located.version,
+        "taken": time.time() if target.kind == "live" else None,
+        "problems": problems,
+    }
+
+
+def _page_row(context: Context, strip: Strip) -> dict[str, object]:
+    heap = strip.heap
+    return {
+        "arena": heap.arena,
+        "threads": [owner.name or str(owner.tid) for owner in context.session.thread_owners
+                    if owner.arena == heap.arena],
+        "address": address(heap.address),
+        "bytes": heap.bytes,
+        "cell": strip.cell,
+        "layers": {layer: strip.cells(layer) for layer in LAYERS},
+    }  # fmt: skip

@@ -1,0 +1,62 @@
+"""arena_for_chunk(): whose a chunk is, by the flags in its size word and the heap_info of its heap."""
+
+from __future__ import annotations
+
+from typing import Mapping, Optional, Sequence
+
+from ..errors import MemoryReadError
+from ..memory import Memory
+from ..model import ArenaHeader, Heap, Tally, ThreadCache
+from .chunk import IS_MMAPPED, NON_MAIN_ARENA
+from .heap import heap_for_ptr
+from .layout import Layout
+
+
+class Owners:
+    """The arenas' indexes by their heaps and by their own addresses."""
+
+    def __init__(self, memory: Memory, layout: Layout, headers: Sequence[ArenaHeader],
+                 heaps: Mapping[int, Sequence[Heap]]) -> None:  # fmt: skip
+        self._memory = memory
+        self._layout = layout
+        self._known = {part.address: part.arena for parts in heaps.values() for part in parts if part.arena}
+        self._partial = [header.index for header in headers[1:]
+                         if sum(part.bytes for part in heaps[header.index]) != header.system_mem]  # fmt: skip
+        for header in headers[1:]:
+            self._known[header.address] = self._known[heap_for_ptr(layout, header.address)] = header.index
+
+    def tallies(self, caches: Sequence[ThreadCache]) -> dict[Optional[int], Optional[Tally]]:
+        """Cached chunks by arena; None where a chunk may be that arena's, as the start of its heap is not in the image.
+
+        It can only belong to an arena of which not all heaps are known.
+        """
+        found: dict[Optional[int], Tally] = {}
+        lost = False
+        for cached in (cached for cache in caches for cached in cache.bins):
+            for chunk, size in zip(cached.addresses, cached.sizes):
+                try:
+                    owner = self.read(chunk)
+                except MemoryReadError:
+                    lost = True
+                    continue
+                found[owner] = found.get(owner, Tally()) + Tally(1, size)
+        return {**found, **dict.fromkeys(self._partial if lost else (), None)}
+
+    def find(self, chunk: int) -> Optional[int]:
+        """As `read`, and None where it cannot be told."""
+        try:
+            return self.read(chunk)
+        except MemoryReadError:
+            return None
+
+    def read(self, chunk: int) -> Optional[int]:
+        """The arena's index, None for a mmapped block or an arena that is not known; MemoryReadError."""
+        raw = self._memory.word(chunk + self._layout.word)
+        if raw & IS_MMAPPED:
+            return None
+        if not raw & NON_MAIN_ARENA:
+            return 0
+        info = heap_for_ptr(self._layout, chunk)
+        known = self._known.get(info)
+        # a heap that the chain no longer leads to still names its arena
+        return known or self._known.get(self._memory.word(info + self._layout.heap["ar_ptr"]))

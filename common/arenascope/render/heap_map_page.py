@@ -1,0 +1,48 @@
+"""The page of `heap map --html`: one file with style, script and data in it, which asks the network for nothing."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import pkgutil
+from itertools import groupby
+from typing import Mapping, Optional, Sequence
+
+TEMPLATE = "heap_map.html"
+
+
+def page(facts: Mapping[str, object], heaps: Sequence[Mapping[str, object]]) -> bytes:
+    """`heaps` as the script of the template takes them, their layers still as numbers by cell."""
+    template = pkgutil.get_data(__package__, TEMPLATE)
+    assert template is not None
+    rows = [{**row, "layers": _packed(row["layers"])} for row in heaps]
+    # "<" would end the script element, or start a comment in it: thread names are anybody's
+    data = json.dumps({**facts, "heaps": rows}, separators=(",", ":")).replace("<", "\\u003c")
+    title = html.escape(f"heap map of {facts['kind']} process {facts['pid'] if facts['pid'] is not None else '?'}")
+    return template.decode().replace("@TITLE@", title).replace("@DATA@", data).encode()
+
+
+def _packed(layers: object) -> dict[str, Optional[str]]:
+    """Without those that are all zero; None stands for what is not known."""
+    assert isinstance(layers, dict)
+    return {name: pack(cells) if cells is not None else None
+            for name, cells in layers.items() if cells is None or any(cells)}  # fmt: skip
+
+
+def pack(cells: Sequence[int]) -> str:
+    """Runs of one value: twice the value, plus 1 where how often it comes follows; numbers by LEB128, then base64."""
+    packed = bytearray()
+    for value, run in groupby(cells):
+        times = sum(1 for _ in run)
+        _put(packed, 2 * value + (times > 1))
+        if times > 1:
+            _put(packed, times)
+    return base64.b64encode(packed).decode()
+
+
+def _put(packed: bytearray, number: int) -> None:
+    while number > 127:
+        packed.append(number & 127 | 128)
+        number >>= 7
+    packed.append(number)

@@ -1,0 +1,73 @@
+"""Progress of what takes longer than a second, for any command that goes through a heap:
+
+    try:
+        with Progress("sweeping", total_bytes) as progress:
+            for piece in ...:
+                progress.advance(piece.bytes)
+    except KeyboardInterrupt:
+        ...                 # keep what is whole, say so among the problems, answer with status INTERRUPTED
+
+Only on a terminal, on standard error, by tqdm where it is to be had and as a plain line elsewhere.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Optional
+
+from . import optional
+
+INTERRUPTED = 130
+"""The exit status that the shell gives a command stopped by SIGINT."""
+PATIENCE = 1.0
+EVERY = 0.2
+
+
+def stopped(done: str) -> str:
+    """The problem that an interrupted command names."""
+    return f"stopped at Ctrl-C after {done}"
+
+
+class Progress:
+    """How much of `total` bytes is done."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self.what, self.total, self.done = what, max(total, 1), 0
+        self._stream = sys.__stderr__
+        shown = self._stream is not None and self._stream.isatty()
+        self._due = time.monotonic() + PATIENCE if shown else float("inf")
+        self._bar: Any = None
+        self._line = False
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:  # fmt: skip
+        if self._bar is not None:
+            self._bar.close()
+        elif self._line and self._stream is not None:
+            self._stream.write("\r\033[K")
+            self._stream.flush()
+
+    def advance(self, amount: int) -> None:
+        self.done += amount
+        if time.monotonic() >= self._due:
+            self._show()
+
+    def _show(self) -> None:
+        self._due = time.monotonic() + EVERY
+        tqdm: Any = optional.load("tqdm") if self._bar is None and not self._line else None
+        if tqdm is not None:
+            # no thread beside the debugger's own
+            tqdm.tqdm.monitor_interval = 0
+            self._bar = tqdm.tqdm(desc=self.what, total=self.total, unit="B", unit_scale=True, unit_divisor=1024,
+                                  file=self._stream, leave=False)  # fmt: skip
+        if self._bar is not None:
+            self._bar.update(self.done - self._bar.n)
+        elif self._stream is not None:
+            self._line = True
+            self._stream.write(f"\r{self.what}: {100 * self.done // self.total} %\033[K")
+            self._stream.flush()

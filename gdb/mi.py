@@ -1,0 +1,56 @@
+"""The commands for machines: -heap-arenas, -heap-report … of GDB/MI (GDB 12 and later), for editors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Callable, Sequence
+
+import gdb
+
+from arenascope.commands import Command, execute
+from arenascope.errors import ArenascopeError
+
+
+class _Captured:
+    """A door whose output is data; everything else is the real one's."""
+
+    def __init__(self, door: Any) -> None:
+        self._door = door
+        self.written: list[str] = []
+
+    def write(self, text: str) -> None:
+        self.written.append(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._door, name)
+
+
+def _result(value: Any) -> Any:
+    """JSON's values as MI has them: it knows strings, lists and tuples; what is not known is left out."""
+    if isinstance(value, dict):
+        return {key: _result(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [_result(each) for each in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _make_command(command: Command, door: Callable[[], Any]) -> None:
+    class MiCommand(gdb.MICommand):
+        def __init__(self) -> None:
+            super().__init__(f"-heap-{command.name}")
+
+        def invoke(self, arguments: Sequence[str]) -> dict[str, Any]:
+            captured = _Captured(door())
+            try:
+                execute(command, [*arguments, "--json"], captured)
+            except (ArenascopeError, gdb.MemoryError) as error:
+                raise gdb.GdbError(f"-heap-{command.name}: {error}") from None
+            return _result(json.loads("".join(captured.written)))
+
+    MiCommand()
+
+
+def register(commands: Sequence[Command], door: Callable[[], Any]) -> None:
+    if hasattr(gdb, "MICommand"):
+        for command in commands:
+            _make_command(command, door)

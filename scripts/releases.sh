@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Builds the fixtures once more for each C library that the tests are to run on beside this machine's own: into
+# fixtures/build/NAME, with the library in fixtures/build/NAME/libc. What cannot be had is told in one line, and its
+# tests are skipped (with CI=true they fail).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+build=$PWD/fixtures/build
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+say() { printf 'releases: %s\n' "$*"; }
+
+# NAME, its release, and Debian's suite and machine that have it. The name is the tests' (tests/debuggers/platforms.py).
+table() {
+    cat <<'ROWS'
+2.31 2.31 bullseye amd64
+2.41 2.41 trixie amd64
+2.43 2.43 forky amd64
+i386 2.36 bookworm i386
+ROWS
+}
+
+fetch() {
+    local folder=$build/$1/libc release=$2 suite=$3 machine=$4 more=() found
+    # programs for an older libc than the compiler's must be linked against that; newer ones run what is linked here
+    [ "$release" != 2.31 ] || more=(libc6-dev linux-libc-dev libcrypt-dev libcrypt1)
+    scripts/fetch_libc.sh "$suite" "$machine" "$folder" "${more[@]}" >"$build/$1/log" 2>&1 || return 0
+    found=$(cut -d- -f1 "$folder/version")
+    [ "$found" = "$release" ] || echo "$suite has glibc $found now, not $release" >"$build/$1/log"
+}
+
+compile() {
+    local out=$build/$1 release=$2 root=$build/$1/libc/root library cflags='-O1 -g' ldflags='' always=''
+    library=$(dirname "$root"/lib/*/libc.so.6)
+    [ "$4" != i386 ] || cflags+=' -m32 -isystem /usr/include/x86_64-linux-gnu'
+    if [ "$release" = 2.31 ]; then
+        cflags+=" --sysroot=$root -B$root/usr/lib/x86_64-linux-gnu -isystem $root/usr/include/x86_64-linux-gnu"
+        ldflags="-L$root/usr/lib/x86_64-linux-gnu -L$library"
+    fi
+    ldflags+=" -Wl,--dynamic-linker=$(ls "$library"/ld-linux*.so.2) -Wl,-rpath,$library"
+    # a program names its loader by its full path: a checkout that was moved is built anew
+    [ "$(cat "$out/built" 2>/dev/null)" = "$out" ] || always=-B
+    if make -s -j2 $always --no-print-directory -C fixtures OUT="$out" CFLAGS="$cflags" LDFLAGS="$ldflags" all >"$log" 2>&1
+    then
+        echo "$out" >"$out/built"
+    else
+        rm -f "$out/built"
+        say "$1: the fixtures do not build: $(grep -m 1 -i error "$log" || tail -n 1 "$log")"
+    fi
+}
+
+if [ "$(uname -m)" != x86_64 ]; then
+    say "other releases than this machine's own are tested on x86-64 alone"
+    exit 0
+fi
+while read -r name row; do
+    [ ! -e "$build/$name/libc/version" ] || continue
+    mkdir -p "$build/$name"
+    # shellcheck disable=SC2086 # a row is several words
+    fetch "$name" $row &
+done < <(table)
+wait
+while read -r name row; do
+    if [ -s "$build/$name/log" ]; then
+        say "$name: $(tail -n 1 "$build/$name/log")"
+        rm -rf "${build:?}/$name"
+        continue
+    fi
+    # shellcheck disable=SC2086
+    compile "$name" $row
+done < <(table)

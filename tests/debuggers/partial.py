@@ -1,0 +1,110 @@
+"""What an image that lacks something may answer: figures of the whole image, or null; and it says what is missing."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any, Iterator, Mapping, Sequence
+
+from arenascope.cli import main
+
+LOOKS = ("arenas", "arenas --quick", "heaps", "bins", "threads", "trim --ranges", "mmapped", "info", "stats", "params")
+EXACT = ("info", "stats")
+IDENTITY = {
+    "arenas": ("address",),
+    "heaps": ("address",),
+    "bins": ("arena", "tid", "kind", "index"),
+    "threads": ("tid",),
+    "blocks": ("address",),
+    "params": ("name",),
+}
+"""What makes a row of a list the same row in another document."""
+ASIDE = ("complete", "problems", "target", "glibc", "door", "match", "requested", "note")
+"""What may differ: it is no figure, or says itself that something is not known."""
+
+
+def look(core: Path, look: str, *options: str) -> tuple[int, str, str]:
+    """The shell door in this process: status, standard output, standard error."""
+    said, complained = io.StringIO(), io.StringIO()
+    name, *words = look.split()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complained):
+        status = main([name, str(core), *words, *options])
+    return status, said.getvalue(), complained.getvalue()
+
+
+def documents(core: Path, looks: Sequence[str] = LOOKS) -> dict[str, dict[str, Any]]:
+    """What a whole image answers."""
+    found = {}
+    for each in looks:
+        status, said, complained = look(core, each, "--json")
+        assert status == 0, complained
+        found[each] = json.loads(said)
+    return found
+
+
+def figures(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key not in ASIDE}
+
+
+def wrong(found: Any, whole: Any, where: str = "") -> Iterator[str]:
+    """Every figure that is neither the whole image's nor null."""
+    if found is None:
+        return
+    if isinstance(found, dict) and isinstance(whole, dict):
+        for key in found:
+            if key not in ASIDE:
+                yield from wrong(found[key], whole[key], f"{where}.{key}")
+    elif isinstance(found, list) and any(isinstance(row, dict) for row in found):
+        names = IDENTITY[where.rpartition(".")[2]]
+        rows = {tuple(row[name] for name in names): row for row in whole}
+        for row in found:
+            key = tuple(row[name] for name in names)
+            if key in rows:
+                yield from wrong(row, rows[key], f"{where}{list(key)}")
+            else:
+                yield f"{where}{list(key)} is no row of the whole image"
+    elif isinstance(found, list) and not found and any(isinstance(row, dict) for row in whole):
+        return  # rows may be missing: that something is, the problems tell
+    elif found != whole or type(found) is not type(whole):
+        yield f"{where}: {found!r:.100}, not {whole!r:.100}"
+
+
+def check_document(said: str, whole: Mapping[str, Any], name: str) -> None:
+    document = json.loads(said)
+    assert document["complete"] is (not document["problems"]), name
+    found = [f"{name}{each}" for each in wrong(figures(document), figures(whole))]
+    assert not found, "\n".join([*found, *document["problems"]])
+    if figures(document) != figures(whole):
+        assert not document["complete"], f"{name} differs from the whole image's, and says nothing"
+
+
+def check_image(core: Path, whole: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Every command on an image that lacks something, as JSON and as text; the errors that were met."""
+    errors = set()
+    for name in whole:
+        status, said, complained = look(core, name, "--json")
+        if status:
+            assert (status, said, complained.count("\n")) == (2, "", 1), f"{name}: {complained}"
+            errors.add(complained.partition(": ")[2].strip())
+            continue
+        check_document(said, whole[name], name)
+        check_text(core, name, json.loads(said))
+    return errors
+
+
+def check_text(core: Path, name: str, document: Mapping[str, Any]) -> None:
+    """What people read, beside the JSON of it: glibc's own texts are exact or not there, the others say what lacks."""
+    status, said, complained = look(core, name)
+    if name not in EXACT:
+        assert status == 0
+        assert document["complete"] or "incomplete: " in said, name
+        return
+    text = document["xml" if name == "info" else "text"]
+    if text is None:
+        assert (status, said) == (2, ""), name
+        assert "cannot be told" in complained
+    else:
+        assert (status, said) == (0, text), name
+        assert document["complete"] or "incomplete: " in complained, name

@@ -1,0 +1,90 @@
+"""On which glibc a subject runs: the host's own, or one that scripts/releases.sh fetched and built the fixtures for."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "fixtures" / "build"
+MACHINES = {"i686": "i386", "armv7l": "arm", "ppc64le": "ppc64"}
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A release for one machine. Its fixtures lie in one folder, beside the libc that they run on."""
+
+    id: str
+    release: str
+    machine: str
+
+    @property
+    def programs(self) -> Path:
+        return BUILD if self == HOST else BUILD / self.id
+
+    @property
+    def pointer_bytes(self) -> int:
+        return 4 if self.machine in ("i386", "arm") else 8
+
+    @property
+    def header(self) -> int:
+        """CHUNK_HDR_SZ: what lies between a chunk and the pointer that malloc returned."""
+        return 2 * self.pointer_bytes
+
+    @property
+    def least_chunk(self) -> int:
+        """MINSIZE, of machines that align to 16 bytes."""
+        return 4 * self.pointer_bytes
+
+    @property
+    def heap_max(self) -> int:
+        """HEAP_MAX_SIZE: the address space of a heap, and what it is aligned to."""
+        return (64 << 20) if self.pointer_bytes == 8 else 1 << 20
+
+    @property
+    def missing(self) -> Optional[str]:
+        """Why nothing can run on it here, or None."""
+        if self == HOST or (self.programs / "built").exists():
+            return None
+        return f"there is no glibc {self.release} for {self.machine} here: make releases says why"
+
+
+def _host() -> Platform:
+    machine = os.uname().machine
+    return Platform("host", os.confstr("CS_GNU_LIBC_VERSION").split()[-1], MACHINES.get(machine, machine))
+
+
+HOST = _host()
+ELSEWHERE = (
+    Platform("2.31", "2.31", "x86_64"),
+    Platform("2.41", "2.41", "x86_64"),
+    Platform("2.43", "2.43", "x86_64"),
+    Platform("i386", "2.36", "i386"),
+)
+
+
+@dataclass(frozen=True)
+class Libc:
+    """An unpacked libc, of which no debugger knows by itself."""
+
+    root: Path
+    machine: str
+
+    @property
+    def debug(self) -> Path:
+        return self.root / "usr" / "lib" / "debug"
+
+    @property
+    def libraries(self) -> Path:
+        """Where libc.so.6 and libthread_db.so.1 are."""
+        return next(self.root.glob("lib/*/libc.so.6")).parent
+
+
+def libc_of(program: Path) -> Optional[Libc]:
+    """What a fixture runs on; None for the host's."""
+    for platform in ELSEWHERE:
+        if program.parent == platform.programs:
+            return Libc(platform.programs / "libc" / "root", platform.machine)
+    return None

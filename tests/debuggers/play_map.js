@@ -1,0 +1,50 @@
+// What somebody does on the page of `heap map --html`; what comes of it is left in paragraphs, for test_map.py.
+"use strict";
+const told = (id, value) => {
+  const box = document.createElement("p");
+  box.id = id;
+  box.textContent = String(value);
+  document.body.append(box);
+};
+
+// once the strips have been drawn
+setTimeout(() => {
+  const heap = heaps[1], canvas = heap.canvas, box = canvas.getBoundingClientRect();
+  const at = (part) => ({ clientX: box.left + part * box.width, clientY: box.top + 9, bubbles: true, cancelable: true, pointerId: 1 });
+  canvas.setPointerCapture = () => {};   // there is no pointer
+  const key = (name) => canvas.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+  const wheel = (part) => canvas.dispatchEvent(new WheelEvent("wheel", { ...at(part), deltaY: -300 }));
+  const span = () => Math.round((heap.to - heap.from) / heap.cell);
+
+  told("at-first", span());
+  told("scrolls-on", wheel(0.5) && span());
+  canvas.focus();
+  for (let turn = 0; turn < 9; turn++) wheel(0.25);
+  told("by-wheel", span());
+
+  const before = heap.from;
+  canvas.dispatchEvent(new PointerEvent("pointerdown", at(0.5)));
+  canvas.dispatchEvent(new PointerEvent("pointermove", at(0.4)));
+  canvas.dispatchEvent(new PointerEvent("pointerup", at(0.4)));
+  told("dragged", Math.round(100 * (heap.from - before) / (heap.to - heap.from)));
+
+  canvas.dispatchEvent(new PointerEvent("pointermove", at(0.5)));
+  told("tip-place", document.querySelector("#tip .where").textContent);
+  told("tip-bytes", [...document.querySelectorAll("#tip tr")].map((row) => row.textContent).join("; "));
+
+  key("0");
+  told("by-zero", span());
+  key("+");
+  told("by-plus", span());
+  const left = heap.from;
+  key("ArrowRight");
+  told("by-arrow", heap.from > left);
+
+  const picture = canvas.toDataURL();
+  document.querySelectorAll("input[type=checkbox]").forEach((each) => each.click());
+  told("without-layers", picture === canvas.toDataURL() ? "the same" : "other");
+
+  document.querySelector("#sort").value = "size";
+  document.querySelector("#sort").onchange();
+  told("order", [...document.querySelectorAll("canvas")].map((each) => heaps.find((one) => one.canvas === each).bytes).join());
+}, 1000);

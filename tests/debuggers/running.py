@@ -1,0 +1,128 @@
+"""Real programs under load, each a child of the tests and ended by its pid."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Callable, Optional, Sequence
+
+import pytest
+from looks import give_up
+
+START_SECONDS = 120
+CLIENTS = 8
+FROM_SETUP = ("/usr/bin/python3", "mariadbd", "memcached", "nginx")
+"""What scripts/setup.sh installs, so that it must be there."""
+Work = Callable[[socket.socket, int, int], None]
+"""One round of a client: its connection, its number, and which round this is."""
+
+
+class Running:
+    """A program, and the clients that keep it busy."""
+
+    def __init__(self, folder: Path, words: Sequence[object], env: Optional[dict[str, str]] = None) -> None:
+        program = shutil.which(str(words[0]))
+        if program is None:
+            reason = f"{words[0]} is not installed"
+            give_up(reason) if words[0] in FROM_SETUP else pytest.skip(reason)
+        inherited = {name: value for name, value in os.environ.items()
+                     if not name.startswith(("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "PYTHON", "NODE_", "JAVA_"))}
+        self.folder = folder
+        self.over = threading.Event()
+        self.rounds = [0] * CLIENTS
+        self.clients: list[threading.Thread] = []
+        self.failures: list[BaseException] = []
+        """Of its clients."""
+        with open(folder / "messages.txt", "wb") as messages:
+            self.process = subprocess.Popen(
+                [program, *map(str, words[1:])], cwd=folder, env={**inherited, **(env or {})}, bufsize=0,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=messages, start_new_session=True)
+        self.pid = self.process.pid
+        """Of the process to look at: a server's worker is its child."""
+
+    def said(self) -> str:
+        return (self.folder / "messages.txt").read_text(errors="replace")[-2000:]
+
+    def alive(self) -> bool:
+        return self.process.poll() is None and Path(f"/proc/{self.pid}").exists()
+
+    def await_line(self, wanted: bytes = b"ready\n") -> None:
+        """On its standard output."""
+        line, limit = b"", time.monotonic() + START_SECONDS
+        while not line.endswith(wanted) and time.monotonic() < limit:
+            if select.select([self.process.stdout], [], [], 1)[0]:
+                piece = os.read(self.process.stdout.fileno(), 1)
+                assert piece, f"it ended: {line!r} {self.said()}"
+                line += piece
+        assert line.endswith(wanted), f"not ready: {line!r} {self.said()}"
+
+    def await_that(self, done: Callable[[], bool], what: str) -> None:
+        limit = time.monotonic() + START_SECONDS
+        while not done():
+            assert not self.failures, self.failures
+            assert self.alive(), f"it ended: {self.said()}"
+            assert time.monotonic() < limit, f"{what}: {self.rounds} {self.said()}"
+            time.sleep(0.05)
+
+    def serve(self, path: Path, work: Work, ready: int, greet: Callable[[socket.socket], None] = bool) -> None:
+        """Clients on a socket, which go on behind our back once each has done so many rounds."""
+        self.await_that(lambda: _listens(path), "it does not listen")
+        for number in range(CLIENTS):
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(str(path))
+            greet(connection)
+            self.clients.append(threading.Thread(target=self._client, args=(connection, work, number), daemon=True))
+        for client in self.clients:
+            client.start()
+        self.await_that(lambda: min(self.rounds) >= ready, "its clients do not get on")
+
+    def _client(self, connection: socket.socket, work: Work, number: int) -> None:
+        with connection:
+            try:
+                while not self.over.is_set():
+                    work(connection, number, self.rounds[number])
+                    self.rounds[number] += 1
+                    time.sleep(0.01)
+            except (OSError, AssertionError) as failure:
+                if not self.over.is_set():
+                    self.failures.append(failure)
+
+    def end(self) -> None:
+        self.over.set()
+        self.process.terminate()  # a server ends its workers then
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(10)
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        for client in self.clients:
+            client.join(10)
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(path)) == 0
+
+
+def receive(connection: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        piece = connection.recv(size - len(found))
+        if not piece:
+            raise ConnectionError("the server hung up")
+        found += piece
+    return found
+
+
+def receive_until(connection: socket.socket, end: bytes) -> bytes:
+    found = b""
+    while not found.endswith(end):
+        found += receive(connection, 1)
+    return found

@@ -1,0 +1,33 @@
+"""No heap that malloc made breaks a rule, and all of it was looked at."""
+
+from __future__ import annotations
+
+import re
+
+from album import Sight
+from scenarios import seen
+
+
+@seen()
+def test_what_malloc_made_is_sound(sight: Sight) -> None:
+    document = sight.json("check")
+    assert (document["breaches"], document["busy"]) == ([], [])
+    assert sight.text("check").startswith("sound: ") if sight.view.symbols else True
+    if sight.view.door == "shell":
+        assert sight.outcomes["check --json"].value == 0
+
+
+@seen()
+def test_all_of_it_was_looked_at(sight: Sight) -> None:
+    checked = sight.json("check")["checked"]
+    assert checked["arenas"] == sight.info_xml.count("<heap nr=")
+    assert checked["heaps"] == len(sight.json("heaps")["heaps"])
+    assert checked["bin_entries"] == sum(map(int, re.findall(r'<size .* count="(\d+)"/>', sight.info_xml))) + sum(
+        map(int, re.findall(r'<unsorted .* count="(\d+)"/>', sight.info_xml)))
+    assert checked["tcache_entries"] == sum(
+        each["tcache"]["chunks"] for each in sight.json("threads")["threads"])
+    live = sight.truth["live"]
+    if live is not None:
+        # besides what the program holds and what is free: the thread caches' own blocks, stdio's, threads' stacks'
+        known = live["chunks"] - live["mmapped_chunks"] + checked["bin_entries"] + checked["tcache_entries"]
+        assert known <= checked["chunks"] <= known + 200

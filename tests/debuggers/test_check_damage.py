@@ -1,0 +1,84 @@
+"""Heaps that a program damaged itself, the way such bugs do: found, named, and at the right address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from doors import DOORS, Core, Live, give_up
+from platforms import ELSEWHERE, HOST, Platform
+from subjects import Subject
+
+KINDS = ("overflow", "off_by_one", "underflow", "negative_index", "double_free_tcache", "double_free_fast",
+         "use_after_free_tcache", "use_after_free_key", "use_after_free_fd", "use_after_free_bk",
+         "use_after_free_both", "use_after_free_nextsize", "wrong_arena", "mapped_flag", "size_flip",
+         "size_misaligned", "freed_size_mismatch", "top_overwrite", "mmapped_header", "heap_info")
+LOOKED_AT_BY = ("gdb", "lldb-19", "shell")
+MOST = 3
+"""A breach may have a consequence or two, not more."""
+
+
+def held_against(told: dict[str, Any], document: dict[str, Any]) -> None:
+    breaches = document["breaches"]
+    assert not any(each["transient"] for each in breaches)
+    assert 1 <= len(breaches) <= MOST, breaches
+    found = [each for each in breaches if each["rule"] == told["rule"]]
+    assert found, breaches
+    if told["address"] is not None:
+        assert [each["address"] for each in found] == [told["address"]]
+    if "culprit" in told:
+        assert found[0]["culprit"] == told["culprit"]
+
+
+def looks(subject: Subject) -> dict[str, dict[str, Any]]:
+    """`check` through every door, live and from a core."""
+    doors = [DOORS[name] for name in LOOKED_AT_BY if not DOORS[name].available()]
+    if not doors:
+        give_up("there is no door to look through")
+    found = {}
+    process = Live(subject.pid, subject.program)
+    for door, symbols in [*((door, True) for door in doors), (DOORS["shell"], False)]:
+        outcome, = door.run(process, ["check --json"], symbols)
+        found[f"{door.name} live {symbols}"] = outcome.json()
+        assert outcome.value in (1, None)
+    core = Core(subject.kernel_core(), subject.program)
+    for door in doors:
+        found[f"{door.name} core"] = door.run(core, ["check --json"])[0].json()
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damage_is_found_where_it_is(kind: str) -> None:
+    with Subject("corrupt", kind) as subject:
+        before, = DOORS["shell"].run(Live(subject.pid, subject.program), ["check --json"])
+        assert (before.json()["breaches"], before.value) == ([], 0)
+        told = subject.truth["notes"]
+        if not told["possible"]:
+            pytest.skip("this glibc has nothing of the kind")
+        assert subject.send("tick") == "ticked"
+        for name, document in looks(subject).items():
+            try:
+                held_against(told, document)
+            except AssertionError as error:
+                raise AssertionError(f"{name}: {error}") from error
+
+
+@pytest.mark.parametrize("platform", [each for each in ELSEWHERE if each != HOST], ids=lambda each: each.id)
+@pytest.mark.parametrize("kind", KINDS)
+def test_damage_on_another_glibc(kind: str, platform: Platform) -> None:
+    with Subject("corrupt", kind, platform=platform) as subject:
+        told = subject.truth["notes"]
+        if not told["possible"]:
+            pytest.skip("this glibc has nothing of the kind")
+        assert subject.send("tick") == "ticked"
+        outcome, = DOORS["shell"].run(Live(subject.pid, subject.program), ["check --json"])
+        held_against(told, outcome.json())
+
+
+def test_the_verdict_and_the_next_step(gdb: Any) -> None:
+    with Subject("corrupt", "overflow") as subject:
+        subject.send("tick")
+        told = subject.truth["notes"]
+        text = gdb.run(Live(subject.pid, subject.program), ["check"])[0].text
+    assert text.startswith(f"damaged: 1 breach, the lowest at {told['address']}; ")
+    assert f"heap chunk {told['culprit']}" in text

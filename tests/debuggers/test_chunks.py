@@ -1,0 +1,111 @@
+"""heap chunks and heap chunk, through every door: against the program's own list of blocks and glibc's own counts."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any
+
+import pytest
+from album import Album, Sight
+from doors import DOORS, Core, Live
+from looks import give_up
+from scenarios import BY_ID, View, seen
+from subjects import Subject
+
+STATES = ("used", "tcache", "fast", "free", "top")
+
+
+def by_address(document: dict[str, Any]) -> list[tuple[int, int, str]]:
+    """Arenas come in the order of their ring."""
+    return sorted((int(each["address"], 16), each["bytes"], each["state"]) for each in document["chunks"])
+
+
+@seen(images=("live", "kernel"))
+def test_every_byte_has_its_place(sight: Sight) -> None:
+    document = sight.json("chunks --limit 0")
+    assert (document["complete"], document["problems"], document["left_out"]) == (True, [], 0)
+    summary, arenas = document["summary"], sight.json("arenas")["arenas"]
+    parts = sum(summary[state]["bytes"] for state in STATES)
+    parts += summary["bookkeeping_bytes"] + summary["foreign_bytes"]
+    assert parts == summary["system_bytes"] == sight.truth["mallinfo2"]["arena"]
+    assert summary["damaged_bytes"] == 0
+    assert summary["top"]["bytes"] == sum(each["top_bytes"] for each in arenas)
+    chunks = by_address(document)
+    for state in STATES:
+        sizes = [size for _, size, each in chunks if each == state]
+        assert summary[state] == {"chunks": len(sizes), "bytes": sum(sizes)}
+
+
+@seen(images=("live", "kernel"))
+def test_free_is_what_malloc_info_counts(sight: Sight) -> None:
+    """The sweep tells free chunks by the flag of their neighbours; glibc counts what hangs in its bins."""
+    summary, info = sight.json("chunks --limit 0")["summary"], sight.truth["mallinfo2"]
+    arenas = len(sight.json("arenas")["arenas"])
+    assert summary["free"]["chunks"] + arenas == info["ordblks"]
+    assert summary["fast"] == {"chunks": info["smblks"], "bytes": info["fsmblks"]}
+    assert summary["free"]["bytes"] + summary["fast"]["bytes"] + summary["top"]["bytes"] == info["fordblks"]
+
+
+@seen(images=("live", "kernel"))
+def test_every_live_block_is_one_used_chunk(sight: Sight) -> None:
+    if not sight.live_blocks:
+        pytest.skip("this fixture does not list its live blocks")
+    chunks = by_address(sight.json("chunks --limit 0"))
+    word = sight.view.scenario.platform.pointer_bytes
+    starts = [address for address, _, _ in chunks]
+    beside = 0
+    for user, usable in sight.live_blocks.items():
+        place = bisect_right(starts, user) - 1
+        address, size, state = chunks[place] if place >= 0 else (0, 0, "")
+        if not address <= user < address + size:
+            beside += 1
+            continue
+        # malloc_usable_size counts the successor's prev_size
+        assert (user - address, usable, state) == (2 * word, size - word, "used"), f"{user:#x}"
+    assert beside == sight.truth["mallinfo2"]["hblks"]
+
+
+@seen(images=("live",), where=lambda view: view.symbols)
+def test_all_doors_list_the_same(sight: Sight, album: Album) -> None:
+    here = sight.json("chunks --limit 0")
+    shell = album.sight(View(sight.view.scenario, "shell", "live", True)).json("chunks --limit 0")
+    assert {**here, "door": ""} == {**shell, "door": ""}
+
+
+@pytest.mark.parametrize("name", ["pinned-main", "tcache", "mmapped", "foreign_sbrk", "full_heap"])
+@pytest.mark.parametrize("door", DOORS)
+def test_a_block_is_found_from_within(name: str, door: str) -> None:
+    reason = DOORS[door].available()
+    if reason:
+        give_up(reason)
+    scenario = BY_ID[name]
+    with Subject(scenario.fixture, *scenario.arguments, env=scenario.env) as subject:
+        blocks = list(subject.live_blocks.items())
+        chosen = blocks[:: max(1, len(blocks) // 6)]
+        assert chosen
+        commands = [f"chunk {user + usable // 2:#x} --json" for user, usable in chosen]
+        image = Live(subject.pid, subject.program)
+        for (user, usable), outcome in zip(chosen, DOORS[door].run(image, commands)):
+            document = outcome.json()
+            found = document["chunk"]
+            assert document["complete"] is True
+            assert found["user_address"] == f"{user:#x}"
+            assert found["state"] in ("used", "mmapped")
+            assert found["bytes"] - usable == (8 if found["state"] == "used" else 16)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_one_core_one_answer(door: str) -> None:
+    """The words of a block, with the symbols they point to, are the same whoever looks."""
+    reason = DOORS[door].available()
+    if reason:
+        give_up(reason)
+    with Subject("pinned", "main", "40") as subject:
+        pin = subject.truth["blocks"]["pin"]
+        commands = [f"chunk {pin} --json", "chunks --summary --json", "chunk 0x10 --json"]
+        core = Core(subject.kernel_core(), subject.program)
+        ours, theirs = ([{**each.json(), "door": ""} for each in DOORS[name].run(core, commands)]
+                        for name in (door, "shell"))
+        assert ours == theirs
+        assert ours[0]["chunk"]["state"] == "used"
+        assert ours[2]["chunk"] is None

@@ -1,0 +1,110 @@
+"""Another allocator in place of malloc: it is named, and what share glibc's arenas have of what is resident."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from allocator_looks import Looks, build, check_replaced, check_share, library, serving
+from looks import ROOT
+
+BESIDE = ROOT / "fixtures" / "beside.c"
+
+@pytest.mark.parametrize(("name", "package"), [("jemalloc", "jemalloc"), ("tcmalloc", "tcmalloc_minimal"),
+                                               ("mimalloc", "mimalloc")])
+def test_preloaded(name: str, package: str) -> None:
+    looks = Looks("beside", env={"LD_PRELOAD": library(package)})
+    assert package in looks.truth["notes"]["malloc_is_of"]
+    check_replaced(looks, name, f"lib{package}")
+    check_share(looks)
+    if name == "jemalloc":
+        assert looks.truth["notes"]["mallctl_allocated"] >= 20 << 20
+        # three million bytes went past it
+        assert all(document["totals"]["system_bytes"] > 3_000_000 for _, document in looks.json("arenas"))
+
+
+def test_two_are_both_named() -> None:
+    """The first in the linker's order has malloc; the other is there for nothing, and is named all the same."""
+    looks = Looks("beside", env={"LD_PRELOAD": f"{library('mimalloc')} {library('jemalloc')}"})
+    assert "mimalloc" in looks.truth["notes"]["malloc_is_of"]
+    for where, document in looks.json("arenas"):
+        found = serving(document)
+        assert found == [("mimalloc", True), ("jemalloc", False)], where
+        assert "behind libmimalloc" in document["allocators"][1]["how"]
+    for where, text in looks.words("arenas"):
+        assert "jemalloc" in text, where
+        assert "mimalloc" in text, where
+
+
+@pytest.mark.parametrize("how", ["needed", "static", "stripped"])
+def test_linked_in(how: str, tmp_path: Path) -> None:
+    if how == "needed":
+        program = build(tmp_path / "needed", BESIDE, "gcc", "-no-pie", f"-l:{library('jemalloc')}", "-ldl")
+    else:
+        program = build(tmp_path / "static", BESIDE, "gcc", "-l:libjemalloc.a", "-lstdc++", "-lm", "-ldl")
+    if how == "stripped":
+        subprocess.run(["strip", "-o", str(tmp_path / "stripped"), str(program)], check=True)
+        program = tmp_path / "stripped"
+    looks = Looks(str(program))
+    owner = looks.truth["notes"]["malloc_is_of"]
+    assert "libjemalloc" in owner if how == "needed" else owner == str(program)
+    check_replaced(looks, "jemalloc", "libjemalloc" if how == "needed" else f"in {program.name}")
+    check_share(looks)
+
+
+def test_a_library_that_malloc_does_not_lead_to(tmp_path: Path) -> None:
+    """jemalloc opened late, by a plugin say: glibc serves malloc, and nothing is wrong."""
+    source = tmp_path / "late.c"
+    start = "    truth_begin(argc, argv);\n"
+    opening = f'    must(dlopen("{library("jemalloc")}", RTLD_NOW));\n'
+    source.write_text(BESIDE.read_text().replace(start, opening + start))
+    # it has more thread-local memory than a late library may
+    room = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=20000"}
+    looks = Looks(str(build(tmp_path / "late", source, "gcc", f"-I{BESIDE.parent}", "-ldl")), env=room)
+    assert "libc.so" in looks.truth["notes"]["malloc_is_of"]
+    for where, document in looks.json("arenas"):
+        assert serving(document) == [("jemalloc", False)]
+        assert (document["complete"], document["problems"]) == (True, []), where
+    assert all("malloc does not lead to it" in text for _, text in looks.words("arenas"))
+
+
+NAMELESS = """
+#include <stddef.h>
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+extern void __libc_free(void *);
+void *malloc(size_t n) { return __libc_malloc(n); }
+void free(void *p) { __libc_free(p); }
+void *calloc(size_t n, size_t m) { return __libc_calloc(n, m); }
+void *realloc(void *p, size_t n) { return __libc_realloc(p, n); }
+"""
+
+
+def test_a_library_that_nobody_knows(tmp_path: Path) -> None:
+    """It has malloc, and may well hand all calls on, as this one does: that is not known, and said so."""
+    (tmp_path / "some.c").write_text(NAMELESS)
+    shim = build(tmp_path / "libsome.so", tmp_path / "some.c", "gcc", "-shared", "-fPIC")
+    looks = Looks("beside", env={"LD_PRELOAD": str(shim)})
+    for where, document in looks.json("arenas"):
+        assert serving(document) == [("libsome.so", None)]
+        assert document["complete"] is True, where
+    assert all("libsome.so (libsome.so exports malloc) may serve malloc here" in text
+               for _, text in looks.words("arenas"))
+
+
+def test_address_sanitizer(tmp_path: Path) -> None:
+    # the fixture looks at the word before a block, where ASan has none of glibc's
+    program = build(tmp_path / "asan", BESIDE, "gcc", "-fsanitize=address", "-fsanitize-recover=address", "-ldl")
+    options = "detect_leaks=0:halt_on_error=0:disable_coredump=0"
+    # GDB would write its terabytes of shadow out
+    looks = Looks(str(program), env={"ASAN_OPTIONS": options}, core="kernel_core")
+    assert "libasan" in looks.truth["notes"]["malloc_is_of"]
+    check_replaced(looks, "AddressSanitizer", "libasan")
+
+
+def test_plain_glibc_has_nothing_beside_it() -> None:
+    looks = Looks("beside")
+    assert "libc.so" in looks.truth["notes"]["malloc_is_of"]
+    for command in ("version", "arenas"):
+        for where, document in looks.json(command):
+            assert (document["allocators"], document["share"], document["complete"]) == ([], None, True), where

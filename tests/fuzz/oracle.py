@@ -1,0 +1,101 @@
+"""What must hold of a command's answer, whatever the image is like."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import signal
+from types import FrameType
+from typing import Any, Iterator, Optional, Sequence
+
+from damaged import Endless, Wound
+from images import Image
+
+from arenascope.commands import execute, table
+from arenascope.commands.table import find_command
+from arenascope.errors import ArenascopeError
+
+SECONDS = 30
+"""Of processor time, for one command."""
+READS, BYTES = 200_000, 1 << 30
+FACTOR = 30
+"""A damaged heap is looked at more often than a whole one: for another layout, or for where chunks go on."""
+FIGURES = ("system_bytes", "fast", "bins", "top_bytes", "tcache", "used_bytes")
+NAMES = tuple(name for name in table.NAMES if name not in ("snapshot", "diff"))
+"""Those that look at nothing but the image."""
+FREE_OF_REDUNDANCY = ("arena.fastbinsY", "chunk.fast.fd")
+"""Fields whose value nothing else in memory tells: what they say is the truth."""
+
+
+class Failure(AssertionError):
+    """What went wrong, and with what."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: int) -> Iterator[None]:
+    def stop(number: int, frame: Optional[FrameType]) -> None:
+        raise Endless(f"{seconds} s of processor time")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def one_run(images: Sequence[Image], seed: str) -> None:
+    """One image, one wound, one command; the same for the same seed."""
+    rng = random.Random(seed)
+    image = rng.choice(images)
+    wound = image.wound(rng)
+    name = rng.choice((*NAMES, *["arenas"] * (len(NAMES) // 2)))
+    words = [*image.words(name, rng), *(["--json"] if name == "arenas" or rng.random() < 0.5 else [])]
+    what = f"run {seed}: {name} {' '.join(words)} on {image.name}; {wound}"
+    text = answer(image, wound, rng, name, words, what)
+    if text is None:
+        return
+    if "--json" in words:
+        document = json.loads(text)
+        if name == "arenas":
+            check_totals(image, wound, document, what)
+        check_words(document, what)
+
+
+def answer(image: Image, wound: Wound, rng: random.Random, name: str, words: list[str], what: str) -> Optional[str]:
+    """The command's output; None where it refused in so many words."""
+    reads, size = image.need(name)
+    door = image.door(wound, rng, FACTOR * reads + READS, FACTOR * size + BYTES)
+    try:
+        with time_limit(SECONDS):
+            execute(find_command(name), words, door)
+    except ArenascopeError as error:
+        if not error.message:
+            raise Failure(f"{what}: an error that says nothing") from error
+        return None
+    except Endless as error:
+        raise Failure(f"{what}: {error}") from error
+    except Exception as error:
+        raise Failure(f"{what}: {type(error).__name__}: {error}") from error
+    return "".join(door.written)
+
+
+def check_words(document: dict[str, Any], what: str) -> None:
+    if document["complete"] != (not document["problems"]):
+        raise Failure(f"{what}: complete is {document['complete']}, problems {document['problems']}")
+
+
+def check_totals(image: Image, wound: Wound, found: dict[str, Any], what: str) -> None:
+    """What is shown as complete is what the whole image holds."""
+    if not found["complete"] or any(label in FREE_OF_REDUNDANCY for label in wound.labels):
+        return
+    for name in FIGURES:
+        told, true = found["totals"][name], image.figures["totals"][name]
+        if told != true and not _unknown(told):
+            raise Failure(f"{what}: {name} is {told}, but {true} in the whole image")
+
+
+def _unknown(value: Any) -> bool:
+    return value is None or (isinstance(value, dict) and None in value.values())

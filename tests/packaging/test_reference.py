@@ -1,0 +1,28 @@
+"""docs/commands.md and the man page say what the command table says, and man can read it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_reference_is_current() -> None:
+    done = subprocess.run([sys.executable, str(ROOT / "scripts" / "reference.py"), "--check"], capture_output=True,
+                          text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_man_page_is_one() -> None:
+    if not shutil.which("groff"):
+        pytest.skip("groff is not installed")
+    done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", str(ROOT / "docs" / "arenascope.1")], capture_output=True,
+                          text=True)
+    assert not done.stderr
+    assert done.returncode == 0
+    assert "malloc_trim" in done.stdout

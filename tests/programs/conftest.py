@@ -1,0 +1,173 @@
+"""The table of real programs: how each is started, and what keeps it busy. Servers have a socket in their folder."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Iterator, Optional
+
+import pytest
+from running import Running, receive, receive_until
+
+HERE = Path(__file__).resolve().parent
+NGINX = """
+daemon off; worker_processes 1; user root; pid {0}/nginx.pid; error_log stderr;
+events {{ worker_connections 64; }}
+http {{
+    access_log off; gzip on; gzip_types *; gzip_min_length 1; client_body_temp_path {0}/body;
+    proxy_temp_path {0}/proxy; fastcgi_temp_path {0}/fastcgi; uwsgi_temp_path {0}/uwsgi; scgi_temp_path {0}/scgi;
+    server {{ listen unix:{0}/socket; root {0}; }}
+}}
+"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.debugger)
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    start: Callable[[Path], Running]
+    load: Callable[[Running], None] = Running.await_line
+    threads: int = 1
+    """It has at least so many."""
+
+
+def script(*words: object, env: Optional[dict[str, str]] = None) -> Callable[[Path], Running]:
+    return lambda folder: Running(folder, words, env)
+
+
+# a database
+
+def mariadb(folder: Path) -> Running:
+    (folder / "data").mkdir()
+    return Running(folder, ["mariadbd", "--no-defaults", "--user=root", f"--datadir={folder}/data",
+                            f"--socket={folder}/socket", "--skip-networking", "--skip-grant-tables",
+                            f"--pid-file={folder}/pid", "--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M",
+                            "--innodb-fast-shutdown=2"])
+
+
+def query(connection: socket.socket, statement: str) -> None:
+    """COM_QUERY of a statement without rows."""
+    text = b"\x03" + statement.encode()
+    connection.sendall(len(text).to_bytes(3, "little") + b"\0" + text)
+    reply = receive(connection, int.from_bytes(receive(connection, 4)[:3], "little"))
+    assert reply[0] == 0, reply
+
+
+def log_in(connection: socket.socket) -> None:
+    receive(connection, int.from_bytes(receive(connection, 4)[:3], "little"))
+    protocol_41, secure, plugins = 0x200, 0x8000, 0x80000
+    reply = (protocol_41 | secure | plugins | 1).to_bytes(4, "little") + (1 << 24).to_bytes(4, "little") + b"\x21"
+    reply += bytes(23) + b"root\0" + b"\0" + b"mysql_native_password\0"
+    connection.sendall(len(reply).to_bytes(3, "little") + b"\x01" + reply)
+    answer = receive(connection, int.from_bytes(receive(connection, 4)[:3], "little"))
+    assert answer[0] == 0, answer
+    query(connection, "CREATE DATABASE IF NOT EXISTS busy")
+    query(connection, "USE busy")
+
+
+def tables(connection: socket.socket, number: int, round_: int) -> None:
+    table = f"t{number}_{round_ % 3}"
+    query(connection, f"CREATE OR REPLACE TEMPORARY TABLE {table} (a INT, b TEXT)")
+    query(connection, f"INSERT INTO {table} SELECT seq, REPEAT(MD5(seq), 1 + seq % 90) FROM seq_1_to_400")
+    query(connection, f"SET @all = (SELECT GROUP_CONCAT(b ORDER BY MD5(a)) FROM {table})")
+
+
+# a cache, and a web server
+
+def memcached(folder: Path) -> Running:
+    return Running(folder, ["memcached", "-u", "root", "-t", "8", "-m", "64", "-s", folder / "socket"])
+
+
+def values(connection: socket.socket, number: int, round_: int) -> None:
+    size = 100 + 177 * (round_ % 200)
+    connection.sendall(f"set k{number}-{round_ % 300} 0 0 {size}\r\n".encode() + b"x" * size + b"\r\n")
+    answer = receive_until(connection, b"\r\n")
+    assert answer == b"STORED\r\n", answer
+
+
+def nginx(folder: Path) -> Running:
+    (folder / "nginx.conf").write_text(NGINX.format(folder))
+    (folder / "page").write_text("the same words over and over " * 4000)
+    return Running(folder, ["nginx", "-c", folder / "nginx.conf", "-p", folder])
+
+
+def pages(connection: socket.socket, number: int, round_: int) -> None:
+    more = "X-Words: " + "w" * (50 * number) + "\r\n"
+    connection.sendall(f"GET /page HTTP/1.1\r\nHost: here\r\nAccept-Encoding: gzip\r\n{more}\r\n".encode())
+    assert receive_until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 200")
+    while True:
+        size = int(receive_until(connection, b"\r\n"), 16)
+        receive(connection, size + 2)
+        if not size:
+            return
+
+
+def requests(running: Running) -> None:
+    running.serve(running.folder / "socket", pages, 20)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    running.pid = int(children[0])
+
+
+# a compiler, and a JVM
+
+def cc1plus(folder: Path) -> Running:
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+    told = [subprocess.run(["g++", each], capture_output=True, text=True, check=True).stdout.strip()
+            for each in ("-print-prog-name=cc1plus", "-print-multiarch")]
+    lines = ["#include <map>", "#include <string>", "template<int N> struct T { std::map<int, T<N>*> m; int f(int x) "
+             "{ std::string s(x + N, 'a'); m[x] = this; return s.find('b') + m.size() * N; } };"]
+    lines += [f"int g{number}(int x) {{ T<{number}> t; return t.f(x); }}" for number in range(4000)]
+    (folder / "big.cc").write_text("\n".join(lines) + "\n")
+    return Running(folder, [told[0], "-quiet", "-imultiarch", told[1], "-O2", "big.cc", "-o", "big.s"])
+
+
+def java(folder: Path) -> Running:
+    if shutil.which("javac") is None:
+        pytest.skip("no JDK is installed: a JRE alone does not run a source file")
+    return Running(folder, ["java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", HERE / "Load.java"])
+
+
+def halfway(running: Running) -> None:
+    """It has far more to do than this."""
+    status = Path(f"/proc/{running.pid}/statm")
+    running.await_that(lambda: int(status.read_text().split()[1]) > 100 << 20 >> 12, "it stays small")
+
+
+PROGRAMS = (
+    Program("python", script("/usr/bin/python3", HERE / "load.py"), threads=7),
+    Program("node", script("node", HERE / "load.js"), threads=5),
+    Program("java", java, threads=13),
+    Program("perl", script("perl", HERE / "load.pl")),
+    Program("mariadbd", mariadb, lambda running: running.serve(running.folder / "socket", tables, 10, log_in), 8),
+    Program("memcached", memcached, lambda running: running.serve(running.folder / "socket", values, 200), 8),
+    Program("nginx", nginx, requests),
+    Program("cc1plus", cc1plus, halfway),
+)
+
+
+@pytest.fixture(scope="module", params=[pytest.param(each, id=each.name, marks=pytest.mark.xdist_group(each.name))
+                                        for each in PROGRAMS])
+def program(request: pytest.FixtureRequest) -> Program:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def running(program: Program) -> Iterator[Running]:
+    # not pytest's own folder: a socket's path must be short
+    with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
+        found = program.start(Path(folder))
+        try:
+            program.load(found)
+            yield found
+        finally:
+            found.end()

@@ -1,0 +1,149 @@
+"""heap chunk, on built heaps: from any address of a block to the block, and in words to what else is there."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import pytest
+from fake_door import run_json, run_text
+from heap_mixtures import everything
+from heap_truth import Chunk
+from heapbuilder import HeapImage
+
+from arenascope.sources.demangle import demangle
+
+# one for each form of chunk, list and heap: test_chunks.py has the sweep of all
+rows = pytest.mark.parametrize("row", ["2.17-64", "2.26-i386", "2.36-64", "2.43-64", "2.43-arm", "2.36-s390x"])
+
+
+def look(image: HeapImage, place: int) -> dict[str, Any]:
+    document = run_json(image.target(), "chunk", f"{place:#x}")
+    assert (document["complete"], document["problems"]) == (True, []), document
+    return document["chunk"]
+
+
+def complain(image: HeapImage, place: int) -> str:
+    document = run_json(image.target(), "chunk", f"{place:#x}")
+    assert document["chunk"] is None
+    assert document["complete"] is False
+    return document["problems"][0]
+
+
+def neighbour(chunks: list[Chunk], end: Optional[int] = None, start: Optional[int] = None) -> Optional[str]:
+    return next((f"{each.address:#x}" for each in chunks if each.end == end or each.address == start), None)
+
+
+@rows
+def test_any_address_leads_to_its_chunk(row: str) -> None:
+    image = everything(row)
+    for arena in image.truth.arenas:
+        every = [Chunk(address, size) for address, size, _ in arena.states()] + ([arena.top] if arena.top else [])
+        for address, size, state in arena.states()[:: max(1, len(arena.states()) // 6)]:
+            for place in (address, address + size // 2, address + size - 1):
+                found = look(image, place)
+                assert (found["address"], found["bytes"]) == (f"{address:#x}", size)
+                assert found["user_address"] == f"{address + image.row.header:#x}"
+                assert found["state"] == {"cached": "tcache"}.get(state, state)
+                assert found["arena"] == arena.index
+            assert found["previous"] == neighbour(every, end=address)
+            assert found["next"] == neighbour(every, start=address + size)
+        assert arena.top is not None
+        assert look(image, arena.top.address + 100)["state"] == "top"
+
+
+@rows
+def test_the_list_that_a_chunk_hangs_in(row: str) -> None:
+    image = everything(row)
+    target = image.target()
+    for arena in image.truth.arenas:
+        for index, chunks in arena.bins.items():
+            for chunk in chunks:
+                found = run_json(target, "chunk", f"{chunk.address:#x}")["chunk"]
+                assert (found["bin"] or "").split()[-1:] == ["unsorted" if index == 1 else str(index)]
+        for index, chunks in arena.fastbins.items():
+            assert {look(image, chunk.address)["bin"] for chunk in chunks} == {f"fast {index}"}
+    for thread in image.truth.threads:
+        for index, chunks in thread.bins.items():
+            for chunk in chunks:
+                found = look(image, chunk.address)
+                assert (found["bin"], found["tid"]) == (f"tcache {index}", thread.tid)
+
+
+@rows
+def test_mmapped_blocks(row: str) -> None:
+    image = everything(row)
+    for block in image.truth.mmapped:
+        for place in (block.chunk, block.chunk + image.row.header, block.base + block.total - 1):
+            found = look(image, place)
+            assert (found["address"], found["state"], found["arena"]) == (f"{block.chunk:#x}", "mmapped", None)
+
+
+def test_where_an_address_lies_that_no_chunk_holds() -> None:
+    image = everything("2.36-64")
+    first = image.truth.arenas[1]
+    assert "header of heap" in complain(image, first.heaps[0].address + 8)
+    fence = next(arena.fences[0] for arena in image.truth.arenas if arena.fences)
+    assert "fencepost" in complain(image, fence.address)
+    shrunk = next(heap for arena in image.truth.arenas for heap in arena.heaps
+                  if heap.mprotect_size and heap.mprotect_size > heap.size)
+    assert "given up" in complain(image, shrunk.end + 16)
+    thread = next(thread for thread in image.threads.values() if thread.number == 1)
+    assert f"the stack of thread {thread.tid}" in complain(image, thread.stack_pointer)
+    assert "nothing is mapped" in complain(image, 16)
+    assert "main_arena" in complain(image, image.truth.main.address)
+
+
+def test_foreign_bytes() -> None:
+    image = HeapImage("2.36-64")
+    image.main.used(0x100)
+    image.main.foreign_sbrk(12352, left=0x500)
+    image.main.used(0x100)
+    start, size = image.main.foreign[0]
+    assert "somebody else" in complain(image, start + size // 2)
+
+
+def test_the_first_words_and_what_they_name() -> None:
+    image = HeapImage("2.36-64")
+    block = image.main.used(0x40)
+    image.finish()
+    image.poke(block.address + 16, image.truth.main.address)
+    image.poke(block.address + 24, int.from_bytes(b"letters!", "little"))
+    words = look(image, block.address)["words"]
+    # up to the successor's prev_size, which is this block's as well
+    assert len(words) == (0x40 - 8) // 8
+    assert words[0] == {"offset": 0, "value": f"{image.truth.main.address:#x}", "symbol": "main_arena"}
+    assert words[1]["symbol"] is None
+    assert "letters!" in run_text(image.target(), "chunk", f"{block.address:#x}")
+
+
+@pytest.mark.parametrize("row", ["2.36-aarch64", "2.43-aarch64"])
+def test_a_tagged_pointer(row: str) -> None:
+    image = HeapImage(row)
+    block = image.main.used(0x40)
+    image.finish()
+    assert look(image, block.address + 16 | 0xB << 56)["address"] == f"{block.address:#x}"
+
+
+def test_a_thread_cache_itself() -> None:
+    image = everything("2.36-64")
+    tcache = image.threads[1].tcache
+    assert tcache is not None
+    assert f"thread cache of thread {image.threads[1].tid}" in run_text(image.target(), "chunk", f"{tcache.address:#x}")
+
+
+@pytest.mark.parametrize(("mangled", "name"), [
+    ("_ZTV5Shape", "vtable for Shape"),
+    ("_ZTVN2ns4BaseE", "vtable for ns::Base"),
+    ("_ZTVN2ns3DerIiEE", "vtable for ns::Der<int>"),
+    ("_ZTVSt9exception", "vtable for std::exception"),
+    ("_ZTIN1a1b1cE", "typeinfo for a::b::c"),
+    ("_ZTV3MapIPKcN2ns1XILm42EEEE", "vtable for Map<char const*, ns::X<42>>"),
+    ("_ZTVN12_GLOBAL__N_15ShapeE", "vtable for (anonymous namespace)::Shape"),
+    ("_ZTV3MapI3FooS0_E", "_ZTV3MapI3FooS0_E"),
+    ("_ZTV9Short", "_ZTV9Short"),
+    ("_ZTV", "_ZTV"),
+    ("_ZTVN", "_ZTVN"),
+    ("malloc", "malloc"),
+])  # fmt: skip
+def test_names_of_vtables(mangled: str, name: str) -> None:
+    assert demangle(mangled) == name

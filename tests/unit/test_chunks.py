@@ -1,0 +1,214 @@
+"""The sweep and what sums it, on built heaps of every release: each chunk with its state, every byte accounted for."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any, Iterable
+
+import pytest
+from fake_door import run_json, run_text
+from heap_mixtures import everything, random_image
+from heap_truth import ArenaTruth
+from heapbuilder import ROWS, HeapImage, Row
+
+from arenascope.glibc.blocks import blocks
+from arenascope.glibc.sweep import Gap, Run
+from arenascope.session import Session
+
+rows = pytest.mark.parametrize("row", ROWS, ids=str)
+STATES = {"cached": "tcache"}
+
+
+def states_of(arena: ArenaTruth) -> list[tuple[int, int, str]]:
+    return [(address, size, STATES.get(state, state)) for address, size, state in arena.states()]
+
+
+def swept(session: Session, index: int) -> tuple[list[tuple[int, int, str]], Counter[str]]:
+    """An arena's chunks as the sweep gives them, and its other bytes by kind."""
+    found, gaps = [], Counter[str]()
+    for piece in session.sweep(session.headers[index]):
+        if isinstance(piece, Run):
+            assert sum(raw & ~7 for raw in piece.words) == piece.bytes
+            found += blocks(piece, session.listed)
+        else:
+            gaps[piece.kind] += piece.bytes
+    return found, gaps
+
+
+def check_image(image: HeapImage, **view: Any) -> None:
+    session = Session(image.target(**view))
+    for truth in image.truth.arenas:
+        found, gaps = swept(session, truth.index)
+        assert sorted(found) == states_of(truth)
+        assert gaps["top"] == (truth.top.size if truth.top else 0)
+        assert not gaps["damage"]
+        assert sum(size for _, size, _ in found) + sum(gaps.values()) == truth.system_mem
+    assert session.findings == []
+
+
+@rows
+def test_every_chunk_with_its_state(row: Row) -> None:
+    check_image(everything(row))
+
+
+@rows
+def test_pieces_follow_one_another_without_a_hole(row: Row) -> None:
+    session = Session(everything(row).target())
+    for header in session.headers:
+        for part in session.heaps[header.index]:
+            position = part.address
+            for piece in session.sweep(header, part):
+                assert (piece.heap, piece.address) == (part, position)
+                assert piece.bytes > 0
+                position += piece.bytes
+            assert position == part.end
+
+
+@pytest.mark.parametrize("row", ["2.17-64", "2.26-i386", "2.36-64", "2.43-64", "2.43-arm", "2.36-s390x"])
+@pytest.mark.parametrize("seed", range(12))
+def test_random_heaps(row: str, seed: int) -> None:
+    check_image(random_image(row, seed), symbols=bool(seed % 2))
+
+
+@rows
+@pytest.mark.parametrize("left", ["least", "least and a header", "least and two", "much"])
+@pytest.mark.parametrize("main", [True, False])
+def test_every_shape_of_a_retired_top(row: Row, left: str, main: bool) -> None:
+    """Fenceposts: alone, with a remainder that is free, and with one that is too small for a chunk."""
+    image = HeapImage(row)
+    arena = image.main if main else image.thread(1).arena
+    arena.used(0x100)
+    size = {"least": row.minsize, "least and a header": row.minsize + row.header,
+            "least and two": row.minsize + 2 * row.header, "much": 0x500}[left]
+    size = -(-size // row.alignment) * row.alignment
+    if main:
+        image.main.foreign_sbrk(0x3000, left=size)
+    else:
+        image.thread(1).arena.new_heap(left=size)
+    arena.used(0x200)
+    arena.free(0x300)
+    check_image(image)
+
+
+@rows
+def test_foreign_bytes_are_told_apart(row: Row) -> None:
+    image = HeapImage(row)
+    image.main.used(0x100)
+    image.main.foreign_sbrk(12352, left=0x500)
+    image.main.mix(20)
+    document = run_json(image.target(), "chunks", "--summary")
+    assert (document["complete"], document["problems"]) == (True, [])
+    # what aligns fenceposts before and chunks behind them cannot be told from them
+    assert 12352 <= document["summary"]["foreign_bytes"] < 12352 + 2 * row.alignment
+
+
+def tally(chunks: Iterable[Any]) -> dict[str, int]:
+    sizes = [chunk.size for chunk in chunks]
+    return {"chunks": len(sizes), "bytes": sum(sizes)}
+
+
+@rows
+def test_the_summary_is_the_truth(row: Row) -> None:
+    image = everything(row)
+    document = run_json(image.target(), "chunks", "--limit", "0")
+    arenas = image.truth.arenas
+    summary = document["summary"]
+    assert (document["complete"], document["problems"]) == (True, [])
+    for state, name in (("used", "used"), ("tcache", "cached"), ("fast", "fast"), ("free", "free")):
+        assert summary[state] == tally(chunk for arena in arenas for chunk in getattr(arena, name))
+    assert summary["top"] == tally(arena.top for arena in arenas if arena.top)
+    parts = sum(summary[state]["bytes"] for state in ("used", "tcache", "fast", "free", "top"))
+    assert parts + summary["bookkeeping_bytes"] == summary["system_bytes"] == sum(arena.system_mem for arena in arenas)
+    listed = [(int(each["address"], 16), each["bytes"], each["state"], each["arena"]) for each in document["chunks"]]
+    tops = [(*arena.top, "top", arena.index) for arena in arenas if arena.top]
+    assert sorted(listed) == sorted([(*each, arena.index) for arena in arenas for each in states_of(arena)] + tops)
+    assert document["left_out"] == 0
+    for name, states in (("used", ("used",)), ("free", ("tcache", "fast", "free"))):
+        for unit in ("chunks", "bytes"):
+            in_all = sum(summary[state][unit] for state in states)
+            assert sum(each[f"{name}_{unit}"] for each in document["sizes"]) == in_all
+
+
+def test_size_classes_hold_what_they_say() -> None:
+    document = run_json(everything("2.36-64").target(), "chunks", "--limit", "0")
+    classes, last = document["sizes"], 0
+    counted = 0
+    for row in classes:
+        assert last < row["min_bytes"] <= row["max_bytes"]
+        last = row["max_bytes"]
+        inside = [each for each in document["chunks"]
+                  if row["min_bytes"] <= each["bytes"] <= row["max_bytes"] and each["state"] != "top"]
+        assert row["used_chunks"] == sum(1 for each in inside if each["state"] == "used")
+        assert row["free_chunks"] == sum(1 for each in inside if each["state"] != "used")
+        counted += len(inside)
+    assert counted == sum(1 for each in document["chunks"] if each["state"] != "top")
+
+
+@pytest.mark.parametrize(("words", "wanted"), [
+    (("--free",), lambda each: each["state"] != "used"),
+    (("--used",), lambda each: each["state"] == "used"),
+    (("--min", "0x200"), lambda each: each["bytes"] >= 512),
+    (("--max", "1K"), lambda each: each["bytes"] <= 1024),
+    (("--min", "0.5KiB", "--max", "2k"), lambda each: 512 <= each["bytes"] <= 2048),
+    (("--arena", "1"), lambda each: each["arena"] == 1),
+    (("--free", "--min", "256", "--arena", "0"), lambda each: each["state"] != "used" and each["bytes"] >= 256
+                                                 and each["arena"] == 0),
+])  # fmt: skip
+def test_filters(words: tuple[str, ...], wanted: Any) -> None:
+    target = everything("2.36-64").target()
+    every = run_json(target, "chunks", "--limit", "0")["chunks"]
+    chosen = run_json(target, "chunks", *words, "--limit", "0")
+    expected = [each for each in every if wanted(each)]
+    assert expected
+    assert chosen["chunks"] == expected
+    cut = run_json(target, "chunks", *words, "--limit", "2")
+    assert cut["chunks"] == expected[:2]
+    assert cut["left_out"] == max(0, len(expected) - 2)
+    assert run_json(target, "chunks", *words, "--summary")["left_out"] == len(expected)
+
+
+def test_text_says_what_is_left_out() -> None:
+    target = everything("2.36-64").target()
+    text = run_text(target, "chunks", "--limit", "3")
+    assert re.search(r"the first 3; \d+ more chunks left out; --limit 0 shows all", text)
+    assert len(re.findall(r"^0x", text, re.MULTILINE)) == 3
+    assert "left out" not in run_text(target, "chunks", "--limit", "0")
+
+
+def test_a_smashed_size_word_hides_nothing_else() -> None:
+    image = HeapImage("2.36-64")
+    for _ in range(300):
+        image.main.used(0x100)
+    victim = image.truth.main.used[100]
+    image.poke(victim.address + 8, 0x4141414141414141)
+    document = run_json(image.target(), "chunks", "--limit", "0")
+    assert document["complete"] is False
+    assert any(f"{victim.address:#x}" in problem for problem in document["problems"])
+    addresses = {int(each["address"], 16) for each in document["chunks"]}
+    expected = {chunk.address for chunk in image.truth.main.used}
+    assert expected - addresses == {victim.address}
+    summary = document["summary"]
+    parts = sum(summary[state]["bytes"] for state in ("used", "tcache", "fast", "free", "top"))
+    accounted = summary["bookkeeping_bytes"] + summary["damaged_bytes"]
+    assert parts + accounted == summary["system_bytes"] == image.truth.main.system_mem
+    assert summary["damaged_bytes"] == victim.size
+
+
+def test_a_list_that_is_not_whole_makes_used_unknown() -> None:
+    image = everything("2.36-64")
+    cached = image.truth.threads[0].cached[0]
+    image.poke(cached.address + 8, 0x4141414141414141)
+    summary = run_json(image.target(), "chunks", "--summary")["summary"]
+    assert summary["used"] == summary["tcache"] == {"chunks": None, "bytes": None}
+
+
+def test_damage_is_a_gap() -> None:
+    image = HeapImage("2.36-64")
+    for _ in range(300):
+        image.main.used(0x100)
+    victim = image.truth.main.used[7]
+    image.poke(victim.address + 8, 0)
+    session = Session(image.target())
+    gaps = [piece for piece in session.sweep(session.headers[0]) if isinstance(piece, Gap) and piece.kind == "damage"]
+    assert [(gap.address, gap.bytes) for gap in gaps] == [(victim.address, victim.size)]

@@ -1,0 +1,131 @@
+"""mp_ of releases that do not exist yet: members put in, taken out or moved, with default and with other values."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import pytest
+from fake_door import run_json
+from future_checks import verdict
+from future_rows import Change, fill, future, insert, move, remove
+from heapbuilder import HeapImage, Row
+
+PAR: dict[str, Sequence[Change]] = {
+    "as it was": [],
+    "a word at the start": [insert("", "new")],
+    "a word behind trim_threshold": [insert("trim_threshold", "new")],
+    "a word behind top_pad": [insert("top_pad", "new")],
+    "a word behind arena_test": [insert("arena_test", "new")],
+    "a word behind arena_max": [insert("arena_max", "new")],
+    "an int behind arena_max": [insert("arena_max", "new", "int")],
+    "an int behind hp_flags": [insert("hp_flags", "new", "int")],
+    "an int behind n_mmaps": [insert("n_mmaps", "new", "int")],
+    "an int behind n_mmaps_max": [insert("n_mmaps_max", "new", "int")],
+    "an int behind no_dyn_threshold": [insert("no_dyn_threshold", "new", "int")],
+    "a word behind no_dyn_threshold": [insert("no_dyn_threshold", "new")],
+    "a word behind mmapped_mem": [insert("mmapped_mem", "new")],
+    "a word behind max_mmapped_mem": [insert("max_mmapped_mem", "new")],
+    "a word behind sbrk_base": [insert("sbrk_base", "new")],
+    "a word behind tcache_bins": [insert("tcache_bins", "new")],
+    "a word behind tcache_count": [insert("tcache_count", "new")],
+    "no thp_mode": [remove("thp_mode")],
+    "no huge pages": [remove(name) for name in ("thp_mode", "thp_pagesize", "hp_pagesize", "hp_flags")],
+    "no tcache_unsorted_limit": [remove("tcache_unsorted_limit")],
+    "no arena_max": [remove("arena_max")],
+    "arena_max at the end": [move("arena_max", "tcache_unsorted_limit")],
+    "arena_max behind thp_pagesize": [move("arena_max", "thp_pagesize")],
+    "arena_test behind arena_max": [move("arena_test", "arena_max")],
+    "no_dyn_threshold in front of n_mmaps": [move("no_dyn_threshold", "hp_flags")],
+    "n_mmaps behind no_dyn_threshold": [move("n_mmaps", "no_dyn_threshold")],
+    "sbrk_base at the start": [move("sbrk_base", "")],
+    "sbrk_base at the end": [move("sbrk_base", "tcache_unsorted_limit")],
+    "max_mmapped_mem first": [move("mmapped_mem", "max_mmapped_mem")],
+    "trim_threshold behind top_pad": [move("trim_threshold", "top_pad")],
+    "trim_threshold behind mmap_threshold": [move("trim_threshold", "mmap_threshold")],
+    "tcache_count at the start": [move("tcache_count", "")],
+}
+SETTINGS: dict[str, dict[str, int]] = {
+    "defaults": {},
+    "grown": {"mmap_threshold": 0x50000, "trim_threshold": 0xA0000, "max_n_mmaps": 4, "max_mmapped_mem": 8 << 20},
+    "set": {"arena_max": 4, "mmap_threshold": 0x30000, "no_dyn_threshold": 1, "trim_threshold": 0x100000},
+    "huge pages": {"thp_mode": 1, "thp_pagesize": 2 << 20},
+    "a small cache": {"tcache_count": 5},
+}
+VIEWS: dict[str, dict[str, Any]] = {
+    "symbols": {"symbols": True},
+    "no symbols": {"symbols": False},
+    "debug information": {"symbols": True, "structs": True},
+}
+
+
+def small(row: Row, setting: str, blocks: int = 1) -> HeapImage:
+    """An arena and some blocks that mmap served."""
+    image = HeapImage(row, **{name: value for name, value in SETTINGS[setting].items() if name in row.par})
+    image.main.mix(8)
+    for number in range(blocks):
+        image.mmapped(200000 + 70000 * number)
+    return image
+
+
+def check(base: str, change: str, setting: str, value: int, view: str, blocks: int = 1) -> str:
+    image = small(future(base, par=PAR[change]), setting, blocks)
+    if "new" in image.row.par:
+        fill(image, "new", lambda address: value)
+    return verdict(image, image.target(**VIEWS[view]))
+
+
+@pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.43-s390x", "2.36-64"])
+@pytest.mark.parametrize("change", PAR)
+def test_mp_is_right_or_given_in_parts(base: str, change: str) -> None:
+    if base == "2.36-64" and "thp_mode" in change:
+        return
+    for setting in SETTINGS:
+        for value in (0, 1, 0x21000) if "new" in future(base, par=PAR[change]).par else (0,):
+            for view in VIEWS:
+                found = check(base, change, setting, value, view)
+                assert found == "right" or (found == "partial" and view != "debug information")
+
+
+@pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.43-s390x"])
+@pytest.mark.parametrize("blocks", [0, 1, 3])
+def test_an_unchanged_mp_is_whole(base: str, blocks: int) -> None:
+    for setting in ("defaults", "grown"):
+        for view in VIEWS:
+            if (setting, blocks) != ("grown", 0):
+                assert check(base, "as it was", setting, 0, view, blocks) == "right"
+
+
+@pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.43-s390x"])
+@pytest.mark.parametrize(
+    "change", ["a word behind arena_max", "an int behind hp_flags", "a word behind top_pad", "no huge pages"]
+)
+def test_a_change_in_the_middle_leaves_the_counters(base: str, change: str) -> None:
+    """What releases have done to mp_ so far: blocks served by mmap are still told, and what is not known is named."""
+    for view in ("symbols", "no symbols"):
+        image = small(future(base, par=PAR[change]), "defaults", 3)
+        document = run_json(image.target(**VIEWS[view]), "arenas")
+        assert document["mmapped"] == {"chunks": 3, "bytes": image.truth.mp["mmapped_mem"]}
+        (problem,) = document["problems"]
+        assert "newer than 2.43" in problem
+        assert "hp_pagesize" in problem
+        assert "sbrk_base" not in problem
+
+
+def test_a_count_that_no_block_bears_out() -> None:
+    """A new int where n_mmaps was: it would pass for one block of the size of three."""
+    image = small(future("2.43-64", par=PAR["an int behind n_mmaps"]), "defaults", 3)
+    fill(image, "new", lambda address: 1)
+    for view in ("symbols", "no symbols"):
+        document = run_json(image.target(**VIEWS[view]), "arenas")
+        assert document["mmapped"] == {"chunks": None, "bytes": None}
+        assert document["complete"] is False
+
+
+def test_a_request_for_what_is_not_known() -> None:
+    image = small(future("2.43-64", par=PAR["a word behind arena_max"]), "defaults")
+    target = image.target()
+    target.env = {"MALLOC_ARENA_MAX": "2"}
+    rows = {row["name"]: row for row in run_json(target, "params")["params"]}
+    assert rows["arena_max"]["value"] is None
+    assert rows["arena_max"]["requested"] == "MALLOC_ARENA_MAX=2"
+    assert rows["mmap_threshold"]["value"] == 131072

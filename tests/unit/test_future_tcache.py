@@ -1,0 +1,111 @@
+"""Thread caches of releases that do not exist yet: other numbers of bins, other counts, counts behind entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fake_door import run_json, run_text
+from future_checks import verdict
+from future_rows import future
+from heapbuilder import HeapImage, Row
+
+FORMS: dict[str, dict[str, Any]] = {
+    "80 bins": {"bins": 80},
+    "80 bins of single sizes": {"bins": 80, "small_bins": 80},
+    "80 bins, counts behind entries": {"bins": 80, "entries_first": True},
+    "76 bins, counts behind entries": {"entries_first": True},
+    "counts of a byte": {"width": 1},
+    "counts of a byte behind entries": {"width": 1, "entries_first": True},
+    "64 bins": {"bins": 64},
+    "64 bins, counts of 4 bytes": {"bins": 64, "width": 4},
+    "100 bins, counts of a byte": {"bins": 100, "width": 1},
+    "48 bins": {"bins": 48},
+}
+VIEWS: list[dict[str, Any]] = [{"symbols": True}, {"symbols": False}, {"symbols": True, "structs": True}]
+BASES = ["2.43-64", "2.43-i386", "2.43-arm", "2.43-s390x"]
+
+
+def cached(row: Row, threads: int, **mp: int) -> HeapImage:
+    image = HeapImage(row, **mp)
+    image.main.mix(5)
+    for number in range(threads):
+        for request in (1, 1, 200, 300):
+            image.thread(number).cached(row.request2size(request))
+    return image
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_form(base: str, form: str, threads: int) -> None:
+    image = cached(future(base, **FORMS[form]), threads)
+    for view in VIEWS:
+        assert verdict(image, image.target(**view)) == "right"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_counts_of_chunks_rather_than_of_free_slots(form: str) -> None:
+    """As up to 2.41; mp_ there is not the newest's, and known in parts."""
+    image = cached(future("2.36-64", **FORMS[form]), 3)
+    for view in VIEWS:
+        assert verdict(image, image.target(**view)) in ("right", "partial")
+        caches = run_json(image.target(**view), "threads")["threads"]
+        assert [each["tcache"]["chunks"] for each in caches] == [4, 4, 4]
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("form", ["80 bins", "80 bins of single sizes", "counts of a byte"])
+def test_larger_blocks(base: str, form: str) -> None:
+    """Bins above the 64 small ones hold powers of two, or one size each: the blocks tell."""
+    row = future(base, **FORMS[form])
+    image = cached(row, 2, tcache_max_bytes=1 << 20)
+    for size in (row.minsize + 66 * row.alignment, row.minsize + 70 * row.alignment):
+        image.thread(1).cached(size)
+    for view in VIEWS:
+        assert verdict(image, image.target(**view)) in ("right", "partial")
+        caches = run_json(image.target(**view), "threads")["threads"]
+        assert [each["tcache"]["chunks"] for each in caches] == [4, 6]
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("made", [True, False])
+def test_nothing_cached_yet(base: str, made: bool) -> None:
+    """Threads without a cache, and with an empty one."""
+    image = HeapImage(future(base, bins=80))
+    image.main.mix(5)
+    for number in range(2):
+        thread = image.thread(number)
+        if made:
+            thread._make_tcache()
+    for view in VIEWS:
+        assert verdict(image, image.target(**view)) == "right"
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_plain_links(base: str) -> None:
+    """A release without safe-linking again."""
+    from dataclasses import replace
+
+    image = cached(replace(future(base, bins=80), safe_linking=False), 2)
+    for view in VIEWS:
+        assert verdict(image, image.target(**view)) == "right"
+
+
+@pytest.mark.parametrize("base", ["2.43-64", "2.43-i386"])
+def test_a_form_that_cannot_be_told(base: str) -> None:
+    """Counts that agree with no list: nothing is said of the caches, nor of what is in use."""
+    row = future(base, bins=80)
+    image = cached(row, 2)
+    for thread in image.truth.threads:
+        assert thread.tcache is not None
+        for index in range(80):
+            image.poke(thread.tcache + 2 * index, 1000 + 7 * index, 2)
+    for view in VIEWS[:2]:
+        target = image.target(**view)
+        assert verdict(image, target) == "partial"
+        document = run_json(target, "arenas")
+        assert all(arena["used_bytes"] is None for arena in document["arenas"])
+        assert document["totals"]["used_bytes"] is None
+        assert any("thread" in problem and "cache" in problem for problem in document["problems"])
+        assert "incomplete" in run_text(target, "arenas")
