@@ -38,20 +38,21 @@ def run(subject: str, commands: list[str]) -> str:
             ready = process.stdout.readline()
             if not ready.startswith("ready"):
                 raise SystemExit(f"{subject}: not ready: {ready!r}")
-            return _gdb(process.pid, commands)
+            return _gdb(process.pid, commands, folder)
         finally:
             process.kill()
             process.wait()
 
 
-def _gdb(pid: int, commands: list[str]) -> str:
+def _gdb(pid: int, commands: list[str], folder: str) -> str:
+    """In that folder, where `heap snapshot FILE` leaves its file."""
     steps: list[str] = []
     for command in commands:
         steps += ["-ex", f"echo {FENCE}\\n", "-ex", command]
     done = subprocess.run(
         ["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", "-iex", "set print thread-events off",
          "-p", str(pid), "-ex", f"source {ROOT / 'gdb' / 'arena.py'}", *steps],
-        capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+        cwd=folder, capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
     parts = done.stdout.split(FENCE + "\n")[1:]
     if len(parts) != len(commands):
         raise SystemExit(f"gdb: {done.stderr.strip()}")
@@ -60,8 +61,13 @@ def _gdb(pid: int, commands: list[str]) -> str:
 
 
 def shape(text: str) -> list[str]:
-    """What must not change: the words. Sizes, counts, pids and addresses do, and rows come in another order."""
-    lines = [re.sub(r"0x[0-9a-f]+|[0-9][0-9,.]*( [KMGT]?i?B\b)?", "#", line) for line in text.splitlines()]
+    """What must not change: the words. Sizes, counts, pids and addresses do, rows come in another order, and prose is
+    wrapped elsewhere."""
+    lines = []
+    for paragraph in re.split(r"\n[ ]*\n", text):
+        is_table = "----" in paragraph
+        lines += paragraph.splitlines() if is_table else [" ".join(paragraph.splitlines())]
+    lines = [re.sub(r"0x[0-9a-f]+|[0-9][0-9,.]*( [KMGT]?i?B\b)?", "#", line) for line in lines]
     return sorted({re.sub(r"[\s-]+", " ", line).strip() for line in lines})
 
 

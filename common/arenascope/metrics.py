@@ -6,15 +6,14 @@ Printed, written for a node exporter's textfile collector, or served. A scrape h
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import tempfile
 import threading
 from importlib import import_module
 from typing import Any, Iterator, Sequence
 
 from .errors import ArenascopeError, UsageError
 from .fleet import document
+from .whole_file import write_whole
 
 SUMMARY = "Figures of processes for Prometheus (OpenMetrics): printed, into a file, or served."
 PREFIX = "glibc_malloc"
@@ -47,22 +46,10 @@ def run(words: Sequence[str]) -> int:
     form = "prometheus_client.exposition" if options.output else "prometheus_client.openmetrics.exposition"
     text: bytes = import_module(form).generate_latest(registry)
     if options.output:
-        _replace(options.output, text)
+        write_whole(options.output, text)
     else:
         sys.stdout.write(text.decode())
     return 2 if collector.failed else 0
-
-
-def _replace(path: str, text: bytes) -> None:
-    """A collector may read at any moment."""
-    try:
-        descriptor, partial = tempfile.mkstemp(prefix=".arenascope-", dir=os.path.dirname(os.path.abspath(path)))
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text)
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
-    except OSError as error:
-        raise ArenascopeError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _serve(where: str, registry: Any) -> int:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import tempfile
 from typing import Any, Mapping
 
-from .errors import ArenascopeError, UsageError
+from .errors import UsageError
+from .whole_file import write_whole
 
 FORMAT = 1
 NAME = "arenascope_snapshot"
@@ -24,15 +23,7 @@ def write(path: str, document: Document) -> int:
     data = json.dumps({NAME: FORMAT, **document}, ensure_ascii=False, separators=(",", ":")).encode()
     if path.endswith(".gz"):
         data = gzip.compress(data)
-    folder = os.path.dirname(os.path.abspath(path))
-    try:
-        descriptor, partial = tempfile.mkstemp(prefix=".arenascope-", dir=folder)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
-    except OSError as error:
-        raise ArenascopeError(f"cannot write {path}: {error.strerror}") from error
+    write_whole(path, data)
     return len(data)
 
 

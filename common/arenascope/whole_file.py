@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import tempfile
 
 from .errors import ArenascopeError
 
 
 def write_whole(path: str, data: bytes) -> None:
     """Under another name first: who reads `path` sees the old file or the new one."""
+    import tempfile  # half a dozen modules, which a debugger that only loads us does without
+
     partial = ""
     try:
         descriptor, partial = tempfile.mkstemp(prefix=".arenascope-", dir=os.path.dirname(os.path.abspath(path)))

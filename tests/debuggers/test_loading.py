@@ -12,7 +12,8 @@ from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("loading")
 
-COMMANDS = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "trim", "info", "stats", "version")
+COMMANDS = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "check", "trim", "chunks", "chunk", "pins", "map",
+            "report", "snapshot", "diff", "info", "stats", "version")
 ANOTHER = """
 import gdb
 class Heap(gdb.Command):
@@ -149,10 +150,10 @@ def test_every_help_has_an_example_under_its_prefix(gdb: Gdb) -> None:
 
 @pytest.mark.parametrize(("typed", "expected"), [
     ("heap ar", ["heap arenas"]),
-    ("heap m", ["heap mmapped"]),
+    ("heap m", ["heap map", "heap mmapped"]),
     ("heap arenas --j", ["heap arenas --json"]),
     ("heap arenas --bytes --j", ["heap arenas --bytes --json"]),
-    ("heap arenas -", [f"heap arenas --{name}" for name in ("bytes", "help", "json", "limit", "quick", "sort")]),
+    ("heap arenas -", [f"heap arenas --{name}" for name in ("bytes", "help", "json", "libc", "limit", "quick", "sort")]),
     ("heap arenas --q", ["heap arenas --quick"]),
     ("arenascope bins --a", ["arenascope bins --arena"]),
 ])
@@ -163,10 +164,12 @@ def test_completion(gdb: Gdb, typed: str, expected: list[str]) -> None:
 
 # scripts
 
-def test_json_is_all_there_is_on_standard_output(gdb: Gdb, subject: Subject) -> None:
+def test_json_is_all_there_is_on_standard_output(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
     """GDB itself greets at an attach; at a script's file of commands, after that, nothing of ours does."""
+    words = {"chunk": "$sp", "snapshot": str(tmp_path / "saved"), "diff": str(tmp_path / "saved")}
     for command in COMMANDS:
-        finished = gdb.start([*attach(subject), *run("echo @\\n"), *LOAD, *run(f"heap {command} --json", "echo @\\n")])
+        typed = f"heap {command} {words.get(command, '')} --json"
+        finished = gdb.start([*attach(subject), *run("echo @\\n"), *LOAD, *run(typed, "echo @\\n")])
         document = finished.stdout.split("@\n")[1]
         assert json.loads(document)["command"] == command
         assert len(document.splitlines()) == 1

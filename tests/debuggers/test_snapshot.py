@@ -77,8 +77,8 @@ def test_nothing_of_the_program_s_data_is_saved(tmp_path: Path) -> None:
         data = gzip.decompress(saved.read_bytes())
     assert saved.stat().st_size < 64 << 10
     document = json.loads(data)
-    assert set(document) == {"arenascope_snapshot", "arenascope", "taken", "target", "glibc", "report", "arenas", "bins",
-                             "threads", "params", "chunks", "problems"}
+    assert set(document) == {"arenascope_snapshot", "arenascope", "taken", "target", "glibc", "report", "arenas",
+                             "bins", "threads", "params", "chunks", "problems"}
 
 
 def test_a_later_release_reads_it(tmp_path: Path) -> None:

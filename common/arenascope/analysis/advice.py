@@ -59,12 +59,21 @@ def _trim(facts: Facts, say: Say) -> Iterator[Advice]:
         seconds = duration(trim_seconds(size, facts.calls))
         yield Advice(
             "call malloc_trim(0) once", size,
-            f"{say(size)} of whole pages are free, in {places(facts.calls)}",
+            " and ".join(_where(facts, say)),
             (*java(facts, "jcmd PID System.trim_native_heap"),
              "heap trim --apply (GDB or LLDB on the live process)", "malloc_trim(0) in the program"),
             f"about {seconds}, one arena locked at a time; pages used again fault in again",
             "not when the program soon needs as much again: compare two `heap snapshot`s around it",
         )  # fmt: skip
+
+
+def _where(facts: Facts, say: Say) -> Iterator[str]:
+    """What malloc_trim returns, by where it lies."""
+    end = facts.part("returnable") - facts.between
+    if facts.between:
+        yield f"{say(facts.between)} of whole pages are free, in {places(facts.calls)}"
+    if end:
+        yield f"{say(end)} at the end of the main arena's top"
 
 
 def _tops(facts: Facts, say: Say) -> Iterator[Advice]:
@@ -79,15 +88,16 @@ def _tops(facts: Facts, say: Say) -> Iterator[Advice]:
 
 
 def _top_beyond(arena: ArenaResident, kept: int) -> int:
-    return max(0, arena.top - kept)
+    return max(0, arena.top + arena.top_end - kept)
 
 
 def _thresholds(facts: Facts, say: Say) -> Iterator[Advice]:
     if facts.params is None:
         return
     pad = facts.params.values["top_pad"]
-    tops = sum(_top_beyond(each, pad + PAGE) for each in facts.picture.arenas if each.top >= TRIM_THRESHOLD)
-    size = tops + facts.part("returnable") if facts.grown else tops
+    large = [each for each in facts.picture.arenas if each.top + each.top_end >= TRIM_THRESHOLD]
+    tops = sum(_top_beyond(each, pad + PAGE) for each in large)
+    size = tops + facts.between if facts.grown else tops
     trim = facts.params.values["trim_threshold"]
     if not facts.matters(size) or (trim <= TRIM_THRESHOLD and not facts.grown):
         return
@@ -106,7 +116,7 @@ def _thresholds(facts: Facts, say: Say) -> Iterator[Advice]:
 
 
 def _periodic(facts: Facts, say: Say) -> Iterator[Advice]:
-    size = facts.part("returnable")
+    size = facts.between
     if facts.matters(size) and 4 * size >= facts.rss:
         yield Advice(
             "call malloc_trim(0) regularly, say every 30 s, if free memory piles up again", None,
@@ -179,6 +189,11 @@ def _nothing(facts: Facts, say: Say, helped: bool) -> Iterator[Advice]:
 def _folklore(facts: Facts, say: Say) -> Iterator[Advice]:
     """MALLOC_ARENA_MAX=2, held against this process's own figures."""
     free = facts.picture.free
+    limit = facts.params.values["arena_max"] if facts.params else 0
+    if limit and 2 * facts.between > free and facts.matters(free):
+        yield Advice(f"the limit of {limit} {'arena' if limit == 1 else 'arenas'} that was set does not help here", 0,
+                     f"{say(facts.between)} of {say(free)} free lies between live blocks: it does so in one arena as "
+                     "in many", ("the advice above goes to the cause",))  # fmt: skip
     if len(facts.usages) <= FOLKLORE or not facts.matters(free):
         return
     bound = arena_max_bound(facts, FOLKLORE)

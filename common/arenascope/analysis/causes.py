@@ -41,6 +41,11 @@ class Facts:
     def part(self, name: str) -> int:
         return self.picture.parts.get(name, 0)
 
+    @property
+    def between(self) -> int:
+        """What malloc_trim returns from between live blocks; the rest is the end of the main arena's top."""
+        return self.part("returnable") - sum(each.top_end for each in self.picture.arenas)
+
     def matters(self, size: int) -> bool:
         """Worth a reader's while: 2 % of what is resident, and a megabyte."""
         return size >= max(WORTH, self.rss // 50)
@@ -71,12 +76,12 @@ def find_causes(facts: Facts, say: Say) -> list[Cause]:
 
 
 def _thresholds(facts: Facts, say: Say) -> Iterator[Cause]:
-    tops = facts.part("thread_tops") + facts.part("main_top")
+    tops = sum(each.top + each.top_end for each in facts.picture.arenas)
     if facts.params is None or not facts.matters(tops + facts.part("returnable")):
         return
     trim = facts.params.values["trim_threshold"]
-    held = [each for each in facts.picture.arenas if facts.matters(each.top)]
-    where = f"{say(tops)} in tops" + (f", the largest {say(max(each.top for each in held))}" if held else "")
+    held = [each.top + each.top_end for each in facts.picture.arenas if facts.matters(each.top + each.top_end)]
+    where = f"{say(tops)} in tops" + (f", the largest {say(max(held))}" if len(held) > 1 else "")
     if facts.grown:
         yield Cause(
             f"a freed block of {say(facts.grown)} raised mmap_threshold to {say(facts.grown)} and trim_threshold to "
@@ -89,7 +94,7 @@ def _thresholds(facts: Facts, say: Say) -> Iterator[Cause]:
 
 
 def _middle(facts: Facts, say: Say) -> Iterator[Cause]:
-    size = facts.part("returnable")
+    size = facts.between
     if facts.matters(size):
         yield Cause("free blocks lie between live ones: glibc by itself gives back only the end of a heap",
                     f"{say(size)} of whole pages in free blocks, in {places(facts.calls)}")  # fmt: skip

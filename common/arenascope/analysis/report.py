@@ -40,6 +40,8 @@ class Owner:
     region: Region
     bytes: int
     """What in it is not malloc's."""
+    name: str
+    """Its path, ".bss of PROGRAM", or ""."""
 
 
 @dataclass(frozen=True)
@@ -91,18 +93,18 @@ def picture(arenas: Sequence[ArenaResident], unread: int, mmapped: int, uses: Se
     parts["other"] = sum(use.rss or 0 for use in malloc) - sum(parts.values())
     pointers = sorted(stacks)
     others = []
-    for use in uses:
+    for before, use in zip([None, *uses], uses):
         beside = within[use.region.start]
         if beside:
             # the kernel makes one mapping of neighbours, whoever asked for them
             rest = (use.rss or 0) - sum(held for _, _, held in beside)
-            whole = all(use.region.start <= start and end <= use.region.end for start, end, _ in beside)
-            others += [Owner(use.region, rest)] if whole and rest > 0 else []
+            inside = all(use.region.start <= start and end <= use.region.end for start, end, _ in beside)
+            others += [Owner(use.region, rest, use.region.path)] if inside and rest > 0 else []
             continue
         kind = _kind(use.region, pointers)
         parts[kind] += use.rss or 0
         if kind == "other" and use.rss:
-            others.append(Owner(use.region, use.rss))
+            others.append(Owner(use.region, use.rss, use.region.path or _bss(before, use)))
     others.sort(key=lambda owner: -owner.bytes)
     whole = all(use.rss is not None for use in uses)
     return Picture(
@@ -121,6 +123,15 @@ def _within(region: Region, starts: Sequence[int], extents: Sequence[Extent]) ->
     while first and extents[first - 1][1] > region.start:
         first -= 1
     return extents[first:last]
+
+
+def _bss(before: Optional[MappingUse], use: MappingUse) -> str:
+    """The loader maps zeroed variables right behind a file's data."""
+    if before is None or before.region.end != use.region.start or not before.region.is_file or not (
+        before.region.writable and use.region.writable
+    ):  # fmt: skip
+        return ""
+    return f".bss of {before.region.path.rpartition('/')[2]}"
 
 
 def _kind(region: Region, pointers: Sequence[int]) -> str:

@@ -42,6 +42,8 @@ class ArenaResident:
     tcache: int
     returnable: int
     """What malloc_trim(0) would return: whole free pages, and the end of the main arena's top."""
+    top_end: int
+    """The latter."""
     top: int
     """What stays of top after that."""
     scraps: int
@@ -66,6 +68,7 @@ def arena_resident(arena: Arena, plan: ArenaTrim, cached: Sequence[Range], resid
         live=total - unused - tcache,
         tcache=tcache,
         returnable=returnable,
+        top_end=covered([plan.brk_range] if plan.brk_range else [], resident),
         top=top,
         scraps=unused - returnable - top,
     )

@@ -36,10 +36,11 @@ def verdict(facts: Facts, say: Say) -> str:
 def _details(facts: Facts, say: Say) -> list[str]:
     found = []
     returnable = facts.part("returnable")
-    if returnable:
-        seconds = duration(trim_seconds(returnable, facts.calls))
-        found.append(f"malloc_trim returns {say(returnable)} now, in about {seconds}")
     tops = facts.part("thread_tops")
+    if returnable or facts.matters(tops):
+        seconds = duration(trim_seconds(returnable, facts.calls))
+        found.append(f"malloc_trim returns {say(returnable)} now, in about {seconds}" if returnable else
+                     "malloc_trim returns nothing")  # fmt: skip
     if facts.matters(tops):
         count = sum(1 for each in facts.picture.arenas if each.index and each.top)
         where = f"{count} thread-arena {'top' if count == 1 else 'tops'}"

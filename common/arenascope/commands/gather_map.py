@@ -48,7 +48,7 @@ def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], pictur
                 strips = []
                 for heap in session.heaps[header.index]:
                     strip = Strip(heap, cell_bytes(heap.bytes, session.target.page_size, fine[heap]), unknown)
-                    _lay_over(strip, resident.pop(heap), goes_back[header.index])
+                    _lay_over(strip, resident.pop(heap, None), goes_back[header.index])
                     _sweep(session, header, strip, order, progress)
                     strips.append(strip)
                 picture.strips += strips

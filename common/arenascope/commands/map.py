@@ -18,6 +18,7 @@ from .gather_map import Picture, draw
 from .map_text import SORTS, lines, sentences, strip_width
 
 JSON_CELLS = 256
+MOST_CELLS = 1 << 16
 PAGE_CELLS, MAIN_PAGE_CELLS, LEAST_PAGE_CELLS, ALL_PAGE_CELLS = 4096, 16384, 64, 1 << 19
 """How fine the page is: for a heap, for one of the main arena, for one among very many, and for all together."""
 
@@ -63,7 +64,7 @@ def _fineness(context: Context) -> Mapping[Heap, int]:
     heaps = [heap for index, parts in context.session.heaps.items() for heap in parts
              if options.arena in (None, index)]  # fmt: skip
     if options.cells > 0:
-        return dict.fromkeys(heaps, options.cells)
+        return dict.fromkeys(heaps, min(options.cells, MOST_CELLS))
     if options.html:
         share = max(LEAST_PAGE_CELLS, ALL_PAGE_CELLS // max(len(heaps), 1))
         return {heap: min(share, PAGE_CELLS if heap.arena else MAIN_PAGE_CELLS) for heap in heaps}

@@ -89,7 +89,7 @@ def _keys(rss: Optional[int], picture: Optional[Picture], sentence: str, causes:
         "advice": [{"action": each.action, "effect_bytes": each.effect, "bound": each.bound,
                     "evidence": each.evidence, "how": list(each.how), "cost": each.cost or None,
                     "not_when": each.not_when or None} for each in advice],
-        "other_mappings": [{"address": address(each.region.start), "bytes": each.bytes, "name": each.region.path}
+        "other_mappings": [{"address": address(each.region.start), "bytes": each.bytes, "name": each.name}
                            for each in (picture.others if picture else ())],
     }  # fmt: skip
 

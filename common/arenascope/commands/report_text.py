@@ -71,8 +71,7 @@ def _parts(style: Style, picture: Picture, full: bool) -> Iterator[str]:
         yield f"in swap besides: {style.size(picture.swapped)}"
     for owner in picture.others[:3]:
         if 20 * owner.bytes >= whole:
-            where = owner.region.path or "anonymous"
-            yield f"not malloc's: {style.size(owner.bytes)} at {owner.region.start:#x} ({where})"
+            yield f"not malloc's: {style.size(owner.bytes)} at {owner.region.start:#x} ({owner.name or 'anonymous'})"
 
 
 def _mark(name: str) -> str:

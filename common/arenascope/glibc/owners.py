@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Mapping, Optional, Sequence
 
 from ..errors import MemoryReadError
@@ -20,18 +21,22 @@ class Owners:
         self._memory = memory
         self._layout = layout
         self._known = {part.address: part.arena for parts in heaps.values() for part in parts if part.arena}
-        self._partial = [header.index for header in headers[1:]
+        self._all = [header.index for header in headers]
+        self._partial = [header.index for header in headers
                          if sum(part.bytes for part in heaps[header.index]) != header.system_mem]  # fmt: skip
+        self._parts = sorted((part.address, part.end, part.arena) for parts in heaps.values() for part in parts)
         for header in headers[1:]:
             self._known[header.address] = self._known[heap_for_ptr(layout, header.address)] = header.index
 
     def tallies(self, caches: Sequence[ThreadCache]) -> dict[Optional[int], Optional[Tally]]:
         """Cached chunks by arena; None where a chunk may be that arena's, as the start of its heap is not in the image.
 
-        It can only belong to an arena of which not all heaps are known.
+        It can only belong to an arena of which not all heaps are known. Where its flags name another arena than the one
+        that it lies in, they were written over.
         """
         found: dict[Optional[int], Tally] = {}
         lost = False
+        doubtful: set[Optional[int]] = set()
         for cached in (cached for cache in caches for cached in cache.bins):
             for chunk, size in zip(cached.addresses, cached.sizes):
                 try:
@@ -40,7 +45,17 @@ class Owners:
                     lost = True
                     continue
                 found[owner] = found.get(owner, Tally()) + Tally(1, size)
-        return {**found, **dict.fromkeys(self._partial if lost else (), None)}
+                around = self._around(chunk)
+                if owner != around and (around is not None or not (owner is None or owner in self._partial)):
+                    doubtful |= {owner, around}
+        if lost:
+            doubtful.update(self._partial or self._all)
+        return {**found, **dict.fromkeys(doubtful, None)}
+
+    def _around(self, chunk: int) -> Optional[int]:
+        """The arena that this address lies in."""
+        place = bisect_right(self._parts, (chunk, self._layout.heap_max << 32, 0)) - 1
+        return self._parts[place][2] if place >= 0 and chunk < self._parts[place][1] else None
 
     def find(self, chunk: int) -> Optional[int]:
         """As `read`, and None where it cannot be told."""

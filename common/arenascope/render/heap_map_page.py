@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import html
 import json
 import pkgutil
+from binascii import b2a_base64
 from itertools import groupby
 from typing import Mapping, Optional, Sequence
 
@@ -19,7 +18,7 @@ def page(facts: Mapping[str, object], heaps: Sequence[Mapping[str, object]]) -> 
     rows = [{**row, "layers": _packed(row["layers"])} for row in heaps]
     # "<" would end the script element, or start a comment in it: thread names are anybody's
     data = json.dumps({**facts, "heaps": rows}, separators=(",", ":")).replace("<", "\\u003c")
-    title = html.escape(f"heap map of {facts['kind']} process {facts['pid'] if facts['pid'] is not None else '?'}")
+    title = f"heap map of {facts['kind']} process {facts['pid'] if facts['pid'] is not None else '?'}"
     return template.decode().replace("@TITLE@", title).replace("@DATA@", data).encode()
 
 
@@ -38,7 +37,7 @@ def pack(cells: Sequence[int]) -> str:
         _put(packed, 2 * value + (times > 1))
         if times > 1:
             _put(packed, times)
-    return base64.b64encode(packed).decode()
+    return b2a_base64(packed, newline=False).decode()
 
 
 def _put(packed: bytearray, number: int) -> None:

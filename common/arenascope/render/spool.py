@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from typing import Iterable, Iterator
 
 IN_MEMORY = 8 << 20
@@ -13,7 +12,10 @@ class Spool:
     """Lines, in memory while they are few, then in a file that has no name."""
 
     def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY, "w+", encoding="utf-8", newline="\n")
+        import tempfile  # a debugger that only loads us does without
+
+        self._file = tempfile.SpooledTemporaryFile(  # noqa: SIM115 - lives as long as this
+            IN_MEMORY, "w+", encoding="utf-8", newline="\n")
         self.count = 0
 
     def add(self, line: str) -> None:

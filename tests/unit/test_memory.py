@@ -1,0 +1,33 @@
+"""Memory: the ways around a copy give what a plain read gives."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from arenascope.errors import MemoryReadError
+from arenascope.memory import Memory
+
+
+def test_nodes_of_a_window_are_those_that_a_read_gives() -> None:
+    """A free chunk's size and links, without a copy: at the edges of what is mapped and of the megabytes kept, too."""
+    base, size = 0x7F0000100000 - 4096, 3 << 20
+    data = bytes(range(256)) * (size // 256)
+
+    def read(address: int, count: int) -> bytes:
+        if not base <= address <= address + count <= base + size:
+            raise MemoryReadError(address, count)
+        return data[address - base : address - base + count]
+
+    def window(address: int) -> Optional[tuple[memoryview, int, int]]:
+        return (memoryview(data), base, base + size) if base <= address < base + size else None
+
+    plain, fast = Memory(read, 8, "little"), Memory(read, 8, "little", None, window)
+    edges = [base, *(base + 4096 + (n << 20) for n in range(3)), base + size]
+    for place in [edge + step for edge in edges for step in range(-64, 64, 8)]:
+        results = []
+        for memory in (plain, fast, fast):
+            try:
+                results.append(memory.node(place))
+            except MemoryReadError:
+                results.append(None)
+        assert results[0] == results[1] == results[2], hex(place)
