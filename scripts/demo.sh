@@ -80,6 +80,9 @@ show "$program DIR &"
 start_subject "$program"
 grep -E '^(Name|Threads|VmRSS):' "/proc/$subject/status"
 
+heading "Live: where its memory is, why it stays, what would bring it back"
+gdb_heap "attach $subject" "-p $subject" 'heap report'
+
 heading "Live: whose memory it is, arena by arena"
 gdb_heap "attach $subject" "-p $subject" 'heap arenas'
 
@@ -104,7 +107,7 @@ heading "Another program: eight workers allocated 30 MB blocks, freed them all, 
 show "$workers DIR 30 8 &"
 start_subject "$workers" 30 8
 grep -E '^(Name|Threads|VmRSS):' "/proc/$subject/status"
-gdb_heap "attach $subject" "-p $subject" 'heap trim' 'heap trim --apply --tops -y'
+gdb_heap "attach $subject" "-p $subject" 'heap report' 'heap trim --apply --tops -y'
 grep -E '^(Name|Threads|VmRSS):' "/proc/$subject/status"
 
 printf '\nNext: source gdb/arena.py in your own GDB session, then "heap --help".\n'

@@ -40,7 +40,7 @@ apt=(apt-get -qq
 
 attempt() {
     "$@" >"$work/log" 2>&1 </dev/null && return
-    die "$suite $arch: $(grep -m 1 '^E: ' "$work/log" || tail -n 1 "$work/log")"
+    die "$suite $arch: $( (grep -m 1 '^E: ' "$work/log" || tail -n 1 "$work/log") | sed 's#[a-z]*://[^ ]* *##')"
 }
 
 attempt "${apt[@]}" update

@@ -75,8 +75,7 @@ AT_HOME = (
         "MALLOC_MMAP_THRESHOLD": "65536", "MALLOC_TRIM_THRESHOLD_": "lots"}),
 )
 # these also run on the other releases: one for each shape that a release, or a narrow machine, might have otherwise
-EVERYWHERE = ("hoard", "many_heaps", "bins", "tcache", "fastbins", "mmapped", "foreign_sbrk", "blocked_brk",
-              "pinned-thread")
+EVERYWHERE = ("many_heaps", "bins", "tcache", "mmapped", "foreign_sbrk", "blocked_brk", "pinned-thread")
 # two arenas to a core are all that 32-bit machines allow
 NARROW = {"tcache": ("3",)}
 

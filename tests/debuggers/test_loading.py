@@ -37,6 +37,12 @@ def attach(subject: Subject) -> list[str]:
     return ["-p", str(subject.pid)]
 
 
+def typed(command: str, folder: Path) -> str:
+    """A command with what it cannot do without."""
+    words = {"chunk": "$sp", "snapshot": str(folder / "saved"), "diff": str(folder / "saved")}
+    return f"{command} {words[command]}" if command in words else command
+
+
 def run(*commands: str) -> list[str]:
     return [word for command in commands for word in ("-ex", command)]
 
@@ -98,9 +104,9 @@ def test_both_prefixes_work_alone(gdb: Gdb, subject: Subject) -> None:
     assert subject.info_xml * 2 in finished.stdout
 
 
-def test_without_any_third_party_module(gdb: Gdb, subject: Subject) -> None:
+def test_without_any_third_party_module(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
     hide = run(*(f"python import sys; sys.modules[{name!r}] = None" for name in ("tabulate", "pygments", "tqdm")))
-    steps = [{"do": f"heap {command}{option}"} for command in COMMANDS for option in ("", " --json")]
+    steps = [{"do": f"heap {typed(command, tmp_path)}{option}"} for command in COMMANDS for option in ("", " --json")]
     outcomes = gdb.drive(attach(subject), steps, load=[*hide, *LOAD])
     assert [outcome.error for outcome in outcomes] == [None] * len(steps)
     by_command = {outcome.command: outcome.text for outcome in outcomes}
@@ -148,7 +154,7 @@ def test_every_help_has_an_example_under_its_prefix(gdb: Gdb) -> None:
         assert f"example:\n  {prefix} {command}" in outcome.text, outcome.command
 
 
-@pytest.mark.parametrize(("typed", "expected"), [
+@pytest.mark.parametrize(("start", "expected"), [
     ("heap ar", ["heap arenas"]),
     ("heap m", ["heap map", "heap mmapped"]),
     ("heap arenas --j", ["heap arenas --json"]),
@@ -157,8 +163,8 @@ def test_every_help_has_an_example_under_its_prefix(gdb: Gdb) -> None:
     ("heap arenas --q", ["heap arenas --quick"]),
     ("arenascope bins --a", ["arenascope bins --arena"]),
 ])
-def test_completion(gdb: Gdb, typed: str, expected: list[str]) -> None:
-    found, = gdb.drive([], [{"do": f"complete {typed}"}])
+def test_completion(gdb: Gdb, start: str, expected: list[str]) -> None:
+    found, = gdb.drive([], [{"do": f"complete {start}"}])
     assert found.text.splitlines() == expected
 
 
@@ -166,10 +172,9 @@ def test_completion(gdb: Gdb, typed: str, expected: list[str]) -> None:
 
 def test_json_is_all_there_is_on_standard_output(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
     """GDB itself greets at an attach; at a script's file of commands, after that, nothing of ours does."""
-    words = {"chunk": "$sp", "snapshot": str(tmp_path / "saved"), "diff": str(tmp_path / "saved")}
     for command in COMMANDS:
-        typed = f"heap {command} {words.get(command, '')} --json"
-        finished = gdb.start([*attach(subject), *run("echo @\\n"), *LOAD, *run(typed, "echo @\\n")])
+        finished = gdb.start([*attach(subject), *run("echo @\\n"), *LOAD,
+                              *run(f"heap {typed(command, tmp_path)} --json", "echo @\\n")])
         document = finished.stdout.split("@\n")[1]
         assert json.loads(document)["command"] == command
         assert len(document.splitlines()) == 1

@@ -9,7 +9,7 @@ from typing import Any, Iterable
 
 import pytest
 from doors import DOORS, Core, Live, give_up
-from scenarios import BY_ID, Scenario
+from scenarios import AT_HOME, BY_ID, Scenario, scenario
 from subjects import Subject
 
 PAGE = 4096
@@ -17,6 +17,8 @@ REPORT = "report --json"
 MALLOC = ("live", "mmapped", "tcache", "returnable", "thread_tops", "main_top", "scraps")
 CHOSEN = ("hoard", "workers-30MB", "pinned-thread", "ladder-shuffled", "arenas14", "many_heaps-spread", "bins-static",
           "tcache", "mmapped", "foreign_sbrk", "blocked_brk-unblock", "dlmopen", "random-1")
+# fixtures that no other test needs in all its images
+OTHERS = tuple(scenario(name, name) for name in ("tiny_top", "locked", "waiting"))
 # what glibc itself allocates: stdio buffers, dl structures, thread caches, and each arena's own heads
 BOOKKEEPING = 160 << 10
 
@@ -65,10 +67,10 @@ def test_the_parts_sum_to_rss(name: str, door: str) -> None:
     assert all(size >= 0 for size in parts.values())
 
 
-@pytest.mark.parametrize("name", CHOSEN)
-def test_the_shell_says_rss_to_the_byte(name: str) -> None:
-    """It reads what stands still, and nothing of its own reading counts."""
-    with start(BY_ID[name]) as subject:
+@pytest.mark.parametrize("each", [*AT_HOME, *OTHERS], ids=lambda each: each.name)
+def test_the_shell_says_rss_to_the_byte(each: Scenario) -> None:
+    """Of every fixture that stands still: nothing of its own reading counts."""
+    with start(each) as subject:
         before = subject.rollup("Rss")
         document = DOORS["shell"].run(Live(subject.pid, subject.program), [REPORT])[0].json()
         after = subject.rollup("Rss")

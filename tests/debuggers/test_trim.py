@@ -44,7 +44,7 @@ TABLE = (
 
 # also looked at in cores: one for each shape that a core might tell otherwise
 IMAGES_OF = ("hoard", "ladder-shuffled", "many_heaps-spread", "bins-static-pie", "bins-static", "fastbins",
-             "foreign_sbrk-last", "blocked_brk-unblock", "dlmopen", "random-1")
+             "foreign_sbrk-last", "blocked_brk-unblock", "dlmopen", "random-1", "bins", "tcache", "blocked_brk")
 
 
 @dataclass(frozen=True)

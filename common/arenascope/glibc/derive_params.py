@@ -68,7 +68,7 @@ def derive_params(window: Window, layout: Layout, main: ArenaHeader, guess: Opti
     """None where nothing proves mp_, or its counters."""
     base = main.top + main.top_bytes - main.system_mem if main.contiguous and main.top_bytes else None
     newest = from_table(versions.NEWEST, layout.word, "").params
-    found = [group for group in _counters(window, layout.word, newest, base)
+    found = [group for group in _counters(window, layout.word, base)
              if guess is None or guess <= group["n_mmaps"] < guess + REACH]  # fmt: skip
     if len(found) != 1:
         return None
@@ -95,15 +95,16 @@ def derive_params(window: Window, layout: Layout, main: ArenaHeader, guess: Opti
     return Proven(address, Struct(ordered, max(ordered.values()) + layout.word), finding, front)
 
 
-def _counters(window: Window, word: int, newest: Struct, base: Optional[int]) -> Iterator[Offsets]:
-    """The places of n_mmaps and what follows it up to sbrk_base, wherever values fit the newest order."""
-    names = ("n_mmaps", "n_mmaps_max", "max_n_mmaps", "no_dyn_threshold", "mmapped_mem", "max_mmapped_mem", "sbrk_base")
+def _counters(window: Window, word: int, base: Optional[int]) -> Iterator[Offsets]:
+    """The places of n_mmaps and what follows it up to sbrk_base, wherever values fit the order of all releases."""
     wanted = struct.pack(window.memory.mark + "I", N_MMAPS_MAX)
     position = window.data.find(wanted)
     while position >= 0:
-        start = window.start + position - newest["n_mmaps_max"]
-        places = {name: start + newest[name] for name in names}
-        if not places["sbrk_base"] % word and _counts_fit(window, places, word):
+        place = window.start + position
+        behind = -(-(place + 12) // word) * word
+        places = {"n_mmaps": place - 4, "n_mmaps_max": place, "max_n_mmaps": place + 4, "no_dyn_threshold": place + 8,
+                  "mmapped_mem": behind, "max_mmapped_mem": behind + word, "sbrk_base": behind + 2 * word}  # fmt: skip
+        if not place % 4 and _counts_fit(window, places, word):
             at_base = window.word(places["sbrk_base"])
             if at_base == base or (base is None and at_base is not None):
                 yield places
