@@ -66,8 +66,8 @@ def man_page() -> str:
     lines = [f'.TH ARENASCOPE 1 "" "arenascope {__version__}"', ".SH NAME",
              "arenascope \\- where a process's memory went, by glibc malloc's own structures", ".SH SYNOPSIS",
              ".B arenascope", ".I COMMAND PID\\fR|\\fICORE", "[\\fIoptions\\fR]", ".SH DESCRIPTION",
-             roff("Walks glibc malloc's arenas, heaps, bins and thread caches in a live process or a core dump, without "
-                  "a debugger. The same commands are there in GDB and LLDB, as heap COMMAND."),
+             roff("Walks glibc malloc's arenas, heaps, bins and thread caches in a live process or a core dump, "
+                  "without a debugger. The same commands are there in GDB and LLDB, as heap COMMAND."),
              ".SH COMMANDS"]
     for command in all_commands():
         lines += [".SS " + roff(command.name), roff(command.summary)]

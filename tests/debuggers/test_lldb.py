@@ -18,8 +18,8 @@ from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("lldb")
 
-COMMANDS = ["arenas", "heaps", "bins", "threads", "params", "mmapped", "check", "trim", "chunks", "chunk", "pins", "map",
-            "report", "snapshot", "diff", "info", "stats", "version"]
+COMMANDS = ["arenas", "heaps", "bins", "threads", "params", "mmapped", "check", "trim", "chunks", "chunk", "pins",
+            "map", "report", "snapshot", "diff", "info", "stats", "version"]
 # what a command cannot do without
 WORDS = {"chunk": "chunk 0x1000", "snapshot": "snapshot /nonexistent/file"}
 PARSED = 19

@@ -12,8 +12,8 @@ from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("loading")
 
-COMMANDS = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "check", "trim", "chunks", "chunk", "pins", "map",
-            "report", "snapshot", "diff", "info", "stats", "version")
+COMMANDS = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "check", "trim", "chunks", "chunk", "pins",
+            "map", "report", "snapshot", "diff", "info", "stats", "version")
 ANOTHER = """
 import gdb
 class Heap(gdb.Command):
@@ -159,7 +159,8 @@ def test_every_help_has_an_example_under_its_prefix(gdb: Gdb) -> None:
     ("heap m", ["heap map", "heap mmapped"]),
     ("heap arenas --j", ["heap arenas --json"]),
     ("heap arenas --bytes --j", ["heap arenas --bytes --json"]),
-    ("heap arenas -", [f"heap arenas --{name}" for name in ("bytes", "help", "json", "libc", "limit", "quick", "sort")]),
+    ("heap arenas -", [f"heap arenas --{name}"
+                       for name in ("bytes", "help", "json", "libc", "limit", "quick", "sort")]),
     ("heap arenas --q", ["heap arenas --quick"]),
     ("arenascope bins --a", ["arenascope bins --arena"]),
 ])

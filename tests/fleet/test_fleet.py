@@ -1,4 +1,4 @@
-"""One command over many subjects, and what engines make of the lines: Dask, DuckDB, GNU parallel, a Job's shell line."""
+"""One command over many subjects, and what engines make of the lines: Dask, DuckDB, parallel, a Job's shell line."""
 
 from __future__ import annotations
 

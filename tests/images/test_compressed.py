@@ -112,7 +112,8 @@ def test_packed_and_damaged(core: Path, whole: Whole, tmp_path: Path, empty: Pat
 
 
 @pytest.mark.parametrize(("pack", "inside"), [
-    (gzip.compress, b"not a core"), (lzma.compress, gzip.compress(b"twice")), (bz2.compress, b"")])
+    (gzip.compress, b"not a core"), (lzma.compress, gzip.compress(b"twice")), (bz2.compress, b"")],
+    ids=["no core", "twice", "empty"])
 def test_what_is_packed_is_no_core(pack, inside: bytes, tmp_path: Path, empty: Path) -> None:
     path = tmp_path / "core"
     path.write_bytes(pack(inside))

@@ -20,6 +20,8 @@ MALLOC = ("live", "mmapped", "tcache", "returnable", "thread_tops", "main_top", 
 REPORT = "report --json"
 COMMANDS = (REPORT, "report", "report --full", "arenas --json", "heaps --json", "mmapped --json", "info", "trim --json",
             "check --json", "report --json --stop signal")
+UNSEEN = "not every thread's cache was found: what they hold is not told from blocks in use"
+"""Of a thread that is just being started or ended, whose registers SIGSTOP gives no right to see."""
 MOMENTS = 8
 """Where a call of malloc was in progress, half a list may have changed: another moment is tried."""
 
@@ -209,8 +211,11 @@ def test_all_doors_say_the_same(moment: Moment) -> None:
     """The same moment: through GDB, and without anybody's symbols."""
     if moment.gdb is None:
         give_up(GDB.available() or "")
-    for other in (moment.gdb, moment.scanned, moment.json("report --json --stop signal")):
-        assert other["complete"], other["problems"]
+    others = {"gdb": moment.gdb, "scan": moment.scanned, "signal": moment.json("report --json --stop signal")}
+    for name, other in others.items():
+        if name == "signal" and UNSEEN in other["problems"]:
+            continue  # it says so; that its parts sum up is tested above
+        assert other["complete"], (name, other["problems"])
         assert sum(by_part(other).values()) == other["rss_bytes"]
         for part in MALLOC:
             assert by_part(other).get(part, 0) == by_part(moment.report).get(part, 0), part

@@ -1,4 +1,4 @@
-"""The builder itself, against offsets and words that were worked out by hand or read from real processes."""
+"""The builder's arenas and heaps, against offsets and words worked out by hand or read from real processes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from typing import Iterator
 
 import pytest
 from heapbuilder import ROWS, ArenaTruth, Chunk, HeapImage, HeapTruth, Row
-
-from arenascope.errors import MemoryReadError, UsageError
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)
 
@@ -171,103 +169,6 @@ def test_mmapped_block_of_memalign() -> None:
     assert block.base + block.total == image.truth.mmapped[0].base
 
 
-def test_bins_are_joined_both_ways() -> None:
-    image = HeapImage("2.36-64")
-    older, newer = image.main.free(0x500), image.main.free(0x90)
-    arena = image.truth.main
-    header = arena.address + 96
-    assert arena.bins == {1: [newer, older]}
-    assert [image.peek(header + 16), image.peek(header + 24)] == [newer.address, older.address]
-    assert [image.peek(newer.address + 16), image.peek(newer.address + 24)] == [older.address, header]
-    assert [image.peek(older.address + 16), image.peek(older.address + 24)] == [header, newer.address]
-    assert [image.peek(older.address + 32), image.peek(older.address + 40)] == [0, 0]
-    assert image.peek(older.end) == 0x500
-    assert image.peek(older.end + 8) & 1 == 0
-    assert image.peek(arena.address + 112 + 16 * 126) == arena.address + 96 + 16 * 126, "bin 127 stays empty"
-
-
-def test_large_bin_is_sorted_and_skips_by_size() -> None:
-    image = HeapImage("2.36-64")
-    small = image.main.free(0x410, into="bin")
-    first, big, second, third = (image.main.free(size, into="bin") for size in (0x420, 0x430, 0x420, 0x420))
-    assert image.truth.main.bins == {64: [big, first, third, second, small]}
-    assert [image.peek(c.address + 32) for c in (big, first, small)] == [first.address, small.address, big.address]
-    assert [image.peek(c.address + 40) for c in (big, first, small)] == [small.address, big.address, first.address]
-    assert [image.peek(c.address + 32) for c in (second, third)] == [0, 0]
-    assert image.peek(image.truth.main.address + 2144 + 8, 4) == 1
-
-
-@pytest.mark.parametrize(
-    ("row", "size", "index"),
-    [
-        ("2.36-64", 4096, 99),
-        ("2.31-arm", 4096, 99),
-        ("2.31-i386", 16384, 114),
-        ("2.36-64", 65536, 121),
-        ("2.36-64", 32, 2),
-        ("2.36-64", 1008, 63),
-        ("2.31-arm", 504, 63),
-        ("2.31-i386", 992, 63),
-        ("2.31-arm", 512, 64),
-        ("2.31-i386", 1008, 64),
-        ("2.36-64", 1 << 30, 126),
-        ("2.36-64", 3136, 97),
-    ],
-)
-def test_bin_index(row: str, size: int, index: int) -> None:
-    assert HeapImage(row).row.bin_index(size) == index
-
-
-def test_fastbins_are_plain_until_2_31() -> None:
-    for name, mask in (("2.31-64", 0), ("2.32-64", ~0)):
-        image = HeapImage(name)
-        older, newer = image.main.fast(0x30), image.main.fast(0x30)
-        head = image.truth.main.address + 16 + 8
-        field = newer.address + 16
-        assert image.truth.main.fastbins == {1: [newer, older]}
-        assert image.peek(head) == newer.address
-        assert image.peek(field) == older.address ^ (field >> 12 & mask)
-        assert image.peek(older.address + 16) == (older.address + 16) >> 12 & mask
-        assert image.peek(image.truth.main.address + 8, 4) == 1, "have_fastchunks"
-    with pytest.raises(ValueError, match="fastbin"):
-        HeapImage("2.43-64").main.fast(0x30)
-
-
-@pytest.mark.parametrize(
-    ("row", "count", "width", "entries", "expected"),
-    [("2.26-64", 0, 1, 64, 2), ("2.36-64", 0, 2, 128, 2), ("2.43-64", 0, 2, 152, 14), ("2.42-arm", 0, 2, 152, 5)],
-)
-def test_thread_cache(row: str, count: int, width: int, entries: int, expected: int) -> None:
-    image = HeapImage(row)
-    thread = image.thread(1)
-    older, newer = thread.cached(0x40), thread.cached(0x40, of=image.main)
-    truth = image.truth.threads[1]
-    index = {8: 2, 4: 6}[image.row.word]
-    assert truth.bins == {index: [newer, older]}
-    assert image.peek(truth.tcache + count + index * width, width) == expected
-    first = image.peek(truth.tcache + entries + index * image.row.word)
-    assert first == newer.address + image.row.header
-    mask = first >> 12 if image.row.safe_linking else 0
-    assert image.peek(first) ^ mask == older.address + image.row.header
-    assert newer in image.truth.main.cached
-    assert older in image.truth.arenas[1].cached
-    if row == "2.36-64":
-        assert image.peek(first + 8) == image.tcache_key
-
-
-def test_thread_cache_has_limits() -> None:
-    thread = HeapImage("2.36-64").thread(0)
-    assert thread.cached(0x410).size == 0x410
-    with pytest.raises(ValueError, match="takes no"):
-        thread.cached(0x420)
-    assert not HeapImage("2.42-64").thread(0).accepts(0x410)
-    assert HeapImage("2.42.x-64").thread(0).accepts(0x410)
-    big = HeapImage("2.43-64", tcache_max_bytes=1 << 20).thread(0)
-    larger, large = big.cached(0x1000), big.cached(0x900)
-    assert big.bins == {65: [large], 66: [larger]}
-    assert big.cached_mmapped(300000).size & 7 == 0
-
-
 def walk(image: HeapImage, arena: ArenaTruth, heap: HeapTruth) -> Iterator[tuple[int, int, int]]:
     """(address, size, flags) of every header from the first to the last fence or top."""
     at, stop = heap.first, max((f.address for f in arena.fences if heap.address <= f.address < heap.end), default=0)
@@ -304,99 +205,3 @@ def test_walk_meets_every_chunk(row: Row) -> None:
         assert marked == (own if arena.index else set())
         assert arena.free == sorted(chunk for chunks in arena.bins.values() for chunk in chunks)
         assert image.peek(arena.address + row.state["system_mem"]) == arena.system_mem
-
-
-@rows
-def test_arenas_form_a_ring_newest_first(row: Row) -> None:
-    image = HeapImage(row)
-    made = [image.thread(number).arena.address for number in (1, 2, 3)]
-    image.thread(4, arena=image.thread(2).arena)
-    image.thread(5, arena="none")
-    arenas = image.truth.arenas
-    assert [arena.address for arena in arenas] == [image.main.address, *reversed(made)]
-    at, seen = image.main.address, []
-    for _ in arenas:
-        at = image.peek(at + row.state["next"])
-        seen.append(at)
-    assert seen == [*reversed(made), image.main.address]
-    assert [arena.attached_threads for arena in arenas] == [1, 1, 2, 1]
-    assert image.truth.threads[5].arena is None
-    thread = image.target().threads()[2]
-    assert image.peek(thread.thread_pointer + row.tls_arena) == made[1]
-
-
-def test_process_before_its_first_malloc() -> None:
-    old, new = HeapImage("2.36-64", heap=False), HeapImage("2.42-64", heap=False)
-    assert old.truth.main.top is None
-    assert old.peek(old.main.address + 96) == 0
-    assert old.peek(old.main.address + 2160) == old.main.address
-    assert new.peek(new.main.address + 96) == new.main.address + 96
-    assert new.peek(new.main.address + 112) == new.main.address + 96
-    assert old.truth.mp["sbrk_base"] == 0
-
-
-def test_target_reads_what_is_mapped_and_counts() -> None:
-    image = HeapImage("2.36-64")
-    image.thread(1)
-    target = image.target()
-    heap = image.truth.arenas[1].heaps[0]
-    assert target.read(heap.address, 8) == image.truth.arenas[1].address.to_bytes(8, "little")
-    assert (target.reads, target.bytes_read) == (1, 8)
-    for address in (image.nowhere, heap.end - 4):
-        with pytest.raises(MemoryReadError):
-            target.read(address, 8)
-    tail = next(region for region in target.regions() if region.start == heap.end)
-    assert not tail.readable
-    assert tail.end == heap.address + (64 << 20)
-    assert target.evaluate("0x10") == 16
-    with pytest.raises(UsageError):
-        target.evaluate("main")
-
-
-@rows
-def test_structs_and_symbols(row: Row) -> None:
-    image = HeapImage(row)
-    target = image.target(structs=True)
-    state = target.struct("malloc_state")
-    assert state.fields["bins"] == (row.state["top"] + 2 * row.word, 254 * row.word)
-    assert state.fields["binmap"][0] == sum(state.fields["bins"])
-    assert state.size == row.state["max_system_mem"] + row.word
-    assert ("fastbinsY" in state.fields) == row.has_fastbins
-    assert (target.struct("tcache_perthread_struct") is not None) == row.has_tcache
-    assert target.symbol("main_arena").address == image.main.address
-    assert image.target(symbols="exported").symbol("main_arena") is None
-    assert image.target(symbols="exported").symbol("__curbrk") is not None
-    assert image.target(symbols=False).symbol("__curbrk") is None
-    starts = [region.start for region in target.regions()]
-    assert starts == sorted(starts)
-    assert all(a.end <= b.start for a, b in zip(target.regions(), target.regions()[1:]))
-
-
-def test_big_endian_words() -> None:
-    image = HeapImage("2.36-s390x")
-    top = image.main.used(0x40).end
-    assert image.target().read(image.main.address + 96, 8) == top.to_bytes(8, "big")
-
-
-def test_damage_is_done_to_memory_not_to_truth() -> None:
-    image = HeapImage("2.36-64")
-    first, second = image.main.free(0x100), image.main.free(0x100)
-    thread = image.thread(0)
-    thread.cached(0x20)
-    thread.cached(0x20)
-    image.corrupt.loop_bin(image.main, 1)
-    assert image.peek(first.address + 16) == second.address
-    assert image.truth.main.bins[1] == [second, first]
-    image.corrupt.cycle_tcache(thread, 0)
-    last, head = (image.row.user(chunk.address) for chunk in reversed(thread.bins[0]))
-    assert image.peek(last) == head ^ (last >> 12)
-    image.corrupt.oversize(first)
-    assert image.peek(first.address + 8) == 1 << 62 | 1
-    heap = image.truth.main.heaps[0]
-    image.corrupt.cut(heap.address + 0x1000, heap.end)
-    target = image.target()
-    assert target.read(heap.address, 0x1000)
-    with pytest.raises(MemoryReadError):
-        target.read(heap.address + 0x1000, 1)
-    with pytest.raises(RuntimeError):
-        image.main.used(0x20)

@@ -219,36 +219,3 @@ def test_dlmopen_brings_a_second_libc(row: str, symbols: bool) -> None:
         assert picture["arenas"] == laid(program)["arenas"]
         assert picture["params"] == program.truth.mp
         assert picture["threads"] == laid(program)["threads"]
-
-
-# releases to come
-
-
-@pytest.mark.parametrize("symbols", [True, False])
-@pytest.mark.parametrize("rodata", [True, False])
-def test_a_release_beyond_the_table_with_known_structures(symbols: bool, rodata: bool) -> None:
-    row = replace(row_named("2.43-64"), name="2.50-64", version="2.50")
-    image = everything(row)
-    session = Session(image.target(symbols=symbols, rodata=rodata))
-    assert session.located.version == ("2.50" if rodata else None)
-    assert seen(session) == laid(image)
-    assert session.findings == []
-    assert run_json(image.target(), "arenas")["glibc"]["version"] == "2.50"
-
-
-@pytest.mark.parametrize("name", ["2.43-64", "2.43-i386", "2.36-64"])
-def test_a_malloc_state_that_nobody_knows(name: str) -> None:
-    """One word more in front of top, say: members keep their distances from the bins."""
-    row = row_named(name)
-    moved = {field: offset + 2 * row.word for field, offset in row.state.items() if offset >= row.state["top"]}
-    if "fastbinsY" in row.state:
-        moved["fastbinsY"] = row.state["fastbinsY"] + 2 * row.word
-    row = replace(row, name="2.50", version="2.50", state={**row.state, **moved})
-    image = everything(row)
-    for symbols in (True, False):
-        session = Session(image.target(symbols=symbols))
-        assert session.located.main_arena == image.main.address
-        assert "no known malloc_state" in str(session.layout.checks[0])
-        picture, truth = seen(session), laid(image)
-        assert picture["arenas"] == truth["arenas"]
-        assert picture["threads"] == truth["threads"]

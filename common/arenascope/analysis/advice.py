@@ -189,7 +189,7 @@ def _nothing(facts: Facts, say: Say, helped: bool) -> Iterator[Advice]:
 def _folklore(facts: Facts, say: Say) -> Iterator[Advice]:
     """MALLOC_ARENA_MAX=2, held against this process's own figures."""
     free = facts.picture.free
-    limit = facts.params.values["arena_max"] if facts.params else 0
+    limit = facts.params.get("arena_max") if facts.params else None
     if limit and 2 * facts.between > free and facts.matters(free):
         yield Advice(f"the limit of {limit} {'arena' if limit == 1 else 'arenas'} that was set does not help here", 0,
                      f"{say(facts.between)} of {say(free)} free lies between live blocks: it does so in one arena as "

@@ -29,16 +29,16 @@ class Busy:
 
 
 def with_transients(breaches: Sequence[Breach], busy: Sequence[Busy], one_thread: bool) -> list[Breach]:
-    """Marks what a call in progress explains. A program of one thread takes no lock, whatever arena it is in."""
+    """Marks what a call in progress explains. Only a program of one thread takes no lock, whatever arena it is in."""
     inside = any(each.tid is not None for each in busy)
     everywhere = one_thread and inside
-    arenas = {each.arena for each in busy if each.locked or each.tid is not None}
+    locked = {each.arena for each in busy if each.locked}
     per_arena = Counter(breach.arena for breach in breaches)
 
     def passes(breach: Breach) -> bool:
         if breach.rule in OUTSIDE:
             return inside
-        at_work = everywhere or breach.arena in arenas
+        at_work = everywhere or breach.arena in locked
         return at_work and breach.rule in PASSING and per_arena[breach.arena] <= MOST
 
     return [replace(breach, transient=True) if passes(breach) else breach for breach in breaches]

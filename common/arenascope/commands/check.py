@@ -76,7 +76,7 @@ def _lines(context: Context, found: Audit, damage: Sequence[Breach], problems: S
     yield from table(("address", "arena", "rule", "expected", "found"), shown, left=(0, 1, 2, 3, 4))
     yield from left_out(style, more, "breach")
     yield ""
-    yield from _hints(style, damage or found.breaches)
+    yield from _hints(style, damage)
 
 
 def _verdict(found: Audit, damage: Sequence[Breach], problems: Sequence[str]) -> str:
@@ -103,6 +103,9 @@ def _who(session: Session, busy: Busy) -> str:
 
 
 def _hints(style: Style, breaches: Sequence[Breach]) -> Iterator[str]:
+    if not breaches:
+        yield style.dim(f"next: let the process run for a moment, then {style.program} check")
+        return
     first = breaches[0]
     culprit: Optional[Breach] = next((each for each in breaches if each.culprit is not None), None)
     if culprit is not None and culprit.culprit is not None:

@@ -75,8 +75,13 @@ def derive_params(window: Window, layout: Layout, main: ArenaHeader, guess: Opti
     places = found[0]
     head = _head(window, layout.word, places, guess)
     limits = _limits(window, layout, places)
-    # what sets no_dyn_threshold sets one of the thresholds, too; without a base the limits show where counters end
-    if (head and window.i32(places["no_dyn_threshold"])) or (base is None and not limits):
+    # what sets no_dyn_threshold sets one of the thresholds, too; a 0 may be padding where that would end right here
+    dynamic = places["no_dyn_threshold"]
+    may_be_padding = layout.word == 8 and dynamic + 4 == places["mmapped_mem"] and not window.i32(dynamic)
+    if window.i32(dynamic) if head else may_be_padding:
+        return None
+    # without a base the limits show where the counters end
+    if base is None and not limits:
         return None
     places.update({**head, **limits})
     address = guess or places.get("trim_threshold") or places["n_mmaps"]

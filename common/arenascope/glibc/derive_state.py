@@ -7,7 +7,7 @@ system_mem by what it must add up to; what only stands in a likely place is left
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Mapping, Optional, Sequence, Union
+from typing import Iterator, Mapping, Optional, Sequence, Union
 
 from ..errors import NotFoundError
 from ..memory import Memory
@@ -19,7 +19,7 @@ from .derive_lists import place_lists
 from .evidence import Raw, Top, most, not_less, read_raws, read_top, told_apart
 from .layout import Layout, Struct
 from .regions import main_regions
-from .scan import Hit, follow_ring, next_offset
+from .scan import PREFIX_LIMIT, Hit, follow_ring, next_offset, scan
 
 NONCONTIGUOUS = 2
 FLAGS = 7
@@ -44,6 +44,10 @@ def derive_state(memory: Memory, layout: Layout, hit: Hit, around: Surroundings)
         raise NotFoundError("its ring of arenas does not close where `next` should be")
     raws = read_raws(memory, hit)
     bins = hit.bins - hit.ring[0]
+    # a ring of several that closes proves `next`; one that leads back at once may be another word
+    stray = next(_outside(memory, layout, hit, around), None) if len(hit.ring) == 1 else None
+    if stray is not None:
+        raise NotFoundError(f"the bins of an arena at {stray:#x} are in no arena of the ring")
     lacking = "the arenas cannot be read"
     for top in (place for place in (bins - layout.header, *range(8, bins, layout.word)) if place >= 8):
         tops = {raw.index: found for raw in raws for found in [read_top(memory, layout, raw, top)] if found}
@@ -63,6 +67,16 @@ def derive_state(memory: Memory, layout: Layout, hit: Hit, around: Surroundings)
             return found
         lacking = found
     raise NotFoundError(lacking)
+
+
+def _outside(memory: Memory, layout: Layout, hit: Hit, around: Surroundings) -> Iterator[int]:
+    """Bins at the start of heaps that the ring does not lead to: then `next` is not where it is read."""
+    for region in around.mappings:
+        if region.is_file or not (region.writable and region.present):
+            continue
+        for heap in range(-(-region.start // layout.heap_max) * layout.heap_max, region.end, layout.heap_max):
+            end = min(region.end, heap + PREFIX_LIMIT + 256 * layout.word)
+            yield from (found.bins for found in scan(memory, heap, end) if found.bins != hit.bins)
 
 
 def _empty(layout: Layout, bins: int) -> Layout:
@@ -93,8 +107,8 @@ class _State:
             return "flags of its thread arenas (NONCONTIGUOUS) are not in front of top"
         system = self._system_mem(flags)
         if system is None:
-            return ("no word of malloc_state is what system_mem must be: the sum of an arena's heaps, in main_arena the "
-                    "way from sbrk_base to the end of top")  # fmt: skip
+            return ("no word of malloc_state is what system_mem must be: the sum of an arena's heaps, in main_arena "
+                    "the way from sbrk_base to the end of top")  # fmt: skip
         peak = self._max_system_mem(system)
         if peak is None:
             return "max_system_mem cannot be told from its neighbours"

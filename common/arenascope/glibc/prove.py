@@ -38,7 +38,8 @@ def prove(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader], heaps:
                        (_sum(heaps.get(header.index, ())) == header.system_mem for header in threads)))  # fmt: skip
     found += _of_main(grown, heaps, bases)
     found.append(_each("max_system_mem is system_mem or pages more",
-                       (not_less({0: each.max_system_mem}, {0: each.system_mem}, 1 << 46) for each in grown)))  # fmt: skip
+                       (not_less({0: each.max_system_mem}, {0: each.system_mem}, 1 << 46)
+                        for each in grown)))  # fmt: skip
     found.append(_each("flags say that a thread's arena is not contiguous",
                        (header.flags in (2, 3, 6, 7) for header in threads)))  # fmt: skip
     return [check for check in found if check.of]

@@ -43,7 +43,15 @@ class Form:
 
 
 def solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[Form]:
-    """The form that fits these caches; None where none does."""
+    """The form that fits these caches, with protected links or with plain ones; None where none does."""
+    for safe in (True, False):
+        form = _solve(memory, replace(layout, behaviour=replace(layout.behaviour, safe_linking=safe)), caches)
+        if form is not None and (form.lists or safe):
+            return form
+    return None
+
+
+def _solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[Form]:
     caches = sorted(caches, key=lambda address: -len(_heads(memory, layout, address)))[:SAMPLE]
     sizes = {masked(memory.try_word(address - layout.word) or 0) for address in caches}
     if not caches or any(size > LARGEST_STRUCT for size in sizes):
@@ -66,11 +74,8 @@ def settle(memory: Memory, layout: Layout, caches: Sequence[int]) -> Layout:
     """The layout with the form of these caches, and with links as they are stored there."""
     if layout.tcache is None or not caches:
         return layout
-    for safe in (True, False):
-        form = solve(memory, replace(layout, behaviour=replace(layout.behaviour, safe_linking=safe)), caches)
-        if form is not None and (form.lists or safe):
-            return form.layout
-    return replace(layout, tcache_proven=False)
+    form = solve(memory, layout, caches)
+    return form.layout if form is not None else replace(layout, tcache_proven=False)
 
 
 def _rank(form: Form) -> tuple[bool, int]:

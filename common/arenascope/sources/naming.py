@@ -64,7 +64,9 @@ class Naming:
                 last = self._modules[-1] if self._modules else None
                 if region.is_file and not (last and last[0].path == region.path and region.offset):
                     self._modules.append([region])
-                elif last and (region.is_file or (not region.path and last[-1].end == region.start and last[-1].is_file)):
+                    continue
+                behind = last is not None and last[-1].end == region.start and last[-1].is_file and not region.path
+                if last and (region.is_file or behind):
                     last.append(region)
         return self._modules
 

@@ -1,0 +1,26 @@
+"""A process that is stopped anywhere, in the middle of malloc too: what a call in progress leaves is no damage."""
+
+from __future__ import annotations
+
+import pytest
+from doors import DOORS, Live, give_up
+from subjects import Subject
+
+LOOKS = {"shell": 12, "gdb": 4, "lldb-19": 2}
+
+
+@pytest.mark.parametrize("door", LOOKS)
+def test_a_process_that_never_stands_still(door: str) -> None:
+    opened = DOORS[door]
+    reason = opened.available()
+    if reason:
+        give_up(reason)
+    with Subject("churn", "4") as subject:
+        for _ in range(LOOKS[door]):
+            document = opened.run(Live(subject.pid, subject.program), ["check --json"])[0].json()
+            assert [each for each in document["breaches"] if not each["transient"]] == []
+            locked = {each["arena"] for each in document["busy"] if each["locked"]}
+            # mp_'s count and a thread cache's are changed without a lock
+            assert {each["arena"] for each in document["breaches"]} <= {*locked, None}
+        # what was looked at goes on living
+        assert subject.send("check") == "intact"
