@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Callable, Optional, Sequence
+from importlib import import_module
+from typing import Any, Optional, Sequence
 
-from . import __version__, completion, fleet, metrics, watch
+from . import __version__, completion
 from .commands import COMMON, Command, execute
 from .commands.table import NAMES, all_commands, find_command
 from .errors import ArenascopeError, TargetError, UsageError
@@ -16,11 +17,8 @@ from .snapshot import looks_like_one
 
 DONE, NOTHING, FAILED, INTERRUPTED = 0, 1, 2, 130
 TRIES = 10
-OTHERS: dict[str, tuple[str, Callable[[Sequence[str]], int]]] = {
-    "watch": (watch.SUMMARY, watch.run),
-    "metrics": (metrics.SUMMARY, metrics.run),
-}
-"""What only the shell can do: each runs for longer, or over more, than one look at one process."""
+OTHERS = ("watch", "metrics")
+"""What only the shell can do: each runs for longer, or over more, than one look. Modules, loaded when asked for."""
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -55,7 +53,7 @@ def _run(words: Sequence[str]) -> int:
         sys.stdout.write(completion.script("".join(words[1:2]), all_commands()))
         return DONE
     if words[0] in OTHERS:
-        return OTHERS[words[0]][1](words[1:])
+        return int(_other(words[0]).run(words[1:]))
     if words[0] not in NAMES:
         raise UsageError(f"there is no command {words[0]!r}", "arenascope --help lists them")
     command = find_command(words[0])
@@ -65,6 +63,8 @@ def _run(words: Sequence[str]) -> int:
     own, rest = _shell_parser().parse_known_args(words[1:])
     subjects, rest = take_subjects(command, rest)
     if own.jsonl or len(subjects) > 1:
+        from . import fleet  # the machinery of several processes, which one look does without
+
         words = [*rest, "--json"] if own.jsonl else rest
         looks = [fleet.Look(each, command.name, words, own.debug_dir, own.stop, not own.no_symbols)
                  for each in subjects]  # fmt: skip
@@ -145,10 +145,14 @@ in the shell, also:
 """
 
 
+def _other(name: str) -> Any:
+    return import_module(f"{__package__}.{name}")
+
+
 def overview() -> str:
     lines = ["usage: arenascope COMMAND PID|CORE [options]", ""]
     lines += [f"  {command.name:9} {command.summary}" for command in all_commands()]
-    lines += [f"  {name:9} {summary}" for name, (summary, _) in OTHERS.items()]
+    lines += [f"  {name:9} {_other(name).SUMMARY}" for name in OTHERS]
     lines += [
         "",
         "  arenascope COMMAND --help     what it shows, its options, an example",

@@ -11,7 +11,7 @@ from subjects import Subject
 
 KINDS = ("overflow", "off_by_one", "underflow", "negative_index", "double_free_tcache", "double_free_fast",
          "use_after_free_tcache", "use_after_free_key", "use_after_free_fd", "use_after_free_bk",
-         "use_after_free_both", "use_after_free_nextsize", "wrong_arena", "mapped_flag", "size_flip",
+         "use_after_free_both", "use_after_free_nextsize", "wrong_arena", "mapped_flag", "size_grown",
          "size_misaligned", "freed_size_mismatch", "top_overwrite", "mmapped_header", "heap_info")
 LOOKED_AT_BY = ("gdb", "lldb-19", "shell")
 MOST = 3

@@ -22,6 +22,10 @@ class Shown:
     note: Optional[str]
 
 
+TOGETHER = 3
+"""So many arenas' last blocks are told in words."""
+
+
 @dataclass(frozen=True)
 class Sums:
     """The best block of each arena, freed."""
@@ -39,9 +43,12 @@ def lines(context: Context, ranking: Ranking, pins: Sequence[Shown], sums: Sums,
         yield "no heap yet: malloc has not been called in this process"
         return
     yield style.bold(_sentence(style, sums))
-    for each, resident in together:
+    ordered = sorted(together, key=lambda pair: -pair[0].releases_bytes)
+    for each, resident in ordered[:TOGETHER]:
         yield (f"arena {each.arena}: its last {each.blocks} blocks ({style.size(each.bytes)}, from {each.lowest:#x} on)"
                f" would give back {_both(style, each.releases_bytes, resident)}, all of them freed")  # fmt: skip
+    if len(ordered) > TOGETHER:
+        yield style.dim(f"so for {count(len(ordered) - TOGETHER, 'more arena')}: --json has them all")
     for index, size in pending.items():
         if size:
             yield (f"arena {index}: {style.size(size)} go back anyway, at its next free() that makes a free chunk of "

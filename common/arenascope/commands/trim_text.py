@@ -6,6 +6,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..analysis.trim import until_locked
 from ..analysis.usage import total
+from ..analysis.verdict import duration, trim_seconds
 from ..apply import Applied
 from ..render.text import Style, count, cut, left_out, number, table
 from . import Context
@@ -13,9 +14,6 @@ from .gather import Trim
 
 HEADERS = ("arena", "released", "calls", "break", "resident",
            "stays: top", "its resident", "sub-page", "tcache", "--tops")  # fmt: skip
-# measured: madvise returns 4 KiB pages at some 10 to 20 GB/s, and costs about a microsecond a call
-SECONDS_PER_BYTE = 1 / 12e9
-SECONDS_PER_CALL = 1.5e-6
 
 
 def lines(context: Context, plans: Sequence[Trim], whole: bool, applied: Optional[Applied]) -> Iterator[str]:
@@ -152,26 +150,20 @@ def _duration(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
     if resident is None or calls is None or not (calls or resident):
         return
     worst = max(plans, key=lambda trim: trim.resident.trim or 0)
-    longest = _seconds(worst.resident.trim or 0, _calls([worst]) or 0)
+    longest = trim_seconds(worst.resident.trim or 0, _calls([worst]) or 0)
     yield style.dim(
-        f"it would take about {_duration_text(_seconds(resident, calls))} ({count(calls, 'madvise call')}) and lock "
-        f"one arena at a time, for {_duration_text(longest)} at most. "
+        f"it would take about {duration(trim_seconds(resident, calls))} ({count(calls, 'madvise call')}) and lock "
+        f"one arena at a time, for {duration(longest)} at most. "
         "Released pages that are used again fault in again."
     )
     if context.target.kind == "live" and context.door.controller() is not None:
         yield style.dim(f"next: {style.program} trim --apply [--tops]")
 
 
-def _seconds(resident: int, calls: int) -> float:
-    return resident * SECONDS_PER_BYTE + calls * SECONDS_PER_CALL
-
-
-def _duration_text(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds >= 1 else f"{max(1, round(seconds * 1000))} ms"
-
-
 def _applied_lines(style: Style, applied: Applied) -> Iterator[str]:
+    # the call itself touches a page or two of stack and data
+    returned = style.size(applied.released_bytes) if applied.released_bytes > 0 else "nothing"
     yield style.bold(f"RSS {style.size(applied.rss_before)} before, {style.size(applied.rss_after)} after: "
-                     f"{style.size(applied.released_bytes)} returned in {applied.seconds * 1000:.0f} ms")  # fmt: skip
+                     f"{returned} returned in {applied.seconds * 1000:.0f} ms")  # fmt: skip
     yield f"predicted: {style.size(applied.predicted_bytes)}"
     yield from applied.done

@@ -124,7 +124,8 @@ class ChunkCheck:
         rule, expected = self._what_is_wrong(gap, raw)
         if front is not None and self._leads_past(front, gap):
             return
-        self._say(gap.address, rule, expected, f"size word {raw:#x}", front)
+        end = gap.address + gap.bytes
+        self._say(gap.address, rule, expected, f"size word {raw:#x}; headers go on at {end:#x}", front)
 
     def _what_is_wrong(self, gap: Gap, raw: int) -> tuple[str, str]:
         layout, size, left = self.layout, raw & ~SIZE_BITS, gap.heap.end - gap.address
