@@ -27,7 +27,7 @@ def test_every_byte_has_its_place(sight: Sight) -> None:
     summary, arenas = document["summary"], sight.json("arenas")["arenas"]
     parts = sum(summary[state]["bytes"] for state in STATES)
     parts += summary["bookkeeping_bytes"] + summary["foreign_bytes"]
-    assert parts == summary["system_bytes"] == sight.truth["mallinfo2"]["arena"]
+    assert parts == summary["system_bytes"] == sight.mallinfo["arena"]
     assert summary["damaged_bytes"] == 0
     assert summary["top"]["bytes"] == sum(each["top_bytes"] for each in arenas)
     chunks = by_address(document)
@@ -39,7 +39,7 @@ def test_every_byte_has_its_place(sight: Sight) -> None:
 @seen(images=("live", "kernel"))
 def test_free_is_what_malloc_info_counts(sight: Sight) -> None:
     """The sweep tells free chunks by the flag of their neighbours; glibc counts what hangs in its bins."""
-    summary, info = sight.json("chunks --limit 0")["summary"], sight.truth["mallinfo2"]
+    summary, info = sight.json("chunks --limit 0")["summary"], sight.mallinfo
     arenas = len(sight.json("arenas")["arenas"])
     assert summary["free"]["chunks"] + arenas == info["ordblks"]
     assert summary["fast"] == {"chunks": info["smblks"], "bytes": info["fsmblks"]}
@@ -62,7 +62,7 @@ def test_every_live_block_is_one_used_chunk(sight: Sight) -> None:
             continue
         # malloc_usable_size counts the successor's prev_size
         assert (user - address, usable, state) == (2 * word, size - word, "used"), f"{user:#x}"
-    assert beside == sight.truth["mallinfo2"]["hblks"]
+    assert beside == sight.mallinfo["hblks"]
 
 
 @seen(images=("live",), where=lambda view: view.symbols)
