@@ -30,4 +30,7 @@ def test_all_of_it_was_looked_at(sight: Sight) -> None:
     if live is not None:
         # besides what the program holds and what is free: the thread caches' own blocks, stdio's, threads' stacks'
         known = live["chunks"] - live["mmapped_chunks"] + checked["bin_entries"] + checked["tcache_entries"]
-        assert known <= checked["chunks"] <= known + 200
+        assert known <= checked["chunks"]
+        # where somebody else's bytes are written to look like chunks, they do
+        if sight.view.scenario.name != "foreign_sbrk-fake":
+            assert checked["chunks"] <= known + 200
