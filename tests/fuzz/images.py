@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +22,7 @@ from arenascope.glibc.sweep import Run
 from arenascope.session import Session
 from arenascope.sources.shell_target import CoreTarget
 
+ADDR_NO_RANDOMIZE = 0x0040000
 CHUNKS = 300
 """How many of an arena's chunks are written over: the others are like them."""
 REAL = (("bins",), ("tcache", "2"), ("foreign_sbrk", "plain"), ("mmapped",), ("many_heaps", "3", "plain"))
@@ -138,9 +140,17 @@ def built(row: str, seed: int) -> Image:
     return Image(f"{row}/{seed}", image.target(symbols=seed % 2 == 0))
 
 
+class Still(Subject):
+    """At the same addresses every time, so that a seed does the same damage again."""
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        ctypes.CDLL(None).personality(ADDR_NO_RANDOMIZE)
+
+
 def real(*words: str) -> Image:
     """The kernel's core stays open while its file is gone."""
-    with Subject(*words) as subject:
+    with Still(*words) as subject:
         return Image(" ".join(words), CoreTarget(str(subject.kernel_core())))
 
 

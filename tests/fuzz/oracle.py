@@ -94,12 +94,23 @@ def check_totals(image: Image, wound: Wound, found: dict[str, Any], what: str) -
     """What is shown as complete is what the whole image holds."""
     if not found["complete"] or any(label in FREE_OF_REDUNDANCY for label in wound.labels):
         return
+    if "arena.next" in wound.labels and _is_shorter_ring(image, found):
+        return
     for name in FIGURES:
         told, true = found["totals"][name], image.figures["totals"][name]
         if told != true:
             if any(label in SEEN_BY_CHECK for label in wound.labels) and not _is_sound(image, wound, what):
                 return
             raise Failure(f"{what}: {name} is {told}, but {true} in the whole image")
+
+
+def _is_shorter_ring(image: Image, found: dict[str, Any]) -> bool:
+    """A link that leads to a later arena of the ring: nothing tells of one between that no thread is attached to."""
+    true = {arena["address"]: arena for arena in image.figures["arenas"]}
+    left_out = true.keys() - {arena["address"] for arena in found["arenas"]}
+    same = all(arena["address"] in true and arena[name] == true[arena["address"]][name]
+               for arena in found["arenas"] for name in FIGURES)  # fmt: skip
+    return same and bool(left_out) and not any(true[address]["threads"] for address in left_out)
 
 
 def _is_sound(image: Image, wound: Wound, what: str) -> bool:

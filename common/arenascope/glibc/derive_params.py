@@ -150,11 +150,12 @@ def _limits(window: Window, layout: Layout, places: Mapping[str, int]) -> Offset
     """tcache_bins, tcache_max_bytes and tcache_count, where they stand at their defaults."""
     word = layout.word
     small = layout.min_size + 63 * layout.align
+    most_bytes = small + 1 if layout.behaviour.tcache_logarithmic else small - word
     first = places["sbrk_base"] + word
     found = []
     for start in range(first, first + (GAP + 1) * word, word):
         bins, most, count = (window.word(start + n * word) for n in range(3))
-        if bins == 64 and most == small + 1 and count == layout.behaviour.tcache_count:
+        if bins == 64 and most == most_bytes and count == layout.behaviour.tcache_count:
             found.append(start)
     if len(found) != 1:
         return {}

@@ -52,17 +52,17 @@ def solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[For
 
 
 def _solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[Form]:
-    caches = sorted(caches, key=lambda address: -len(_heads(memory, layout, address)))[:SAMPLE]
+    caches = sorted(caches, key=lambda address: -len(heads(memory, layout, address)))[:SAMPLE]
     sizes = {masked(memory.try_word(address - layout.word) or 0) for address in caches}
     if not caches or any(size > LARGEST_STRUCT for size in sizes):
         return None
-    heads = [_heads(memory, layout, address) for address in caches]
+    entries = [heads(memory, layout, address) for address in caches]
     best: Optional[Form] = None
     for form in _forms(layout, max(sizes)):
         if not all(size in chunk_sizes(form, layout) for size in sizes):
             continue
         if any(offset < form.size and not 0 <= offset - form.entries < form.bins * layout.word
-               for found in heads for offset in found):  # fmt: skip
+               for found in entries for offset in found):  # fmt: skip
             continue
         fitted = _fit(memory, layout, form, caches)
         if fitted is not None and (best is None or _rank(fitted) > _rank(best)):
@@ -82,7 +82,7 @@ def _rank(form: Form) -> tuple[bool, int]:
     return form.slots is not None, form.lists
 
 
-def _heads(memory: Memory, layout: Layout, address: int) -> list[int]:
+def heads(memory: Memory, layout: Layout, address: int) -> list[int]:
     """Where in the cache a word leads to a block."""
     size = masked(memory.try_word(address - layout.word) or 0)
     if size > LARGEST_STRUCT:

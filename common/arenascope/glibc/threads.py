@@ -16,7 +16,7 @@ from ..model import ArenaHeader
 from ..target import Target, ThreadInfo
 from .layout import Layout, TcacheLayout, tcache_forms
 from .tcache import has_tcache_size, is_tcache
-from .tcache_form import leads_to_block, solve
+from .tcache_form import heads, leads_to_block, solve
 
 ARENA_NAMES = ("thread_arena", "__libc_tsd_MALLOC")  # since 2.23, before
 WINDOW = 4096
@@ -134,7 +134,7 @@ def _find_new_tcaches(
 ) -> tuple[Optional[TcacheLayout], Optional[int], bool]:  # fmt: skip
     """(form, distance of the pointers, whether that is known) in a release that the table does not know.
 
-    Where no word near thread_arena leads to a block of the heap, there is no cache yet.
+    Where no word near thread_arena leads to a block that leads to others, no cache holds anything.
     """
     best: Optional[tuple[int, int, TcacheLayout]] = None
     leads = False
@@ -142,7 +142,7 @@ def _find_new_tcaches(
     for offset in range(at_arena - NEAR * step, at_arena + (NEAR + 1) * step, step):
         values = [words[offset] for words in blocks.values() if words.get(offset, 0) not in (0, *arenas)]
         values = [each for each in values if leads_to_block(memory, layout, each) and in_heap(target, each)]
-        leads = leads or bool(values)
+        leads = leads or any(heads(memory, layout, each) for each in values)
         form = solve(memory, layout, values) if values else None
         if form is not None and form.shown and form.layout.tcache and (best is None or len(values) > best[0]):
             best = (len(values), offset, form.layout.tcache)
