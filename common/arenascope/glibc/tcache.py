@@ -43,10 +43,15 @@ def _max_small(layout: Layout) -> int:
 
 
 def chunk_sizes(form: TcacheLayout, layout: Layout) -> tuple[int, ...]:
-    """The sizes that the chunk of a tcache_perthread_struct can have (2.43 has a path that pads it twice)."""
+    """The sizes that the chunk of a tcache_perthread_struct can have (2.43 has a path that pads it twice).
+
+    _int_malloc gives what is left along where that would be less than MINSIZE.
+    """
     once = (form.size + layout.word + layout.mask) & ~layout.mask
     twice = (once + layout.word + layout.mask) & ~layout.mask
-    return (once, twice) if form.counts_free_slots else (once,)
+    sizes = (once, twice) if form.counts_free_slots else (once,)
+    more = range(0, layout.min_size, layout.align)
+    return tuple(dict.fromkeys(size + each for size in sizes for each in more))
 
 
 def is_tcache(memory: Memory, layout: Layout, form: TcacheLayout, address: int, wrong: int = 0) -> bool:
