@@ -7,6 +7,7 @@ counts travel with each report, so workers need not agree on anything.
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Optional
@@ -57,6 +58,8 @@ class Cells:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # a shell starts what runs in its background with Ctrl-C ignored, and programs inherit that: tests press it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     path = config.getoption("--cells")
     if path and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Cells(Path(path)), "cells")
