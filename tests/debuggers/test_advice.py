@@ -24,15 +24,21 @@ def rss_with(name: str, env: Optional[Mapping[str, str]] = None, trim: bool = Fa
     with Subject(each.fixture, *each.arguments, env={**each.env, **(env or {})}) as subject:
         if trim:
             subject.send("trim")
-        return subject.rollup("Rss")
+        return own_memory(subject)
+
+
+def own_memory(subject: Subject) -> int:
+    """RSS without pages of files: how many of those are mapped differs from run to run by half a megabyte."""
+    return subject.rollup("Anonymous")
 
 
 def report(name: str) -> tuple[int, dict[str, dict[str, Any]]]:
-    """(RSS, advice by what it says to do)."""
+    """(its own memory, advice by what it says to do)."""
     each = BY_ID[name]
     with Subject(each.fixture, *each.arguments, env=each.env) as subject:
+        before = own_memory(subject)
         document = DOORS["shell"].run(Live(subject.pid, subject.program), ["report --json"])[0].json()
-    return document["rss_bytes"], {each["action"].split(":")[0]: each for each in document["advice"]}
+    return before, {each["action"].split(":")[0]: each for each in document["advice"]}
 
 
 def named(advice: Mapping[str, dict[str, Any]], start: str) -> dict[str, Any]:
