@@ -12,7 +12,6 @@ from .verdict import duration, trim_seconds
 
 FOLKLORE = 2
 """The value that everybody copies."""
-PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def _where(facts: Facts, say: Say) -> Iterator[str]:
 
 
 def _tops(facts: Facts, say: Say) -> Iterator[Advice]:
-    size = sum(_top_beyond(each, PAGE) for each in facts.picture.arenas if each.index)
+    size = sum(_top_beyond(each, facts.page) for each in facts.picture.arenas if each.index)
     if facts.matters(size):
         yield Advice(
             "release the tops of thread arenas", size,
@@ -96,7 +95,7 @@ def _thresholds(facts: Facts, say: Say) -> Iterator[Advice]:
         return
     pad = facts.params.values["top_pad"]
     large = [each for each in facts.picture.arenas if each.top + each.top_end >= TRIM_THRESHOLD]
-    tops = sum(_top_beyond(each, pad + PAGE) for each in large)
+    tops = sum(_top_beyond(each, pad + facts.page) for each in large)
     size = tops + facts.between if facts.grown else tops
     trim = facts.params.values["trim_threshold"]
     if not facts.matters(size) or (trim <= TRIM_THRESHOLD and not facts.grown):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Iterator, Mapping, Optional, Sequence
+from typing import Callable, Iterator, Optional, Sequence
 
 from ..model import Allocator, Params
 from .params import MMAP_THRESHOLD
@@ -21,7 +21,7 @@ class Facts:
 
     picture: Picture
     params: Optional[Params]
-    defaults: Mapping[str, int]
+    page: int
     usages: Sequence[ArenaUsage]
     threads: int
     limit: Optional[int]

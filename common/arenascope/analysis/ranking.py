@@ -17,8 +17,25 @@ def bytes_of(steps: Sequence[Step]) -> int:
     return sum(size for _, _, size in steps)
 
 
+class _Gain:
+    """What freeing something brings, beyond what comes back without it."""
+
+    bytes: int
+    gone: tuple[Step, ...]
+    already: tuple[Step, ...]
+
+    @property
+    def releases_bytes(self) -> int:
+        return bytes_of(self.gone) - bytes_of(self.already)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What it keeps of what is free already."""
+        return self.releases_bytes - self.bytes
+
+
 @dataclass(frozen=True)
-class Pin:
+class Pin(_Gain):
     """A live block, and what its free() would bring."""
 
     address: int
@@ -32,18 +49,9 @@ class Pin:
     already: tuple[Step, ...]
     """What of that goes back without it: at the next malloc_trim, or at any other free() of 64 KiB."""
 
-    @property
-    def releases_bytes(self) -> int:
-        return bytes_of(self.gone) - bytes_of(self.already)
-
-    @property
-    def kept_bytes(self) -> int:
-        """What it keeps of what is free already."""
-        return self.releases_bytes - self.bytes
-
 
 @dataclass(frozen=True)
-class Together:
+class Together(_Gain):
     """The last blocks below an arena's top, all freed, the lowest first."""
 
     arena: int
@@ -52,14 +60,6 @@ class Together:
     lowest: int
     gone: tuple[Step, ...]
     already: tuple[Step, ...]
-
-    @property
-    def releases_bytes(self) -> int:
-        return bytes_of(self.gone) - bytes_of(self.already)
-
-    @property
-    def kept_bytes(self) -> int:
-        return self.releases_bytes - self.bytes
 
 
 class Ranking:

@@ -6,7 +6,6 @@ from typing import Optional, Sequence
 
 from ..analysis.advice import Advice, find_advice
 from ..analysis.causes import Cause, Facts, find_causes
-from ..analysis.params import defaults
 from ..analysis.report import LABELS, Picture
 from ..analysis.verdict import verdict
 from ..glibc.limits import arena_limit
@@ -66,7 +65,7 @@ def _facts(context: Context, picture: Picture, plans: Sequence[Trim]) -> Facts:
     return Facts(
         picture=picture,
         params=session.params,
-        defaults=defaults(session.layout),
+        page=session.target.page_size,
         usages=full_usages(session),
         threads=len(session.target.threads()),
         limit=arena_limit(session.params, session.layout, session.target),
