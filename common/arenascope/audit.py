@@ -12,6 +12,7 @@ from .glibc.check_arenas import header_breaches, mmapped_breach
 from .glibc.check_bins import BinCheck, bins_named
 from .glibc.check_chunks import ChunkCheck
 from .glibc.check_lists import doubles, key_breaches, list_breach
+from .meter import Meter, metered
 from .model import Arena, Breach, Finding
 from .session import Session
 from .target import ThreadInfo
@@ -44,22 +45,11 @@ def audit(session: Session, wanted: Optional[int] = None) -> Audit:
     if not session.started:
         found.arenas = len(session.headers)
         return found
-    binned: dict[int, int] = {}
-    for arena in session.arenas:
-        check = BinCheck(session.memory, session.layout, arena.header)
-        if arena.header.initialised:
-            check.run(arena.bins)
-        binned.update(check.binned)
-        if wanted in (None, arena.header.index):
-            found.arenas += 1
-            found.heaps += len(arena.heaps)
-            found.bin_entries += check.entries + sum(each.count for each in arena.fastbins)
-            found.breaches += check.breaches
-            found.unread += [f"arena {arena.header.index}: {what}" for what in bins_named(check.broken, session.layout)]
-            found.breaches += header_breaches(session.layout, arena.header)
-            if has_heap(session.layout, arena.header):
-                _chunks(session, arena, check, found)
-    _lists(session, binned, found)
+    try:
+        _arenas(session, wanted, found)
+    except KeyboardInterrupt:
+        session.stopped = True
+        found.unread.append(f"stopped at Ctrl-C after {found.arenas} arenas, {found.chunks} chunks")
     _findings(session, found)
     if wanted is None:
         found.breaches += mmapped_breach(session.layout, session.params, session.mmapped, _all_is_here(session))
@@ -72,16 +62,46 @@ def audit(session: Session, wanted: Optional[int] = None) -> Audit:
     return found
 
 
-def _chunks(session: Session, arena: Arena, lists: BinCheck, found: Audit) -> None:
+def _arenas(session: Session, wanted: Optional[int], found: Audit) -> None:
+    binned: dict[int, int] = {}
+    arenas = session.arenas
+    session.heed_ctrl_c()
+    asked = [arena.header for arena in arenas if wanted in (None, arena.header.index)]
+    with session.meter("checking", sum(header.system_mem for header in asked)) as meter:
+        for arena in arenas:
+            check = BinCheck(session.memory, session.layout, arena.header)
+            if arena.header.initialised:
+                check.run(arena.bins)
+            binned.update(check.binned)
+            if arena.header in asked:
+                _arena(session, arena, check, found, meter)
+    _lists(session, binned, found)
+
+
+def _arena(session: Session, arena: Arena, check: BinCheck, found: Audit, meter: Meter) -> None:
+    found.heaps += len(arena.heaps)
+    found.bin_entries += check.entries + sum(each.count for each in arena.fastbins)
+    found.breaches += check.breaches
+    found.unread += [f"arena {arena.header.index}: {what}" for what in bins_named(check.broken, session.layout)]
+    found.breaches += header_breaches(session.layout, arena.header)
+    if has_heap(session.layout, arena.header):
+        _chunks(session, arena, check, found, meter)
+    found.arenas += 1
+
+
+def _chunks(session: Session, arena: Arena, lists: BinCheck, found: Audit, meter: Meter) -> None:
     heaps = session.heaps[arena.header.index]
     listed = {chunk: state for chunk, state in session.listed.items() if any(h.address <= chunk < h.end for h in heaps)}
     check = ChunkCheck(session.memory, session.layout, arena.header, lists.binned, listed,
                        all(each.whole for each in lists.broken))  # fmt: skip
-    check.run(session.sweep(arena.header))
-    if check.hidden:
-        check.find_hidden(session.sweep(arena.header))
-    found.chunks += check.chunks
-    found.breaches += check.breaches
+    try:
+        check.run(metered(session.sweep(arena.header), meter))
+        if check.hidden:
+            check.find_hidden(session.sweep(arena.header))
+    finally:
+        # of what Ctrl-C ended, too
+        found.chunks += check.chunks
+        found.breaches += check.breaches
     where = f"arena {arena.header.index}"
     found.unread += [f"{where}: {gap.bytes} bytes from {gap.address:#x} on hold no headers that could be followed"
                      for gap in check.unread]  # fmt: skip

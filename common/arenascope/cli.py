@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import Any, Optional, Sequence
 
 from . import __version__, completion
-from .commands import COMMON, Command, execute
+from .commands import COMMON, INTERRUPTED, Command, execute
 from .commands.table import NAMES, all_commands, find_command
 from .errors import ArenascopeError, TargetError, UsageError
 from .shell import ShellDoor
 from .snapshot import looks_like_one
 
-DONE, NOTHING, FAILED, INTERRUPTED = 0, 1, 2, 130
+DONE, NOTHING, FAILED = 0, 1, 2
 TRIES = 10
 OTHERS = ("watch", "metrics")
 """What only the shell can do: each runs for longer, or over more, than one look. Modules, loaded when asked for."""

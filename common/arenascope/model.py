@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence, Union
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,34 @@ class Heap:
     @property
     def bytes(self) -> int:
         return self.end - self.address
+
+
+class Run(NamedTuple):
+    """Chunks that lie back to back, as their size words stand."""
+
+    heap: Heap
+    address: int
+    bytes: int
+    raws: Sequence[int]
+    follow: int
+    """The size word behind the last: its PREV_INUSE tells whether that one is free."""
+    counts: Mapping[int, int]
+    """How many there are of each size word."""
+    marks: Sequence[tuple[int, int]]
+    """(index among the words, address) of those that were looked out for."""
+
+
+class Gap(NamedTuple):
+    """Bytes of a heap that are no block: what the allocator keeps for itself, or what could not be read as chunks."""
+
+    heap: Heap
+    address: int
+    bytes: int
+    kind: str
+    """"header", "fencepost", "foreign" (somebody else's sbrk), "top" or "damage"."""
+
+
+Piece = Union[Run, Gap]
 
 
 @dataclass(frozen=True)

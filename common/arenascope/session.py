@@ -17,18 +17,22 @@ from .glibc.derive import settle_release, with_tcache_seen
 from .glibc.layout import Layout
 from .glibc.locate import Located, locate
 from .glibc.owners import Owners
-from .glibc.sweep import Piece, sweep_heap
+from .glibc.sweep import sweep_heap
 from .glibc.tcache_form import settle
 from .memory import Memory
-from .model import Arena, ArenaHeader, Bin, Finding, Heap, MmappedBlock, Params, Tally, ThreadCache
+from .meter import MakeMeter, unseen
+from .model import Arena, ArenaHeader, Bin, Finding, Heap, MmappedBlock, Params, Piece, Tally, ThreadCache
 from .target import Pages, Region, Residency, Target
 
 
 class Session:
     """What the walkers find in one image, each thing read once."""
 
-    def __init__(self, target: Target, libc: int = 0) -> None:
-        self.target, self.libc = target, libc
+    def __init__(self, target: Target, libc: int = 0, meter: MakeMeter = unseen) -> None:
+        """`meter` shows how far long walks are."""
+        self.target, self.libc, self.meter = target, libc, meter
+        self.stopped = False
+        """Whether Ctrl-C ended a walk: what was read until then is there, and said to be partial."""
         self.memory = Memory(target.read, target.pointer_size, target.byte_order, target.fill, target.window)
         self.findings: list[Finding] = []
 
@@ -145,20 +149,22 @@ class Session:
 
     @cached_property
     def arenas(self) -> list[Arena]:
-        """The arenas with all their lists walked."""
-        if self.residency is not None:
-            _ = self.resident
-        heaps = self.heaps
+        """The arenas with all their lists walked; after Ctrl-C, those that were not reached have none."""
+        _ = self.resident, self.heaps, self.fastbins
+        walked, self.stopped = bins.walk_all(self.memory, self.layout, self.headers, self.findings, self.meter)
+        # a list, a heap or top: whatever is wrong in an arena makes its figures partial
+        wrong = {finding.arena for finding in self.findings}
         found = []
-        for header in self.headers:
-            before = len(self.findings)
-            lists = tuple(bins.walk_bins(self.memory, self.layout, header, self.findings))
-            bins_read = len(self.findings) == before
+        for header, (lists, whole) in zip(self.headers, walked):
             fast, fast_read = self.fastbins[header.index]
-            # a list, a heap or top: whatever is wrong in an arena makes its figures partial
-            sound = all(finding.arena != header.index for finding in self.findings)
-            found.append(Arena(header, lists, fast, heaps[header.index], sound, fast_read, bins_read))
+            sound = whole and header.index not in wrong
+            found.append(Arena(header, lists, fast, self.heaps[header.index], sound, fast_read, whole))
         return found
+
+    def heed_ctrl_c(self) -> None:
+        """Between two long walks: what was asked to stop goes no further."""
+        if self.stopped:
+            raise KeyboardInterrupt
 
     @cached_property
     def thread_words(self) -> tuple[list[threads.ThreadWords], str]:
@@ -186,7 +192,8 @@ class Session:
 
     @cached_property
     def thread_caches(self) -> list[ThreadCache]:
-        layout = self._tcache_layout(self.thread_words[0])
+        chunks = [self._chunk_size(each.tcache) for each in self.thread_words[0] if each.tcache]
+        layout = with_tcache_seen(self.layout, chunks)
         slots = self.params.get("tcache_count") if self.params else None
         found = []
         for owner in self.thread_owners:
@@ -202,11 +209,15 @@ class Session:
         caches = self.thread_caches if self.started else []
         return listed_chunks([*(lists for lists, _ in self.fastbins.values()), *(cache.bins for cache in caches)])
 
+    @cached_property
+    def listed_order(self) -> Sequence[int]:
+        return sorted(self.listed)
+
     def sweep(self, header: ArenaHeader, only: Optional[Heap] = None) -> Iterator[Piece]:
         """An arena, or one heap of it, in address order; not kept, as it can be as large as the heap itself."""
         for part in self.heaps[header.index] if only is None else (only,):
             found: list[Finding] = []
-            yield from sweep_heap(self.memory, self.layout, header, part, found)
+            yield from sweep_heap(self.memory, self.layout, header, part, found, self.listed_order)
             self.findings += [each for each in found if each not in self.findings]
 
     @cached_property
@@ -217,9 +228,6 @@ class Session:
         found = list(mmapped.walk_mmapped(self.memory, self.layout, self.target.page_size, ranges))
         mp_ = self._mp if self.located.layout.mmaps_proven else None
         return mmapped.without_strangers(found, params.counts(mp_)) if mp_ else found
-
-    def _tcache_layout(self, words: Sequence[threads.ThreadWords]) -> Layout:
-        return with_tcache_seen(self.layout, [self._chunk_size(each.tcache) for each in words if each.tcache])
 
     @property
     def caches_known(self) -> bool:

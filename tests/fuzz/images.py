@@ -18,7 +18,7 @@ from arenascope.commands import execute
 from arenascope.commands.table import find_command
 from arenascope.errors import MemoryReadError
 from arenascope.glibc.blocks import blocks
-from arenascope.glibc.sweep import Run
+from arenascope.model import Run
 from arenascope.session import Session
 from arenascope.sources.shell_target import CoreTarget
 

@@ -13,7 +13,7 @@ from heap_truth import ArenaTruth
 from heapbuilder import ROWS, HeapImage, Row
 
 from arenascope.glibc.blocks import blocks
-from arenascope.glibc.sweep import Gap, Run
+from arenascope.model import Gap, Run
 from arenascope.session import Session
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)
@@ -29,7 +29,7 @@ def swept(session: Session, index: int) -> tuple[list[tuple[int, int, str]], Cou
     found, gaps = [], Counter[str]()
     for piece in session.sweep(session.headers[index]):
         if isinstance(piece, Run):
-            assert sum(raw & ~7 for raw in piece.words) == piece.bytes
+            assert sum(raw & ~7 for raw in piece.raws) == piece.bytes
             found += blocks(piece, session.listed)
         else:
             gaps[piece.kind] += piece.bytes

@@ -62,9 +62,10 @@ ROOMS = {
     "model": (),
     "target": (),
     "memory": ("errors",),
+    "meter": (),
     "sources/": ("errors", "memory", "target", "model"),
-    "glibc/": ("errors", "memory", "target", "model", "sources/"),
-    "session": ("errors", "memory", "target", "model", "glibc/"),
+    "glibc/": ("errors", "memory", "meter", "target", "model", "sources/"),
+    "session": ("errors", "memory", "meter", "target", "model", "glibc/"),
     "analysis/": ("model", "target", "glibc/chunk", "glibc/layout", "glibc/tunables", "glibc/versions", "errors"),
     # render/json.py's envelope says what was looked at, and how it was found
     "render/": ("model", "glibc/layout", "glibc/locate", "target"),

@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
+from typing import Any, Callable, Optional
 
 import pytest
 from fake_door import FakeDoor, run_json
 from heap_mixtures import everything
 
-from arenascope.commands import execute
+from arenascope.commands import execute, trim
 from arenascope.commands.table import find_command
+from arenascope.errors import RefusedError
+from arenascope.glibc import bins
 from arenascope.render import optional, progress
 from arenascope.render.progress import Progress
 
@@ -82,3 +86,74 @@ def test_ctrl_c_gives_what_was_done() -> None:
     assert 0 < counted < sum(whole[state]["chunks"] for state in ("used", "tcache", "fast", "free"))
     assert document["problems"][0] == f"stopped at Ctrl-C after {counted} chunks"
     assert document["chunks"]
+
+
+@pytest.mark.parametrize("command", ["arenas", "bins", "trim", "report", "check", "pins", "map", "chunks", "info",
+                                     "stats"])  # fmt: skip
+def test_ctrl_c_anywhere_is_never_taken_for_the_whole(command: str) -> None:
+    image = everything("2.36-64")
+    reads = 0
+    after = sys.maxsize
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def read(*arguments: Any) -> Any:
+            nonlocal reads
+            reads += 1
+            if reads == after:
+                raise KeyboardInterrupt
+            return function(*arguments)
+
+        return read
+
+    def run(stop: int) -> Optional[tuple[int, dict[str, Any]]]:
+        nonlocal reads, after
+        reads, after = 0, stop
+        target = image.target()
+        for name in ("read", "fill"):
+            setattr(target, name, counted(getattr(target, name)))
+        door = FakeDoor(target)
+        try:
+            status = execute(find_command(command), ["--json"], door)
+        except KeyboardInterrupt:
+            return None
+        return status, json.loads("".join(door.written))
+
+    assert run(sys.maxsize) is not None
+    told = 0
+    for stop in range(1, reads + 1, 1 + reads // 200):
+        outcome = run(stop)
+        if outcome is not None:
+            status, document = outcome
+            assert (status, document["complete"]) == (130, False)
+            assert any("Ctrl-C" in problem for problem in document["problems"])
+            told += 1
+    assert told, "no moment at which the command keeps what it has"
+
+
+def test_trim_applies_nothing_of_a_plan_that_was_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the plan is made means: do not."""
+
+    class LiveDoor(FakeDoor):
+        def controller(self) -> Any:
+            return object()
+
+    target = replace(everything("2.36-64").target(), kind="live")
+    monkeypatch.setattr(type(target), "memory_use", lambda self: (1 << 20, 1 << 20))
+    called: list[str] = []
+    for name in ("settle", "check_locks", "release_tops"):
+        monkeypatch.setattr(trim, name, lambda *arguments: None)
+    monkeypatch.setattr(trim, "call_trim", lambda *arguments: called.append("malloc_trim"))
+
+    def apply() -> None:
+        execute(find_command("trim"), ["--apply", "--yes"], LiveDoor(target))
+
+    apply()
+    assert called == ["malloc_trim"]
+
+    def stopped(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bins, "walk_bins", stopped)
+    with pytest.raises(RefusedError, match="Ctrl-C"):
+        apply()
+    assert called == ["malloc_trim"]

@@ -8,11 +8,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import accumulate, compress, islice
+from itertools import compress, islice
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
-from ..model import Tally
+from ..model import Run, Tally
 
 BATCH = 1 << 18
 STATES = ("used", "tcache", "fast", "free")
@@ -70,52 +70,35 @@ class SweepSums:
     What was added counts once it is kept, so that whatever interrupts a sweep, `sums` is of whole pieces.
     """
 
-    def __init__(self, listed: Mapping[int, str], order: Sequence[int]) -> None:
-        """`order` are the listed chunks by address: sorted once for all arenas."""
+    def __init__(self, listed: Mapping[int, str]) -> None:
         self._listed = listed
-        self._order = order
         self._kept: list[_Batch] = []
         self._batch = _Batch()
         self._left = BATCH
-        self._known = 0
-        self._clear: set[int] = set()
-        """Size words met so far that say that the chunk in front is free."""
 
     def add_gap(self, kind: str, size: int) -> None:
         self._batch.gaps[kind] += size
 
-    def add_run(self, address: int, size: int, raws: Sequence[int], follow: int) -> None:
-        """Chunks that lie back to back, by their size words, and the size word behind them."""
-        batch = self._batch
-        batch.all.update(raws)
-        if len(batch.all) != self._known:
-            self._clear.update(raw for raw in islice(batch.all, self._known, None) if not raw & PREV_INUSE)
-            self._known = len(batch.all)
-        batch.free.update(compress(raws, map(self._clear.__contains__, islice(raws, 1, None))))
-        if not follow & PREV_INUSE:
+    def add_run(self, run: Run) -> None:
+        batch, raws = self._batch, run.raws
+        batch.all.update(run.counts)
+        # a chunk's own state stands in the word behind it
+        clear = {raw for raw in run.counts if not raw & PREV_INUSE}
+        batch.free.update(compress(raws, map(clear.__contains__, islice(raws, 1, None))))
+        if not run.follow & PREV_INUSE:
             batch.free[raws[-1]] += 1
-        first, last = bisect_left(self._order, address), bisect_left(self._order, address + size)
-        if first < last:
-            self._mark(self._order[first:last], address, raws, follow)
+        for index, chunk in run.marks:
+            batch.met += 1
+            after = raws[index + 1] if index + 1 < len(raws) else run.follow
+            if after & PREV_INUSE:
+                batch.listed[self._listed[chunk], raws[index] & ~SIZE_BITS] += 1
         self._left -= len(raws)
         if self._left < 0:
             self.keep()
 
-    def _mark(self, chunks: Sequence[int], address: int, raws: Sequence[int], follow: int) -> None:
-        """Takes the listed ones among a run's chunks out of those in use."""
-        starts = list(accumulate(map((~SIZE_BITS).__and__, raws), initial=address))
-        for chunk in chunks:
-            index = bisect_left(starts, chunk)
-            if starts[index] != chunk:
-                continue
-            self._batch.met += 1
-            after = raws[index + 1] if index + 1 < len(raws) else follow
-            if after & PREV_INUSE:
-                self._batch.listed[self._listed[chunk], raws[index] & ~SIZE_BITS] += 1
-
     def keep(self) -> None:
         """Puts what was added by."""
-        batch, self._batch, self._left, self._known = self._batch, _Batch(), BATCH, 0
+        batch, self._batch, self._left = self._batch, _Batch(), BATCH
         self._kept.append(batch)
 
     @property

@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Iterable, Iterator, Optional, Sequence
 
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
-from ..model import Heap
+from ..model import Heap, Run
 
 Span = tuple[int, int]
 """(start, end)."""
@@ -101,14 +101,12 @@ class Strip:
     def add_gap(self, kind: str, address: int, size: int) -> None:
         self.add(GAPS[kind], address, size)
 
-    def add_run(self, address: int, size: int, raws: Sequence[int], follow: int, order: Sequence[int]) -> None:
-        """Chunks that lie back to back, by their size words, and the word behind; `order` are the listed chunks.
-
-        All are taken for used at first: only what is free, or listed, is then gone through one by one.
-        """
-        self.add("used", address, size)
+    def add_run(self, run: Run) -> None:
+        """All are taken for used at first: only what is free, or listed, is then gone through one by one."""
+        self.add("used", run.address, run.bytes)
+        raws, follow = run.raws, run.follow
         sizes = [raw & ~SIZE_BITS for raw in raws]
-        starts = list(accumulate(sizes, initial=address))
+        starts = list(accumulate(sizes, initial=run.address))
         free = [at for at, raw in enumerate(raws) if not raw & PREV_INUSE]
         # a chunk's own state stands in the word behind it
         for at in free:
@@ -116,12 +114,10 @@ class Strip:
                 self._move("free", starts[at - 1], sizes[at - 1])
         if not follow & PREV_INUSE:
             self._move("free", starts[-2], sizes[-1])
-        for chunk in order[bisect_left(order, address) : bisect_left(order, address + size)]:
-            at = bisect_left(starts, chunk)
-            if starts[at] == chunk:
-                self.met += 1
-                if (raws[at + 1] if at + 1 < len(raws) else follow) & PREV_INUSE:
-                    self._move("cached", chunk, sizes[at])
+        for at, chunk in run.marks:
+            self.met += 1
+            if (raws[at + 1] if at + 1 < len(raws) else follow) & PREV_INUSE:
+                self._move("cached", chunk, sizes[at])
 
     def _move(self, layer: str, address: int, size: int) -> None:
         """From used to another layer."""

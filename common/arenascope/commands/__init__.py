@@ -12,6 +12,7 @@ from typing import Callable, Iterable, Mapping, NoReturn, Optional, Protocol, Se
 from ..apply import Controller
 from ..errors import ArenascopeError, UsageError
 from ..render.json import envelope
+from ..render.progress import Progress
 from ..render.spool import Spool, in_blocks
 from ..render.text import Style
 from ..session import Session
@@ -44,6 +45,8 @@ class Door(Protocol):
 
 
 HELP_WIDTH = 79
+INTERRUPTED = 130
+"""The exit status that the shell gives a command stopped by SIGINT."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class Context:
 
     @cached_property
     def session(self) -> Session:
-        return Session(self.target, self.options.libc)
+        return Session(self.target, self.options.libc, Progress)
 
     def beside(self, options: argparse.Namespace) -> Context:
         """For another command on what this one looks at."""
@@ -184,8 +187,11 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
         return 0
     context = Context(door, parser.parse_args(double_dashes(command, words)))
     answer = command.function(context)
+    status = answer.status
     notes: Sequence[str] = ()
     session = context.__dict__.get("session")
+    if session is not None and session.stopped:
+        status = INTERRUPTED
     located = session.__dict__.get("located") if session is not None else None
     if located is not None:
         notes = located.notes
@@ -197,7 +203,7 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
         )
         for part in in_blocks(document):
             door.write(part)
-        return answer.status
+        return status
     # all of it before the first word is written: a door may let the process go in between
     text = [line + "\n" for line in answer.lines]
     warnings = [context.style.warn(f"incomplete: {problem}") + "\n" for problem in _first(answer.problems)]
@@ -206,7 +212,7 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
         door.write(part)
     if answer.exact and warnings:
         door.notice("".join(warnings))
-    return answer.status
+    return status
 
 
 def double_dashes(command: Command, words: Sequence[str]) -> list[str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Optional, Sequence
+from typing import Optional
 
 from ..analysis.chunks import SizeClass, Sums, SweepSums, count_between, histogram, total, within
 from ..errors import UsageError
 from ..glibc.blocks import blocks
-from ..glibc.sweep import Gap, Piece, Run
-from ..model import ArenaHeader, Tally
-from ..render.progress import INTERRUPTED, Progress, stopped
+from ..model import ArenaHeader, Gap, Piece, Run, Tally
+from ..render.progress import stopped
 from ..render.spool import Spool
 from ..session import Session
 from . import ARENA, LIMIT, Answer, Context, argument, command
@@ -56,7 +55,6 @@ class Sweep:
     rows: Spool = field(default_factory=Spool)
     wanted: int = 0
     problems: list[str] = field(default_factory=list)
-    stopped: bool = False
     doubtful: bool = False
     """Not every thread cache and fastbin could be read: a chunk that looks used may be in one."""
 
@@ -89,7 +87,7 @@ def chunks_command(context: Context) -> Answer:
         _sweep(context, wanted, sweep)
     sums = total(sweep.sums.values())
     classes = histogram(within(sums, wanted.least, wanted.most), session.layout.min_size, session.layout.align)
-    left_out = None if sweep.stopped else max(0, sweep.wanted - sweep.rows.count)
+    left_out = None if session.stopped else max(0, sweep.wanted - sweep.rows.count)
     keys = {
         "summary": _summary_json(session, sweep, sums),
         "sizes": [_class_json(each, wanted, sweep.doubtful) for each in classes],
@@ -98,14 +96,13 @@ def chunks_command(context: Context) -> Answer:
     }
     lines = heading(context.style, context.options, left_out) if not options.summary and sweep.rows.count else ()
     text = [*summary_lines(context, sweep.sums, classes, wanted.only, sweep.doubtful), *lines]
-    return Answer(keys, text, [*sweep.problems, *problems_of(session)], INTERRUPTED if sweep.stopped else 0,
+    return Answer(keys, text, [*sweep.problems, *problems_of(session)],
                   rows=None if options.json else sweep.rows)  # fmt: skip
 
 
 def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
     session, options = context.session, context.options
     listed = session.listed
-    order = sorted(listed)
     fast_known = all(whole for _, whole in session.fastbins.values())
     sweep.doubtful = not (session.caches_known and fast_known)
     headers = [header for header in session.headers if wanted.arena in (None, header.index)]
@@ -114,30 +111,29 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
     adding: Optional[SweepSums] = None
     counting: Optional[ArenaHeader] = None
     try:
-        with Progress("sweeping", bytes_in_all) as progress:
+        with session.meter("sweeping", bytes_in_all) as meter:
             for header in headers:
-                adding, counting = SweepSums(listed, order), header
+                adding, counting = SweepSums(listed), header
                 for piece in session.sweep(header):
                     if isinstance(piece, Run):
-                        adding.add_run(piece.address, piece.bytes, piece.words, piece.follow)
+                        adding.add_run(piece)
                     else:
                         adding.add_gap(piece.kind, piece.bytes)
                     if limit is None or sweep.rows.count < limit:
                         _list(sweep.rows, piece, listed, wanted, limit, context)
-                    progress.advance(piece.bytes)
+                    meter.advance(piece.bytes)
                 adding.keep()
-                _close(session, header, adding, order, wanted, sweep)
+                _close(session, header, adding, wanted, sweep)
                 adding = None
     except KeyboardInterrupt:
-        sweep.stopped = True
+        session.stopped = True
         if adding is not None and counting is not None:
             sweep.sums[counting.index] = adding.sums()
         done = sum(each.chunks for each in sweep.sums.values())
         sweep.problems.append(stopped(f"{done} chunks"))
 
 
-def _close(session: Session, header: ArenaHeader, adding: SweepSums, order: Sequence[int], wanted: Filter,
-           sweep: Sweep) -> None:  # fmt: skip
+def _close(session: Session, header: ArenaHeader, adding: SweepSums, wanted: Filter, sweep: Sweep) -> None:
     """Holds an arena's parts against system_mem."""
     sums = sweep.sums[header.index] = adding.sums()
     sweep.wanted += wanted.count(sums, sums.gaps["top"])
@@ -146,7 +142,7 @@ def _close(session: Session, header: ArenaHeader, adding: SweepSums, order: Sequ
         say(f"arena {header.index}: its parts sum to {sums.bytes} bytes, system_mem says {header.system_mem}")
     if header.top_bytes is not None and sums.gaps["top"] != header.top_bytes:
         say(f"arena {header.index}: top is {header.top_bytes} bytes by its size word, {sums.gaps['top']} to its end")
-    inside = sum(count_between(order, part.address, part.end) for part in session.heaps[header.index])
+    inside = sum(count_between(session.listed_order, part.address, part.end) for part in session.heaps[header.index])
     if inside != adding.met:
         say(f"arena {header.index}: {inside - adding.met} chunks in thread caches or fastbins are not where one starts")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ..glibc.sweep import Gap
-from ..model import Heap
+from ..model import Gap, Heap
 from ..session import Session
 
 KINDS = {

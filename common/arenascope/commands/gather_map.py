@@ -8,9 +8,9 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ..analysis.heap_map import Span, Strip, between, cell_bytes, overlap
 from ..analysis.trim import Range, plan_trim, until_locked
-from ..glibc.sweep import Run
-from ..model import ArenaHeader, Heap
-from ..render.progress import Progress, stopped
+from ..meter import Meter
+from ..model import ArenaHeader, Heap, Run
+from ..render.progress import stopped
 from ..render.text import count
 from ..session import Session
 from .gather import trim_rules
@@ -22,7 +22,6 @@ class Picture:
 
     strips: list[Strip] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    stopped: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,19 +41,20 @@ def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], pictur
         # reading a heap maps zero pages: what is resident is asked for before anything is walked
         resident = {heap: _resident(session, heap) for heap in fine}
         goes_back = _goes_back(session, headers, picture.problems)
-        unknown, order = _doubtful(session), sorted(session.listed)
-        with Progress("sweeping", sum(heap.bytes for heap in fine)) as progress:
+        session.heed_ctrl_c()
+        unknown, order = _doubtful(session), session.listed_order
+        with session.meter("sweeping", sum(heap.bytes for heap in fine)) as meter:
             for header in headers:
                 strips = []
                 for heap in session.heaps[header.index]:
                     strip = Strip(heap, cell_bytes(heap.bytes, session.target.page_size, fine[heap]), unknown)
                     _lay_over(strip, resident.pop(heap, None), goes_back[header.index])
-                    _sweep(session, header, strip, order, progress)
+                    _sweep(session, header, strip, meter)
                     strips.append(strip)
                 picture.strips += strips
                 picture.problems += _differences(header, strips, order)
     except KeyboardInterrupt:
-        picture.stopped = True
+        session.stopped = True
         picture.problems.append(stopped(count(len(picture.strips), "heap")))
     if session.residency is None:
         for strip in picture.strips:
@@ -110,13 +110,13 @@ def _lay_over(strip: Strip, resident: Optional[Sequence[Span]], goes_back: GoesB
         strip.add_spans("releasable_resident", overlap(between(goes_back.really, start, end), resident or ()))
 
 
-def _sweep(session: Session, header: ArenaHeader, strip: Strip, order: Sequence[int], progress: Progress) -> None:
+def _sweep(session: Session, header: ArenaHeader, strip: Strip, meter: Meter) -> None:
     for piece in session.sweep(header, strip.heap):
         if isinstance(piece, Run):
-            strip.add_run(piece.address, piece.bytes, piece.words, piece.follow, order)
+            strip.add_run(piece)
         else:
             strip.add_gap(piece.kind, piece.address, piece.bytes)
-        progress.advance(piece.bytes)
+        meter.advance(piece.bytes)
 
 
 def _differences(header: ArenaHeader, strips: Sequence[Strip], order: Sequence[int]) -> Iterator[str]:

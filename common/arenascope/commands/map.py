@@ -10,7 +10,6 @@ from ..analysis.usage import total
 from ..model import Heap
 from ..render.heap_map_page import page
 from ..render.json import address
-from ..render.progress import INTERRUPTED
 from ..whole_file import write_whole
 from . import ARENA, LIMIT, Answer, Context, argument, command
 from .gather import problems_of
@@ -55,7 +54,7 @@ def map_command(context: Context) -> Answer:
         "totals": {f"{layer}_bytes": total(strip.total(layer) for strip in picture.strips) for layer in LAYERS},
         "html": written,
     }
-    return Answer(keys, lines(context, picture.strips, written), problems, INTERRUPTED if picture.stopped else 0)
+    return Answer(keys, lines(context, picture.strips, written), problems)
 
 
 def _fineness(context: Context) -> Mapping[Heap, int]:

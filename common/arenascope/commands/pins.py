@@ -13,11 +13,11 @@ from ..analysis.ranking import Pin, Ranking, Step, Together, bytes_of
 from ..analysis.trim import Rules, until_locked
 from ..analysis.usage import total
 from ..glibc.blocks import blocks
-from ..glibc.sweep import Piece, Run
 from ..glibc.tcache import tcache_index
-from ..model import ArenaHeader
+from ..meter import metered
+from ..model import ArenaHeader, Piece, Run
 from ..render.json import address
-from ..render.progress import INTERRUPTED, Progress, stopped
+from ..render.progress import stopped
 from ..render.text import count
 from ..session import Session
 from . import ARENA, Answer, Context, argument, command
@@ -45,7 +45,6 @@ def pins_command(context: Context) -> Answer:
     ranking = Ranking(options.limit if options.limit > 0 else None, options.own)
     pending: dict[int, int] = {}
     problems: list[str] = []
-    status = 0
     if session.started:
         rules = trim_rules(session)
         if rules.brk is None:
@@ -54,7 +53,7 @@ def pins_command(context: Context) -> Answer:
             _search_all(session, options.arena, rules, ranking, pending)
         except KeyboardInterrupt:
             problems.append(stopped(count(len(pending), "arena")))
-            status = INTERRUPTED
+            session.stopped = True
     notes = _Notes(session)
     pins = [Shown(pin, _resident(session, pin), notes.symbol(pin), notes.note(pin)) for pin in ranking.pins]
     together = [(each, _resident(session, each)) for each in ranking.together]
@@ -73,7 +72,7 @@ def pins_command(context: Context) -> Answer:
         "pending": [{"arena": index, "bytes": size} for index, size in pending.items() if size],
     }
     problems = [*problems_of(session), *problems]
-    return Answer(keys, lines(context, ranking, pins, sums, together, pending), problems, status)
+    return Answer(keys, lines(context, ranking, pins, sums, together, pending), problems)
 
 
 def _search_all(session: Session, only: Optional[int], rules: Rules, ranking: Ranking,
@@ -84,7 +83,7 @@ def _search_all(session: Session, only: Optional[int], rules: Rules, ranking: Ra
         _ = session.resident
     headers = [header for header in session.headers if only in (None, header.index)]
     bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
-    with Progress("sweeping", bytes_in_all) as progress:
+    with session.meter("sweeping", bytes_in_all) as meter:
         for header in headers:
             search = PinSearch(
                 arena=header.index,
@@ -95,14 +94,13 @@ def _search_all(session: Session, only: Optional[int], rules: Rules, ranking: Ra
                 ranking=ranking,
             )
             for heap, pieces in groupby(session.sweep(header), lambda piece: piece.heap):
-                search.walk(heap, _flat(pieces, session.listed, progress))
+                search.walk(heap, _flat(metered(pieces, meter), session.listed))
             search.finish()
             pending[header.index] = bytes_of(search.pending)
 
 
-def _flat(pieces: Iterator[Piece], listed: dict[int, str], progress: Progress) -> Iterator[Block]:
+def _flat(pieces: Iterator[Piece], listed: dict[int, str]) -> Iterator[Block]:
     for piece in pieces:
-        progress.advance(piece.bytes)
         if isinstance(piece, Run):
             yield from blocks(piece, listed)
         else:

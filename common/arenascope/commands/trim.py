@@ -92,6 +92,8 @@ def _prepare(context: Context) -> Controller:
 
 
 def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> Applied:
+    if context.session.stopped:
+        raise RefusedError("not done: stopped at Ctrl-C")
     rss, anonymous = context.target.memory_use() or (0, 0)
     done = []
     predicted: list[Optional[int]] = []

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from typing import Iterator, Optional
+from typing import Iterator, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
+from ..meter import MakeMeter, metered
 from ..model import ArenaHeader, Bin, Finding
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from .layout import Layout
@@ -96,6 +97,25 @@ def walk_bins(memory: Memory, layout: Layout, header: ArenaHeader, findings: lis
         if walker.addresses:
             yield Bin(bin_kind(layout, index), index, least, most, walker.addresses, walker.sizes, walker.flags,
                       whole=len(findings) == before)  # fmt: skip
+
+
+def walk_all(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader], findings: list[Finding],
+             make_meter: MakeMeter) -> tuple[list[tuple[tuple[Bin, ...], bool]], bool]:  # fmt: skip
+    """(of each arena its bins, and whether they are all there is; whether Ctrl-C came before the end)."""
+    found: list[tuple[tuple[Bin, ...], bool]] = []
+    try:
+        with make_meter("walking free lists", sum(header.system_mem for header in headers)) as meter:
+            for header in headers:
+                before = len(findings)
+                lists = tuple(metered(walk_bins(memory, layout, header, findings), meter))
+                meter.advance(header.system_mem - sum(each.bytes for each in lists))
+                found.append((lists, len(findings) == before))
+    except KeyboardInterrupt:
+        left = len(headers) - len(found)
+        findings.append(Finding(f"stopped at Ctrl-C: the free lists of {left} of {len(headers)} arenas were not read "
+                                "to their end"))  # fmt: skip
+        return found + [((), False)] * left, True
+    return found, False
 
 
 def find_bin(memory: Memory, layout: Layout, header: ArenaHeader, chunk: int) -> Optional[int]:

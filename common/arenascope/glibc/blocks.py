@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Iterable, Iterator, Mapping, Sequence
 
-from ..model import Bin
+from ..model import Bin, Run
 from .chunk import PREV_INUSE, SIZE_BITS
-from .sweep import Run
 
 Block = tuple[int, int, str]
 """(chunk address, bytes, "used", "tcache", "fast" or "free")."""
@@ -16,7 +15,7 @@ def blocks(run: Run, listed: Mapping[int, str]) -> Iterator[Block]:
     """A run's chunks in address order; `listed` are those of thread caches and fastbins, which look used."""
     chunk, previous = run.address, 0
     state = listed.get
-    for raw in run.words:
+    for raw in run.raws:
         if previous:
             yield chunk, previous, state(chunk, "used") if raw & PREV_INUSE else "free"
             chunk += previous

@@ -6,11 +6,10 @@ from itertools import chain, islice
 from typing import Iterable, Mapping, Optional
 
 from ..memory import Memory
-from ..model import ArenaHeader, Breach
+from ..model import ArenaHeader, Breach, Gap, Piece, Run
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from .layout import Layout
 from .resync import find_chain
-from .sweep import Gap, Piece, Run
 
 
 class ChunkCheck:
@@ -51,13 +50,13 @@ class ChunkCheck:
 
     def _run(self, run: Run, first: bool) -> None:
         """`first`: nothing lies in front that could be free."""
-        chunk, raw = run.address, run.words[0]
+        chunk, raw = run.address, run.raws[0]
         wanted, hidden, met = self.wanted, self.hidden, self.hidden.discard
         if first and not raw & PREV_INUSE:
             self._say(chunk, "prev-inuse", "PREV_INUSE set, as no chunk lies in front", f"size word {raw:#x}")
         front = 0 if raw & PREV_INUSE else self._front_of(chunk) or 0
         size = 0
-        for following in chain(islice(run.words, 1, None), (run.follow,)):
+        for following in chain(islice(run.raws, 1, None), (run.follow,)):
             size = raw & ~SIZE_BITS
             if following & PREV_INUSE:
                 if chunk in hidden and chunk in self.binned:
@@ -72,7 +71,7 @@ class ChunkCheck:
                 front = chunk
             chunk += size
             raw = following
-        self.chunks += len(run.words)
+        self.chunks += len(run.raws)
         self.previous = (chunk - size, chunk)
 
     def _free(self, chunk: int, raw: int, size: int, following: int, front: int) -> None:
@@ -172,7 +171,7 @@ class ChunkCheck:
 
     def _overlapped(self, run: Run, inside: int) -> None:
         chunk = run.address
-        for raw in run.words:
+        for raw in run.raws:
             size = raw & ~SIZE_BITS
             if chunk < inside < chunk + size:
                 state = self.listed.get(inside, "binned")

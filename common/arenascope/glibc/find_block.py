@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterable, Mapping, Optional, Union
 
+from ..model import Gap, Piece, Run
 from .blocks import blocks
 from .chunk import SIZE_BITS
-from .sweep import Gap, Piece, Run
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def find_block(pieces: Iterable[Piece], listed: Mapping[int, str], address: int)
         if found is not None:
             return Placed(found.chunk, found.bytes, found.state, found.previous, _first(piece))
         if not piece.address <= address < piece.address + piece.bytes:
-            before = piece.address + piece.bytes - (piece.words[-1] & ~SIZE_BITS) if isinstance(piece, Run) else None
+            before = piece.address + piece.bytes - (piece.raws[-1] & ~SIZE_BITS) if isinstance(piece, Run) else None
             continue
         if isinstance(piece, Gap):
             if piece.kind != "top":

@@ -1,51 +1,30 @@
-"""The sweep: every chunk of a heap or region in address order, by following size headers.
-
-What is read is read in windows, and the hot loop does nothing but step: a word is looked up, kept and added. Whether
-all of a window's words can be chunks is asked afterwards, of all at once.
-"""
+"""The sweep: every chunk of a heap or region in address order, by following size headers, and what lies between."""
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import reduce
 from operator import or_
-from typing import Generator, Iterator, NamedTuple, Optional, Sequence, Union
+from typing import Generator, Iterator, Sequence
 
-from ..errors import MemoryReadError
 from ..memory import Memory
-from ..model import ArenaHeader, Finding, Heap
+from ..model import ArenaHeader, Finding, Gap, Heap, Piece, Run
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
+from .follow import Follower, Trail
 from .layout import Layout
 from .resync import PROVEN, find_chain
 
-
-class Run(NamedTuple):
-    """Chunks that lie back to back, as their size words stand."""
-
-    heap: Heap
-    address: int
-    bytes: int
-    words: Sequence[int]
-    follow: int
-    """The size word behind the last: its PREV_INUSE tells whether that one is free."""
+SPAN = 32 << 20
+"""How many bytes of a heap are followed before anybody hears of it."""
 
 
-class Gap(NamedTuple):
-    """Bytes of a heap that are no block: what the allocator keeps for itself, or what could not be read as chunks."""
+def sweep_heap(memory: Memory, layout: Layout, header: ArenaHeader, heap: Heap, findings: list[Finding],
+               marked: Sequence[int] = ()) -> Iterator[Piece]:  # fmt: skip
+    """Everything between a heap's start and end, without a hole and in order: sizes sum to the heap's.
 
-    heap: Heap
-    address: int
-    bytes: int
-    kind: str
-    """"header", "fencepost", "foreign" (somebody else's sbrk), "top" or "damage"."""
-
-
-Piece = Union[Run, Gap]
-
-
-def sweep_heap(memory: Memory, layout: Layout, header: ArenaHeader, heap: Heap,
-               findings: list[Finding]) -> Iterator[Piece]:  # fmt: skip
-    """Everything between a heap's start and end, without a hole and in order: sizes sum to the heap's."""
-    return _Sweep(memory, layout, header, heap, findings).pieces()
+    `marked` are addresses, in order, whose chunks a run is to point out.
+    """
+    return _Sweep(memory, layout, header, heap, findings, marked).pieces()
 
 
 def first_chunk(layout: Layout, header: ArenaHeader, heap: Heap) -> int:
@@ -59,8 +38,8 @@ def first_chunk(layout: Layout, header: ArenaHeader, heap: Heap) -> int:
 
 
 class _Sweep:
-    def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader, heap: Heap,
-                 findings: list[Finding]) -> None:  # fmt: skip
+    def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader, heap: Heap, findings: list[Finding],
+                 marked: Sequence[int]) -> None:  # fmt: skip
         self.memory = memory
         self.layout = layout
         self.header = header
@@ -69,6 +48,8 @@ class _Sweep:
         self.has_top = heap.address <= header.top < heap.end
         self.limit = header.top if self.has_top else heap.end
         """Where the last chunk before top must end."""
+        self._follower = Follower(memory, layout.min_size, self.limit, heap.end, marked)
+        self._span = SPAN
         self._wrong = IS_MMAPPED | layout.mask & ~SIZE_BITS | (NON_MAIN_ARENA if header.main else 0)
         """Bits that no chunk of this heap has in its size word."""
 
@@ -95,82 +76,59 @@ class _Sweep:
 
     def _chain(self, position: int) -> Generator[Piece, None, int]:
         """Runs from here up to the first word that is no chunk's, whose place is returned."""
-        view = self._window(position)
         while position < self.limit:
-            words, stop, good = self._step(view, position)
-            if not words:
+            trail = self._follower.follow(position, self._span)
+            if not trail.raws:
                 return position
-            index = (stop - position) // self.layout.word
-            goes_on = index >= len(view)
-            if goes_on:
-                # the word behind the last is the first of what is read next
-                view, index = self._window(stop), 0
-            follow = view[index] if index < len(view) else None
-            if stop == self.heap.end:
+            if trail.end == self.heap.end:
                 # a heap whose chunks end where it does has no fencepost: top, or its damage, lies elsewhere
-                follow = PREV_INUSE
-            whole = good and follow is not None and stop <= self.limit
-            if not whole:
-                words, stop, follow = self._sound_part(words, position, stop, follow)
-            stub = self._stub(words, follow)
+                trail.follow = PREV_INUSE
+            counts = Counter(trail.raws)
+            # no size is too large where all of them end within the heap
+            sound = not reduce(or_, counts, 0) & self._wrong and trail.follow is not None and trail.end <= self.limit
+            if not sound:
+                self._cut(trail, position)
+            stub = self._stub(trail)
             if stub:
-                words, follow = words[:-1], stub
-            size = stub & ~SIZE_BITS
-            if words:
-                yield Run(self.heap, position, stop - size - position, words, follow or 0)
+                trail.raws.pop()
+                trail.follow = stub
+            if stub or not sound:
+                counts = Counter(trail.raws)
+            # where one thing is wrong more may be: what lies behind it is not to be read again and again
+            self._span = min(2 * self._span, SPAN) if sound else self.memory.BLOCK
+            end, found = trail.end - (stub & ~SIZE_BITS), len(trail.raws)
+            if found:
+                marks = [mark for mark in trail.marks if mark[0] < found]
+                yield Run(self.heap, position, end - position, trail.raws, trail.follow or 0, counts, marks)
             if stub:
-                yield self._gap(stop - size, stop, "fencepost")
-            position = stop
-            if not (whole and goes_on):
+                yield self._gap(end, trail.end, "fencepost")
+            position = trail.end
+            if not sound or trail.broken:
                 break
         return position
 
-    def _window(self, position: int) -> Sequence[int]:
-        """The words from this chunk's size field on."""
-        word = self.layout.word
-        base = position + word
-        # of top no more than its header: its pages may never have been touched
-        size = min(self.memory.BLOCK, min(self.heap.end, self.limit + 2 * word) - base) // word * word
-        while size >= word:
-            try:
-                return self.memory.block(base, size)
-            except MemoryReadError:
-                # what can be read ends somewhere in here
-                size = size // 8 // word * word
-        return ()
-
-    def _step(self, view: Sequence[int], position: int) -> tuple[list[int], int, bool]:
-        """(size words, where they end, whether all of them can be chunks)."""
-        word, least = self.layout.word, self.layout.min_size
-        words: list[int] = []
-        count = min(len(view), (self.limit - position) // word)
-        index = _step64(view, count, least, words) if word == 8 else _step32(view, count, least, words)
-        # no size is too large where all of them end within the heap
-        return words, position + index * word, not reduce(or_, words, 0) & self._wrong
-
-    def _stub(self, words: Sequence[int], follow: Optional[int]) -> int:
+    def _stub(self, trail: Trail) -> int:
         """sysmalloc leaves the header of a too small old top before the size-0 post: it looks like a block."""
-        last = words[-1] if words else 0
-        if (last and follow == PREV_INUSE and not self.header.main and not last & NON_MAIN_ARENA
+        last = trail.raws[-1] if trail.raws else 0
+        if (last and trail.follow == PREV_INUSE and not self.header.main and not last & NON_MAIN_ARENA
                 and last < self.layout.min_size + self.layout.header):  # fmt: skip
             return last
         return 0
 
-    def _sound_part(self, words: list[int], position: int, stop: int,
-                    follow: Optional[int]) -> tuple[list[int], int, Optional[int]]:  # fmt: skip
-        """The chunks before the first that cannot be one, their end, and the word there."""
-        sound: list[int] = []
-        for raw in words:
+    def _cut(self, trail: Trail, position: int) -> None:
+        """Leaves of a trail what comes before the first word that cannot be a chunk's."""
+        for index, raw in enumerate(trail.raws):
             size = raw & ~SIZE_BITS
             if raw & self._wrong:
                 self._say(f"a chunk with size word {raw:#x}", position)
-                return sound, position, raw
-            if position + size > self.limit:
+            elif position + size > self.limit:
                 self._say(f"a chunk of {size:#x} bytes reaches beyond {self.limit:#x}, its heap's last", position)
-                return sound, position, raw
-            sound.append(raw)
-            position += size
-        return sound, stop, follow
+            else:
+                position += size
+                continue
+            del trail.raws[index:]
+            trail.end, trail.follow = position, raw
+            return
 
     # what stands where no chunk does
 
@@ -207,28 +165,3 @@ class _Sweep:
         if end > position:
             yield self._gap(position, end, "foreign")
         return end
-
-
-def _step64(view: Sequence[int], count: int, least: int, words: list[int]) -> int:
-    """Follows size words to the window's end; a size in words is the size word without its three flags."""
-    append = words.append
-    index = 0
-    while index < count:
-        raw = view[index]
-        if raw < least:
-            break
-        append(raw)
-        index += raw >> 3
-    return index
-
-
-def _step32(view: Sequence[int], count: int, least: int, words: list[int]) -> int:
-    append = words.append
-    index = 0
-    while index < count:
-        raw = view[index]
-        if raw < least:
-            break
-        append(raw)
-        index += raw >> 3 << 1
-    return index

@@ -1,11 +1,11 @@
 """Progress of what takes longer than a second, for any command that goes through a heap:
 
     try:
-        with Progress("sweeping", total_bytes) as progress:
+        with session.meter("sweeping", total_bytes) as meter:
             for piece in ...:
-                progress.advance(piece.bytes)
+                meter.advance(piece.bytes)
     except KeyboardInterrupt:
-        ...                 # keep what is whole, say so among the problems, answer with status INTERRUPTED
+        session.stopped = True      # keep what is whole, and say so among the problems
 
 Only on a terminal, on standard error, by tqdm where it is to be had and as a plain line elsewhere.
 """
@@ -19,8 +19,6 @@ from typing import Any, Optional
 
 from . import optional
 
-INTERRUPTED = 130
-"""The exit status that the shell gives a command stopped by SIGINT."""
 PATIENCE = 1.0
 EVERY = 0.2
 

@@ -1,0 +1,40 @@
+"""How far a long walk is: told to whoever asked for it, who may show it or not."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Callable, Iterable, Iterator, Optional, Protocol, TypeVar
+
+
+class Meter(Protocol):
+    def advance(self, amount: int) -> None:
+        """So many bytes more are done."""
+
+
+MakeMeter = Callable[[str, int], "AbstractContextManager[Meter]"]
+"""For (what is done, how many bytes in all)."""
+
+
+class Unseen:
+    def advance(self, amount: int) -> None:
+        pass
+
+
+def unseen(what: str, total: int) -> AbstractContextManager[Meter]:
+    return nullcontext(Unseen())
+
+
+class Sized(Protocol):
+    @property
+    def bytes(self) -> int: ...
+
+
+Part = TypeVar("Part", bound=Sized)
+
+
+def metered(parts: Iterable[Part], meter: Optional[Meter]) -> Iterator[Part]:
+    """The same parts; each counts once whoever asked for it is done with it."""
+    for part in parts:
+        yield part
+        if meter is not None:
+            meter.advance(part.bytes)
