@@ -57,6 +57,7 @@ class LldbTarget(DebuggedTarget):
         pid = image.pid if image else self.process.GetProcessID()
         super().__init__(image, "core" if is_core else "live", pid, self._read_slowly)
         self.read = _interruptible(self.read, debugger, READS_BETWEEN_QUESTIONS)
+        self.threaded_fill = None  # no other thread can ask whether Ctrl-C was pressed
         self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)
         self.window = _interruptible(self.window, debugger, READS_BETWEEN_QUESTIONS)
 

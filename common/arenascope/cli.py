@@ -8,7 +8,7 @@ import sys
 from importlib import import_module
 from typing import Any, Optional, Sequence
 
-from . import __version__, completion
+from . import __version__
 from .commands import COMMON, INTERRUPTED, Command, execute
 from .commands.table import NAMES, all_commands, find_command
 from .errors import ArenascopeError, TargetError, UsageError
@@ -50,7 +50,7 @@ def _run(words: Sequence[str]) -> int:
         sys.stdout.write(door_path(words[0].strip("-").partition("-")[0]) + "\n")
         return DONE
     if words[0] == "--completion":
-        sys.stdout.write(completion.script("".join(words[1:2]), all_commands()))
+        sys.stdout.write(_other("completion").script("".join(words[1:2]), all_commands()))
         return DONE
     if words[0] in OTHERS:
         return int(_other(words[0]).run(words[1:]))

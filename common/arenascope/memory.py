@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Callable, Optional, Sequence
 
 from .errors import MemoryReadError
+from .read_ahead import LONG, ReadAhead
 
 Read = Callable[[int, int], bytes]
 Fill = Callable[[int, memoryview], int]
@@ -25,7 +26,7 @@ class Memory:
     """Small enough for the processor's cache, large enough that a read's own cost does not count."""
 
     def __init__(self, read: Read, pointer_size: int, byte_order: str, fill: Optional[Fill] = None,
-                 window: Optional[Window] = None) -> None:  # fmt: skip
+                 window: Optional[Window] = None, threaded_fill: Optional[Fill] = None) -> None:  # fmt: skip
         self.read = read
         self.pointer_size = pointer_size
         self.byte_order = byte_order
@@ -35,6 +36,8 @@ class Memory:
         self._word = struct.Struct(self.mark + self.code)
         self._u32 = struct.Struct(self.mark + "I")
         self._fill = fill if byte_order == sys.byteorder else None
+        self._threaded_fill = threaded_fill if byte_order == sys.byteorder else None
+        self._ahead: Optional[ReadAhead] = None
         self.node = _node_reader(read, f"{self.mark}3{self.code}", pointer_size)
         if window is not None:
             self.node = _window_reader(window, self.node, f"{self.mark}3{self.code}", pointer_size)
@@ -73,6 +76,15 @@ class Memory:
             return self._as_words(self.read(address, min(size, self.BLOCK)))
         data, words = self._buffer
         return words[: self._fill(address, data[:size]) // self.pointer_size]
+
+    def read_ahead(self, start: int, end: int) -> Optional[ReadAhead]:
+        """For going through a long stretch; None where that is not to be had, or not worth it."""
+        if self._threaded_fill is None or end - start < LONG:
+            return None
+        if self._ahead is None:
+            self._ahead = ReadAhead(self._threaded_fill, self.pointer_size)
+        self._ahead.begin(end)
+        return self._ahead
 
     @cached_property
     def _buffer(self) -> tuple[memoryview, memoryview]:

@@ -29,11 +29,10 @@ class Session:
     """What the walkers find in one image, each thing read once."""
 
     def __init__(self, target: Target, libc: int = 0, meter: MakeMeter = unseen) -> None:
-        """`meter` shows how far long walks are."""
-        self.target, self.libc, self.meter = target, libc, meter
-        self.stopped = False
-        """Whether Ctrl-C ended a walk: what was read until then is there, and said to be partial."""
-        self.memory = Memory(target.read, target.pointer_size, target.byte_order, target.fill, target.window)
+        """`meter` shows how far long walks are; `stopped`: Ctrl-C ended one, and what was read until then is there."""
+        self.target, self.libc, self.meter, self.stopped = target, libc, meter, False
+        self.memory = Memory(target.read, target.pointer_size, target.byte_order, target.fill, target.window,
+                             target.threaded_fill)  # fmt: skip
         self.findings: list[Finding] = []
 
     @cached_property

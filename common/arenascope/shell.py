@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-from typing import Optional, Sequence
+from typing import TYPE_CHECKING, Optional, Sequence
 
-from .apply import Controller
 from .errors import TargetError, UsageError
 from .render import optional
 from .render.text import Style
 from .sources.freeze import Freeze, PtraceFreeze, SignalFreeze
 from .sources.shell_target import CoreTarget, ProcessTarget, ShellTarget
 from .target import Target
+
+if TYPE_CHECKING:
+    from .apply import Controller
 
 
 class ShellDoor:
@@ -69,7 +70,7 @@ class ShellDoor:
     def style(self) -> Style:
         terminal = sys.stdout.isatty()
         return Style(
-            width=shutil.get_terminal_size().columns if terminal else 0,
+            width=_columns() if terminal else 0,
             colour=terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb",
             program="arenascope",
         )
@@ -94,3 +95,9 @@ class ShellDoor:
 
     def describe(self) -> Sequence[str]:
         return ["no debugger: the shell"]
+
+
+def _columns() -> int:
+    from shutil import get_terminal_size  # only a terminal has any
+
+    return get_terminal_size().columns

@@ -7,7 +7,7 @@ fake that unit tests build heaps in. One is made per command, from what is selec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Mapping, Optional, Protocol, Sequence
+from typing import Callable, Mapping, Optional, Protocol, Sequence
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,10 @@ class Target(Protocol):
 
     def fill(self, address: int, block: memoryview) -> int:
         """Reads into `block`, perhaps only as far as this mapping goes: how many bytes. MemoryReadError where none."""
+
+    @property
+    def threaded_fill(self) -> Optional[Callable[[int, memoryview], int]]:
+        """`fill` for a thread beside the command's; None where only the debugger itself can read."""
 
     def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
         """(bytes, base, limit) of what the image holds around `address`, without a copy; None where it is not mapped

@@ -75,6 +75,8 @@ class DamagedTarget:
                     raise
                 size //= 2
 
+    threaded_fill = None
+
     def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
         return None
 

@@ -113,6 +113,8 @@ class FakeTarget:
         block[: max(size, 1)] = self.read(address, max(size, 1))
         return size
 
+    threaded_fill = None
+
     def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
         return None
 

@@ -7,9 +7,8 @@ import textwrap
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Callable, Iterable, Mapping, NoReturn, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NoReturn, Optional, Protocol, Sequence
 
-from ..apply import Controller
 from ..errors import ArenascopeError, UsageError
 from ..render.json import envelope
 from ..render.progress import Progress
@@ -17,6 +16,9 @@ from ..render.spool import Spool, in_blocks
 from ..render.text import Style
 from ..session import Session
 from ..target import Target
+
+if TYPE_CHECKING:
+    from ..apply import Controller
 
 
 class Door(Protocol):

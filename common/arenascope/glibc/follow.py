@@ -13,6 +13,9 @@ from typing import Optional, Sequence
 from ..errors import MemoryReadError
 from ..memory import Memory
 
+MANY = 1 << 17
+"""How many chunks are followed at one go, even where they are small."""
+
 
 @dataclass
 class Trail:
@@ -32,20 +35,23 @@ class Trail:
 class Follower:
     """Follows size words from chunk to chunk, up to the last chunk's end at `limit`."""
 
-    def __init__(self, memory: Memory, least: int, limit: int, end: int, stops: Sequence[int]) -> None:
+    def __init__(self, memory: Memory, least: int, start: int, limit: int, end: int, stops: Sequence[int]) -> None:
         """`least`: the size of the smallest chunk; `end`: the heap's; `stops`: chunks to look out for, by address."""
         self.memory = memory
         self.least = least
         self.limit = limit
         self.end = end
         self.stops = stops
+        # of top no more than its header: its pages may never have been touched
+        self._until = min(end, limit + 2 * memory.pointer_size)
+        self._ahead = memory.read_ahead(start, self._until)
 
     def follow(self, position: int, span: int) -> Trail:
         """Some `span` bytes of chunks from here on, or less where something else than a chunk comes."""
         word, start, trail = self.memory.pointer_size, position, Trail()
         view: Sequence[int] = ()
         index = 0
-        while position < self.limit and position - start < span and not trail.broken:
+        while position < self.limit and position - start < span and len(trail.raws) < MANY and not trail.broken:
             view = self._window(position)
             count = min(len(view), (self.limit - position) // word)
             if not count:
@@ -62,8 +68,10 @@ class Follower:
         """The words from this chunk's size field on."""
         word = self.memory.pointer_size
         base = position + word
-        # of top no more than its header: its pages may never have been touched
-        size = min(self.memory.BLOCK, min(self.end, self.limit + 2 * word) - base) // word * word
+        found = self._ahead.words_from(base) if self._ahead else ()
+        if found:
+            return found
+        size = min(self.memory.BLOCK, self._until - base) // word * word
         while size >= word:
             try:
                 return self.memory.block(base, size)

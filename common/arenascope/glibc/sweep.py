@@ -14,7 +14,7 @@ from .follow import Follower, Trail
 from .layout import Layout
 from .resync import PROVEN, find_chain
 
-SPAN = 32 << 20
+SPAN = 64 << 20
 """How many bytes of a heap are followed before anybody hears of it."""
 
 
@@ -48,7 +48,7 @@ class _Sweep:
         self.has_top = heap.address <= header.top < heap.end
         self.limit = header.top if self.has_top else heap.end
         """Where the last chunk before top must end."""
-        self._follower = Follower(memory, layout.min_size, self.limit, heap.end, marked)
+        self._follower = Follower(memory, layout.min_size, heap.address, self.limit, heap.end, marked)
         self._span = SPAN
         self._wrong = IS_MMAPPED | layout.mask & ~SIZE_BITS | (NON_MAIN_ARENA if header.main else 0)
         """Bits that no chunk of this heap has in its size word."""

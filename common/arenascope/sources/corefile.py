@@ -5,11 +5,13 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from typing import Callable, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Sequence
 
 from ..errors import TargetError
-from .compressed import Format, Unpacked, format_of
 from .elf import MAGIC
+
+if TYPE_CHECKING:
+    from .compressed import Format, Unpacked
 
 # first bytes, what it is, what makes a core of it
 _FOREIGN: Sequence[tuple[bytes, str, str]] = (
@@ -17,7 +19,7 @@ _FOREIGN: Sequence[tuple[bytes, str, str]] = (
     (b"ProblemType:", "an Apport report", "apport-unpack {path} DIR leaves DIR/CoreDump"),
 )
 
-Unpack = Callable[[str, int, Format], Unpacked]
+Unpack = Callable[[str, int, "Format"], "Unpacked"]
 
 
 class CoreFile(NamedTuple):
@@ -65,6 +67,10 @@ def _check_kind(path: str, file: int, may_unpack: bool) -> Optional[Format]:
     if not status.st_size:
         raise TargetError(f"{path} is empty", "a core of 0 bytes: ulimit -c was 0, or the disk was full")
     start = os.pread(file, 16, 0)
+    if start[:4] == MAGIC:
+        return None
+    from .compressed import format_of  # with all that unpacking takes, which few cores need
+
     form = format_of(start)
     if form is not None:
         if may_unpack:
@@ -73,6 +79,4 @@ def _check_kind(path: str, file: int, may_unpack: bool) -> Optional[Format]:
     for magic, what, hint in _FOREIGN:
         if start.startswith(magic):
             raise TargetError(f"{path} is {what}", hint.format(path=path))
-    if start[:4] != MAGIC:
-        raise TargetError(f"{path} is not an ELF file")
-    return None
+    raise TargetError(f"{path} is not an ELF file")

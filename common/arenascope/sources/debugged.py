@@ -36,6 +36,7 @@ class DebuggedTarget:
         self._naming: Optional[Naming] = None
         self.read: Read = image.read if image else BlockCache(read).read
         self.fill: Fill = image.fill if image else self._fill
+        self.threaded_fill: Optional[Fill] = image.fill if image else None
         self.window: Window = image.window if isinstance(image, CoreImage) else lambda address: None
 
     def _fill(self, address: int, block: memoryview) -> int:

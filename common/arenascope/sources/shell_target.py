@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import partial
-from typing import Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Mapping, Optional, Sequence, Union
 
 from ..errors import ArenascopeError, UsageError
+from ..memory import Fill
 from ..target import MappingUse, Region, Residency, StructInfo, Symbol, ThreadInfo
-from .compressed import Say, unpack
 from .core import CoreImage
 from .elf import ElfFile, find_debug_file, module_build_id
 from .freeze import Freeze
@@ -20,6 +20,9 @@ from .procfiles import mappings_of, unreleasable_ranges
 from .registers import thread_from_record
 from .residency import PagemapResidency, core_mappings, core_residency
 from .symbols import find_symbols
+
+if TYPE_CHECKING:
+    from .compressed import Format, Say, Unpacked
 
 EXPORTED = ("__curbrk",)
 WANTED = ("main_arena", "mp_", *EXPORTED)
@@ -53,6 +56,10 @@ class ShellTarget:
 
     def fill(self, address: int, block: memoryview) -> int:
         return self.image.fill(address, block)
+
+    @property
+    def threaded_fill(self) -> Fill:
+        return self.image.fill
 
     def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
         return self.image.window(address) if isinstance(self.image, CoreImage) else None
@@ -145,11 +152,17 @@ class ShellTarget:
         return ()
 
 
+def _unpack(path: str, file: int, form: Format, say: Say) -> Unpacked:
+    from .compressed import unpack
+
+    return unpack(path, file, form, say)
+
+
 class CoreTarget(ShellTarget):
     """A core file."""
 
     def __init__(self, path: str, folders: Sequence[str] = (), say: Say = lambda text: None) -> None:
-        self.core = CoreImage(path, partial(unpack, say=say))
+        self.core = CoreImage(path, partial(_unpack, say=say))
         super().__init__(self.core, "core", folders)
 
     def shortage(self) -> Optional[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 
 from ..errors import TargetError
 
@@ -32,7 +31,9 @@ class SparseFile:
             raise self._no_room()
 
     def _no_room(self) -> TargetError:
-        folder = tempfile.gettempdir()
+        from tempfile import gettempdir
+
+        folder = gettempdir()
         return TargetError(f"there is not enough room in {folder} to unpack {self.path}",
                            f"set TMPDIR to a larger folder, or unpack it yourself: {self.hint}")  # fmt: skip
 
