@@ -20,7 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from subject import PROGRAM, QUIET, ROOT, WITH_US, Big, big
+
 COMMANDS = ("arenas", "bins", "trim", "threads", "info", "report")
 DOOR = ROOT / "gdb" / "arena.py"
 TIMED = """
@@ -38,24 +39,21 @@ with open({path!r}, "w") as file:
 
 def seconds(command: list[str]) -> float:
     started = time.perf_counter()
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(command, check=True, env=WITH_US, **QUIET)
     return time.perf_counter() - started
 
 
 class Bench:
     """One process, its core, and the commands that are timed on both."""
 
-    def __init__(self, pid: int, program: Path, folder: Path) -> None:
-        self.pid = pid
+    def __init__(self, subject: Big, folder: Path) -> None:
         self.folder = folder
-        subprocess.run(["gcore", "-o", str(folder / "core"), str(pid)], check=True, stdin=subprocess.DEVNULL,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-        core = folder / f"core.{pid}"
+        self.pid, self.core = subject.pid, subject.core
+        pid, core = str(subject.pid), str(subject.core)
         quiet = ["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off"]
-        self.opens = {"live": [*quiet, "-p", str(pid)], "core": [*quiet, str(program), str(core)]}
+        self.opens = {"live": [*quiet, "-p", pid], "core": [*quiet, str(PROGRAM), core]}
         lldb = ["lldb-19", "-x", "-b"]
-        self.lldb_opens = {"live": [*lldb, "-p", str(pid)], "core": [*lldb, "-c", str(core), str(program)]}
-        self.core = core
+        self.lldb_opens = {"live": [*lldb, "-p", pid], "core": [*lldb, "-c", core, str(PROGRAM)]}
 
     def own(self, kind: str) -> dict[str, float]:
         script, result = self.folder / "timed.py", self.folder / "timed.json"
@@ -71,7 +69,7 @@ class Bench:
         found = {
             "bare GDB": [*self.opens[kind], "-ex", "print main_arena.system_mem"],
             "GDB, heap arenas": [*self.opens[kind], "-ex", f"source {DOOR}", "-ex", "heap arenas"],
-            "shell, arenascope arenas": ["env", f"PYTHONPATH={ROOT / 'common'}", *shell],
+            "shell, arenascope arenas": shell,
         }
         if shutil.which("lldb-19"):
             door = f"command script import {ROOT / 'lldb' / 'arena.py'}"
@@ -103,20 +101,11 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    program = ROOT / "fixtures" / "build" / "big"
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
         folder = Path(name)
-        process = subprocess.Popen([str(program), str(folder), str(options.megabytes)], stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, text=True)  # fmt: skip
-        try:
-            assert process.stdout is not None
-            if not process.stdout.readline().startswith("ready"):
-                raise SystemExit("the fixture did not get ready")
-            notes = json.loads((folder / "truth.json").read_text())["notes"]
-            rows = measure(Bench(process.pid, program, folder), options.rounds)
-        finally:
-            process.kill()
-            process.wait()
+        with big(folder, options.megabytes) as subject:
+            notes = subject.notes
+            rows = measure(Bench(subject, folder), options.rounds)
     print(f"{options.megabytes} MB in {notes['blocks_made']:,} blocks, {notes['blocks_freed']:,} of them freed; "
           f"{os.cpu_count()} processors, Python {sys.version.split()[0]}; medians of {options.rounds}")  # fmt: skip
     print("\n| image | what | seconds | ratio to bare GDB |\n| --- | --- | --- | --- |")

@@ -3,8 +3,9 @@
     make bench                                  two heaps, of 1 GB and 5 GB: the ratio must not grow with the heap
     python3 benchmarks/sweep.py --megabytes 1000 --rounds 5
 
-Processor time, the least of several rounds in turns: what else the machine does counts little there. The C program and
-the shell's door are timed as whole processes, "own" is a command's share inside the debugger.
+The least of several rounds in turns, in seconds by the clock and of processors (a thread reads ahead: the first is less
+where there are two). The C program and the shell's door are timed as whole processes, "own" is a command's share inside
+the debugger.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
-from typing import Iterator, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
-ROOT = Path(__file__).resolve().parents[1]
-HERE = Path(__file__).resolve().parent
-WITH_US = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
+from subject import PROGRAM, QUIET, ROOT, WITH_US, big
+
 SUMMARY = "chunks --summary"
 COMMANDS = (SUMMARY, "arenas", "bins", "trim")
 IN_GDB = """
@@ -29,9 +30,9 @@ import json, time
 import gdb
 spent = {{}}
 for name in {commands!r}:
-    started = time.process_time()
+    clock, processor = time.perf_counter(), time.process_time()
     gdb.execute("heap " + name, to_string=True)
-    spent[name] = time.process_time() - started
+    spent[name] = time.perf_counter() - clock, time.process_time() - processor
 with open({path!r}, "w") as file:
     json.dump(spent, file)
 """
@@ -42,9 +43,9 @@ def __lldb_init_module(debugger, names):
     spent = {{}}
     for name in {commands!r}:
         result = lldb.SBCommandReturnObject()
-        started = time.process_time()
+        clock, processor = time.perf_counter(), time.process_time()
         debugger.GetCommandInterpreter().HandleCommand("heap " + name, result)
-        spent[name] = time.process_time() - started
+        spent[name] = time.perf_counter() - clock, time.process_time() - processor
         assert result.Succeeded(), result.GetError()
     with open({path!r}, "w") as file:
         json.dump(spent, file)
@@ -64,15 +65,26 @@ for header in session.headers:
 """
 
 
-def run(command: Sequence[str]) -> tuple[float, int]:
-    """(processor seconds, most memory in bytes) of a command that must succeed."""
-    quiet = subprocess.DEVNULL
-    process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, env=WITH_US)
+class Cost(NamedTuple):
+    seconds: float
+    processor: float
+    memory: int
+    """The most of it in bytes; 0 where it is not the command's own."""
+
+    def better(self, other: Cost) -> Cost:
+        return Cost(min(self.seconds, other.seconds), min(self.processor, other.processor),
+                    max(self.memory, other.memory))  # fmt: skip
+
+
+def run(command: Sequence[str]) -> Cost:
+    """Of a command that must succeed."""
+    started = time.perf_counter()
+    process = subprocess.Popen(command, env=WITH_US, **QUIET)
     _, status, use = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)[:200]} failed")
-    return use.ru_utime + use.ru_stime, use.ru_maxrss * 1024
+    return Cost(time.perf_counter() - started, use.ru_utime + use.ru_stime, use.ru_maxrss * 1024)
 
 
 class Subject:
@@ -80,40 +92,28 @@ class Subject:
 
     def __init__(self, folder: Path, megabytes: int) -> None:
         self.folder = folder
-        self.program = ROOT / "fixtures" / "build" / "big"
-        process = subprocess.Popen([str(self.program), str(folder), str(megabytes)], stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, text=True)  # fmt: skip
-        try:
-            assert process.stdout is not None
-            if not process.stdout.readline().startswith("ready"):
-                raise SystemExit("the fixture did not get ready")
-            self.notes = json.loads((folder / "truth.json").read_text())["notes"]
-            subprocess.run(["gcore", "-o", str(folder / "core"), str(process.pid)], check=True,
-                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-        finally:
-            process.kill()
-            process.wait()
-        self.core = folder / f"core.{process.pid}"
+        with big(folder, megabytes) as subject:
+            self.core, self.notes = subject.core, subject.notes
         self.follow = folder / "follow"
-        subprocess.run(["cc", "-O2", "-o", str(self.follow), str(HERE / "follow.c")], check=True)
+        subprocess.run(["cc", "-O2", "-o", str(self.follow), str(ROOT / "benchmarks" / "follow.c")], check=True)
         found = subprocess.run([sys.executable, "-c", PLACES, str(self.core)], check=True, text=True, env=WITH_US,
                                stdout=subprocess.PIPE)  # fmt: skip
         self.places = found.stdout.split()
 
-    def least(self) -> tuple[float, int]:
+    def least(self) -> Cost:
         return run([str(self.follow), str(self.core), *self.places])
 
-    def shell(self) -> tuple[float, int]:
+    def shell(self) -> Cost:
         return run([sys.executable, "-m", "arenascope", *SUMMARY.split(), str(self.core)])
 
-    def gdb(self) -> tuple[dict[str, float], int]:
+    def gdb(self) -> dict[str, Cost]:
         script = self._script("in_gdb.py", IN_GDB)
-        return self._own(["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", str(self.program),
+        return self._own(["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", str(PROGRAM),
                           str(self.core), "-ex", f"source {ROOT / 'gdb' / 'arena.py'}", "-x", script])  # fmt: skip
 
-    def lldb(self) -> tuple[dict[str, float], int]:
+    def lldb(self) -> dict[str, Cost]:
         script = self._script("in_lldb.py", IN_LLDB)
-        return self._own(["lldb-19", "-x", "-b", "-c", str(self.core), str(self.program), "-o",
+        return self._own(["lldb-19", "-x", "-b", "-c", str(self.core), str(PROGRAM), "-o",
                           f"command script import {ROOT / 'lldb' / 'arena.py'}", "-o",
                           f"command script import {script}"])  # fmt: skip
 
@@ -122,32 +122,26 @@ class Subject:
         path.write_text(text.format(commands=COMMANDS, path=str(self.folder / "spent.json")))
         return str(path)
 
-    def _own(self, command: Sequence[str]) -> tuple[dict[str, float], int]:
-        _, memory = run(command)
-        return json.loads((self.folder / "spent.json").read_text()), memory
+    def _own(self, command: Sequence[str]) -> dict[str, Cost]:
+        run(command)
+        spent = json.loads((self.folder / "spent.json").read_text())
+        return {name: Cost(*times, 0) for name, times in spent.items()}
 
 
-Row = tuple[str, float, int]
+def measure(subject: Subject, rounds: int) -> Mapping[str, Cost]:
+    best: dict[str, Cost] = {}
 
-
-def measure(subject: Subject, rounds: int) -> Iterator[Row]:
-    """(what, least processor seconds, most memory: 0 where it is not the command's own)."""
-    best: dict[str, tuple[float, int]] = {}
-
-    def note(what: str, seconds: float, memory: int) -> None:
-        before = best.get(what, (seconds, memory))
-        best[what] = min(before[0], seconds), max(before[1], memory)
+    def note(what: str, cost: Cost) -> None:
+        best[what] = best[what].better(cost) if what in best else cost
 
     for _ in range(rounds):
-        note("C: follow size headers", *subject.least())
-        note(f"shell, arenascope {SUMMARY}", *subject.shell())
+        note("C: follow size headers", subject.least())
+        note(f"shell, arenascope {SUMMARY}", subject.shell())
         doors = {"GDB": subject.gdb, **({"LLDB 19": subject.lldb} if shutil.which("lldb-19") else {})}
         for door, spend in doors.items():
-            spent, _ = spend()
-            for name, seconds in spent.items():
-                note(f"{door}, own: heap {name}", seconds, 0)
-    for what, (seconds, memory) in best.items():
-        yield what, seconds, memory
+            for name, cost in spend().items():
+                note(f"{door}, own: heap {name}", cost)
+    return best
 
 
 def main() -> None:
@@ -155,15 +149,18 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, action="append", help="may be given again (1000 and 5000)")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    print("\n| heap | blocks | what | processor seconds | ratio to C | memory |\n| --- | --- | --- | --- | --- | --- |")
+    print("\n| heap | blocks | what | seconds | ratio to C | processor seconds | memory |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for megabytes in options.megabytes or [1000, 5000]:
         with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
             subject = Subject(Path(name), megabytes)
-            rows = list(measure(subject, options.rounds))
-        for what, seconds, memory in rows:
-            ratio = seconds / rows[0][1]
+            best = measure(subject, options.rounds)
+        least = next(iter(best.values()))
+        for what, cost in best.items():
             heap = f"{megabytes} MB | {subject.notes['blocks_made']:,}"
-            print(f"| {heap} | {what} | {seconds:.2f} | {ratio:.1f} | {f'{memory >> 20} MiB' if memory else ''} |")
+            memory = f"{cost.memory >> 20} MiB" if cost.memory else ""
+            print(f"| {heap} | {what} | {cost.seconds:.2f} | {cost.seconds / least.seconds:.1f} "
+                  f"| {cost.processor:.2f} | {memory} |")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from . import __version__
 from .commands import COMMON, INTERRUPTED, Command, execute
 from .commands.table import NAMES, all_commands, find_command
 from .errors import ArenascopeError, TargetError, UsageError
+from .render import optional
 from .shell import ShellDoor
 from .snapshot import looks_like_one
 
@@ -24,6 +25,7 @@ OTHERS = ("watch", "metrics")
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """The console script; its result is the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    optional.in_a_hurry = True
     try:
         return _run(words)
     except ArenascopeError as error:

@@ -7,7 +7,6 @@ import sys
 from typing import TYPE_CHECKING, Optional, Sequence
 
 from .errors import TargetError, UsageError
-from .render import optional
 from .render.text import Style
 from .sources.freeze import Freeze, PtraceFreeze, SignalFreeze
 from .sources.shell_target import CoreTarget, ProcessTarget, ShellTarget
@@ -44,7 +43,6 @@ class ShellDoor:
         running = ProcessTarget(pid, None, self.folders)
         running.use_symbols = self.symbols
         running.symbol("main_arena")
-        optional.load("tabulate")
         if self.stop == "ptrace":
             self.freeze = PtraceFreeze(pid)
         elif self.stop == "signal":

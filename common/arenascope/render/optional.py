@@ -10,6 +10,8 @@ from types import ModuleType
 from typing import Optional
 
 NAMES = ("tabulate", "pygments", "tqdm")
+in_a_hurry = False
+"""Set by the shell, where each look is a new program: loading tabulate would take longer than printing every table."""
 
 
 def load(name: str) -> Optional[ModuleType]:
@@ -27,6 +29,11 @@ def load(name: str) -> Optional[ModuleType]:
         finally:
             sys.path.remove(folder)
     return None
+
+
+def load_soon(name: str) -> Optional[ModuleType]:
+    """The same for what has a stand-in that prints the same: not where only waiting would come of it."""
+    return sys.modules.get(name) if in_a_hurry else load(name)
 
 
 def where(name: str) -> str:

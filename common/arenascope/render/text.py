@@ -100,7 +100,7 @@ def _columns(every: Sequence[Sequence[str]], width: int, expendable: Sequence[st
 
 
 def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> list[str]:
-    tabulate: Any = optional.load("tabulate")
+    tabulate: Any = optional.load_soon("tabulate")
     if tabulate is None:
         return list(_plain_table(headers, rows, align))
     # tabulate would make columns two wider than their headers

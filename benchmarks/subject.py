@@ -1,0 +1,38 @@
+"""What both benchmarks measure on: the fixture `big`, a heap of so many megabytes, parked, and a core of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Iterator, Mapping, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAM = ROOT / "fixtures" / "build" / "big"
+WITH_US = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
+QUIET: Mapping[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+
+
+class Big(NamedTuple):
+    pid: int
+    core: Path
+    notes: Mapping[str, Any]
+    """What the fixture says of itself: blocks_made, blocks_freed."""
+
+
+@contextmanager
+def big(folder: Path, megabytes: int) -> Iterator[Big]:
+    """The process lives until the end of this."""
+    process = subprocess.Popen([str(PROGRAM), str(folder), str(megabytes)], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)  # fmt: skip
+    try:
+        assert process.stdout is not None
+        if not process.stdout.readline().startswith("ready"):
+            raise SystemExit("the fixture did not get ready")
+        subprocess.run(["gcore", "-o", str(folder / "core"), str(process.pid)], check=True, **QUIET)
+        yield Big(process.pid, folder / f"core.{process.pid}", json.loads((folder / "truth.json").read_text())["notes"])
+    finally:
+        process.kill()
+        process.wait()
