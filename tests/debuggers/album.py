@@ -7,10 +7,10 @@ the two cores, of which the kernel's is the process's end.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional
 
-import pytest
 from doors import DOORS, GDB, Core, Image, Live, Outcome, give_up
+from kept import Kept, Said, Seen, attempt, by_command, unless_failed
 from platforms import Platform
 from scenarios import Scenario, View
 from subjects import Subject
@@ -27,9 +27,6 @@ PARAMETERS = ("trim_threshold", "top_pad", "mmap_threshold", "arena_test", "aren
               "tcache_count", "tcache_unsorted_limit")
 RENAMED = {"tcache_bins": "tcache_small_bins"}
 """Fields that have another name from some release on."""
-
-# what was seen, or why it could not be
-Seen = Union[list[Outcome], BaseException]
 
 
 @dataclass
@@ -80,10 +77,9 @@ class Photographs:
                 self._look("kernel", lambda: Core(subject.kernel_core(), subject.program))
 
     def _look(self, name: str, make: Callable[[], Image]) -> None:
-        try:
-            image = make()
-        except (Exception, pytest.skip.Exception) as reason:
-            self.seen.update({(door, name, symbols): reason for door in DOORS for symbols in (True, False)})
+        image = attempt(make)
+        if isinstance(image, BaseException):
+            self.seen.update({(door, name, symbols): image for door in DOORS for symbols in (True, False)})
             return
         for door in DOORS.values():
             for symbols in (True, False):
@@ -93,25 +89,24 @@ class Photographs:
 
 
 def _run(door: Any, image: Image, symbols: bool) -> Seen:
-    try:
+    commands = COMMANDS if symbols else FIGURES
+
+    def look() -> list[Outcome]:
         reason = door.available()
         if reason:
             give_up(reason)
-        return door.run(image, COMMANDS if symbols else FIGURES, symbols)
-    except (Exception, pytest.skip.Exception, pytest.fail.Exception) as failure:
-        return failure
+        return door.run(image, commands, symbols)
+
+    return by_command(commands, look)
 
 
-class Sight(Witness):
+class Sight(Witness, Said):
     """One view, beside what is known without arenascope."""
 
     def __init__(self, view: View, photographs: Photographs) -> None:
         self.__dict__.update(photographs.witness.__dict__)
         self.view = view
-        found = photographs.seen[view.door, view.image, view.symbols]
-        if isinstance(found, BaseException):
-            raise found
-        self.outcomes = dict(zip(COMMANDS, found))
+        self.outcomes = unless_failed(photographs.seen[view.door, view.image, view.symbols])
 
     @property
     def live(self) -> bool:
@@ -130,30 +125,12 @@ class Sight(Witness):
         """By mallinfo2, or before glibc 2.33 by mallinfo."""
         return self.truth["mallinfo2"] if "mallinfo2" in self.truth else self.truth["mallinfo"]
 
-    def text(self, command: str) -> str:
-        outcome = self.outcomes[command]
-        assert outcome.error is None, f"{command}: {outcome.error}"
-        return outcome.text
-
-    def json(self, command: str) -> dict[str, Any]:
-        return self.outcomes[f"{command} --json"].json()
-
 
 class Album:
     """The scenarios that were built so far."""
 
     def __init__(self) -> None:
-        self._photographs: dict[str, Union[Photographs, BaseException]] = {}
+        self._photographs = Kept()
 
     def sight(self, view: View) -> Sight:
-        found = self._photographs.get(view.scenario.id)
-        if found is None:
-            try:
-                found = Photographs(view.scenario)
-            except (Exception, pytest.skip.Exception, pytest.fail.Exception) as failure:
-                found = failure  # once is enough
-            self._photographs[view.scenario.id] = found
-        if isinstance(found, BaseException):
-            raise found
-        return Sight(view, found)
-
+        return Sight(view, self._photographs.get(view.scenario.id, lambda: Photographs(view.scenario)))

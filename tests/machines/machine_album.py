@@ -6,19 +6,17 @@ Tests then read what was seen; as in tests/debuggers/album.py, which does this f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Optional, Union
+from typing import Any
 
-import pytest
 from emulated import Emulated, Trimmed
-from looks import Core, Outcome
+from kept import Kept, Said, Seen, by_command, unless_failed
+from looks import Core
 from machine_doors import over_stub, through
 from machine_table import CORE, GDB_NAME, STUB, Machine, Scenario, View, views
 
 TRIM = "trim --ranges --json"
 MMAPPED = "mmapped --json"
 COMMANDS = ("info", "stats", "arenas --json", "heaps --json", "threads --json", MMAPPED, "version --json", TRIM)
-FAILURES = (Exception, pytest.skip.Exception, pytest.fail.Exception)
-Seen = Union[dict[str, Outcome], BaseException]
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,8 @@ class Photographs:
                 core = Core(subject.guest_core(), subject.program)
                 for view in views():
                     if (view.on, view.scenario, view.image) == (machine, scenario, CORE):
-                        self.seen[view.door, CORE, view.symbols] = _try(
-                            lambda view=view: through(view.door, machine, core, COMMANDS, view.symbols))
+                        self.seen[view.door, CORE, view.symbols] = by_command(
+                            COMMANDS, lambda view=view: through(view.door, machine, core, COMMANDS, view.symbols))
 
 
 @dataclass(frozen=True)
@@ -71,53 +69,22 @@ def foretell(machine: Machine, scenario: Scenario) -> Foretold:
         return Foretold(by_symbols.json(), by_scan.json(), trimmed, subject.send("check"))
 
 
-def _try(look: Callable[[], list[Outcome]]) -> Seen:
-    try:
-        return dict(zip(COMMANDS, look()))
-    except FAILURES as failure:
-        return failure
-
-
-class Sight:
+class Sight(Said):
     """One view, beside what is known without arenascope."""
 
     def __init__(self, view: View, photographs: Photographs) -> None:
         self.view = view
         self.witness = photographs.witness
-        self.outcomes = self._outcomes(photographs, view.door, view.image, view.symbols)
-        self.stub = self._outcomes(photographs, GDB_NAME, STUB, True)
-
-    @staticmethod
-    def _outcomes(photographs: Photographs, door: str, image: str, symbols: bool) -> dict[str, Outcome]:
-        found = photographs.seen[door, image, symbols]
-        if isinstance(found, BaseException):
-            raise found
-        return found
-
-    def text(self, command: str) -> str:
-        outcome = self.outcomes[command]
-        assert outcome.error is None, f"{command}: {outcome.error}"
-        return outcome.text
-
-    def json(self, command: str) -> dict[str, Any]:
-        return self.outcomes[f"{command} --json"].json()
+        self.outcomes = unless_failed(photographs.seen[view.door, view.image, view.symbols])
+        self.stub = unless_failed(photographs.seen[GDB_NAME, STUB, True])
 
 
 class Album:
     """The subjects that were looked at so far."""
 
     def __init__(self) -> None:
-        self._photographs: dict[tuple[Machine, Scenario], Union[Photographs, BaseException]] = {}
+        self._photographs = Kept()
 
     def sight(self, view: View) -> Sight:
         key = view.on, view.scenario
-        found: Optional[Union[Photographs, BaseException]] = self._photographs.get(key)
-        if found is None:
-            try:
-                found = Photographs(*key)
-            except FAILURES as failure:
-                found = failure  # once is enough
-            self._photographs[key] = found
-        if isinstance(found, BaseException):
-            raise found
-        return Sight(view, found)
+        return Sight(view, self._photographs.get(key, lambda: Photographs(*key)))
