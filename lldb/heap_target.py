@@ -14,6 +14,7 @@ import lldb
 from arenascope.errors import MemoryReadError, TargetError, UsageError
 from arenascope.sources.core import CoreImage
 from arenascope.sources.debugged import DebuggedTarget, Image, find_core, held_files, open_process
+from arenascope.sources.machines import machine_name
 from arenascope.target import Region, StructInfo, Symbol, ThreadInfo
 
 # the first word of a triple, where Linux has another name for the machine
@@ -56,6 +57,10 @@ class LldbTarget(DebuggedTarget):
         image = self._open_image(is_core)
         pid = image.pid if image else self.process.GetProcessID()
         super().__init__(image, "core" if is_core else "live", pid, self._read_slowly)
+        if image:
+            # where LLDB cannot open the program's file it takes the process for one of this machine's usual kind
+            self.machine = machine_name(image.machine, image.pointer_size)
+            self.pointer_size, self.byte_order = image.pointer_size, image.byte_order
         self.read = _interruptible(self.read, debugger, READS_BETWEEN_QUESTIONS)
         self.threaded_fill = None  # no other thread can ask whether Ctrl-C was pressed
         self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)

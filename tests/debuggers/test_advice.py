@@ -50,7 +50,7 @@ def named(advice: Mapping[str, dict[str, Any]], start: str) -> dict[str, Any]:
 def environment(advice: Mapping[str, Any]) -> dict[str, str]:
     """The setting as the report writes it: NAME=VALUE in the environment."""
     setting, _, rest = advice["how"][0].partition(" ")
-    assert rest == "in the environment"
+    assert rest == "in the environment, from the next start on"
     name, _, value = setting.partition("=")
     return {name: value}
 

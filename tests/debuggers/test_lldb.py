@@ -12,8 +12,9 @@ from typing import Iterator
 
 import pytest
 from doors import GDB, Live, give_up
-from lldb_door import EVERY_LLDB, LLDB_ARENA_PY, LLDB_LOAD, Lldb
+from lldb_door import EVERY_LLDB, LLDB_ARENA_PY, LLDB_LOAD, LLDBS, Lldb, empty_folder
 from looks import ROOT, plain_environment
+from platforms import ELSEWHERE
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("lldb")
@@ -179,6 +180,19 @@ value = {{words.thread.tid: words.thread.thread_pointer for words in session.thr
 """
             found, = lldb.drive(attach(subject), [{"python": statements}])
             assert found.value == {tid: words["fs_base"] for tid, words in expected.value.items()}, fixture
+
+
+# what LLDB takes for something else
+
+@pytest.mark.parametrize("lldb", LLDBS, ids=lambda door: door.name, indirect=True)
+def test_a_32_bit_program_that_lldb_cannot_open(lldb: Lldb) -> None:
+    """As from another mount namespace: LLDB then takes it for a program of 64 bits (14 loses its own server)."""
+    platform = next(each for each in ELSEWHERE if each.id == "i386")
+    with Subject("bins", platform=platform) as subject:
+        info, threads = lldb.drive(attach(subject), [{"do": "heap info"}, {"do": "heap threads --json"}],
+                                   hide={subject.program.parent: empty_folder()})
+        assert info.text == subject.info_xml
+        assert {each["name"] for each in threads.json()["threads"]} == set(subject.thread_names().values())
 
 
 # Ctrl-C

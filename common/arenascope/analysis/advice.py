@@ -12,6 +12,7 @@ from .verdict import duration, trim_seconds
 
 FOLKLORE = 2
 """The value that everybody copies."""
+ABOVE = "nothing to set: the advice above goes to the cause"
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def find_advice(facts: Facts, say: Say) -> list[Advice]:
 
 def setting(facts: Facts, variable: str, tunable: str, mallopt: str, value: int) -> tuple[str, ...]:
     """How a parameter is set, for this glibc."""
-    lines = [f"{variable}={value} in the environment",
+    lines = [f"{variable}={value} in the environment, from the next start on",
              f"systemd: Environment={variable}={value}; Kubernetes: env: [{{name: {variable}, value: \"{value}\"}}]"]
     if facts.tunables:
         lines.append(f"or GLIBC_TUNABLES=glibc.malloc.{tunable}={value} (glibc {facts.release} reads it)")
@@ -192,7 +193,7 @@ def _folklore(facts: Facts, say: Say) -> Iterator[Advice]:
     if limit and 2 * facts.between > free and facts.matters(free):
         yield Advice(f"the limit of {limit} {'arena' if limit == 1 else 'arenas'} that was set does not help here", 0,
                      f"{say(facts.between)} of {say(free)} free lies between live blocks: it does so in one arena as "
-                     "in many", ("the advice above goes to the cause",))  # fmt: skip
+                     "in many", (ABOVE,))  # fmt: skip
     if len(facts.usages) <= FOLKLORE or not facts.matters(free):
         return
     bound = arena_max_bound(facts, FOLKLORE)
@@ -203,4 +204,4 @@ def _folklore(facts: Facts, say: Say) -> Iterator[Advice]:
     if 2 * bound >= free:
         why = (f"at most {say(bound)} of {say(free)} would go, and the threads would share a lock: "
                "the thresholds are the cause")  # fmt: skip
-    yield Advice(f"leave MALLOC_ARENA_MAX={FOLKLORE} alone", 0, why, ("the advice above goes to the cause",))
+    yield Advice(f"do not set MALLOC_ARENA_MAX={FOLKLORE}", 0, why, (ABOVE,))

@@ -48,7 +48,8 @@ def lines(context: Context, sentence: str, picture: Optional[Picture], causes: S
             yield from _item(f"{cause.cause} [{cause.evidence}]", width)
     if advice:
         yield ""
-        yield style.bold("what to do")
+        overlap = sum(1 for each in advice if each.effect) > 1
+        yield style.bold("what to do") + (" (figures overlap: do not add them)" if overlap else "")
         for number, each in enumerate(advice, 1):
             yield from _advice(style, number, each, width, context.options.full)
     yield ""
