@@ -14,8 +14,8 @@ crosses=(gcc-{aarch64,s390x,powerpc64le,powerpc,riscv64}-linux-gnu gcc-arm-linux
     libc6-dev-{arm64,armhf,s390x,ppc64el,powerpc,riscv64}-cross)
 # other allocators that tests preload or link in, and musl
 allocators=(libjemalloc-dev libmimalloc2.0 libtcmalloc-minimal4 musl-tools)
-# real programs that `heap report` is held against
-servers=(mariadb-server-core memcached nginx-light)
+# real programs that `heap report` is held against, and what they or other allocators are built by
+programs=(default-jdk-headless g++ golang-go mariadb-server-core memcached nginx-light nodejs)
 export DEBIAN_FRONTEND=noninteractive
 apt=(apt-get -y -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300)
 log=$(mktemp)
@@ -74,7 +74,11 @@ have() {
         procps) command -v ps ;;
         python3) command -v "$(base_python)" ;;
         python3-venv) "$(base_python)" -c 'import ensurepip, venv' ;;
-        chromium | gdbserver | lz4 | memcached | strace | zstd) command -v "$1" ;;
+        bzip2 | chromium | g++ | gdbserver | lz4 | memcached | strace | zstd) command -v "$1" ;;
+        default-jdk-headless) command -v javac ;;
+        golang-go) command -v go ;;
+        groff-base) command -v groff ;;
+        nodejs) command -v node ;;
         mariadb-server-core) command -v mariadbd ;;
         nginx-light) command -v nginx ;;
         xz-utils) command -v xz ;;
@@ -217,7 +221,7 @@ extras=(full)
 case $level in
     runtime) ;;
     test)
-        packages+=(binutils chromium gdbserver libjemalloc2 "${allocators[@]}" "${servers[@]}" lz4 parallel procps strace
+        packages+=(binutils chromium gdbserver libjemalloc2 "${allocators[@]}" "${programs[@]}" bzip2 groff-base lz4 parallel procps strace
             xz-utils zstd)
         # cores and ELF files of other machines, made and run here
         [ "$(uname -m)" != x86_64 ] || packages+=(libc6-dev-i386 lib32gcc-12-dev qemu-user gdb-multiarch "${crosses[@]}")

@@ -25,14 +25,14 @@ BUILD_SECONDS = 200
 def library(name: str) -> str:
     found = find_library(name)
     if not found:
-        pytest.skip(f"lib{name} is not installed")
+        give_up(f"lib{name} is not installed")
     return found
 
 
 def build(program: Path, source: Path, compiler: str, *options: str) -> Path:
     """Where the compiler cannot, the test is skipped with its words."""
     if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not installed")
+        give_up(f"{compiler} is not installed")
     done = subprocess.run([compiler, *FIXED, "-o", str(program), str(source), *options], capture_output=True, text=True,
                           timeout=BUILD_SECONDS)
     if done.returncode:

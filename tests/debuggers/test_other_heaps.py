@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from allocator_looks import BUILD_SECONDS, Looks, build, check_beside, serving
+from looks import give_up
 
 WAITS = """
 #include <stdio.h>
@@ -66,7 +67,7 @@ import "C"
 def test_go(how: str, tmp_path: Path) -> None:
     """By itself it has no glibc; with C code in it, malloc is glibc's."""
     if not shutil.which("go"):
-        pytest.skip("go is not installed")
+        give_up("go is not installed")
     (tmp_path / "main.go").write_text(GO % ((WITH_C, ", C.malloc(100000)") if how == "with C" else ("", "")))
     command = ["go", "build", *(["-ldflags", "-s -w"] if how == "stripped" else []), "-o", "app", "main.go"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=BUILD_SECONDS)

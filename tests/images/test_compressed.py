@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from looks import ROOT
+from looks import ROOT, give_up
 from partial import check_image, documents, figures, look
 from subjects import Subject
 
@@ -58,7 +58,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def pack(core: Path, ending: str, path: Path) -> Path:
     command = ENDINGS[ending]
     if not shutil.which(command[0]):
-        pytest.skip(f"{command[0]} is not installed")
+        give_up(f"{command[0]} is not installed")
     with open(core, "rb") as source, open(path, "wb") as packed:
         subprocess.run([*command, "-c"], stdin=source, stdout=packed, check=True)
     return path

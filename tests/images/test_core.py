@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from looks import give_up
 
 from arenascope.errors import MemoryReadError, TargetError
 from arenascope.sources.core import CoreImage
@@ -347,7 +348,7 @@ int main(void) {
 def test_other_machines(compiler, machine, pointer_size, byte_order, tells_tp, start, tmp_path):
     """Cores that QEMU writes of the program it runs; made by no kernel, so their holes prove nothing."""
     if not shutil.which(compiler) or not shutil.which(f"qemu-{machine}"):
-        pytest.skip(f"{compiler} or qemu-{machine} is not installed")
+        give_up(f"{compiler} or qemu-{machine} is not installed")
     (tmp_path / "f.c").write_text(FOREIGN)
     program = tmp_path / "f"
     done = subprocess.run([compiler, "-static", "-no-pie", "-pthread", str(tmp_path / "f.c"), "-o", str(program)],

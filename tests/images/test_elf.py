@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from looks import give_up
 
 from arenascope.errors import MemoryReadError, TargetError
 from arenascope.sources.elf import Elf, ElfFile, find_debug_file, glibc_version, module_build_id, parse_notes
@@ -22,7 +23,7 @@ DEBUG = ["/nonexistent", "/usr/lib/debug"]
 
 def tool(*arguments: str) -> str:
     if not shutil.which(arguments[0]):
-        pytest.skip(f"{arguments[0]} is not installed")
+        give_up(f"{arguments[0]} is not installed")
     return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
 
 
@@ -86,7 +87,7 @@ def test_build_id_of_file_memory_and_debug_file(libc):
     assert module_build_id(own_memory, 16) is None
     path = find_debug_file(shown, DEBUG)
     if path is None:
-        pytest.skip("libc6-dbg is not installed")
+        give_up("libc6-dbg is not installed")
     assert path == f"/usr/lib/debug/.build-id/{shown[:2]}/{shown[2:]}.debug"
     with ElfFile(path) as elf:
         assert elf.build_id() == shown
@@ -102,7 +103,7 @@ def test_no_build_id(build):
 def test_malloc_symbols_in_debug_file(libc):
     path = find_debug_file(module_build_id(own_memory, libc[0]) or "", DEBUG)
     if path is None:
-        pytest.skip("libc6-dbg is not installed")
+        give_up("libc6-dbg is not installed")
     names = {"main_arena", "mp_", "tcache", "thread_arena", "narenas", "no_such_symbol"}
     truth = readelf_symbols(path, names)
     assert {"main_arena", "mp_", "tcache", "thread_arena"} <= truth.keys()
@@ -237,7 +238,7 @@ def test_32_bit(build):
 ])
 def test_other_machines(compiler, size, order, tmp_path):
     if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not installed")
+        give_up(f"{compiler} is not installed")
     (tmp_path / "s.c").write_text(SOURCE)
     path = tmp_path / "lib.so"
     subprocess.run([compiler, "-shared", "-fPIC", "-nostdlib", "-Wl,--build-id", str(tmp_path / "s.c"), "-o",

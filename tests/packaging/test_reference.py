@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from looks import give_up
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,7 +20,7 @@ def test_the_reference_is_current() -> None:
 
 def test_the_man_page_is_one() -> None:
     if not shutil.which("groff"):
-        pytest.skip("groff is not installed")
+        give_up("groff is not installed")
     done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", str(ROOT / "docs" / "arenascope.1")], capture_output=True,
                           text=True)
     assert not done.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Callable, Iterator, Optional
 
 import pytest
+from looks import give_up
 from running import Running, receive, receive_until
 
 HERE = Path(__file__).resolve().parent
@@ -121,7 +122,7 @@ def requests(running: Running) -> None:
 
 def cc1plus(folder: Path) -> Running:
     if shutil.which("g++") is None:
-        pytest.skip("g++ is not installed")
+        give_up("g++ is not installed")
     told = [subprocess.run(["g++", each], capture_output=True, text=True, check=True).stdout.strip()
             for each in ("-print-prog-name=cc1plus", "-print-multiarch")]
     lines = ["#include <map>", "#include <string>", "template<int N> struct T { std::map<int, T<N>*> m; int f(int x) "
@@ -133,7 +134,7 @@ def cc1plus(folder: Path) -> Running:
 
 def java(folder: Path) -> Running:
     if shutil.which("javac") is None:
-        pytest.skip("no JDK is installed: a JRE alone does not run a source file")
+        give_up("no JDK is installed: a JRE alone does not run a source file")
     return Running(folder, ["java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", HERE / "Load.java"])
 
 
