@@ -70,7 +70,7 @@ def _lines(context: Context, found: Diff) -> Iterator[str]:
 
 
 def _sentence(style: Style, found: Diff) -> str:
-    when = "between the two" if found.seconds is None else f"in {duration(found.seconds)}"
+    when = "between the two" if found.seconds is None else f"in {_time_apart(found.seconds)}"
     if found.rss.change is None:
         return f"{when}: how resident memory changed is not known"
     moved = [f"{LABELS.get(each.name, each.name)} {signed(style, each.change)}" for each in found.parts[:3]]
@@ -78,7 +78,7 @@ def _sentence(style: Style, found: Diff) -> str:
     return f"{when} RSS changed by {signed(style, found.rss.change)}, to {style.size(found.rss.after)}{tail}"
 
 
-def duration(seconds: float) -> str:
+def _time_apart(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
