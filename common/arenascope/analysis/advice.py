@@ -120,7 +120,7 @@ def _periodic(facts: Facts, say: Say) -> Iterator[Advice]:
     if facts.matters(size) and 4 * size >= facts.rss:
         yield Advice(
             "call malloc_trim(0) regularly, say every 30 s, if free memory piles up again", None,
-            f"what lies free between live blocks ({say(size)} now) only malloc_trim returns: no parameter does",
+            f"what lies free between live blocks ({say(size)} now) only malloc_trim returns, once it is there",
             (*java(facts, "-XX:TrimNativeHeapInterval=30000"), "a timer or an idle moment in the program"),
             f"each call about {duration(trim_seconds(size, facts.calls))} at today's size, less if it comes often",
             "not when `heap diff` shows that it is used again at once",
