@@ -3,8 +3,8 @@
     make bench                         a heap of 1 GB with some 200,000 free chunks, live and as a core
     python3 benchmarks/run.py --megabytes 5000
 
-Whole commands are timed from outside, in turns, and the median counts. "own" is the command's share, taken inside the
-debugger.
+Whole commands are timed from outside, in turns, and the median counts. "alone" is the command's share, taken inside
+GDB: for so long a live process stands still on its account.
 """
 
 from __future__ import annotations
@@ -78,10 +78,13 @@ class Bench:
         return found
 
 
-def measure(bench: Bench, rounds: int) -> list[tuple[str, str, float, float]]:
-    """(image, what, median seconds, ratio to the bare debugger)."""
-    rows = []
-    for kind in ("live", "core"):
+KINDS = ("live", "core")
+
+
+def measure(bench: Bench, rounds: int) -> dict[str, dict[str, tuple[float, float]]]:
+    """By what was done and on which kind of image: median seconds, and their ratio to the bare debugger's."""
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for kind in KINDS:
         whole = bench.whole(kind)
         taken: dict[str, list[float]] = {name: [] for name in whole}
         spent: dict[str, list[float]] = {name: [] for name in COMMANDS}
@@ -91,9 +94,10 @@ def measure(bench: Bench, rounds: int) -> list[tuple[str, str, float, float]]:
             for name, value in bench.own(kind).items():
                 spent[name].append(value)
         bare = statistics.median(taken["bare GDB"])
-        named = [*taken.items(), *((f"own: heap {name}", times) for name, times in spent.items())]
-        rows += [(kind, name, statistics.median(times), statistics.median(times) / bare) for name, times in named]
-    return rows
+        for name, times in (*taken.items(), *((f"in GDB, heap {name} alone", times) for name, times in spent.items())):
+            median = statistics.median(times)
+            found.setdefault(name, {})[kind] = median, median / bare
+    return found
 
 
 def main() -> None:
@@ -105,12 +109,12 @@ def main() -> None:
         folder = Path(name)
         with big(folder, options.megabytes) as subject:
             notes = subject.notes
-            rows = measure(Bench(subject, folder), options.rounds)
+            measured = measure(Bench(subject, folder), options.rounds)
     print(f"{options.megabytes} MB in {notes['blocks_made']:,} blocks, {notes['blocks_freed']:,} of them freed; "
           f"{os.cpu_count()} processors, Python {sys.version.split()[0]}; medians of {options.rounds}")  # fmt: skip
-    print("\n| image | what | seconds | ratio to bare GDB |\n| --- | --- | --- | --- |")
-    for kind, what, median, ratio in rows:
-        print(f"| {kind} | {what} | {median:.2f} | {ratio:.2f} |")
+    print("\n| seconds (ratio to bare GDB) | " + " | ".join(KINDS) + " |\n| --- | --- | --- |")
+    for what, by_kind in measured.items():
+        print(f"| {what} | " + " | ".join("{:.2f} ({:.1f}x)".format(*by_kind[kind]) for kind in KINDS) + " |")
 
 
 if __name__ == "__main__":

@@ -27,19 +27,27 @@ LONG = 8 * BLOCK
 
 
 class _Job:
-    """A block to be read. Its lock is free once `count` says how many bytes there are."""
+    """A block to be read; once it is finished its lock is released, and `words` are what could be read of it."""
 
     def __init__(self, address: int, buffer: memoryview, size: int, lock: Lock) -> None:
         self.address = address
         self.buffer = buffer
         self.size = size
-        self.count = 0
+        self.words = buffer[:0]
+        self.finished = False
         self.lock = lock
         lock.acquire()
 
+    def index_of(self, address: int) -> Optional[int]:
+        index = (address - self.address) // self.buffer.itemsize
+        return index if 0 <= index < len(self.words) else None
+
 
 class ReadAhead:
-    """Goes forward through stretches of memory."""
+    """Goes forward through stretches of memory.
+
+    Ctrl-C may come between any two lines: each step is one assignment, and doing it twice does no harm.
+    """
 
     def __init__(self, fill: Fill, word: int) -> None:
         from queue import SimpleQueue  # what small heaps do not need
@@ -47,12 +55,10 @@ class ReadAhead:
 
         self._new_lock = Lock
         self._jobs: SimpleQueue[Optional[_Job]] = SimpleQueue()
-        self._word = word
-        self._free = [memoryview(bytearray(BLOCK)).cast("Q" if word == 8 else "I") for _ in range(DEPTH + 1)]
+        self._buffers = [memoryview(bytearray(BLOCK)).cast("Q" if word == 8 else "I") for _ in range(DEPTH + 1)]
         self._pending: deque[_Job] = deque()
         self._now: Optional[_Job] = None
-        self._end = self._next = self._base = 0
-        self._words: memoryview = self._free[0][:0]
+        self._end = self._next = 0
         _start(fill, self._jobs)
 
     def __del__(self) -> None:
@@ -62,49 +68,51 @@ class ReadAhead:
         """What was read before may be of a process that has run on since, or of another stretch."""
         while self._pending:
             self._take()
-        self._end, self._words = end, self._words[:0]
+        self._now = None
+        self._end = end
 
     def words_from(self, address: int) -> Sequence[int]:
         """The words from an address on, as far as they are at hand; none where they cannot be read."""
-        index = (address - self._base) // self._word
-        if not 0 <= index < len(self._words):
-            self._move_to(address)
-            index = (address - self._base) // self._word
-        return self._words[index:]
+        job = self._now
+        index = job.index_of(address) if job else None
+        if job is None or index is None:
+            job = self._move_to(address)
+            index = job.index_of(address) if job else None
+        return job.words[index:] if job and index is not None else ()
 
-    def _move_to(self, address: int) -> None:
-        while self._pending:
-            self._take()
-            if self._base <= address < self._base + len(self._words) * self._word:
-                break
-        else:
+    def _move_to(self, address: int) -> Optional[_Job]:
+        job: Optional[_Job] = None
+        while self._pending and (job is None or job.index_of(address) is None):
+            job = self._take()
+        if job is None or job.index_of(address) is None:
+            # somewhere else than was foreseen
             self._next = address
-            if self._ask():
-                self._take()
-            else:
-                self._words = self._words[:0]
+            job = self._take() if self._ask() else None
         while len(self._pending) < DEPTH and self._ask():
             pass
+        return job
 
     def _ask(self) -> bool:
-        size = min(BLOCK, self._end - self._next) // self._word * self._word
+        word = self._buffers[0].itemsize
+        size = min(BLOCK, self._end - self._next) // word * word
         if size <= 0:
             return False
-        job = _Job(self._next, self._free.pop(), size, self._new_lock())
-        self._pending.append(job)
-        self._jobs.put(job)
+        used = [id(job.buffer) for job in (*self._pending, self._now) if job]
+        spare = [buffer for buffer in self._buffers if id(buffer) not in used]
+        job = _Job(self._next, spare[0], size, self._new_lock())
         self._next += size
+        self._jobs.put(job)
+        self._pending.append(job)
         return True
 
-    def _take(self) -> None:
+    def _take(self) -> _Job:
         """Goes on to what was asked for first."""
         job = self._pending[0]
-        with job.lock:
-            pass
-        if self._now is not None:
-            self._free.append(self._now.buffer)
-        self._now = self._pending.popleft()
-        self._base, self._words = job.address, job.buffer[: job.count // self._word]
+        if not job.finished:
+            job.lock.acquire()
+        self._now = job
+        self._pending.popleft()
+        return job
 
 
 def _start(fill: Fill, jobs: SimpleQueue[Optional[_Job]]) -> None:
@@ -124,8 +132,9 @@ def _work(fill: Fill, jobs: SimpleQueue[Optional[_Job]]) -> None:
         if job is None:
             return
         try:
-            job.count = fill(job.address, job.buffer.cast("B")[: job.size])
+            job.words = job.buffer[: fill(job.address, job.buffer.cast("B")[: job.size]) // job.buffer.itemsize]
         except (MemoryReadError, OSError):
             pass  # whoever waits reads there again, and hears why
         finally:
+            job.finished = True
             job.lock.release()

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -156,3 +157,44 @@ def test_ctrl_c_while_it_waits(data: bytes) -> None:
         wait()
     ahead.begin(len(data))
     assert memoryview(ahead.words_from(0)).tobytes() == data[:4096]
+
+
+def test_ctrl_c_between_any_two_lines(data: bytes) -> None:
+    """Whatever was being done: the next stretch is read right, and nobody waits for ever."""
+
+    def walk(ahead: ReadAhead) -> None:
+        ahead.begin(len(data))
+        address = 0
+        while address < len(data):
+            words = memoryview(ahead.words_from(address))
+            assert words.tobytes() == data[address : address + words.nbytes]
+            address += words.nbytes
+
+    def interrupted(after: int) -> bool:
+        """Whether the walk was, in one of our own lines."""
+        left = after
+
+        def trace(frame: Any, event: str, argument: Any) -> Any:
+            nonlocal left
+            if frame.f_code.co_filename != read_ahead.__file__:
+                return None
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+            return trace
+
+        sys.settrace(trace)
+        try:
+            walk(ahead)
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(None)
+        return False
+
+    ahead = ReadAhead(filler(data, (5000, 70_000)), 8)
+    lines = 1
+    while interrupted(lines):
+        walk(ahead)
+        lines += 1
+    assert lines > 100
