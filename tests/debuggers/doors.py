@@ -74,8 +74,9 @@ class Gdb:
     def start(self, arguments: Sequence[str], variables: Optional[dict[str, str]] = None, cwd: Optional[Path] = None,
               timeout: float = TIMEOUT) -> Finished:
         """gdb -batch with these arguments; fails the test where it breaks down."""
+        # other people's scripts, Debian's for the JVM say, end in tracebacks where debug symbols are missing
         command = ["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off",
-                   "-iex", "set python print-stack full", *arguments]
+                   "-iex", "set auto-load python-scripts off", "-iex", "set python print-stack full", *arguments]
         start = time.monotonic()
         done = subprocess.run(command, cwd=cwd, env=plain_environment(variables), capture_output=True, text=True,
                               timeout=timeout, stdin=subprocess.DEVNULL)

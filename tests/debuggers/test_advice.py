@@ -16,7 +16,7 @@ SLACK = 512 << 10
 """What differs from run to run: pages of files, stacks, thread caches."""
 PIN, ARENAS = "pin the thresholds", "limit the number of arenas"
 ONCE, TOPS = "call malloc_trim(0) once", "release the tops"
-LEAVE = "leave MALLOC_ARENA_MAX=2 alone"
+LEAVE = "do not set MALLOC_ARENA_MAX=2"
 
 
 def rss_with(name: str, env: Optional[Mapping[str, str]] = None, trim: bool = False) -> int:
