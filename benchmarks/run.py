@@ -22,7 +22,7 @@ from pathlib import Path
 
 from subject import PROGRAM, QUIET, ROOT, WITH_US, Big, big
 
-COMMANDS = ("arenas", "bins", "trim", "threads", "info", "report")
+COMMANDS = ("arenas", "arenas --quick", "bins", "trim", "threads", "info", "report")
 DOOR = ROOT / "gdb" / "arena.py"
 TIMED = """
 import json, time
