@@ -14,7 +14,7 @@ from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..model import Run, Tally
 
-BATCH = 1 << 18
+BATCH = 1 << 16
 STATES = ("used", "tcache", "fast", "free")
 BOOKKEEPING = ("header", "fencepost")
 FINE = 1024
