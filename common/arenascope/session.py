@@ -150,7 +150,8 @@ class Session:
     def arenas(self) -> list[Arena]:
         """The arenas with all their lists walked; after Ctrl-C, those that were not reached have none."""
         _ = self.resident, self.heaps, self.fastbins
-        walked, self.stopped = bins.walk_all(self.memory, self.layout, self.headers, self.findings, self.meter)
+        walked, stopped = bins.walk_all(self.memory, self.layout, self.headers, self.findings, self.meter)
+        self.stopped = self.stopped or stopped
         # a list, a heap or top: whatever is wrong in an arena makes its figures partial
         wrong = {finding.arena for finding in self.findings}
         found = []

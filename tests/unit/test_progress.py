@@ -18,6 +18,7 @@ from arenascope.errors import RefusedError
 from arenascope.glibc import bins
 from arenascope.render import optional, progress
 from arenascope.render.progress import Progress
+from arenascope.session import Session
 
 
 class Terminal(io.StringIO):
@@ -157,3 +158,10 @@ def test_trim_applies_nothing_of_a_plan_that_was_stopped(monkeypatch: pytest.Mon
     with pytest.raises(RefusedError, match="Ctrl-C"):
         apply()
     assert called == ["malloc_trim"]
+
+
+def test_a_walk_that_ends_well_does_not_undo_a_stop() -> None:
+    session = Session(everything("2.36-64").target())
+    session.stopped = True
+    assert session.arenas
+    assert session.stopped
