@@ -221,8 +221,8 @@ extras=(full)
 case $level in
     runtime) ;;
     test)
-        packages+=(binutils chromium gdbserver libjemalloc2 "${allocators[@]}" "${programs[@]}" bzip2 groff-base lz4 parallel procps strace
-            xz-utils zstd)
+        packages+=(binutils bzip2 chromium gdbserver groff-base libjemalloc2 "${allocators[@]}" "${programs[@]}" lz4
+            parallel procps strace xz-utils zstd)
         # cores and ELF files of other machines, made and run here
         [ "$(uname -m)" != x86_64 ] || packages+=(libc6-dev-i386 lib32gcc-12-dev qemu-user gdb-multiarch "${crosses[@]}")
         extras+=(dev)

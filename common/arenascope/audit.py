@@ -12,7 +12,7 @@ from .glibc.check_arenas import header_breaches, mmapped_breach
 from .glibc.check_bins import BinCheck, bins_named
 from .glibc.check_chunks import ChunkCheck
 from .glibc.check_lists import doubles, key_breaches, list_breach
-from .meter import Meter, metered
+from .meter import Meter, metered, stopped
 from .model import Arena, Breach, Finding
 from .session import Session
 from .target import ThreadInfo
@@ -49,7 +49,7 @@ def audit(session: Session, wanted: Optional[int] = None) -> Audit:
         _arenas(session, wanted, found)
     except KeyboardInterrupt:
         session.stopped = True
-        found.unread.append(f"stopped at Ctrl-C after {found.arenas} arenas, {found.chunks} chunks")
+        found.unread.append(stopped(f"{found.arenas} arenas, {found.chunks} chunks"))
     _findings(session, found)
     if wanted is None:
         found.breaches += mmapped_breach(session.layout, session.params, session.mmapped, _all_is_here(session))

@@ -14,7 +14,6 @@ from .commands.table import NAMES, all_commands, find_command
 from .errors import ArenascopeError, TargetError, UsageError
 from .render import optional
 from .shell import ShellDoor
-from .snapshot import looks_like_one
 
 DONE, NOTHING, FAILED = 0, 1, 2
 TRIES = 10
@@ -117,7 +116,7 @@ def take_subjects(command: Command, words: Sequence[str]) -> tuple[list[str], li
     rest: list[str] = []
     for before, word in zip(["", *words], words):
         plain = not word.startswith("-") and not (before in takes_value and before.startswith("-"))
-        if plain and len(subjects) < most and not (command.optional_subject and looks_like_one(word)):
+        if plain and len(subjects) < most and not (command.optional_subject and _is_snapshot(word)):
             subjects.append(word)
         else:
             rest.append(word)
@@ -145,6 +144,10 @@ in the shell, also:
   --jobs N              so many of them at a time (as many as there are processors)
   --debug-dir DIR       also look for libc's debug symbols under DIR/.build-id
 """
+
+
+def _is_snapshot(word: str) -> bool:
+    return bool(_other("snapshot").looks_like_one(word))
 
 
 def _other(name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Callable, Iterable, Iterator, Optional, Protocol, TypeVar
+from typing import Callable, Iterable, Iterator, Protocol, TypeVar
 
 
 class Meter(Protocol):
@@ -32,9 +32,13 @@ class Sized(Protocol):
 Part = TypeVar("Part", bound=Sized)
 
 
-def metered(parts: Iterable[Part], meter: Optional[Meter]) -> Iterator[Part]:
+def metered(parts: Iterable[Part], meter: Meter) -> Iterator[Part]:
     """The same parts; each counts once whoever asked for it is done with it."""
     for part in parts:
         yield part
-        if meter is not None:
-            meter.advance(part.bytes)
+        meter.advance(part.bytes)
+
+
+def stopped(done: str) -> str:
+    """The problem that an interrupted command names."""
+    return f"stopped at Ctrl-C after {done}"

@@ -108,6 +108,10 @@ class Run(NamedTuple):
     marks: Sequence[tuple[int, int]]
     """(index among the words, address) of those that were looked out for."""
 
+    def behind(self, index: int) -> int:
+        """The size word behind a chunk: where its own state stands."""
+        return self.raws[index + 1] if index + 1 < len(self.raws) else self.follow
+
 
 class Gap(NamedTuple):
     """Bytes of a heap that are no block: what the allocator keeps for itself, or what could not be read as chunks."""

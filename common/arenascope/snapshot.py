@@ -5,6 +5,7 @@ A later release reads what an earlier one wrote: keys that are not there count a
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import Any, Mapping
 
@@ -21,8 +22,6 @@ def write(path: str, document: Document) -> int:
     """Whole or not at all, and its size; compressed where the name ends in .gz."""
     data = json.dumps({NAME: FORMAT, **document}, ensure_ascii=False, separators=(",", ":")).encode()
     if path.endswith(".gz"):
-        import gzip
-
         data = gzip.compress(data)
     write_whole(path, data)
     return len(data)
@@ -33,8 +32,6 @@ def read(path: str) -> dict[str, Any]:
         with open(path, "rb") as file:
             data = file.read()
         if data.startswith(GZIP):
-            import gzip
-
             data = gzip.decompress(data)
         document = json.loads(data)
     except OSError as error:
@@ -55,8 +52,6 @@ def looks_like_one(path: str) -> bool:
         with open(path, "rb") as file:
             start = file.read(64)
             if start.startswith(GZIP):
-                import gzip
-
                 file.seek(0)
                 with gzip.open(file) as unpacked:
                     start = unpacked.read(64)

@@ -89,8 +89,7 @@ class SweepSums:
             batch.free[raws[-1]] += 1
         for index, chunk in run.marks:
             batch.met += 1
-            after = raws[index + 1] if index + 1 < len(raws) else run.follow
-            if after & PREV_INUSE:
+            if run.behind(index) & PREV_INUSE:
                 batch.listed[self._listed[chunk], raws[index] & ~SIZE_BITS] += 1
         self._left -= len(raws)
         if self._left < 0:

@@ -104,19 +104,18 @@ class Strip:
     def add_run(self, run: Run) -> None:
         """All are taken for used at first: only what is free, or listed, is then gone through one by one."""
         self.add("used", run.address, run.bytes)
-        raws, follow = run.raws, run.follow
-        sizes = [raw & ~SIZE_BITS for raw in raws]
+        sizes = [raw & ~SIZE_BITS for raw in run.raws]
         starts = list(accumulate(sizes, initial=run.address))
-        free = [at for at, raw in enumerate(raws) if not raw & PREV_INUSE]
+        free = [at for at, raw in enumerate(run.raws) if not raw & PREV_INUSE]
         # a chunk's own state stands in the word behind it
         for at in free:
             if at:
                 self._move("free", starts[at - 1], sizes[at - 1])
-        if not follow & PREV_INUSE:
+        if not run.follow & PREV_INUSE:
             self._move("free", starts[-2], sizes[-1])
         for at, chunk in run.marks:
             self.met += 1
-            if (raws[at + 1] if at + 1 < len(raws) else follow) & PREV_INUSE:
+            if run.behind(at) & PREV_INUSE:
                 self._move("cached", chunk, sizes[at])
 
     def _move(self, layer: str, address: int, size: int) -> None:

@@ -8,8 +8,8 @@ from typing import Optional
 from ..analysis.chunks import SizeClass, Sums, SweepSums, count_between, histogram, total, within
 from ..errors import UsageError
 from ..glibc.blocks import blocks
+from ..meter import metered, stopped
 from ..model import ArenaHeader, Gap, Piece, Run, Tally
-from ..render.progress import stopped
 from ..render.spool import Spool
 from ..session import Session
 from . import ARENA, LIMIT, Answer, Context, argument, command
@@ -114,14 +114,13 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
         with session.meter("sweeping", bytes_in_all) as meter:
             for header in headers:
                 adding, counting = SweepSums(listed), header
-                for piece in session.sweep(header):
+                for piece in metered(session.sweep(header), meter):
                     if isinstance(piece, Run):
                         adding.add_run(piece)
                     else:
                         adding.add_gap(piece.kind, piece.bytes)
                     if limit is None or sweep.rows.count < limit:
                         _list(sweep.rows, piece, listed, wanted, limit, context)
-                    meter.advance(piece.bytes)
                 adding.keep()
                 _close(session, header, adding, wanted, sweep)
                 adding = None

@@ -8,9 +8,8 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ..analysis.heap_map import Span, Strip, between, cell_bytes, overlap
 from ..analysis.trim import Range, plan_trim, until_locked
-from ..meter import Meter
+from ..meter import Meter, metered, stopped
 from ..model import ArenaHeader, Heap, Run
-from ..render.progress import stopped
 from ..render.text import count
 from ..session import Session
 from .gather import trim_rules
@@ -111,12 +110,11 @@ def _lay_over(strip: Strip, resident: Optional[Sequence[Span]], goes_back: GoesB
 
 
 def _sweep(session: Session, header: ArenaHeader, strip: Strip, meter: Meter) -> None:
-    for piece in session.sweep(header, strip.heap):
+    for piece in metered(session.sweep(header, strip.heap), meter):
         if isinstance(piece, Run):
             strip.add_run(piece)
         else:
             strip.add_gap(piece.kind, piece.address, piece.bytes)
-        meter.advance(piece.bytes)
 
 
 def _differences(header: ArenaHeader, strips: Sequence[Strip], order: Sequence[int]) -> Iterator[str]:

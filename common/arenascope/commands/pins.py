@@ -14,10 +14,9 @@ from ..analysis.trim import Rules, until_locked
 from ..analysis.usage import total
 from ..glibc.blocks import blocks
 from ..glibc.tcache import tcache_index
-from ..meter import metered
+from ..meter import metered, stopped
 from ..model import ArenaHeader, Piece, Run
 from ..render.json import address
-from ..render.progress import stopped
 from ..render.text import count
 from ..session import Session
 from . import ARENA, Answer, Context, argument, command

@@ -23,11 +23,6 @@ PATIENCE = 1.0
 EVERY = 0.2
 
 
-def stopped(done: str) -> str:
-    """The problem that an interrupted command names."""
-    return f"stopped at Ctrl-C after {done}"
-
-
 class Progress:
     """How much of `total` bytes is done."""
 

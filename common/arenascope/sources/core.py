@@ -7,18 +7,21 @@ from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Mapping, Optional, Sequence
 
 from .. import target
 from ..errors import MemoryReadError, TargetError
 from ..memory import Memory
 from . import environment
-from .corefile import Unpack, open_core
+from .corefile import open_core
 from .corenotes import AT_PAGESZ, CoreNotes
 from .coreregions import build_regions
 from .elf import ET_CORE, PT_LOAD, PT_NOTE, Elf, Note, Segment, buffer_reader, parse_notes
 from .linkmap import named_regions
 from .registers import ThreadRecord
+
+if TYPE_CHECKING:
+    from .compressed import Say
 
 
 @dataclass(frozen=True)
@@ -34,10 +37,10 @@ class Truncation:
 class CoreImage:
     """An ELF core. Only bytes that the file holds can be read: what was left out is unknown, never zero."""
 
-    def __init__(self, path: str, unpack: Optional[Unpack] = None) -> None:
-        """A compressed core is opened only where `unpack` is given: it costs time and room."""
+    def __init__(self, path: str, say: Optional[Say] = None) -> None:
+        """A compressed core is opened only where there is somebody to tell how far it is: it costs time and room."""
         self.path = path
-        self.file, self._map, self.unpacked, self._unpacked_short = open_core(path, unpack)
+        self.file, self._map, self.unpacked, self._unpacked_short = open_core(path, say)
         self.size = len(self._map)
         self._views: dict[int, memoryview] = {}
         try:

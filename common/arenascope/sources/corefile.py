@@ -5,21 +5,19 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence
 
 from ..errors import TargetError
 from .elf import MAGIC
 
 if TYPE_CHECKING:
-    from .compressed import Format, Unpacked
+    from .compressed import Format, Say
 
 # first bytes, what it is, what makes a core of it
 _FOREIGN: Sequence[tuple[bytes, str, str]] = (
     (b"MDMP", "a minidump, not an ELF core", "gcore PID, or a kernel core, has the whole memory"),
     (b"ProblemType:", "an Apport report", "apport-unpack {path} DIR leaves DIR/CoreDump"),
 )
-
-Unpack = Callable[[str, int, "Format"], "Unpacked"]
 
 
 class CoreFile(NamedTuple):
@@ -31,7 +29,7 @@ class CoreFile(NamedTuple):
     shortage: Optional[str]
 
 
-def open_core(path: str, unpack: Optional[Unpack]) -> CoreFile:
+def open_core(path: str, say: Optional[Say]) -> CoreFile:
     """What is at least an ELF file, or a TargetError that says what it is instead."""
     try:
         # a FIFO would wait for its writer
@@ -39,10 +37,12 @@ def open_core(path: str, unpack: Optional[Unpack]) -> CoreFile:
     except OSError as error:
         raise TargetError(f"cannot open {path}: {error.strerror}") from error
     try:
-        form = _check_kind(path, file, unpack is not None)
-        if form is None or unpack is None:
+        form = _check_kind(path, file, say is not None)
+        if form is None or say is None:
             return CoreFile(file, _map(path, file), False, None)
-        unpacked = unpack(path, file, form)
+        from .compressed import unpack
+
+        unpacked = unpack(path, file, form, say)
         os.close(file)
         file = unpacked.file
         _check_kind(f"{path}, unpacked,", file, False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Mapping, Optional, Sequence, Union
 
 from ..errors import ArenascopeError, UsageError
@@ -22,7 +21,7 @@ from .residency import PagemapResidency, core_mappings, core_residency
 from .symbols import find_symbols
 
 if TYPE_CHECKING:
-    from .compressed import Format, Say, Unpacked
+    from .compressed import Say
 
 EXPORTED = ("__curbrk",)
 WANTED = ("main_arena", "mp_", *EXPORTED)
@@ -152,17 +151,11 @@ class ShellTarget:
         return ()
 
 
-def _unpack(path: str, file: int, form: Format, say: Say) -> Unpacked:
-    from .compressed import unpack
-
-    return unpack(path, file, form, say)
-
-
 class CoreTarget(ShellTarget):
     """A core file."""
 
     def __init__(self, path: str, folders: Sequence[str] = (), say: Say = lambda text: None) -> None:
-        self.core = CoreImage(path, partial(_unpack, say=say))
+        self.core = CoreImage(path, say)
         super().__init__(self.core, "core", folders)
 
     def shortage(self) -> Optional[str]:
