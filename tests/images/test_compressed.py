@@ -78,7 +78,7 @@ def test_every_figure_but_residency(core: Path, whole: Whole, ending: str, tmp_p
 
 def test_unpacked_sparse_and_the_same(core: Path, tmp_path: Path, empty: Path) -> None:
     packed = pack(core, "gz", tmp_path / "core.gz")
-    with CoreImage(str(packed), lambda *words: compressed.unpack(*words, say=str)) as image:
+    with CoreImage(str(packed), str) as image:
         status = os.fstat(image.file)
         assert (status.st_nlink, status.st_size) == (0, core.stat().st_size)
         assert status.st_blocks * 512 < core.stat().st_size
@@ -205,7 +205,7 @@ def test_progress_is_said(core: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     clock = iter(range(1000))
     monkeypatch.setattr(compressed.time, "monotonic", lambda: next(clock))
     said: list[str] = []
-    with CoreImage(str(packed), lambda *words: compressed.unpack(*words, say=said.append)):
+    with CoreImage(str(packed), said.append):
         pass
     assert said[0].startswith(f"unpacking {packed}: ")
     assert said[-1] == ""
