@@ -4,6 +4,9 @@ PYTHON      := .venv/bin/python
 PYTEST_ARGS ?=
 JOBS        ?= 2
 
+# without it every shell and debugger that is started here would compile the whole package anew
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: zipapp docs matrix stories help setup setup-runtime demo test check soak fuzz bench fixtures releases clean
 

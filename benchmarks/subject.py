@@ -11,7 +11,8 @@ from typing import Any, Iterator, Mapping, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "fixtures" / "build" / "big"
-WITH_US = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
+WITH_US = {**os.environ, "PYTHONPATH": str(ROOT / "common"), "PYTHONDONTWRITEBYTECODE": ""}
+"""Compiled once, as an installed package is."""
 QUIET: Mapping[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 

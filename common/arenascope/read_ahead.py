@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     Fill = Callable[[int, memoryview], int]
 
-BLOCK = 2 << 20
+BLOCK = 4 << 20
 """Large enough that handing over does not count, small enough for a processor's outer cache."""
 DEPTH = 2
 """The thread finds its next job without waiting for the interpreter, which is busy with this one."""
-LONG = 8 * BLOCK
+LONG = 4 * BLOCK
 """Less than this is not worth a thread."""
 
 

@@ -7,7 +7,7 @@ all at once.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from collections import Counter
 from typing import Optional, Sequence
 
 from ..errors import MemoryReadError
@@ -17,19 +17,21 @@ MANY = 1 << 17
 """How many chunks are followed at one go, even where they are small."""
 
 
-@dataclass
 class Trail:
     """Chunks that lie back to back, by their size words: what was followed at one go."""
 
-    raws: list[int] = field(default_factory=list)
-    end: int = 0
-    """Where the last of them ends."""
-    follow: Optional[int] = None
-    """The size word there; None where it cannot be read."""
-    broken: bool = False
-    """That word is no chunk's."""
-    marks: list[tuple[int, int]] = field(default_factory=list)
-    """(index, address) of those chunks that were looked out for."""
+    def __init__(self) -> None:
+        self.raws: list[int] = []
+        self.counts: Counter[int] = Counter()
+        """How many there are of each size word."""
+        self.end = 0
+        """Where the last of them ends."""
+        self.follow: Optional[int] = None
+        """The size word there; None where it cannot be read."""
+        self.broken = False
+        """That word is no chunk's."""
+        self.marks: list[tuple[int, int]] = []
+        """(index, address) of those chunks that were looked out for."""
 
 
 class Follower:
@@ -56,7 +58,10 @@ class Follower:
             count = min(len(view), (self.limit - position) // word)
             if not count:
                 break
+            before = len(trail.raws)
             index = self._step(view, count, position, trail)
+            # counted while the next block is being read
+            trail.counts.update(trail.raws[before:])
             trail.broken = index < count
             position += index * word
         trail.end = position

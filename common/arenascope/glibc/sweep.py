@@ -83,7 +83,7 @@ class _Sweep:
             if trail.end == self.heap.end:
                 # a heap whose chunks end where it does has no fencepost: top, or its damage, lies elsewhere
                 trail.follow = PREV_INUSE
-            counts = Counter(trail.raws)
+            counts = trail.counts
             # no size is too large where all of them end within the heap
             sound = not reduce(or_, counts, 0) & self._wrong and trail.follow is not None and trail.end <= self.limit
             if not sound:
