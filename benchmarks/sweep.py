@@ -54,7 +54,7 @@ PLACES = """
 import sys
 from arenascope.glibc.sweep import first_chunk
 from arenascope.session import Session
-from arenascope.sources.shell_target import CoreTarget
+from arenascope.sources.core_target import CoreTarget
 target = CoreTarget(sys.argv[1])
 session = Session(target)
 for header in session.headers:

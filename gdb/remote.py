@@ -5,8 +5,7 @@ Files are those of its machine: the mappings of the process are in its /proc, no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
 import gdb
 
@@ -23,8 +22,7 @@ MOST = 64 << 20
 ESCAPE, FLIPPED = 0x7D, 0x20
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(NamedTuple):
     """What the stub's machine says of the process."""
 
     page_size: Optional[int]

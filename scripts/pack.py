@@ -9,7 +9,7 @@ import zipapp
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-MAIN = "import sys\n\nfrom arenascope.cli import main\n\nsys.exit(main())\n"
+MAIN = "from arenascope.__main__ import run\n\nrun()\n"
 
 
 def build(target: Path) -> Path:

@@ -8,8 +8,7 @@ everything is looked at afresh, as they may have changed it.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import Callable, Optional, Protocol, Sequence
+from typing import Callable, NamedTuple, Optional, Protocol, Sequence
 
 from .errors import RefusedError
 from .glibc.brk import exported
@@ -107,8 +106,7 @@ STATICS_IN_FRONT = 0x4900
 LAST_FUNCTION = 0x600
 
 
-@dataclass(frozen=True)
-class StackFrame:
+class StackFrame(NamedTuple):
     """One frame of a thread, innermost first."""
 
     pc: int
@@ -127,8 +125,7 @@ class Controller(Protocol):
         """Calls a function in the process while every other thread is held; RefusedError where it does not return."""
 
 
-@dataclass(frozen=True)
-class Applied:
+class Applied(NamedTuple):
     """What was done, and what it brought: in bytes of Anonymous and Rss out of smaps_rollup."""
 
     rss_before: int

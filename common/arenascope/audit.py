@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Optional
 
 from .analysis.check import Busy, with_transients
@@ -24,19 +23,19 @@ IN_DETAIL = ("bin-link", "size")
 LISTS = ("fast-link", "fast-size", "tcache-link", "tcache-size", "tcache-count", "double-free")
 
 
-@dataclass
 class Audit:
     """What was checked and what was found."""
 
-    breaches: list[Breach] = field(default_factory=list)
-    busy: list[Busy] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
-    """What could not be checked, in words."""
-    arenas: int = 0
-    heaps: int = 0
-    chunks: int = 0
-    bin_entries: int = 0
-    tcache_entries: int = 0
+    def __init__(self) -> None:
+        self.breaches: list[Breach] = []
+        self.busy: list[Busy] = []
+        self.unread: list[str] = []
+        """What could not be checked, in words."""
+        self.arenas = 0
+        self.heaps = 0
+        self.chunks = 0
+        self.bin_entries = 0
+        self.tcache_entries = 0
 
 
 def audit(session: Session, wanted: Optional[int] = None) -> Audit:
@@ -80,7 +79,7 @@ def _arenas(session: Session, wanted: Optional[int], found: Audit) -> None:
 
 def _arena(session: Session, arena: Arena, check: BinCheck, found: Audit, meter: Meter) -> None:
     found.heaps += len(arena.heaps)
-    found.bin_entries += check.entries + sum(each.count for each in arena.fastbins)
+    found.bin_entries += check.entries + sum(each.chunks for each in arena.fastbins)
     found.breaches += check.breaches
     found.unread += [f"arena {arena.header.index}: {what}" for what in bins_named(check.broken, session.layout)]
     found.breaches += header_breaches(session.layout, arena.header)
@@ -111,7 +110,7 @@ def _chunks(session: Session, arena: Arena, lists: BinCheck, found: Audit, meter
 
 def _lists(session: Session, binned: dict[int, int], found: Audit) -> None:
     caches = session.thread_caches
-    found.tcache_entries = sum(each.count for cache in caches for each in cache.bins)
+    found.tcache_entries = sum(each.chunks for cache in caches for each in cache.bins)
     found.breaches += doubles(session.arenas, caches, binned)
     found.breaches += key_breaches(session.memory, session.layout, caches, _secret(session))
 

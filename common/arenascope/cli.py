@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, Optional, Sequence
 
 from . import __version__
-from .commands import COMMON, INTERRUPTED, Command, execute
+from .commands import COMMON, INTERRUPTED, Command, HelpFormatter, execute
 from .commands.table import NAMES, all_commands, find_command
 from .errors import ArenascopeError, TargetError, UsageError
 from .render import optional
@@ -22,11 +22,13 @@ OTHERS = ("watch", "metrics")
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """The console script; its result is the exit status."""
+    """The shell's door; its result is the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     optional.in_a_hurry = True
     try:
-        return _run(words)
+        status = _run(words)
+        sys.stdout.flush()
+        return status
     except ArenascopeError as error:
         said = " ".join(["arenascope", *[word for word in words[:1] if word in NAMES]])
         sys.stderr.write(f"{said}: {error}\n")
@@ -124,7 +126,7 @@ def take_subjects(command: Command, words: Sequence[str]) -> tuple[list[str], li
 
 
 def _shell_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, formatter_class=HelpFormatter)
     parser.add_argument("--stop", choices=("ptrace", "signal"), default="ptrace")
     parser.add_argument("--no-stop", action="store_true")
     parser.add_argument("--no-symbols", action="store_true")

@@ -9,8 +9,7 @@ import json
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Iterator, Mapping, Optional, Sequence
+from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from .commands import execute
 from .commands.table import find_command
@@ -20,8 +19,7 @@ from .render.text import Style
 from .shell import ShellDoor
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """What is asked of one subject; crosses to another process."""
 
     subject: str
@@ -32,8 +30,7 @@ class Look:
     symbols: bool = True
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     subject: str
     text: str
     error: Optional[str]

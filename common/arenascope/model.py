@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Mapping, NamedTuple, Optional, Sequence, Union
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """Something in memory that is not as glibc leaves it, or that could not be read."""
 
     message: str
@@ -25,8 +23,7 @@ class Finding:
         return f"{whose}{self.message}{where}"
 
 
-@dataclass(frozen=True)
-class Breach:
+class Breach(NamedTuple):
     """An invariant of malloc's that memory does not keep."""
 
     address: int
@@ -41,24 +38,22 @@ class Breach:
     """What an interrupted malloc or free may leave for a moment."""
 
 
-@dataclass(frozen=True)
-class Tally:
+class Tally(NamedTuple):
     """A number of chunks and their bytes."""
 
     chunks: int = 0
     bytes: int = 0
 
-    def __add__(self, other: Tally) -> Tally:
+    def plus(self, other: Tally) -> Tally:
         return Tally(self.chunks + other.chunks, self.bytes + other.bytes)
 
 
-@dataclass(frozen=True)
-class Bin:
+class Bin(NamedTuple):
     """One non-empty list of free chunks, in list order."""
 
     kind: str
     """"fast", "unsorted", "small", "large" or "tcache"."""
-    index: int
+    index: int  # type: ignore[assignment]  # tuple.index is of no use here
     min_bytes: int
     max_bytes: Optional[int]
     """The chunk sizes that belong here; max_bytes is None where only memory bounds them."""
@@ -71,7 +66,7 @@ class Bin:
     """False where the list could not be followed to its end: then this is its beginning."""
 
     @property
-    def count(self) -> int:
+    def chunks(self) -> int:
         return len(self.addresses)
 
     @property
@@ -79,8 +74,7 @@ class Bin:
         return sum(self.sizes)
 
 
-@dataclass(frozen=True)
-class Heap:
+class Heap(NamedTuple):
     """A sub-heap of a thread arena (heap_info), or a region of the main arena."""
 
     arena: int
@@ -126,11 +120,14 @@ class Gap(NamedTuple):
 Piece = Union[Run, Gap]
 
 
-@dataclass(frozen=True)
-class ArenaHeader:
+NONCONTIGUOUS = 2
+"""NONCONTIGUOUS_BIT of malloc_state.flags: set in every arena of a thread, in main_arena once sbrk failed."""
+
+
+class ArenaHeader(NamedTuple):
     """malloc_state, as it stands."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # tuple.index is of no use here
     address: int
     main: bool
     mutex: int
@@ -145,15 +142,12 @@ class ArenaHeader:
     initialised: bool
     """False while top and the bins are still zero (glibc up to 2.41 before the first malloc)."""
 
-    NONCONTIGUOUS = 2
-
     @property
     def contiguous(self) -> bool:
-        return not self.flags & self.NONCONTIGUOUS
+        return not self.flags & NONCONTIGUOUS
 
 
-@dataclass(frozen=True)
-class Arena:
+class Arena(NamedTuple):
     """An arena with what hangs on it."""
 
     header: ArenaHeader
@@ -175,11 +169,10 @@ class Arena:
 
 
 def _sum_of(lists: Sequence[Bin]) -> Tally:
-    return Tally(sum(b.count for b in lists), sum(b.bytes for b in lists))
+    return Tally(sum(b.chunks for b in lists), sum(b.bytes for b in lists))
 
 
-@dataclass(frozen=True)
-class ThreadCache:
+class ThreadCache(NamedTuple):
     """A thread, the arena it allocates from and the chunks it keeps."""
 
     tid: int
@@ -194,11 +187,10 @@ class ThreadCache:
 
     @property
     def tally(self) -> Tally:
-        return Tally(sum(b.count for b in self.bins), sum(b.bytes for b in self.bins))
+        return Tally(sum(b.chunks for b in self.bins), sum(b.bytes for b in self.bins))
 
 
-@dataclass(frozen=True)
-class MmappedBlock:
+class MmappedBlock(NamedTuple):
     """A block that malloc got by mmap: the whole mapping."""
 
     chunk: int
@@ -206,19 +198,17 @@ class MmappedBlock:
     bytes: int
 
 
-@dataclass(frozen=True)
-class Params:
+class Params(NamedTuple):
     """mp_ as it stands; a field that this glibc lacks is not in `values`."""
 
     address: int
-    values: dict[str, int] = field(default_factory=dict)
+    values: Mapping[str, int]
 
     def get(self, name: str) -> Optional[int]:
         return self.values.get(name)
 
 
-@dataclass(frozen=True)
-class Allocator:
+class Allocator(NamedTuple):
     """Something beside glibc's malloc that hands out memory in this process."""
 
     name: str

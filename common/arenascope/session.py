@@ -5,7 +5,6 @@ Made per command and dropped with it, so that a continued process is never read 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import Iterator, Optional, Sequence
 
@@ -199,7 +198,7 @@ class Session:
         for owner in self.thread_owners:
             if owner.address:
                 lists, whole = tcache.walk_tcache(self.memory, layout, owner.address, slots, self.findings)
-                owner = replace(owner, bins=tuple(lists), known=whole)
+                owner = owner._replace(bins=tuple(lists), known=whole)
             found.append(owner)
         return found
 

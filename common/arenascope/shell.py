@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Optional, Sequence
 
 from .errors import TargetError, UsageError
 from .render.text import Style
-from .sources.freeze import Freeze, PtraceFreeze, SignalFreeze
-from .sources.shell_target import CoreTarget, ProcessTarget, ShellTarget
 from .target import Target
 
 if TYPE_CHECKING:
     from .apply import Controller
+    from .sources.freeze import Freeze
+    from .sources.shell_target import ShellTarget
 
 
 class ShellDoor:
@@ -34,11 +34,17 @@ class ShellDoor:
             raise TargetError("there is nothing to look at", "name a pid or a core file")
         if self.subject.isdigit() and not os.path.exists(self.subject):
             return self._process(int(self.subject))
+        from .sources.core_target import CoreTarget
+
         core = CoreTarget(self.subject, self.folders, self.progress)
         core.use_symbols = self.symbols
         return core
 
     def _process(self, pid: int) -> ShellTarget:
+        # loaded before the process is held, and not for a core
+        from .sources.freeze import PtraceFreeze, SignalFreeze
+        from .sources.process_target import ProcessTarget
+
         # all that can be had beforehand is: symbols, modules, and what the kernel refuses
         running = ProcessTarget(pid, None, self.folders)
         running.use_symbols = self.symbols

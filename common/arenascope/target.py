@@ -1,4 +1,4 @@
-"""The seam: what a door must supply. Integers, bytes and small dataclasses cross it, nothing of a debugger's own.
+"""The seam: what a door must supply. Integers, bytes and small records cross it, nothing of a debugger's own.
 
 Four things implement Target: the GDB door, the LLDB door, the shell door's process and core images, and the
 fake that unit tests build heaps in. One is made per command, from what is selected at that moment.
@@ -6,12 +6,10 @@ fake that unit tests build heaps in. One is made per command, from what is selec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Callable, Mapping, Optional, Protocol, Sequence
+from typing import Callable, Mapping, NamedTuple, Optional, Protocol, Sequence
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(NamedTuple):
     """One mapping of the address space."""
 
     start: int
@@ -39,16 +37,14 @@ class Region:
         return self.start <= address < self.end
 
 
-@dataclass(frozen=True)
-class Symbol:
+class Symbol(NamedTuple):
     """An address, and the build-id of the file whose symbol table gave it (None: not known)."""
 
     address: int
     build_id: Optional[str] = None
 
 
-@dataclass(frozen=True)
-class StructInfo:
+class StructInfo(NamedTuple):
     """A struct as debug information has it."""
 
     name: str
@@ -57,8 +53,7 @@ class StructInfo:
     """Field name: (offset, size)."""
 
 
-@dataclass(frozen=True)
-class ThreadInfo:
+class ThreadInfo(NamedTuple):
     """A thread, at the moment of the command."""
 
     tid: int
@@ -69,8 +64,7 @@ class ThreadInfo:
     program_counter: Optional[int] = None
 
 
-@dataclass(frozen=True)
-class Pages:
+class Pages(NamedTuple):
     """What a range of addresses has in memory, in bytes."""
 
     resident: int
@@ -78,8 +72,7 @@ class Pages:
     swapped: int = 0
 
 
-@dataclass(frozen=True)
-class MappingUse:
+class MappingUse(NamedTuple):
     """What one mapping has in memory, in bytes."""
 
     region: Region

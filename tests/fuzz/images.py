@@ -20,7 +20,7 @@ from arenascope.errors import MemoryReadError
 from arenascope.glibc.blocks import blocks
 from arenascope.model import Run
 from arenascope.session import Session
-from arenascope.sources.shell_target import CoreTarget
+from arenascope.sources.core_target import CoreTarget
 
 ADDR_NO_RANDOMIZE = 0x0040000
 CHUNKS = 300

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import TYPE_CHECKING, Union
 
 from glibc_rows import Row, up
@@ -156,7 +155,7 @@ class Places:
         page = self.row.page_size
         found = list(self.fixed)
         if not rodata:
-            found = [replace(r, present=False) if r.start == self.rodata else r for r in found]
+            found = [r._replace(present=False) if r.start == self.rodata else r for r in found]
         brks = [s.end for s in self.main.segments if s.source == "brk" and s.end is not None]
         brk = max(brks, default=self.first_brk) + self.main.foreign_tail_bytes
         if brk > self.heap_start:
@@ -177,7 +176,7 @@ class Places:
                 for low, high in zip(edges, edges[1:]):
                     present = region.present and not start <= low < end
                     offset = region.offset + low - region.start if region.path else 0
-                    parts.append(replace(region, start=low, end=high, present=present, offset=offset))
+                    parts.append(region._replace(start=low, end=high, present=present, offset=offset))
             regions = parts
         return regions
 
@@ -236,8 +235,8 @@ def merged(regions: list[Region]) -> list[Region]:
     for region in sorted(regions, key=lambda region: region.start):
         last = found[-1] if found else None
         touches = last is not None and last.end == region.start and not region.path
-        if last is not None and touches and replace(region, start=last.start, end=last.end) == last:
-            found[-1] = replace(last, end=region.end)
+        if last is not None and touches and region._replace(start=last.start, end=last.end) == last:
+            found[-1] = last._replace(end=region.end)
         else:
             found.append(region)
     return found

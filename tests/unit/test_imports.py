@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 from typing import Iterator
@@ -126,6 +127,23 @@ def test_other_peoples_code_is_optional() -> None:
                 continue
             assert name == "render/highlight", f"{name} imports {target}"
             assert id(node) not in top, f"{name} imports {target} at load time"
+
+
+NOT_LOADED = {"ctypes", "dataclasses", "inspect", "json", "shutil", "tabulate", "tempfile", f"{OURS}.sources.process"}
+"""Each takes 1 to 10 of the 40 ms in which the shell starts, and each single dataclass half a millisecond."""
+
+
+def test_the_shell_starts_with_what_a_look_at_a_core_needs() -> None:
+    code = (f"import sys, {OURS}.cli, {OURS}.commands.chunks, {OURS}.sources.core_target as used\n"
+            f"print(*sys.modules)")  # fmt: skip
+    loaded = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(PACKAGE.parent)!r})\n"
+                             + code], check=True, text=True, stdout=subprocess.PIPE).stdout.split()  # fmt: skip
+    assert f"{OURS}.session" in loaded
+    assert not NOT_LOADED & set(loaded)
+
+
+def test_records_are_named_tuples() -> None:
+    assert [name for name, tree in trees() for target, _ in imported(name, tree) if target == "dataclasses"] == []
 
 
 def is_version(node: ast.AST) -> bool:

@@ -136,7 +136,7 @@ def test_a_core_without_libcs_data() -> None:
     libc = {each.end for each in target.mappings if each.path.endswith("libc.so.6")}
     # its data, and bss behind it
     without = [
-        replace(each, present=False) if each.end in libc or each.start in libc else each for each in target.mappings
+        each._replace(present=False) if each.end in libc or each.start in libc else each for each in target.mappings
     ]
     with pytest.raises(NotFoundError, match="does not hold libc's data"):
         _ = Session(replace(target, mappings=without)).located
@@ -167,8 +167,8 @@ def with_build_id(target: FakeTarget, build_id: bytes, told: Optional[str]) -> F
     segments += struct.pack("<2I6Q", 4, 4, 0x200, 0x200, 0, len(note), len(note), 4)
     target.space.write(libc.start, header + segments)
     target.space.write(libc.start + 0x200, note)
-    first = replace(libc, end=libc.start + 0x1000, present=True)
-    rest = replace(libc, start=first.end, offset=0x1000)
+    first = libc._replace(end=libc.start + 0x1000, present=True)
+    rest = libc._replace(start=first.end, offset=0x1000)
     mappings = [*(region for region in target.mappings if region != libc), first, rest]
     return replace(target, mappings=mappings, symbol_build_id=told)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterator, Optional
+from typing import Iterator, NamedTuple, Optional
 
 from .causes import Facts, Say, places
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
@@ -15,8 +14,7 @@ FOLKLORE = 2
 ABOVE = "nothing to set: the advice above goes to the cause"
 
 
-@dataclass(frozen=True)
-class Advice:
+class Advice(NamedTuple):
     """`effect` is what it would have changed in this process: an upper bound where `bound` is set; None: unknown."""
 
     action: str
@@ -77,7 +75,7 @@ def _where(facts: Facts, say: Say) -> Iterator[str]:
 
 
 def _tops(facts: Facts, say: Say) -> Iterator[Advice]:
-    size = sum(_top_beyond(each, facts.page) for each in facts.picture.arenas if each.index)
+    size = sum(_top_beyond(each, facts.page) for each in facts.picture.arenas if each.arena)
     if facts.matters(size):
         yield Advice(
             "release the tops of thread arenas", size,
@@ -134,7 +132,7 @@ def _spare(arena: ArenaResident) -> int:
 
 def arena_max_bound(facts: Facts, arenas: int) -> int:
     """What fewer arenas could have saved at most: all that is free beside main_arena and the fullest others."""
-    threads = sorted((_spare(each) for each in facts.picture.arenas if each.index), reverse=True)
+    threads = sorted((_spare(each) for each in facts.picture.arenas if each.arena), reverse=True)
     return sum(threads[max(0, arenas - 1) :])
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Callable, Iterator, Optional, Sequence
+from typing import Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ..model import Allocator, Params
 from .params import MMAP_THRESHOLD
@@ -15,8 +14,7 @@ Say = Callable[[Optional[int]], str]
 WORTH = 1 << 20
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """What verdict, causes and advice are drawn from."""
 
     picture: Picture
@@ -63,8 +61,7 @@ def places(number: int) -> str:
     return "1 place" if number == 1 else f"{number:,} places"
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(NamedTuple):
     cause: str
     evidence: str
 

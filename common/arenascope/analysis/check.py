@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 from ..model import Breach
 
@@ -19,8 +18,7 @@ OUTSIDE = frozenset(["tcache-count", "mmapped-count"])
 """What is changed without an arena's lock."""
 
 
-@dataclass(frozen=True)
-class Busy:
+class Busy(NamedTuple):
     """Malloc at work when the process was stopped: a locked arena, a thread inside, or both."""
 
     arena: Optional[int]
@@ -41,4 +39,4 @@ def with_transients(breaches: Sequence[Breach], busy: Sequence[Busy], one_thread
         at_work = everywhere or breach.arena in locked
         return at_work and breach.rule in PASSING and per_arena[breach.arena] <= MOST
 
-    return [replace(breach, transient=True) if passes(breach) else breach for breach in breaches]
+    return [breach._replace(transient=True) if passes(breach) else breach for breach in breaches]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass, field
 from itertools import compress, islice
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
@@ -21,12 +20,12 @@ FINE = 1024
 """Up to here two rows to each power of two."""
 
 
-@dataclass
 class Sums:
     """Chunks by state and size, and the bytes between them by kind."""
 
-    sizes: Mapping[str, Counter[int]] = field(default_factory=lambda: {state: Counter() for state in STATES})
-    gaps: Counter[str] = field(default_factory=Counter)
+    def __init__(self, sizes: Mapping[str, Counter[int]] = {}, gaps: Mapping[str, int] = {}) -> None:
+        self.sizes = {state: Counter(sizes.get(state)) for state in STATES}
+        self.gaps: Counter[str] = Counter(gaps)
 
     def add(self, other: Sums) -> None:
         for state in STATES:

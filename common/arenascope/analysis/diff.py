@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Mapping, Optional
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional
 
 Document = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """One figure before and after; None where it was not known, and None for what was not there."""
 
     name: str
@@ -21,8 +19,7 @@ class Change:
         return None if self.before is None or self.after is None else self.after - self.before
 
 
-@dataclass(frozen=True)
-class Diff:
+class Diff(NamedTuple):
     seconds: Optional[float]
     rss: Change
     parts: list[Change]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 from .heap_ends import Tail
 from .ranking import Step
 from .trim import Rules, systrim
 
 
-@dataclass(frozen=True)
-class Thresholds:
+class Thresholds(NamedTuple):
     """mp_'s, and what a heap shrinks by."""
 
     trim_threshold: int
@@ -20,8 +18,7 @@ class Thresholds:
     """heap_info.pagesize; before 2.35 the system's."""
 
 
-@dataclass(frozen=True)
-class Break:
+class Break(NamedTuple):
     """The end of the main arena's top, and how it moved so far."""
 
     end: int
@@ -44,12 +41,11 @@ class Break:
         if bytes_back <= 0:
             return self
         end = self.end - bytes_back
-        return replace(self, end=end, rules=replace(self.rules, brk=end),
+        return self._replace(end=end, rules=self.rules._replace(brk=end),
                        steps=(*self.steps, ("brk", end, bytes_back)))  # fmt: skip
 
 
-@dataclass(frozen=True)
-class HeapTrim:
+class HeapTrim(NamedTuple):
     """heap_trim on a thread's arena, whose heaps end in `tails`, the newest last."""
 
     tails: Sequence[Optional[Tail]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Callable, Iterable, NamedTuple, Optional, Sequence
 
 from ..model import Heap
@@ -29,8 +28,7 @@ class Live(NamedTuple):
         return self.address + self.bytes
 
 
-@dataclass(frozen=True)
-class Tail:
+class Tail(NamedTuple):
     """A heap's end: where its top or its fencepost is, and the free chunk before that, if there is one."""
 
     heap: Heap

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Mapping, Optional
+from typing import Mapping, NamedTuple, Optional
 
 from ..glibc.layout import Layout
 from ..glibc.tunables import Request, requests
@@ -15,8 +14,7 @@ MMAP_THRESHOLD = TRIM_THRESHOLD = TOP_PAD = 128 << 10
 """DEFAULT_MMAP_THRESHOLD, DEFAULT_TRIM_THRESHOLD, and malloc-machine.h's DEFAULT_TOP_PAD."""
 
 
-@dataclass(frozen=True)
-class Param:
+class Param(NamedTuple):
     """One field of mp_."""
 
     name: str

@@ -7,33 +7,33 @@ malloc_trim(0) afterwards, which then finds pages between two free pieces that t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Callable, Iterable, Optional, Sequence
 
 from ..model import Heap
 from .freeing import Break, HeapTrim, Thresholds
 from .heap_ends import Block, Live, Tail, walk_heap
-from .ranking import Pin, Ranking, Step, Together, bytes_of
+from .ranking import Gain, Pin, Ranking, Step, Together, bytes_of
 from .trim import Rules
 
 TRIES_TRIMMING = 65536
 """FASTBIN_CONSOLIDATION_THRESHOLD, since 2.43 ATTEMPT_TRIMMING_THRESHOLD: a smaller chunk sets nothing off."""
 
 
-@dataclass
 class PinSearch:
     """One arena: its heaps are walked one after another, then `finish` judges the blocks at their ends."""
 
-    arena: int
-    main: bool
-    top_end: int
-    rules: Rules
-    thresholds: Optional[Thresholds]
-    """None where mp_ was not found: what free() would set off is not known then."""
-    ranking: Ranking
-    tails: list[Optional[Tail]] = field(default_factory=list)
-    pending: tuple[Step, ...] = ()
-    """What goes back at the next free() that makes a chunk of 64 KiB, whichever it is."""
+    def __init__(self, arena: int, main: bool, top_end: int, rules: Rules, thresholds: Optional[Thresholds],
+                 ranking: Ranking) -> None:  # fmt: skip
+        """`thresholds`: None where mp_ was not found: what free() would set off is not known then."""
+        self.arena = arena
+        self.main = main
+        self.top_end = top_end
+        self.rules = rules
+        self.thresholds = thresholds
+        self.ranking = ranking
+        self.tails: list[Optional[Tail]] = []
+        self.pending: tuple[Step, ...] = ()
+        """What goes back at the next free() that makes a chunk of 64 KiB, whichever it is."""
 
     def walk(self, heap: Heap, blocks: Iterable[Block]) -> None:
         """Reads one heap in address order. Only blocks beside something free are looked at twice."""
@@ -53,11 +53,13 @@ class PinSearch:
         sides = (self._advised(left, block), self._advised(block + size, right))
         if joined > sides[0][1] + sides[1][1]:
             already = tuple(("madvise", *side) for side in sides if side[1])
-            self.ranking.offer(Pin(block, size, self.arena, "between", "trim", (("madvise", low, joined),), already))
+            gain = Gain(size, (("madvise", low, joined),), already)
+            self.ranking.offer(Pin(block, self.arena, "between", "trim", gain))
 
     def _offer(self, pin: Live, reason: str, by: str, gone: Sequence[Step], already: Sequence[Step]) -> None:
         if bytes_of(gone) > bytes_of(already):
-            self.ranking.offer(Pin(pin.address, pin.bytes, self.arena, reason, by, tuple(gone), tuple(already)))
+            gain = Gain(pin.bytes, tuple(gone), tuple(already))
+            self.ranking.offer(Pin(pin.address, self.arena, reason, by, gain))
 
     def finish(self) -> None:
         """The blocks at the ends of heaps, which free() itself may act on."""
@@ -118,11 +120,11 @@ class PinSearch:
         for count, block in enumerate(reversed(tail.last), 1):
             total += block.bytes
             if self._tries(tail, block.left_chunk):
-                found = Together(self.arena, count, total, block.address, freed(block.left), self.pending)
-                if best is None or found.kept_bytes * best.blocks > best.kept_bytes * found.blocks:
-                    best = found
+                gain = Gain(total, freed(block.left), self.pending)
+                if best is None or gain.kept * best.blocks > best.gain.kept * count:
+                    best = Together(block.address, self.arena, count, gain)
             if block.left != block.left_chunk:
                 # a fast chunk: what free() of the next one up sees then depends on what came before
                 break
-        if best is not None and best.blocks > 1 and best.kept_bytes > 0:
+        if best is not None and best.blocks > 1 and best.gain.kept > 0:
             self.ranking.together.append(best)

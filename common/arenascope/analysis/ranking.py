@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 Step = tuple[str, int, int]
 """("munmap", "madvise" or "brk", address, bytes)."""
@@ -17,49 +16,44 @@ def bytes_of(steps: Sequence[Step]) -> int:
     return sum(size for _, _, size in steps)
 
 
-class _Gain:
+class Gain(NamedTuple):
     """What freeing something brings, beyond what comes back without it."""
 
     bytes: int
+    """Of what is freed itself."""
     gone: tuple[Step, ...]
     already: tuple[Step, ...]
+    """What of that goes back without it: at the next malloc_trim, or at any other free() of 64 KiB."""
 
     @property
-    def releases_bytes(self) -> int:
+    def releases(self) -> int:
         return bytes_of(self.gone) - bytes_of(self.already)
 
     @property
-    def kept_bytes(self) -> int:
+    def kept(self) -> int:
         """What it keeps of what is free already."""
-        return self.releases_bytes - self.bytes
+        return self.releases - self.bytes
 
 
-@dataclass(frozen=True)
-class Pin(_Gain):
+class Pin(NamedTuple):
     """A live block, and what its free() would bring."""
 
     address: int
-    bytes: int
     arena: int
     reason: str
     """"top": it ends where a top begins, or would; "between": it lies between free pieces."""
     by: str
     """"free": free() itself gives it back; "trim": malloc_trim(0) after it."""
-    gone: tuple[Step, ...]
-    already: tuple[Step, ...]
-    """What of that goes back without it: at the next malloc_trim, or at any other free() of 64 KiB."""
+    gain: Gain
 
 
-@dataclass(frozen=True)
-class Together(_Gain):
+class Together(NamedTuple):
     """The last blocks below an arena's top, all freed, the lowest first."""
 
+    lowest: int
     arena: int
     blocks: int
-    bytes: int
-    lowest: int
-    gone: tuple[Step, ...]
-    already: tuple[Step, ...]
+    gain: Gain
 
 
 class Ranking:
@@ -76,18 +70,18 @@ class Ranking:
         self._kept: list[tuple[int, int, int, Pin]] = []
 
     def offer(self, pin: Pin) -> None:
-        kept = pin.kept_bytes
-        if not self.own and kept < min(pin.bytes, WORTH):
+        gain = pin.gain
+        if not self.own and gain.kept < min(gain.bytes, WORTH):
             self.own_left_out += 1
             return
         self.count += 1
-        entry = (pin.releases_bytes, -pin.bytes, -pin.address, pin)
+        entry = (gain.releases, -gain.bytes, -pin.address, pin)
         if self.limit is None or len(self._kept) < self.limit:
             heapq.heappush(self._kept, entry)
         elif self._kept and entry > self._kept[0]:
             heapq.heapreplace(self._kept, entry)
         best = self.best.get(pin.arena)
-        if best is None or pin.releases_bytes > best.releases_bytes:
+        if best is None or gain.releases > best.gain.releases:
             self.best[pin.arena] = pin
 
     @property

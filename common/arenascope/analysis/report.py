@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
-from typing import Iterable, Optional, Sequence
+from typing import Iterable, NamedTuple, Optional, Sequence
 
 from ..target import MappingUse, Region
 from .resident import ArenaResident
@@ -33,8 +32,7 @@ FREE = ("tcache", "returnable", "thread_tops", "main_top", "scraps")
 LIVE = ("live", "mmapped")
 
 
-@dataclass(frozen=True)
-class Owner:
+class Owner(NamedTuple):
     """A mapping that malloc did not make, or not alone, for the list of the largest."""
 
     region: Region
@@ -44,8 +42,7 @@ class Owner:
     """Its path, ".bss of PROGRAM", or ""."""
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """Resident memory at one moment."""
 
     parts: dict[str, int]
@@ -80,8 +77,8 @@ def picture(arenas: Sequence[ArenaResident], unread: int, mmapped: int, uses: Se
         "mmapped": mmapped,
         "tcache": sum(each.tcache for each in arenas),
         "returnable": sum(each.returnable for each in arenas),
-        "thread_tops": sum(each.top for each in arenas if each.index),
-        "main_top": sum(each.top for each in arenas if not each.index),
+        "thread_tops": sum(each.top for each in arenas if each.arena),
+        "main_top": sum(each.top for each in arenas if not each.arena),
         "scraps": sum(each.scraps for each in arenas),
         "unread": unread,
         **dict.fromkeys(("stacks", "files", "shared", "other", "kernel"), 0),

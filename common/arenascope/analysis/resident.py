@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterable, Sequence
+from typing import Iterable, NamedTuple, Sequence
 
 from ..model import Arena
 from .trim import ArenaTrim, Range
@@ -31,11 +30,10 @@ def clipped(ends: Iterable[Ends], start: int, end: int) -> list[Ends]:
     return [(max(low, start), min(high, end)) for low, high in ends if low < end and start < high]
 
 
-@dataclass(frozen=True)
-class ArenaResident:
+class ArenaResident(NamedTuple):
     """One arena's resident bytes; the parts sum to `total`."""
 
-    index: int
+    arena: int
     total: int
     live: int
     """Blocks in the program's hands, with the allocator's own bookkeeping."""
@@ -63,7 +61,7 @@ def arena_resident(arena: Arena, plan: ArenaTrim, cached: Sequence[Range], resid
     top = covered([plan.top] if plan.top else [], resident)
     tcache = covered(sorted(cached), resident)
     return ArenaResident(
-        index=header.index,
+        arena=header.index,
         total=total,
         live=total - unused - tcache,
         tcache=tcache,

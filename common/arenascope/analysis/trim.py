@@ -6,8 +6,7 @@ malloc_consolidate runs first; its outcome does not depend on the order, so neig
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ..glibc.layout import Layout
 from ..model import Arena
@@ -16,8 +15,7 @@ Range = tuple[int, int]
 """(address, bytes)."""
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(NamedTuple):
     """What the outcome depends on beside the lists."""
 
     layout: Layout
@@ -28,11 +26,10 @@ class Rules:
     """The unit in which systrim releases, where the hugetlb tunable set it."""
 
 
-@dataclass(frozen=True)
-class ArenaTrim:
+class ArenaTrim(NamedTuple):
     """One arena: what goes, and what stays."""
 
-    index: int
+    arena: int
     address: int
     madvise: Optional[Sequence[Range]]
     """In address order; mtrim itself goes bin by bin. None where not every list could be read."""
@@ -95,7 +92,7 @@ def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: Rules) -> ArenaT
     elif top_known and not header.main:
         tops = _inside(top + rules.layout.header, top + top_bytes, page)
     return ArenaTrim(
-        index=header.index,
+        arena=header.index,
         address=header.address,
         madvise=madvise,
         brk_bytes=brk_bytes,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterable, Mapping, Optional, Sequence
+from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ..model import Arena, ArenaHeader, Heap, Tally, ThreadCache
 from ..target import Pages
 
 
-@dataclass(frozen=True)
-class ArenaUsage:
+class ArenaUsage(NamedTuple):
     """One arena's bytes; what is not known is None, never 0."""
 
     header: ArenaHeader
@@ -97,7 +95,7 @@ def total_tally(tallies: Iterable[Optional[Tally]], whole: bool = True) -> Optio
     for tally in tallies:
         if tally is None:
             return None
-        found += tally
+        found = found.plus(tally)
     return found
 
 

@@ -42,7 +42,7 @@ def _details(facts: Facts, say: Say) -> list[str]:
         found.append(f"malloc_trim returns {say(returnable)} now, in about {seconds}" if returnable else
                      "malloc_trim returns nothing")  # fmt: skip
     if facts.matters(tops):
-        count = sum(1 for each in facts.picture.arenas if each.index and each.top)
+        count = sum(1 for each in facts.picture.arenas if each.arena and each.top)
         where = f"{count} thread-arena {'top' if count == 1 else 'tops'}"
         found.append(f"{say(tops)} sits in {where} that it never touches")
     if facts.matters(facts.part("scraps")):

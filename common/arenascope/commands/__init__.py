@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NoReturn, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NamedTuple, NoReturn, Optional, Protocol, Sequence
 
 from ..errors import ArenascopeError, UsageError
 from ..render.json import envelope
@@ -51,13 +50,12 @@ INTERRUPTED = 130
 """The exit status that the shell gives a command stopped by SIGINT."""
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     """One argument, as data: argparse's own words."""
 
     names: tuple[str, ...]
     help: str
-    options: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object]
 
 
 def argument(*names: str, help: str, **options: object) -> Argument:
@@ -73,8 +71,7 @@ COMMON = (
 )
 
 
-@dataclass
-class Answer:
+class Answer(NamedTuple):
     """What a command found: the keys of its JSON, and its text (made only where it is shown)."""
 
     keys: Mapping[str, object]
@@ -115,7 +112,7 @@ class Context:
 
     @cached_property
     def style(self) -> Style:
-        return replace(self.door.style(), exact=bool(self.options.bytes))
+        return self.door.style()._replace(exact=bool(self.options.bytes))
 
     def check_arena(self, index: Optional[int]) -> None:
         """UsageError where that arena does not exist."""
@@ -127,8 +124,7 @@ class Context:
 Function = Callable[[Context], Answer]
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """A command: `summary` is its line in lists, `example` what its help shows."""
 
     name: str
@@ -147,7 +143,7 @@ class Command:
             prog=f"{program} {self.name}",
             description=f"{self.summary}\n\n{textwrap.fill(self.description, HELP_WIDTH)}".strip(),
             epilog=f"example:\n  {program} {self.example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=HelpFormatter,
             add_help=False,
             allow_abbrev=True,
         )
@@ -173,6 +169,13 @@ def command(
         return Command(name, summary, description, example, tuple(arguments), function, dont_repeat, optional_subject)
 
     return decorate
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """The same width everywhere; argparse would ask for the terminal's with each argument that is added."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=HELP_WIDTH - 1)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -6,7 +6,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ..analysis.usage import ArenaUsage, orphans, total, total_tally
 from ..model import Tally
-from ..render.json import address
+from ..render.json import address, tally_json
 from ..render.text import Style, count, cut, left_out, number, table
 from . import LIMIT, Answer, Context, argument, command
 from .allocators import allocators_json, allocators_lines, share_json
@@ -39,7 +39,7 @@ SORTS = {
 def arenas_command(context: Context) -> Answer:
     session = context.session
     usages = quick_usages(session) if context.options.quick else full_usages(session)
-    plans = None if context.options.quick else {trim.plan.index: trim for trim in trims(session)}
+    plans = None if context.options.quick else {trim.plan.arena: trim for trim in trims(session)}
     usages.sort(key=SORTS[context.options.sort])
     mmapped = mmapped_tally(session)
     keys = {
@@ -51,10 +51,6 @@ def arenas_command(context: Context) -> Answer:
     }
     lines = _lines(context, usages, plans, mmapped)
     return Answer(keys, lines, problems_of(session))
-
-
-def tally_json(tally: Optional[Tally]) -> dict[str, Optional[int]]:
-    return {"chunks": tally.chunks if tally else None, "bytes": tally.bytes if tally else None}
 
 
 def arena_json(usage: ArenaUsage, plans: Optional[Plans]) -> dict[str, object]:

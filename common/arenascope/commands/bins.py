@@ -53,7 +53,7 @@ def _json(row: Row) -> dict[str, object]:
         "index": row.bin.index,
         "min_bytes": row.bin.min_bytes,
         "max_bytes": row.bin.max_bytes,
-        "chunks": row.bin.count if row.bin.whole else None,
+        "chunks": row.bin.chunks if row.bin.whole else None,
         "bytes": row.bin.bytes if row.bin.whole else None,
     }
 
@@ -63,7 +63,7 @@ def _lines(context: Context, rows: list[Row], partial: bool) -> Iterator[str]:
     if not context.session.started:
         yield "no heap yet: malloc has not been called in this process"
         return
-    chunks = sum(row.bin.count for row in rows)
+    chunks = sum(row.bin.chunks for row in rows)
     size = sum(row.bin.bytes for row in rows)
     yield style.bold(
         f"{AT_LEAST if partial else ''}{count(chunks, 'free chunk')} of {style.size(size)} "
@@ -81,9 +81,9 @@ def _lines(context: Context, rows: list[Row], partial: bool) -> Iterator[str]:
 
 def _cells(style: Style, row: Row) -> list[str]:
     whose = f"arena {row.arena}" if row.arena is not None else f"thread {row.tid}"
-    average = row.bin.bytes // row.bin.count if row.bin.count else None
+    average = row.bin.bytes // row.bin.chunks if row.bin.chunks else None
     upper = style.size(row.bin.max_bytes) if row.bin.max_bytes is not None else "any"
     # of a list that could not be followed to its end
     bound = "" if row.bin.whole else "≥ "
     return [whose, row.bin.kind, str(row.bin.index), style.size(row.bin.min_bytes), upper,
-            bound + number(row.bin.count), bound + style.size(row.bin.bytes), style.size(average)]  # fmt: skip
+            bound + number(row.bin.chunks), bound + style.size(row.bin.bytes), style.size(average)]  # fmt: skip

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..glibc.bins import bin_kind, find_bin
@@ -23,16 +22,14 @@ TAG_BITS = 56
 """aarch64 keeps a tag (MTE, or the program's own) in the top byte of pointers; malloc's own have none."""
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     offset: int
     """From the user pointer."""
     value: int
     symbol: Optional[str]
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """A chunk and its circumstances."""
 
     block: Placed

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from ..analysis.chunks import SizeClass, Sums, SweepSums, count_between, histogram, total, within
 from ..errors import UsageError
 from ..glibc.blocks import blocks
 from ..meter import metered, stopped
 from ..model import ArenaHeader, Gap, Piece, Run, Tally
+from ..render.json import tally_json
 from ..render.spool import Spool
 from ..session import Session
 from . import ARENA, LIMIT, Answer, Context, argument, command
-from .arenas import tally_json
 from .chunks_text import chunk_row, heading, summary_lines
 from .gather import problems_of
 from .sizes import parse_size
 
 
-@dataclass(frozen=True)
-class Filter:
+class Filter(NamedTuple):
     """Which chunks are asked for."""
 
     arena: Optional[int]
@@ -40,23 +38,23 @@ class Filter:
     def wants_state(self, state: str) -> bool:
         return not (self.free if state == "used" else self.used)
 
-    def count(self, sums: Sums, top_bytes: int) -> int:
+    def how_many(self, sums: Sums, top_bytes: int) -> int:
         """How many chunks it wants of what was counted."""
         kept = within(sums, self.least, self.most)
         tops = int(top_bytes > 0 and self.wants(top_bytes, "top"))
         return tops + sum(kept.tally(state).chunks for state in kept.sizes if self.wants_state(state))
 
 
-@dataclass
 class Sweep:
     """What came of going through the heaps."""
 
-    sums: dict[int, Sums] = field(default_factory=dict)
-    rows: Spool = field(default_factory=Spool)
-    wanted: int = 0
-    problems: list[str] = field(default_factory=list)
-    doubtful: bool = False
-    """Not every thread cache and fastbin could be read: a chunk that looks used may be in one."""
+    def __init__(self) -> None:
+        self.sums: dict[int, Sums] = {}
+        self.rows = Spool()
+        self.wanted = 0
+        self.problems: list[str] = []
+        self.doubtful = False
+        """Not every thread cache and fastbin could be read: a chunk that looks used may be in one."""
 
 
 @command(
@@ -135,7 +133,7 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
 def _close(session: Session, header: ArenaHeader, adding: SweepSums, wanted: Filter, sweep: Sweep) -> None:
     """Holds an arena's parts against system_mem."""
     sums = sweep.sums[header.index] = adding.sums()
-    sweep.wanted += wanted.count(sums, sums.gaps["top"])
+    sweep.wanted += wanted.how_many(sums, sums.gaps["top"])
     say = sweep.problems.append
     if sums.bytes != header.system_mem:
         say(f"arena {header.index}: its parts sum to {sums.bytes} bytes, system_mem says {header.system_mem}")

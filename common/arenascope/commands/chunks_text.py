@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Callable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.chunks import SizeClass, Sums, total
@@ -24,9 +23,13 @@ ROW = "{:<18}  {:>14}  {:<6}  {:>5}"
 
 def chunk_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, Optional[str]], str]:
     if as_json:
-        return lambda chunk, size, state: (f'{{"address": "{chunk:#x}", "bytes": {size}, "state": {json.dumps(state)}, '
-                                           f'"arena": {arena}}}')  # fmt: skip
+        return lambda chunk, size, state: (f'{{"address": "{chunk:#x}", "bytes": {size}, "state": '
+                                           f'{_quoted(state)}, "arena": {arena}}}')  # fmt: skip
     return lambda chunk, size, state: ROW.format(f"{chunk:#x}", style.size(size), state or "?", arena)
+
+
+def _quoted(state: Optional[str]) -> str:
+    return f'"{state}"' if state else "null"
 
 
 def heading(style: Style, options: argparse.Namespace, left_out: Optional[int]) -> Iterator[str]:

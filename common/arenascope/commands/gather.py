@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
-from typing import Iterable, Iterator, Optional
+from typing import Iterable, Iterator, NamedTuple, Optional
 
 from ..analysis.trim import ArenaTrim, Range, Rules, plan_trim, until_locked
 from ..analysis.usage import ArenaUsage, arena_usage, header_usage
@@ -79,8 +78,7 @@ def mmapped_tally(session: Session) -> Optional[Tally]:
     return Tally(params.values["n_mmaps"], params.values["mmapped_mem"]) if params else None
 
 
-@dataclass(frozen=True)
-class Residents:
+class Residents(NamedTuple):
     """How much of a plan's ranges is in memory; None where that cannot be known."""
 
     trim: Optional[int]
@@ -88,8 +86,7 @@ class Residents:
     tops: Optional[int]
 
 
-@dataclass(frozen=True)
-class Trim:
+class Trim(NamedTuple):
     """A plan, and what of it would show in RSS."""
 
     plan: ArenaTrim

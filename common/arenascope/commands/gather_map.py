@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.heap_map import Span, Strip, between, cell_bytes, overlap
 from ..analysis.trim import Range, plan_trim, until_locked
@@ -15,16 +14,15 @@ from ..session import Session
 from .gather import trim_rules
 
 
-@dataclass
 class Picture:
     """What came of going through the heaps."""
 
-    strips: list[Strip] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.strips: list[Strip] = []
+        self.problems: list[str] = []
 
 
-@dataclass(frozen=True)
-class GoesBack:
+class GoesBack(NamedTuple):
     """Of one arena, in address order; None where that is not known."""
 
     releasable: Optional[Sequence[Span]]
@@ -84,7 +82,7 @@ def _goes_back(session: Session, headers: Sequence[ArenaHeader], problems: list[
             problems.append("__curbrk was not found: whether the main arena's top would be trimmed is not known")
         # the break moves back over locked pages; madvise ends at them
         really = [*until_locked(plan.madvise or (), session.locked), *([plan.brk_range] if plan.brk_range else [])]
-        found[plan.index] = GoesBack(
+        found[plan.arena] = GoesBack(
             releasable=_spans(plan.ranges) if known else None,
             really=_spans(sorted(really)),
             tops=None if plan.tops_bytes is None else _spans([plan.tops] if plan.tops else []),

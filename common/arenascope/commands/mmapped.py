@@ -7,11 +7,10 @@ from typing import Iterator, Optional, Sequence
 from ..glibc.layout import Layout
 from ..glibc.mmapped import counts_headers_twice
 from ..model import MmappedBlock, Tally
-from ..render.json import address
+from ..render.json import address, tally_json
 from ..render.text import count, cut, left_out, table
 from ..session import Session
 from . import LIMIT, Answer, Context, command
-from .arenas import tally_json
 from .gather import mmapped_tally, problems_of
 
 

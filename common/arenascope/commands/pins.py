@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Iterator, Optional, Union
+from typing import Iterator, NamedTuple, Optional
 
 from ..analysis.freeing import Thresholds
 from ..analysis.heap_ends import Block
 from ..analysis.pins import PinSearch
-from ..analysis.ranking import Pin, Ranking, Step, Together, bytes_of
+from ..analysis.ranking import Gain, Pin, Ranking, Step, Together, bytes_of
 from ..analysis.trim import Rules, until_locked
 from ..analysis.usage import total
 from ..glibc.blocks import blocks
@@ -54,8 +53,8 @@ def pins_command(context: Context) -> Answer:
             problems.append(stopped(count(len(pending), "arena")))
             session.stopped = True
     notes = _Notes(session)
-    pins = [Shown(pin, _resident(session, pin), notes.symbol(pin), notes.note(pin)) for pin in ranking.pins]
-    together = [(each, _resident(session, each)) for each in ranking.together]
+    pins = [Shown(pin, _resident(session, pin.gain), notes.symbol(pin), notes.note(pin)) for pin in ranking.pins]
+    together = [(each, _resident(session, each.gain)) for each in ranking.together]
     sums = _sums(session, ranking)
     keys = {
         "pins": [_pin_json(session, pin, options.ranges) for pin in pins],
@@ -117,12 +116,12 @@ def _thresholds(session: Session, header: ArenaHeader, rules: Rules) -> Optional
     return Thresholds(params.values["trim_threshold"], params.values["top_pad"], page or rules.page)
 
 
-def _resident(session: Session, found: Union[Pin, Together]) -> Optional[int]:
+def _resident(session: Session, gain: Gain) -> Optional[int]:
     """What RSS would fall by; madvise ends at pages that are locked, the others do not care."""
     if session.residency is None:
         return None
     parts = []
-    for steps in (found.gone, found.already):
+    for steps in (gain.gone, gain.already):
         plain = [step[1:] for step in steps if step[0] != "madvise"]
         advised = until_locked((step[1:] for step in steps if step[0] == "madvise"), session.locked)
         parts.append(resident_bytes(session, [*plain, *advised]))
@@ -135,9 +134,9 @@ def _sums(session: Session, ranking: Ranking) -> Sums:
     best = list(ranking.best.values())
     return Sums(
         blocks=len(best),
-        bytes=sum(pin.bytes for pin in best),
-        releases_bytes=sum(pin.releases_bytes for pin in best),
-        resident_bytes=total(_resident(session, pin) for pin in best) if session.residency else None,
+        bytes=sum(pin.gain.bytes for pin in best),
+        releases_bytes=sum(pin.gain.releases for pin in best),
+        resident_bytes=total(_resident(session, pin.gain) for pin in best) if session.residency else None,
     )
 
 
@@ -145,40 +144,39 @@ def _pin_json(session: Session, shown: Shown, with_ranges: bool) -> dict[str, ob
     pin = shown.pin
     found: dict[str, object] = {
         "address": address(pin.address),
-        "bytes": pin.bytes,
+        "bytes": pin.gain.bytes,
         "arena": pin.arena,
         "reason": pin.reason,
-        "releases_bytes": pin.releases_bytes,
+        "releases_bytes": pin.gain.releases,
         "symbol": shown.symbol,
         "by": pin.by,
         "user_address": address(pin.address + session.layout.header),
         "resident_bytes": shown.resident,
         "note": shown.note,
     }
-    return {**found, **_ranges_json(pin)} if with_ranges else found
+    return {**found, **_ranges_json(pin.gain)} if with_ranges else found
 
 
 def _together_json(found: Together, resident: Optional[int], with_ranges: bool) -> dict[str, object]:
     row: dict[str, object] = {
         "arena": found.arena,
         "blocks": found.blocks,
-        "bytes": found.bytes,
+        "bytes": found.gain.bytes,
         "lowest": address(found.lowest),
-        "releases_bytes": found.releases_bytes,
+        "releases_bytes": found.gain.releases,
         "resident_bytes": resident,
     }
-    return {**row, **_ranges_json(found)} if with_ranges else row
+    return {**row, **_ranges_json(found.gain)} if with_ranges else row
 
 
-def _ranges_json(found: Union[Pin, Together]) -> dict[str, object]:
+def _ranges_json(gain: Gain) -> dict[str, object]:
     def steps(steps: tuple[Step, ...]) -> list[list[object]]:
         return [[how, address(start), size] for how, start, size in steps]
 
-    return {"ranges": steps(found.gone), "already": steps(found.already)}
+    return {"ranges": steps(gain.gone), "already": steps(gain.already)}
 
 
-@dataclass(frozen=True)
-class _Notes:
+class _Notes(NamedTuple):
     """What a block is, and what stands between a call of free() and its being free."""
 
     session: Session
@@ -194,12 +192,13 @@ class _Notes:
             if cache.address == pin.address + layout.header:
                 return f"is glibc's own: the cache of thread {cache.tid}, which goes when that ends"
         notes = []
+        size = pin.gain.bytes
         slots = params.get("tcache_count") if params and layout.tcache else None
         if params and slots:
             most, bins = params.get("tcache_max_bytes") or 0, params.get("tcache_bins") or 0
-            if pin.bytes < most if layout.behaviour.tcache_logarithmic else tcache_index(layout, pin.bytes) < bins:
+            if size < most if layout.behaviour.tcache_logarithmic else tcache_index(layout, size) < bins:
                 notes.append(f"is cached first: a thread keeps {slots} of its size")
         # global_max_fast, where mallopt and the tunable left it alone
-        if layout.fastbins and pin.bytes <= (64 * layout.word // 4 + layout.word) & ~layout.mask:
+        if layout.fastbins and size <= (64 * layout.word // 4 + layout.word) & ~layout.mask:
             notes.append("lies in a fastbin until malloc_trim, or a free() of 64 KiB, merges it")
         return ", then ".join(notes) or None

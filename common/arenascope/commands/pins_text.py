@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.ranking import Pin, Ranking, Together
 from ..render.text import Style, count, left_out, table
@@ -12,8 +11,7 @@ from . import Context
 HEADERS = ("block", "size", "arena", "goes back", "resident", "by", "what it keeps", "first word")
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """A pin, with what the image alone can tell of it."""
 
     pin: Pin
@@ -26,8 +24,7 @@ TOGETHER = 3
 """So many arenas' last blocks are told in words."""
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(NamedTuple):
     """The best block of each arena, freed."""
 
     blocks: int
@@ -43,10 +40,11 @@ def lines(context: Context, ranking: Ranking, pins: Sequence[Shown], sums: Sums,
         yield "no heap yet: malloc has not been called in this process"
         return
     yield style.bold(_sentence(style, sums))
-    ordered = sorted(together, key=lambda pair: -pair[0].releases_bytes)
+    ordered = sorted(together, key=lambda pair: -pair[0].gain.releases)
     for each, resident in ordered[:TOGETHER]:
-        yield (f"arena {each.arena}: its last {each.blocks} blocks ({style.size(each.bytes)}, from {each.lowest:#x} on)"
-               f" would give back {_both(style, each.releases_bytes, resident)}, all of them freed")  # fmt: skip
+        yield (f"arena {each.arena}: its last {each.blocks} blocks ({style.size(each.gain.bytes)}, from "
+               f"{each.lowest:#x} on) would give back {_both(style, each.gain.releases, resident)}, "
+               "all of them freed")  # fmt: skip
     if len(ordered) > TOGETHER:
         yield style.dim(f"so for {count(len(ordered) - TOGETHER, 'more arena')}: --json has them all")
     for index, size in pending.items():
@@ -87,9 +85,9 @@ def _row(style: Style, shown: Shown) -> list[str]:
     pin = shown.pin
     return [
         f"{pin.address:#x}",
-        style.size(pin.bytes),
+        style.size(pin.gain.bytes),
         f"{pin.arena} main" if pin.arena == 0 else str(pin.arena),
-        style.size(pin.releases_bytes),
+        style.size(pin.gain.releases),
         style.size(shown.resident),
         "free()" if pin.by == "free" else "a trim after it",
         _reason(pin),
@@ -100,7 +98,8 @@ def _row(style: Style, shown: Shown) -> list[str]:
 def _reason(pin: Pin) -> str:
     if pin.reason == "between":
         return "pages that it shares with free pieces"
-    unmapped = sum(step[0] == "munmap" for step in pin.gone) - sum(step[0] == "munmap" for step in pin.already)
+    gone, already = ([how for how, _, _ in steps] for steps in (pin.gain.gone, pin.gain.already))
+    unmapped = gone.count("munmap") - already.count("munmap")
     if unmapped:
         return f"{count(unmapped, 'whole heap')}: last block below top"
     return "the break: last block below top" if pin.arena == 0 else "last block below top"

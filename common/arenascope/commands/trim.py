@@ -40,7 +40,7 @@ def trim_command(context: Context) -> Answer:
     controller = _prepare(context) if options.apply else None
     session = context.session
     context.check_arena(options.arena)
-    plans = [trim for trim in trims(session, bounds=not options.json) if options.arena in (None, trim.plan.index)]
+    plans = [trim for trim in trims(session, bounds=not options.json) if options.arena in (None, trim.plan.arena)]
     problems = problems_of(session)
     if any(trim.plan.brk_bytes is None and trim.plan.top is not None for trim in plans):
         problems.append("__curbrk was not found: whether the main arena's top would be trimmed is not known")
@@ -115,7 +115,7 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
 def _arena_json(trim: Trim, with_ranges: bool) -> dict[str, object]:
     plan = trim.plan
     found: dict[str, object] = {
-        "index": plan.index,
+        "index": plan.arena,
         "address": address(plan.address),
         "madvise_bytes": plan.madvise_bytes,
     }

@@ -42,10 +42,10 @@ def lines(context: Context, plans: Sequence[Trim], whole: bool, applied: Optiona
 def _row(style: Style, trim: Trim) -> list[str]:
     plan = trim.plan
     return [
-        f"{plan.index} main" if plan.index == 0 else str(plan.index),
+        f"{plan.arena} main" if plan.arena == 0 else str(plan.arena),
         style.size(plan.madvise_bytes),
         number(_calls([trim])),
-        style.size(plan.brk_bytes) if plan.index == 0 else "-",
+        style.size(plan.brk_bytes) if plan.arena == 0 else "-",
         _resident(style, trim, "trim"),
         style.size(plan.top and plan.top[1]),
         _resident(style, trim, "top"),
@@ -133,11 +133,11 @@ def _range_lines(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
     for trim in plans:
         how = {start: "madvise" for start, _ in trim.plan.madvise or ()}
         for start, size in trim.plan.ranges:
-            rows.append([str(trim.plan.index), f"{start:#x}", f"{start + size:#x}", context.style.size(size),
+            rows.append([str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", context.style.size(size),
                          how.get(start, "brk")])  # fmt: skip
         if context.options.tops and trim.plan.tops:
             start, size = trim.plan.tops
-            rows.append([str(trim.plan.index), f"{start:#x}", f"{start + size:#x}", context.style.size(size), "--tops"])
+            rows.append([str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", context.style.size(size), "--tops"])
     shown, more = cut(rows, context.options.limit)
     yield from table(("arena", "from", "to", "size", "by"), shown, left=(0, 1, 2, 4))
     yield from left_out(context.style, more, "range")

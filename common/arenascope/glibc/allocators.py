@@ -7,8 +7,7 @@ malloc. What has a heap of its own beside malloc (Go, a JVM) leaves glibc's aren
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..model import Allocator
 from ..sources.modules import Module, Modules
@@ -18,8 +17,7 @@ from .libc_file import LIBC_NAME, MUSL_NAME, modules_of
 SANITIZER = "sanitizer/allocator_interface.h has its figures: __sanitizer_get_heap_size() and its kin"
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """An allocator, and the signs of it."""
 
     name: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from typing import Optional, Sequence
 
 from ..errors import MemoryReadError
@@ -101,7 +100,7 @@ def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Fi
         doubt = doubt_top(memory, layout, header)
         if doubt:
             findings.append(Finding(f"top: {doubt}", header.top, len(arenas), rule="top"))
-            header = replace(header, top_bytes=None)
+            header = header._replace(top_bytes=None)
         arenas.append(header)
         address = header.next
     if address != main_arena:

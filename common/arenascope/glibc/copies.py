@@ -5,8 +5,7 @@ Number 0 is the one that serves the program's malloc; the others follow, the lar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..errors import ArenascopeError, MemoryReadError, UsageError
 from ..memory import Memory
@@ -24,8 +23,7 @@ MOST_THREADS = 1 << 16
 """No arena has so many attached, and none is as small as this in bytes."""
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(NamedTuple):
     """One of them."""
 
     main_arena: int
@@ -81,7 +79,7 @@ def find_copies(target: Target, memory: Memory, regions: Sequence[Region], libcs
                 found += [Copy(start, libc) for start in untouched(target, memory, libc.data)][:1]
     version = next((copy.libc.version for copy in found if copy.libc.version), None)
     # libc_malloc_debug says no version: it belongs to the libc.so beside it
-    return [replace(copy, libc=replace(copy.libc, version=version)) if copy.debugs else copy for copy in found]
+    return [copy._replace(libc=copy.libc._replace(version=version)) if copy.debugs else copy for copy in found]
 
 
 def _system(memory: Memory, hit: Hit) -> int:
@@ -126,7 +124,7 @@ def without_tcache(layout: Layout) -> Layout:
     """libc_malloc_debug is compiled without USE_TCACHE: no thread caches, and mp_ ends before their limits."""
     offsets = {name: offset for name, offset in layout.params.offsets.items() if not name.startswith("tcache_")}
     size = layout.params.get("tcache_bins") or layout.params.size
-    return replace(layout, tcache=None, params=Struct(offsets, size))
+    return layout._replace(tcache=None, params=Struct(offsets, size))
 
 
 def untouched(target: Target, memory: Memory, data: Sequence[Region]) -> Iterator[int]:

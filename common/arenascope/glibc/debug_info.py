@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Mapping, Optional
 
 from ..target import StructInfo, Target
@@ -39,7 +38,7 @@ def from_debug(
     """The members where debug information has them; None where it lacks one that walkers need."""
     layout = from_table(release or versions.NEWEST, word, machine)
     if release is not None and release > versions.NEWEST:
-        layout = replace(layout, newer=release)
+        layout = layout._replace(newer=release)
     built = {}
     for name, needed in NEEDED.items():
         info = structs.get(name)
@@ -52,8 +51,7 @@ def from_debug(
             return None
         built[name] = Struct({key: fields[key] for key in fields if key in KNOWN[name]}, info.size)
     fast = structs["malloc_state"].fields.get("fastbinsY")
-    return replace(
-        layout,
+    return layout._replace(
         arena=built["malloc_state"],
         heap=built["_heap_info"],
         params=built.get("malloc_par", layout.params),
@@ -94,5 +92,5 @@ def compare(layout: Layout, structs: Mapping[str, StructInfo], notes: list[str])
     if wrong:
         notes.append("memory and debug information disagree, memory is believed: " + "; ".join(wrong[:3]))
     if agreed:
-        layout = replace(layout, checks=(*layout.checks, Check(f"debug information agrees on {', '.join(agreed)}")))
+        layout = layout._replace(checks=(*layout.checks, Check(f"debug information agrees on {', '.join(agreed)}")))
     return layout

@@ -5,7 +5,6 @@ Distributions ship backports and new releases come, so a version string only say
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Callable, Iterable, Iterator, Optional, Sequence
 
 from ..errors import MemoryReadError, NotFoundError
@@ -39,7 +38,7 @@ def derive_layout(
         if row is not None and (debug is None or not clashes(row, debug)):
             return row
     if debug is not None and believed(memory, debug, hit.ring[0], around().near):
-        layout = replace(debug, checks=(Check("debug information gives malloc_state and heap_info"),))
+        layout = debug._replace(checks=(Check("debug information gives malloc_state and heap_info"),))
         return _with_unknown_lists(memory, layout, hit)
     if row is not None:
         return row
@@ -52,7 +51,7 @@ def _row_that_fits(memory: Memory, machine: str, release: Optional[Release], hit
             layout = from_table(candidate, memory.pointer_size, machine, align(candidate))
             checks = fit(memory, layout, hit)
             if checks:
-                return replace(layout, checks=tuple(Check(text) for text in checks))
+                return layout._replace(checks=tuple(Check(text) for text in checks))
     return None
 
 
@@ -129,7 +128,7 @@ def _by_relations(
     """A malloc_state that no row describes, or one of a release that the table ends before."""
     known = release is not None and release <= versions.NEWEST
     newest = from_table(release or versions.NEWEST, memory.pointer_size, machine)
-    newest = replace(newest, newer=versions.NEVER if known or release is None else release)
+    newest = newest._replace(newer=versions.NEVER if known or release is None else release)
     try:
         layout = derive_state(memory, newest, hit, around())
     except NotFoundError as error:
@@ -144,7 +143,7 @@ def _by_relations(
     like = next((shape for shape in versions.shapes() if _same(layout, shape, machine)), None)
     how = f"malloc_state as in {versions.text(like)}" if like else "no known malloc_state"
     checks = (Check(f"{how}: members placed by what holds in every release"),)
-    return _with_unknown_lists(memory, replace(layout, release=like or versions.NEWEST, checks=checks), hit)
+    return _with_unknown_lists(memory, layout._replace(release=like or versions.NEWEST, checks=checks), hit)
 
 
 def _row_of(memory: Memory, machine: str, release: Optional[Release], hit: Hit) -> Optional[Layout]:
@@ -164,7 +163,7 @@ def _same(layout: Layout, shape: Release, machine: str) -> bool:
 
 def _with_unknown_lists(memory: Memory, layout: Layout, hit: Hit) -> Layout:
     inside = heap_extents(memory, layout, hit.ring)
-    return replace(layout, unknown=(*layout.unknown, *unknown_lists(memory, layout, hit.ring, inside)))
+    return layout._replace(unknown=(*layout.unknown, *unknown_lists(memory, layout, hit.ring, inside)))
 
 
 def with_tcache_seen(layout: Layout, sizes: Sequence[int]) -> Layout:
@@ -173,7 +172,7 @@ def with_tcache_seen(layout: Layout, sizes: Sequence[int]) -> Layout:
         return layout
     for form in tcache_forms(layout):
         if all(size in chunk_sizes(form, layout) for size in sizes):
-            return replace(layout, tcache=form)
+            return layout._replace(tcache=form)
     return layout
 
 
@@ -200,7 +199,7 @@ def settle_release(
         fitting.append(row)
     # where mp_ was not found, its form is no more than a guess
     best = next((row for row in fitting if row.params == layout.params), fitting[0] if fitting else layout)
-    return replace(best, params=layout.params, heap_max=layout.heap_max, checks=layout.checks)
+    return best._replace(params=layout.params, heap_max=layout.heap_max, checks=layout.checks)
 
 
 def links_are_safe(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import Callable, Iterator, Mapping, Optional, Sequence
+from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..memory import Memory
 from .evidence import PAGE, Raw, Top, most, not_less, told_apart
@@ -15,8 +14,7 @@ WORDS_LIMIT = 64
 HEAPS_LIMIT = 65536
 
 
-@dataclass(frozen=True)
-class Heaps:
+class Heaps(NamedTuple):
     """What the heaps of the threads' arenas tell."""
 
     heap_max: int
@@ -25,8 +23,7 @@ class Heaps:
     """By the arenas' place in the ring: what their heaps sum to, which system_mem must be."""
 
 
-@dataclass(frozen=True)
-class _Own:
+class _Own(NamedTuple):
     """One thread arena: its first heap's words and those of the heap that its top lies in."""
 
     raw: Raw
@@ -37,7 +34,7 @@ class _Own:
 
 def derive_heaps(memory: Memory, layout: Layout, raws: Sequence[Raw], tops: Mapping[int, Top]) -> Optional[Heaps]:
     """None where no heap_info fits what most arenas show."""
-    others = [raw for raw in raws if raw.index]
+    others = [raw for raw in raws if raw.place]
     if not others:
         return Heaps(layout.heap_max, layout.heap, {})
     sizes = [layout.heap_max, *(1 << bits for bits in range(16, 34 if layout.word == 8 else 29))]
@@ -45,7 +42,7 @@ def derive_heaps(memory: Memory, layout: Layout, raws: Sequence[Raw], tops: Mapp
         size, _ = Counter(raw.address & (heap_max - 1) for raw in others).most_common(1)[0]
         if not 4 * layout.word <= size <= WORDS_LIMIT * layout.word:
             continue
-        owned = [own for raw in others for own in _own(memory, raw, tops.get(raw.index), heap_max, size)]
+        owned = [own for raw in others for own in _own(memory, raw, tops.get(raw.place), heap_max, size)]
         found = _struct(memory, owned, heap_max, size) if 2 * len(owned) > len(others) else None
         if found is not None:
             return found
@@ -79,7 +76,7 @@ def _struct(memory: Memory, owned: Sequence[_Own], heap_max: int, size: int) -> 
     prev = _best(rest, lambda k: [_chain(memory, own, k, heap_max, size) is not None for own in chained or owned])
     if prev is None:
         return None
-    chains = {own.raw.index: _chain(memory, own, prev, heap_max, size) for own in owned}
+    chains = {own.raw.place: _chain(memory, own, prev, heap_max, size) for own in owned}
     heaps = [heap for chain in chains.values() for heap in chain or ()]
     sizes = {n: words[end] for n, words in enumerate(heaps)}
     rest = [k for k in (end + 1, *places) if k in places and k not in (ar_ptr, end, prev)]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Callable, Optional, Sequence
 
 from ..memory import Memory
-from ..model import Finding
+from ..model import NONCONTIGUOUS, Finding
 from .chunk import masked
 from .evidence import PAGE, Raw, most
 from .fastbins import fastbin_size
 from .layout import Layout, Struct, fastbin_count
 
-NONCONTIGUOUS = 2
 HUGE = 2 << 20
 """Where brk was refused: as much in front of top is taken for the arena's."""
 
@@ -22,7 +20,7 @@ def place_lists(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Layout:
     if start is None:
         return layout
     arena = Struct({**layout.arena.offsets, "fastbinsY": start}, layout.arena.size)
-    return replace(layout, arena=arena, fastbins=fastbin_count(layout.word, layout.align))
+    return layout._replace(arena=arena, fastbins=fastbin_count(layout.word, layout.align))
 
 
 def heap_extents(memory: Memory, layout: Layout, arenas: Sequence[int]) -> Callable[[int], bool]:

@@ -8,8 +8,7 @@ between is taken from the newest row where all stand as they do there and it hol
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Iterator, Mapping, Optional
+from typing import Iterator, Mapping, NamedTuple, Optional
 
 from ..memory import Memory
 from ..model import ArenaHeader, Finding
@@ -30,8 +29,7 @@ PAGE = 4096
 Offsets = dict[str, int]
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """The bytes around main_arena."""
 
     memory: Memory
@@ -52,8 +50,7 @@ class Window:
         return value
 
 
-@dataclass(frozen=True)
-class Proven:
+class Proven(NamedTuple):
     """What is known of mp_."""
 
     address: int

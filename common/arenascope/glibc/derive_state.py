@@ -6,12 +6,11 @@ system_mem by what it must add up to; what only stands in a likely place is left
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Iterator, Mapping, Optional, Sequence, Union
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ..errors import NotFoundError
 from ..memory import Memory
-from ..model import ArenaHeader
+from ..model import NONCONTIGUOUS, ArenaHeader
 from ..target import Region
 from .chunk import PREV_INUSE, masked
 from .derive_heaps import Heaps, derive_heaps
@@ -21,13 +20,11 @@ from .layout import Layout, Struct
 from .regions import main_regions
 from .scan import PREFIX_LIMIT, Hit, follow_ring, next_offset, scan
 
-NONCONTIGUOUS = 2
 FLAGS = 7
 """All bits that `flags` ever had."""
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """What the image tells beside the arenas."""
 
     mappings: Sequence[Region]
@@ -50,8 +47,8 @@ def derive_state(memory: Memory, layout: Layout, hit: Hit, around: Surroundings)
         raise NotFoundError(f"the bins of an arena at {stray:#x} are in no arena of the ring")
     lacking = "the arenas cannot be read"
     for top in (place for place in (bins - layout.header, *range(8, bins, layout.word)) if place >= 8):
-        tops = {raw.index: found for raw in raws for found in [read_top(memory, layout, raw, top)] if found}
-        if not raws or not most(raw.index in tops for raw in raws):
+        tops = {raw.place: found for raw in raws for found in [read_top(memory, layout, raw, top)] if found}
+        if not raws or not most(raw.place in tops for raw in raws):
             continue
         if not any(found.address for found in tops.values()):
             # words that are 0 in front of bins are a top only where nothing behind speaks of memory either
@@ -86,11 +83,10 @@ def _empty(layout: Layout, bins: int) -> Layout:
     names = ("next", "next_free", "attached_threads", "system_mem", "max_system_mem")
     offsets = {"mutex": 0, "flags": 4, "top": bins - 2 * word, "last_remainder": bins - word, "bins": bins,
                "binmap": bins + 254 * word, **{name: behind + n * word for n, name in enumerate(names)}}  # fmt: skip
-    return replace(layout, arena=Struct(offsets, behind + 5 * word), fastbins=0)
+    return layout._replace(arena=Struct(offsets, behind + 5 * word), fastbins=0)
 
 
-@dataclass(frozen=True)
-class _State:
+class _State(NamedTuple):
     memory: Memory
     layout: Layout
     raws: Sequence[Raw]
@@ -120,20 +116,20 @@ class _State:
         if attached is not None:
             offsets["attached_threads"] = behind + word + attached * word
         offsets["last_remainder"] = bins - word if self.top != bins - word else self.top - word
-        layout = replace(self.layout, heap=self.heaps.struct, heap_max=self.heaps.heap_max, fastbins=0,
+        layout = self.layout._replace(heap=self.heaps.struct, heap_max=self.heaps.heap_max, fastbins=0,
                          arena=Struct(offsets, behind + word + (max(system, peak) + 1) * word))  # fmt: skip
         return place_lists(self.memory, layout, self.raws)
 
     def _flags(self) -> Optional[int]:
         for offset in range(4, self.top - 3, 4):
-            values = {raw.index: raw.u32(self.memory, offset) for raw in self.raws}
+            values = {raw.place: raw.u32(self.memory, offset) for raw in self.raws}
             others = [value & NONCONTIGUOUS and value <= FLAGS for index, value in values.items() if index]
             if values.get(0, 0) <= FLAGS and (not others or most(bool(each) for each in others)):
                 return offset
         return None
 
     def _values(self, place: int) -> dict[int, int]:
-        return {raw.index: raw.behind[place] for raw in self.raws if place < len(raw.behind)}
+        return {raw.place: raw.behind[place] for raw in self.raws if place < len(raw.behind)}
 
     def _places(self) -> range:
         return range(1, min(len(raw.behind) for raw in self.raws))
@@ -146,16 +142,16 @@ class _State:
             # one in front that holds in fewer arenas: a new member, or system_mem of which one was overwritten
             return best if best == sure[0] else None
         main = self.raws[0]
-        if len(self.raws) > 1 or main.index or not main.u32(self.memory, flags) & NONCONTIGUOUS:
+        if len(self.raws) > 1 or main.place or not main.u32(self.memory, flags) & NONCONTIGUOUS:
             return None
         whole = self._sum_of_regions(main, flags)
         return next((place for place in self._places() if main.behind[place] == whole), None)
 
     def _vote(self, raw: Raw, value: int, flags: int) -> Optional[bool]:
         """Whether this can be system_mem of that arena; None where nothing tells."""
-        top = self.tops.get(raw.index)
-        if raw.index:
-            return self.heaps.sums[raw.index] == value if raw.index in self.heaps.sums else None
+        top = self.tops.get(raw.place)
+        if raw.place:
+            return self.heaps.sums[raw.place] == value if raw.place in self.heaps.sums else None
         if top is None or not top.address:
             return None if not value else False
         if raw.u32(self.memory, flags) & NONCONTIGUOUS:

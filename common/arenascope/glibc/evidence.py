@@ -6,8 +6,7 @@ For a release that the table does not know. A rule is asked of every arena, and 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Iterable, Mapping, Optional, Sequence
+from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
@@ -23,19 +22,17 @@ PAGES_BEHIND = 4 << 20
 """A few transparent huge pages."""
 
 
-@dataclass(frozen=True)
-class Top:
+class Top(NamedTuple):
     """An arena's last chunk; `address` is 0 where it has no memory yet (initial_top)."""
 
     address: int
     end: int
 
 
-@dataclass(frozen=True)
-class Raw:
+class Raw(NamedTuple):
     """One arena, before anything is known of its members but `bins` and `next`."""
 
-    index: int
+    place: int
     """In the ring: 0 is main_arena."""
     address: int
     head: bytes

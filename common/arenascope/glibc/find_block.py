@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterable, Mapping, Optional, Union
+from typing import Iterable, Mapping, NamedTuple, Optional, Union
 
 from ..model import Gap, Piece, Run
 from .blocks import blocks
 from .chunk import SIZE_BITS
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(NamedTuple):
     """A chunk among its neighbours in memory."""
 
     chunk: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Optional, Sequence
 
 from ..errors import MemoryReadError
@@ -33,7 +32,7 @@ def find_params(target: Target, memory: Memory, layout: Layout, main_arena: int,
     if debug is not None:
         forms.insert(0, debug)
     if layout.newer is not None:
-        given = replace(layout, params=debug) if debug is not None else None
+        given = layout._replace(params=debug) if debug is not None else None
         if guess and given and _evidence(memory, given, guess, main) is not None:
             return guess, given
         return _by_values(memory, layout, main, regions, guess)
@@ -41,8 +40,8 @@ def find_params(target: Target, memory: Memory, layout: Layout, main_arena: int,
     for held_against in (main, None) if guess is not None else ():
         # another release's form may fit a damaged mp_, at other places
         for form in forms if held_against else forms[:1]:
-            if guess and _evidence(memory, replace(layout, params=form), guess, held_against) is not None:
-                return guess, replace(layout, params=form)
+            if guess and _evidence(memory, layout._replace(params=form), guess, held_against) is not None:
+                return guess, layout._replace(params=form)
     region = next((region for region in regions if region.contains(main_arena)), None)
     if region is None:
         return None, layout
@@ -51,12 +50,12 @@ def find_params(target: Target, memory: Memory, layout: Layout, main_arena: int,
     best: Optional[tuple[int, int, Struct]] = None
     for form in forms:
         for address in _places(memory, form, start, end, main):
-            score = _evidence(memory, replace(layout, params=form), address, main)
+            score = _evidence(memory, layout._replace(params=form), address, main)
             if score is not None and score >= ENOUGH and (best is None or score > best[0]):
                 best = (score, address, form)
     if best is None:
         return None, layout
-    return best[1], replace(layout, params=best[2])
+    return best[1], layout._replace(params=best[2])
 
 
 def _by_values(memory: Memory, layout: Layout, main: ArenaHeader, regions: Sequence[Region],
@@ -73,7 +72,7 @@ def _by_values(memory: Memory, layout: Layout, main: ArenaHeader, regions: Seque
     if found is None:
         return None, layout
     unknown = (*layout.unknown, *([found.unknown] if found.unknown else []))
-    return found.address, replace(layout, params=found.struct, mmaps_proven=found.counted, unknown=unknown)
+    return found.address, layout._replace(params=found.struct, mmaps_proven=found.counted, unknown=unknown)
 
 
 def surroundings(target: Target, memory: Memory, regions: Sequence[Region], main_arena: int,
@@ -148,7 +147,7 @@ def follow_hugepages(memory: Memory, layout: Layout, address: Optional[int], hit
     huge = read_params(memory, layout, address).get("hp_pagesize") or 0
     if not huge:
         return layout
-    larger = replace(layout, heap_max=4 * huge)
+    larger = layout._replace(heap_max=4 * huge)
     if all(not doubt_thread_arena(memory, larger, arena) for arena in hit.ring[1:]):
         return larger
     return layout

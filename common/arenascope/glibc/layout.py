@@ -5,8 +5,7 @@ A Layout is made once per Session and passed on; nothing right of it asks for a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Mapping, Optional
+from typing import Mapping, NamedTuple, Optional
 
 from ..model import Finding
 from ..target import StructInfo
@@ -14,12 +13,17 @@ from . import versions
 from .versions import Behaviour, Field, Release
 
 
-@dataclass(frozen=True)
 class Struct:
     """Offsets of the members that this release has."""
 
-    offsets: Mapping[str, int]
-    size: int
+    def __init__(self, offsets: Mapping[str, int], size: int) -> None:
+        self.offsets = offsets
+        self.size = size
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Struct) and (self.offsets, self.size) == (other.offsets, other.size)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, name: str) -> int:
         return self.offsets[name]
@@ -31,8 +35,7 @@ class Struct:
         return name in self.offsets
 
 
-@dataclass(frozen=True)
-class TcacheLayout:
+class TcacheLayout(NamedTuple):
     """tcache_perthread_struct."""
 
     bins: int
@@ -44,8 +47,7 @@ class TcacheLayout:
     size: int
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """Something that must hold, in words, and whether it does."""
 
     text: str
@@ -61,8 +63,7 @@ class Check:
         return self.text if self.held else f"{self.text}: in {self.times} of {self.of}"
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """All that a walker must know of this glibc."""
 
     word: int
@@ -76,7 +77,7 @@ class Layout:
     fastbins: int
     heap_max: int
     behaviour: Behaviour
-    checks: tuple[Check, ...] = field(default=())
+    checks: tuple[Check, ...] = ()
     """What was held against memory and debug information."""
     newer: Optional[Release] = None
     """The image's release where the table ends before it, NEVER where structures are of no known release."""
@@ -130,7 +131,7 @@ def build_struct(fields: tuple[Field, ...], release: Release, word: int, align: 
         if member.kind != "char":
             offset = (offset + width - 1) & ~(width - 1)
         offsets[member.name] = offset
-        count = fastbin_count(word, align) if member.count == versions.FASTBINS else member.count
+        count = fastbin_count(word, align) if member.length == versions.FASTBINS else member.length
         offset += width * count
     offset = (offset + word - 1) & ~(word - 1)
     if pad_to:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..errors import ArenascopeError, MemoryReadError
 from ..memory import Memory
@@ -19,8 +18,7 @@ TEXT_LIMIT = 16 << 20
 """A libc's read-only part is 2 MB; more is not searched for the version."""
 
 
-@dataclass(frozen=True)
-class Libc:
+class Libc(NamedTuple):
     """One mapped module that may hold main_arena."""
 
     path: str

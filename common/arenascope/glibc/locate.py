@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..errors import NotFoundError
 from ..memory import Memory
@@ -30,8 +29,7 @@ from .libc_file import Libc
 from .scan import PREFIX_LIMIT, Hit, anchors, follow_ring, scan, wrong_bins
 
 
-@dataclass(frozen=True)
-class Located:
+class Located(NamedTuple):
     """Where the heap's structures are, and how that was learnt."""
 
     main_arena: int
@@ -218,6 +216,6 @@ def _as_linked(target: Target, memory: Memory, regions: Sequence[Region], chosen
         layout = from_table(release, layout.word, target.machine)
     beside = target.symbol("mp_") if located_by == "symbols" else None
     params, layout = find_params(target, memory, layout, start, regions, beside.address if beside else None)
-    layout = replace(layout, checks=(Check("main_arena as the linker left it: malloc was never called"),))
+    layout = layout._replace(checks=(Check("main_arena as the linker left it: malloc was never called"),))
     return Located(start, params, layout, located_by, libc, tuple(notes), tuple(copies),
                    allocators=tuple(find_allocators(target, regions)))  # fmt: skip

@@ -44,7 +44,7 @@ class Owners:
                 except MemoryReadError:
                     lost = True
                     continue
-                found[owner] = found.get(owner, Tally()) + Tally(1, size)
+                found[owner] = found.get(owner, Tally()).plus(Tally(1, size))
                 around = self._around(chunk)
                 if owner != around and (around is not None or not (owner is None or owner in self._partial)):
                     doubtful |= {owner, around}

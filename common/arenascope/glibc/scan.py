@@ -5,8 +5,7 @@ Bin 127 is never used (bin_index ends at 126), so its pair of words always holds
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterator, Optional
+from typing import Iterator, NamedTuple, Optional
 
 from ..errors import MemoryReadError
 from ..memory import Memory
@@ -22,8 +21,7 @@ HEAP_SIZES = (1 << 20, 64 << 20, 8 << 20, 4 << 30)
 """HEAP_MAX_SIZE on 32-bit and on 64-bit, and of 2.35 to 2.41 with huge pages of 2 MiB or 1 GiB."""
 
 
-@dataclass(frozen=True)
-class Hit:
+class Hit(NamedTuple):
     """An arena's bins, found by their shape."""
 
     bins: int

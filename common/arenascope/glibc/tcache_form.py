@@ -6,8 +6,7 @@ of the lists say where the counts are and what they count.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
@@ -25,8 +24,7 @@ LARGEST_BLOCK = 4 << 20
 """No cache keeps larger ones."""
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """A form of thread cache, and how well it is shown."""
 
     layout: Layout
@@ -45,7 +43,7 @@ class Form:
 def solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[Form]:
     """The form that fits these caches, with protected links or with plain ones; None where none does."""
     for safe in (True, False):
-        form = _solve(memory, replace(layout, behaviour=replace(layout.behaviour, safe_linking=safe)), caches)
+        form = _solve(memory, layout._replace(behaviour=layout.behaviour._replace(safe_linking=safe)), caches)
         if form is not None and (form.lists or safe):
             return form
     return None
@@ -75,7 +73,7 @@ def settle(memory: Memory, layout: Layout, caches: Sequence[int]) -> Layout:
     if layout.tcache is None or not caches:
         return layout
     form = solve(memory, layout, caches)
-    return form.layout if form is not None else replace(layout, tcache_proven=False)
+    return form.layout if form is not None else layout._replace(tcache_proven=False)
 
 
 def _rank(form: Form) -> tuple[bool, int]:
@@ -123,8 +121,8 @@ def _fit(memory: Memory, layout: Layout, form: TcacheLayout, caches: Sequence[in
     """The form, if every list holds blocks of its bin's size and counts agree with lengths in every cache."""
     rules = (True, False) if form.bins > 64 else (layout.behaviour.tcache_logarithmic,)
     for logarithmic in rules:
-        behaviour = replace(layout.behaviour, tcache_logarithmic=logarithmic)
-        with_form = replace(layout, tcache=form, behaviour=behaviour)
+        behaviour = layout.behaviour._replace(tcache_logarithmic=logarithmic)
+        with_form = layout._replace(tcache=form, behaviour=behaviour)
         totals: set[int] = set()
         lists = 0
         for address in caches:
@@ -153,11 +151,11 @@ def _lengths(memory: Memory, layout: Layout, address: int) -> Optional[tuple[Seq
     if any(entry & layout.mask for entry in entries):
         return None
     doubts: list[Finding] = []
-    without_counts = replace(layout, tcache=replace(layout.tcache, counts_free_slots=True))
+    without_counts = layout._replace(tcache=layout.tcache._replace(counts_free_slots=True))
     bins, whole = walk_tcache(memory, without_counts, address, None, doubts)
     if not whole or doubts:
         return None
     lengths = [0] * layout.tcache.bins
     for each in bins:
-        lengths[each.index] = each.count
+        lengths[each.index] = each.chunks
     return counts, lengths

@@ -9,7 +9,6 @@ tid beside a link of one of those lists, and behind the block what ld.so notes o
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import AbstractSet, Iterator, Mapping, Optional, Sequence
 
 from ..errors import MemoryReadError
@@ -49,7 +48,7 @@ def complete(memory: Memory, machine: str, libc: Libc, regions: Sequence[Region]
         found = _by_shape(memory, regions, threads)
     elif not found and machine in BEHIND_BLOCK:
         found = _by_links(memory, regions, threads)
-    return [replace(thread, thread_pointer=found.get(thread.tid)) if thread.thread_pointer is None else thread
+    return [thread._replace(thread_pointer=found.get(thread.tid)) if thread.thread_pointer is None else thread
             for thread in threads]  # fmt: skip
 
 

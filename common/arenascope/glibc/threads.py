@@ -7,8 +7,7 @@ tcache_perthread_struct. Both lie at the same distance from every thread's point
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import Callable, Mapping, Optional, Sequence
+from typing import Callable, Mapping, NamedTuple, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
@@ -33,8 +32,7 @@ TLS_BIAS = {"ppc": 0x7000, "ppc64": 0x7000}
 """What the ABI adds to the address behind the TCB, so that signed 16-bit offsets reach more."""
 
 
-@dataclass(frozen=True)
-class ThreadWords:
+class ThreadWords(NamedTuple):
     """What a thread's two words hold; None where they are not known."""
 
     thread: ThreadInfo
@@ -119,7 +117,7 @@ def confirm_attached(headers: Sequence[ArenaHeader], words: Sequence[ThreadWords
     seen = Counter(each.arena for each in words)
     if None not in seen and all(header.attached_threads == seen[header.address] for header in headers):
         return list(headers)
-    return [replace(header, attached_threads=None) for header in headers]
+    return [header._replace(attached_threads=None) for header in headers]
 
 
 def in_heap(target: Target, address: int) -> bool:

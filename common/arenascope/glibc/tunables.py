@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Mapping, Optional
+from typing import Mapping, NamedTuple, Optional
 
 from .versions import Behaviour
 
@@ -32,8 +31,7 @@ TUNABLES = {
 MISSPELT = {name.rstrip("_"): name for name in VARIABLES if name.endswith("_")}
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """One wish, and why it cannot have been heard (None: it can)."""
 
     text: str

@@ -6,8 +6,7 @@ A new release needs a row here only where something changed; without one the new
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Optional
+from typing import NamedTuple, Optional
 
 Release = tuple[int, int]
 
@@ -18,14 +17,13 @@ NEWEST: Release = (2, 43)
 NEVER: Release = (999, 0)
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """A member of a struct, and the releases [since, until) that have it."""
 
     name: str
     kind: str = "word"
     """"word" (size_t or pointer), "int" (4 bytes) or "char" (bytes)."""
-    count: int = 1
+    length: int = 1
     since: Release = OLDEST
     until: Release = NEVER
 
@@ -34,16 +32,16 @@ class Field:
 
 
 FASTBINS = -1
-"""A count that depends on the machine: layout.fastbin_count()."""
+"""A length that depends on the machine: layout.fastbin_count()."""
 
 MALLOC_STATE = (
     Field("mutex", "int"),
     Field("flags", "int"),
     Field("have_fastchunks", "int", since=(2, 27), until=(2, 43)),
-    Field("fastbinsY", count=FASTBINS, until=(2, 43)),
+    Field("fastbinsY", length=FASTBINS, until=(2, 43)),
     Field("top"),
     Field("last_remainder"),
-    Field("bins", count=254),
+    Field("bins", length=254),
     Field("binmap", "int", 4),
     Field("next"),
     Field("next_free"),
@@ -88,13 +86,12 @@ TCACHE_PERTHREAD = (
     Field("counts", "char", 64, since=(2, 26), until=(2, 30)),
     Field("counts", "char", 128, since=(2, 30), until=(2, 42)),  # uint16_t[64]
     Field("num_slots", "char", 152, since=(2, 42)),  # uint16_t[76]: slots still free
-    Field("entries", count=64, since=(2, 26), until=(2, 42)),
-    Field("entries", count=76, since=(2, 42)),
+    Field("entries", length=64, since=(2, 26), until=(2, 42)),
+    Field("entries", length=76, since=(2, 42)),
 )
 
 
-@dataclass(frozen=True)
-class Behaviour:
+class Behaviour(NamedTuple):
     """What code does with the structures, where it differs between releases."""
 
     safe_linking: bool

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
-from ..glibc.locate import Located
-from ..target import Target
+from ..model import Tally
 from .spool import Spool
+
+if TYPE_CHECKING:
+    from ..glibc.locate import Located
+    from ..target import Target
 
 SCHEMA = 1
 
@@ -36,6 +38,8 @@ def envelope(command: str, door: str, target: Optional[Target], located: Optiona
         },
     }
     document.update(keys)
+    import json  # text does without
+
     mark = "{"
     for key, value in document.items():
         yield f"{mark}{json.dumps(key)}: "
@@ -47,6 +51,10 @@ def envelope(command: str, door: str, target: Optional[Target], located: Optiona
             yield json.dumps(value, ensure_ascii=False)
         mark = ", "
     yield "}\n"
+
+
+def tally_json(tally: Optional[Tally]) -> dict[str, Optional[int]]:
+    return {"chunks": tally.chunks if tally else None, "bytes": tally.bytes if tally else None}
 
 
 def address(value: Optional[int]) -> Optional[str]:

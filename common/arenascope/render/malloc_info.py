@@ -91,11 +91,11 @@ def _arena(arena: Arena, layout: Layout, sums: _Sums) -> Iterator[str]:
 
 def _fast_line(each: Bin, layout: Layout) -> str:
     size = each.sizes[0]
-    return f'<size from="{size - layout.mask}" to="{size}" total="{each.count * size}" count="{each.count}"/>'
+    return f'<size from="{size - layout.mask}" to="{size}" total="{each.chunks * size}" count="{each.chunks}"/>'
 
 
 def _line(tag: str, each: Bin) -> str:
     """Every chunk in a bin has exactly PREV_INUSE set, so least and most carry one flag each."""
-    flag = each.raw_flags // each.count
+    flag = each.raw_flags // each.chunks
     least, most, total = min(each.sizes) + flag, max(each.sizes) + flag, each.bytes + each.raw_flags
-    return f'<{tag} from="{least}" to="{most}" total="{total}" count="{each.count}"/>'
+    return f'<{tag} from="{least}" to="{most}" total="{total}" count="{each.chunks}"/>'

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator
+from typing import IO, Iterable, Iterator, Optional
 
-IN_MEMORY = 8 << 20
+IN_MEMORY = 1 << 20
+"""Characters: of short lines the objects weigh twice that."""
 BLOCK = 1 << 20
 
 
@@ -12,18 +13,33 @@ class Spool:
     """Lines, in memory while they are few, then in a file that has no name."""
 
     def __init__(self) -> None:
-        import tempfile  # a debugger that only loads us does without
-
-        self._file = tempfile.SpooledTemporaryFile(  # noqa: SIM115 - lives as long as this
-            IN_MEMORY, "w+", encoding="utf-8", newline="\n")
         self.count = 0
+        self._lines: list[str] = []
+        self._kept = 0
+        self._file: Optional[IO[str]] = None
 
     def add(self, line: str) -> None:
-        self._file.write(line + "\n")
+        self._lines.append(line)
+        self._kept += len(line)
         self.count += 1
+        if self._kept > IN_MEMORY:
+            self._spill()
+
+    def _spill(self) -> None:
+        if self._file is None:
+            from tempfile import TemporaryFile  # what few lines do without
+
+            self._file = TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115 - lives as long as this
+        self._file.write("\n".join(self._lines) + "\n")
+        self._lines, self._kept = [], 0
 
     def __iter__(self) -> Iterator[str]:
         """The lines, without their ends."""
+        if self._file is None:
+            yield from self._lines
+            return
+        if self._lines:
+            self._spill()
         self._file.seek(0)
         for line in self._file:
             yield line[:-1]

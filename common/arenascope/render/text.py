@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Iterator, Optional, Sequence
+from typing import Any, Iterator, NamedTuple, Optional, Sequence
 
 from . import optional
 
@@ -13,8 +12,7 @@ AT_LEAST = "at least "
 """In front of a sum over rows of which some could not be read."""
 
 
-@dataclass(frozen=True)
-class Style:
+class Style(NamedTuple):
     """How a door wants its text."""
 
     width: int = 80

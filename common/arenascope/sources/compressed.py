@@ -13,7 +13,6 @@ import subprocess
 import tempfile
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ..errors import TargetError
@@ -39,8 +38,7 @@ class Format(NamedTuple):
     program: Sequence[str]
 
 
-@dataclass(frozen=True)
-class Unpacked:
+class Unpacked(NamedTuple):
     """A temporary file without a name, which goes when it is closed."""
 
     file: int

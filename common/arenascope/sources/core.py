@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Mapping, NamedTuple, Optional, Sequence
 
 from .. import target
 from ..errors import MemoryReadError, TargetError
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from .compressed import Say
 
 
-@dataclass(frozen=True)
-class Truncation:
+class Truncation(NamedTuple):
     """A core that ends before its program headers say (RLIMIT_CORE, a full disk, an interrupted copy)."""
 
     expected: int

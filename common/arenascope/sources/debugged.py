@@ -14,9 +14,10 @@ from ..memory import BlockCache, Fill, Read, Window
 from ..target import MappingUse, Region, Residency
 from .core import CoreImage
 from .naming import DEBUG_FOLDERS, Naming
+from .pagemap import PagemapResidency
 from .process import ProcessImage
 from .procfiles import mappings_of, memory_of, read_bytes, read_maps, unreleasable_ranges
-from .residency import PagemapResidency, core_mappings, core_residency
+from .residency import core_mappings, core_residency
 
 Image = Union[ProcessImage, CoreImage]
 PLACES = 8

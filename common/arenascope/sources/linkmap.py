@@ -7,8 +7,7 @@ module (heaps, stacks) stays unknown; its cores have mappings, but neither the f
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..errors import ArenascopeError, MemoryReadError
 from ..memory import Memory
@@ -27,8 +26,7 @@ LDSO_REACH = 4 << 20
 R_DEBUG_WORDS = 5
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(NamedTuple):
     """An entry of the list: struct link_map's l_addr, l_name, l_ld."""
 
     base: int
@@ -74,7 +72,7 @@ def named_regions(memory: Memory, auxv: Mapping[int, int], regions: Sequence[Reg
             continue
         for position in range(index, _end_of_module(regions, index, module, modules)):
             part = regions[position]
-            found[position] = replace(part, path=module.path, offset=part.start - module.base)
+            found[position] = part._replace(path=module.path, offset=part.start - module.base)
     return found
 
 

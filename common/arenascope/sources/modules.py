@@ -6,9 +6,8 @@ What a core leaves out (a library's tables of symbols) is read from its file, wh
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Iterable, Optional, Sequence
+from typing import Iterable, NamedTuple, Optional, Sequence
 
 from ..errors import ArenascopeError, MemoryReadError
 from ..target import Region, Target
@@ -23,8 +22,7 @@ STRINGS_LIMIT = 32 << 20
 DATA_LIMIT = 1 << 30
 
 
-@dataclass(frozen=True)
-class Module:
+class Module(NamedTuple):
     """One file, for each time that it is loaded: its mappings in address order, from the file's first byte on."""
 
     regions: tuple[Region, ...]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Iterator, Optional
+from typing import Iterator, NamedTuple, Optional
 
 from ..target import MappingUse, Region
 from .corenotes import undeleted
 
 
-@dataclass(frozen=True)
-class MapsLine:
+class MapsLine(NamedTuple):
     """A mapping with what identifies its file."""
 
     region: Region
@@ -20,8 +18,7 @@ class MapsLine:
     deleted: bool
 
 
-@dataclass(frozen=True)
-class SmapsEntry:
+class SmapsEntry(NamedTuple):
     """A mapping with its counters ("Rss", "Anonymous", "Swap", "AnonHugePages" …) and VmFlags ("lo", "ht" …)."""
 
     region: Region
@@ -121,8 +118,7 @@ def _flagged(pid: int, flag: str) -> list[tuple[int, int]]:
     return [(entry.region.start, entry.region.end) for entry in smaps(pid) if flag in entry.flags]
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(NamedTuple):
     """/proc/PID/status."""
 
     name: str

@@ -1,7 +1,4 @@
-"""Which pages are in memory: of a live process from its page tables, of a core from the holes in its file.
-
-The sums and flags that go with it (smaps, smaps_rollup, locked mappings) are in procfiles.py.
-"""
+"""Which pages of a core were in memory, from the holes in its file. Of a live process pagemap.py tells."""
 
 from __future__ import annotations
 
@@ -10,9 +7,6 @@ from typing import Optional
 from ..target import MappingUse, Residency
 from .core import CoreImage
 from .holes import DenseResidency, HoleResidency, holes_tell
-from .pagemap import PagemapResidency
-
-__all__ = ["DenseResidency", "HoleResidency", "PagemapResidency", "core_mappings", "core_residency"]
 
 
 def core_residency(core: CoreImage) -> Residency:

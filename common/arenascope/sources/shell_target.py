@@ -1,31 +1,29 @@
-"""Process and core images as Targets, for the shell door: symbols out of libc's debug file, no debugger."""
+"""Images as Targets, for the shell door: symbols out of libc's debug file, no debugger.
+
+What processes and cores have in common; each has a file of its own, as a look needs but one of them.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Mapping, Optional, Sequence, Union
 
 from ..errors import ArenascopeError, UsageError
 from ..memory import Fill
 from ..target import MappingUse, Region, Residency, StructInfo, Symbol, ThreadInfo
-from .core import CoreImage
 from .elf import ElfFile, find_debug_file, module_build_id
-from .freeze import Freeze
 from .machines import machine_name
 from .naming import DEBUG_FOLDERS, Naming
-from .process import ProcessImage
-from .procfiles import mappings_of, unreleasable_ranges
-from .registers import thread_from_record
-from .residency import PagemapResidency, core_mappings, core_residency
 from .symbols import find_symbols
 
 if TYPE_CHECKING:
-    from .compressed import Say
+    from .core import CoreImage
+    from .process import ProcessImage
+
+    Image = Union[ProcessImage, CoreImage]
 
 EXPORTED = ("__curbrk",)
 WANTED = ("main_arena", "mp_", *EXPORTED)
-Image = Union[ProcessImage, CoreImage]
 
 
 class ShellTarget:
@@ -61,7 +59,7 @@ class ShellTarget:
         return self.image.fill
 
     def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
-        return self.image.window(address) if isinstance(self.image, CoreImage) else None
+        return None
 
     def shortage(self) -> Optional[str]:
         return None
@@ -149,56 +147,3 @@ class ShellTarget:
 
     def locked(self) -> Sequence[tuple[int, int]]:
         return ()
-
-
-class CoreTarget(ShellTarget):
-    """A core file."""
-
-    def __init__(self, path: str, folders: Sequence[str] = (), say: Say = lambda text: None) -> None:
-        self.core = CoreImage(path, say)
-        super().__init__(self.core, "core", folders)
-
-    def shortage(self) -> Optional[str]:
-        return self.core.shortage()
-
-    def residency(self) -> Optional[Residency]:
-        return core_residency(self.core)
-
-    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
-        return core_mappings(self.core)
-
-
-class ProcessTarget(ShellTarget):
-    """A live process, held by `freeze` or running on."""
-
-    def __init__(self, pid: int, freeze: Optional[Freeze], folders: Sequence[str] = ()) -> None:
-        self.process = ProcessImage(pid)
-        self.freeze = freeze
-        super().__init__(self.process, "live", folders)
-
-    def held_by(self, freeze: Optional[Freeze]) -> ProcessTarget:
-        """The same process once it stands still: symbols stay, mappings are read anew."""
-        held = ProcessTarget(self.process.pid, freeze)
-        held._folders, held._symbols, held.use_symbols = self._folders, self._symbols, self.use_symbols
-        return held
-
-    def threads(self) -> Sequence[ThreadInfo]:
-        named = self.process.threads()
-        if self.freeze is None:
-            return named
-        image = self.process
-        held = {record.tid: thread_from_record(image.machine, image.pointer_size, image.byte_order, record)
-                for record in self.freeze.records()}  # fmt: skip
-        return [replace(held[each.tid], name=each.name) if each.tid in held else each for each in named]
-
-    def open_file(self, region: Region) -> Optional[str]:
-        return self.process.open_file(region)
-
-    def residency(self) -> Optional[Residency]:
-        return PagemapResidency(self.process.pid, self.page_size)
-
-    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
-        return mappings_of(self.process.pid)
-
-    def locked(self) -> Sequence[tuple[int, int]]:
-        return unreleasable_ranges(self.process.pid)

@@ -1,0 +1,51 @@
+"""A live process as a Target, for the shell door."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional, Sequence
+
+from ..target import MappingUse, Region, Residency, ThreadInfo
+from .pagemap import PagemapResidency
+from .process import ProcessImage
+from .procfiles import mappings_of, unreleasable_ranges
+from .registers import thread_from_record
+from .shell_target import ShellTarget
+
+if TYPE_CHECKING:
+    from .freeze import Freeze
+
+
+class ProcessTarget(ShellTarget):
+    """A live process, held by `freeze` or running on."""
+
+    def __init__(self, pid: int, freeze: Optional[Freeze], folders: Sequence[str] = ()) -> None:
+        self.process = ProcessImage(pid)
+        self.freeze = freeze
+        super().__init__(self.process, "live", folders)
+
+    def held_by(self, freeze: Optional[Freeze]) -> ProcessTarget:
+        """The same process once it stands still: symbols stay, mappings are read anew."""
+        held = ProcessTarget(self.process.pid, freeze)
+        held._folders, held._symbols, held.use_symbols = self._folders, self._symbols, self.use_symbols
+        return held
+
+    def threads(self) -> Sequence[ThreadInfo]:
+        named = self.process.threads()
+        if self.freeze is None:
+            return named
+        image = self.process
+        held = {record.tid: thread_from_record(image.machine, image.pointer_size, image.byte_order, record)
+                for record in self.freeze.records()}  # fmt: skip
+        return [held[each.tid]._replace(name=each.name) if each.tid in held else each for each in named]
+
+    def open_file(self, region: Region) -> Optional[str]:
+        return self.process.open_file(region)
+
+    def residency(self) -> Optional[Residency]:
+        return PagemapResidency(self.process.pid, self.page_size)
+
+    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
+        return mappings_of(self.process.pid)
+
+    def locked(self) -> Sequence[tuple[int, int]]:
+        return unreleasable_ranges(self.process.pid)
