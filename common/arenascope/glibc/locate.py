@@ -26,7 +26,7 @@ from .derive import candidates, derive_layout, settle_release
 from .find_params import find_params, follow_hugepages, surroundings
 from .layout import Check, Layout, from_table
 from .libc_file import Libc
-from .scan import PREFIX_LIMIT, Hit, anchors, follow_ring, scan, wrong_bins
+from .scan import PREFIX_LIMIT, Hit, anchors, follow_ring, ring_from, scan, wrong_bins
 
 
 class Located(NamedTuple):
@@ -139,11 +139,10 @@ def _hit_at(target: Target, memory: Memory, arena: int) -> Optional[Hit]:
         wrong = wrong_bins(memory, arena + offset) if 0 < offset < PREFIX_LIMIT else None
         if wrong is None:
             continue
-        ring = follow_ring(memory, arena + offset)
-        closed = bool(ring) and ring[0] == arena
+        ring = ring_from(memory, arena, arena + offset)
         # where the ring is damaged the symbol still says where it begins, and the walk will say where it breaks
-        if closed or offset in known:
-            found.append((not closed, wrong, Hit(arena + offset, ring if closed else (arena,))))
+        if ring or offset in known:
+            found.append((not ring, wrong, Hit(arena + offset, ring or (arena,))))
     return min(found, key=lambda entry: entry[:2])[2] if found else None
 
 

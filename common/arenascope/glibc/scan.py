@@ -101,6 +101,13 @@ def follow_ring(memory: Memory, bins: int) -> tuple[int, ...]:
     return ()
 
 
+def ring_from(memory: Memory, arena: int, bins: int) -> tuple[int, ...]:
+    """The ring through an arena whose start is known, too; empty where it does not close."""
+    offset = bins - arena + next_offset(memory.pointer_size)
+    first = memory.try_word(arena + offset)
+    return _close_ring(memory, arena, first, offset) if first is not None else ()
+
+
 def _close_ring(memory: Memory, start: int, first: int, offset: int) -> tuple[int, ...]:
     ring = [start]
     seen = {start}

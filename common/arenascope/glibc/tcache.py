@@ -128,14 +128,14 @@ def _follow(memory: Memory, layout: Layout, index: int, entry: int, cache: int,
     addresses, sizes = array("Q"), array("Q")
     seen: set[int] = set()
     least, most = tcache_sizes(layout, index)
-    safe = layout.behaviour.safe_linking
+    safe, header, mask, node = layout.behaviour.safe_linking, layout.header, layout.mask, memory.node
 
     def say(rule: str, what: str, expected: str = "") -> None:
         holder = addresses[-1] if addresses else cache
         findings.append(Finding(f"thread cache bin {index}: {what}", entry, None, rule, expected, holder))
 
     while entry:
-        if entry & layout.mask:
+        if entry & mask:
             say("tcache-link", "a link is not a block's address")
             break
         if entry in seen or len(seen) > LIST_LIMIT:
@@ -143,7 +143,7 @@ def _follow(memory: Memory, layout: Layout, index: int, entry: int, cache: int,
             break
         seen.add(entry)
         try:
-            raw, stored = memory.words(entry - layout.word, 2)
+            raw, stored, _ = node(entry - header)
         except MemoryReadError:
             say("tcache-link", "a link leads to unreadable memory")
             break
@@ -151,7 +151,7 @@ def _follow(memory: Memory, layout: Layout, index: int, entry: int, cache: int,
         if not least <= size <= most:
             say("tcache-size", f"a block of chunk size {size:#x}, expected {least:#x}", f"size {least:#x}")
             break
-        addresses.append(entry - layout.header)
+        addresses.append(entry - header)
         sizes.append(size)
         entry = reveal(stored, entry) if safe else stored
     return addresses, sizes
