@@ -35,6 +35,8 @@ class Truncation(NamedTuple):
 class CoreImage:
     """An ELF core. Only bytes that the file holds can be read: what was left out is unknown, never zero."""
 
+    file = -1
+
     def __init__(self, path: str, say: Optional[Say] = None) -> None:
         """A compressed core is opened only where there is somebody to tell how far it is: it costs time and room."""
         self.path = path
@@ -80,11 +82,20 @@ class CoreImage:
 
     def close(self) -> None:
         """Lets go of the file; where a slice of a window is still held, the mapping goes with that."""
+        self._close_file()
         with suppress(BufferError):
             for view in self._views.values():
                 view.release()
             self._map.close()
-        os.close(self.file)
+
+    def __del__(self) -> None:
+        # a debugger asks for many looks in one process: each opens the file anew
+        self._close_file()
+
+    def _close_file(self) -> None:
+        file, self.file = self.file, -1
+        if file >= 0:
+            os.close(file)
 
     def __enter__(self) -> CoreImage:
         return self

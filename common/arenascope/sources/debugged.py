@@ -34,7 +34,7 @@ class DebuggedTarget:
         self.kind = kind
         self.pid = pid
         self.page_size = image.page_size if image else 4096
-        self._naming: Optional[Naming] = None
+        self._naming = Naming(DEBUG_FOLDERS)
         self.read: Read = image.read if image else BlockCache(read).read
         self.fill: Fill = image.fill if image else self._fill
         self.threaded_fill: Optional[Fill] = image.fill if image else None
@@ -76,9 +76,7 @@ class DebuggedTarget:
         return next((path for path in self.local_paths(region) if os.path.isfile(path)), None)
 
     def describe(self, address: int) -> Optional[str]:
-        if self._naming is None:
-            self._naming = Naming(self.read, self.regions, self.open_file, DEBUG_FOLDERS, self.own_name)
-        return self._naming.describe(address)
+        return self._naming.describe(self, address)
 
     def own_name(self, address: int) -> Optional[tuple[str, int]]:
         """The debugger's symbol at or before an address, and how far behind it: where no file's own table has one."""

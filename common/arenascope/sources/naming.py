@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import struct
 from bisect import bisect_right
-from typing import Callable, Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ..errors import ArenascopeError
 from ..target import Region
@@ -32,35 +32,47 @@ def spoken(name: str, offset: int) -> str:
     return f"{demangle(name)}+{offset}" if offset else demangle(name)
 
 
-class Naming:
-    """The names of one image. `ask` is the debugger's own knowledge: (mangled name, offset)."""
+class Named(Protocol):
+    """What is named: a Target, as far as names need it."""
 
-    def __init__(self, read: Read, regions: Callable[[], Sequence[Region]],
-                 open_file: Callable[[Region], Optional[str]], folders: Sequence[str],
-                 ask: Optional[Callable[[int], Optional[tuple[str, int]]]] = None) -> None:  # fmt: skip
-        self._read, self._regions, self._open_file, self._folders, self._ask = read, regions, open_file, folders, ask
+    @property
+    def read(self) -> Read: ...
+
+    def regions(self) -> Sequence[Region]: ...
+
+    def open_file(self, region: Region) -> Optional[str]: ...
+
+    def own_name(self, address: int) -> Optional[tuple[str, int]]:
+        """The debugger's own knowledge: (mangled name, offset)."""
+
+
+class Naming:
+    """The names of one image, which keeps this: so that it can go at once, this does not keep the image."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._folders = folders
         self._modules: Optional[list[list[Region]]] = None
         self._tables: dict[int, tuple[list[int], list[_Name]]] = {}
 
-    def describe(self, address: int) -> Optional[str]:
+    def describe(self, image: Named, address: int) -> Optional[str]:
         """ "vtable for Shape+16", "libc.so.6+0x1d3c60", or None where no file is mapped."""
-        module = next((each for each in self._runs() if each[0].start <= address < each[-1].end), None)
+        module = next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
         if module is not None:
-            found = self._search(module[0], address)
+            found = self._search(image, module[0], address)
             if found is not None:
                 return found
-        told = self._ask(address) if self._ask is not None else None
+        told = image.own_name(address)
         if told is not None:
             return spoken(*told)
         if module is None:
             return None
         return f"{os.path.basename(module[0].path)}+{address - module[0].start:#x}"
 
-    def _runs(self) -> list[list[Region]]:
+    def _runs(self, image: Named) -> list[list[Region]]:
         """Each file's mappings, with the nameless one right behind them: its .bss."""
         if self._modules is None:
             self._modules = []
-            for region in self._regions():
+            for region in image.regions():
                 last = self._modules[-1] if self._modules else None
                 if region.is_file and not (last and last[0].path == region.path and region.offset):
                     self._modules.append([region])
@@ -70,9 +82,9 @@ class Naming:
                     last.append(region)
         return self._modules
 
-    def _search(self, start: Region, address: int) -> Optional[str]:
+    def _search(self, image: Named, start: Region, address: int) -> Optional[str]:
         if start.start not in self._tables:
-            names = sorted(self._load(start), key=lambda each: (each.value, -len(each.text), each.text))
+            names = sorted(self._load(image, start), key=lambda each: (each.value, -len(each.text), each.text))
             self._tables[start.start] = [each.value for each in names], names
         values, names = self._tables[start.start]
         place = bisect_right(values, address) - 1
@@ -80,11 +92,11 @@ class Naming:
             return None
         return spoken(names[place].text, address - values[place])
 
-    def _load(self, start: Region) -> Iterator[_Name]:
-        build_id = module_build_id(self._read, start.start)
+    def _load(self, image: Named, start: Region) -> Iterator[_Name]:
+        build_id = module_build_id(image.read, start.start)
         if build_id is None:
             return
-        for path in (find_debug_file(build_id, self._folders), self._open_file(start)):
+        for path in (find_debug_file(build_id, self._folders), image.open_file(start)):
             if path is None:
                 continue
             try:

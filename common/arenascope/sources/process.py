@@ -23,11 +23,12 @@ class ProcessImage:
     `memory_tid` is the thread whose folder has the memory: `pid`, or another where the main thread has exited.
     """
 
+    _mem: Optional[int] = None
+
     def __init__(self, pid: int) -> None:
         self.status, self.memory_tid = _find_process(pid)
         self.pid = self.status.tgid
         self._folder = f"/proc/{self.memory_tid}"
-        self._mem: Optional[int] = None
         ident = self._guard(self._read_ident)
         self.pointer_size = 4 if ident[4] == 1 else 8
         self.byte_order = "little" if ident[5] == 1 else "big"
@@ -55,9 +56,13 @@ class ProcessImage:
             raise TargetError(f"process {self.pid} has ended") from error
 
     def close(self) -> None:
-        if self._mem is not None:
-            os.close(self._mem)
-            self._mem = None
+        memory, self._mem = self._mem, None
+        if memory is not None:
+            os.close(memory)
+
+    def __del__(self) -> None:
+        # a debugger asks for many looks in one process: each opens the memory anew
+        self.close()
 
     def __enter__(self) -> ProcessImage:
         return self

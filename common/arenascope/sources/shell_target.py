@@ -121,8 +121,11 @@ class ShellTarget:
 
     def describe(self, address: int) -> Optional[str]:
         if self._naming is None:
-            self._naming = Naming(self.read, self.regions, self.open_file, self._folders if self.use_symbols else ())
-        return self._naming.describe(address)
+            self._naming = Naming(self._folders if self.use_symbols else ())
+        return self._naming.describe(self, address)
+
+    def own_name(self, address: int) -> Optional[tuple[str, int]]:
+        return None
 
     def struct(self, name: str) -> Optional[StructInfo]:
         return None
