@@ -58,6 +58,7 @@ matrix: setup fixtures ## run the tests that the support matrix counts, and rene
 bench: setup fixtures ## measure what README says about speed
 	@$(PYTHON) benchmarks/run.py
 	@$(PYTHON) benchmarks/sweep.py
+	@$(PYTHON) benchmarks/trim.py
 
 zipapp: ## pack the shell door into one file, dist/arenascope.pyz
 	@$(PYTHON) scripts/pack.py

@@ -1,4 +1,4 @@
-"""What both benchmarks measure on: the fixture `big`, a heap of so many megabytes, parked, and a core of it."""
+"""What the benchmarks measure on: a fixture with its heap, parked; mostly `big`, with a core of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-PROGRAM = ROOT / "fixtures" / "build" / "big"
+PROGRAMS = ROOT / "fixtures" / "build"
+PROGRAM = PROGRAMS / "big"
 WITH_US = {**os.environ, "PYTHONPATH": str(ROOT / "common"), "PYTHONDONTWRITEBYTECODE": ""}
 """Compiled once, as an installed package is."""
 QUIET: Mapping[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -24,16 +25,23 @@ class Big(NamedTuple):
 
 
 @contextmanager
-def big(folder: Path, megabytes: int) -> Iterator[Big]:
-    """The process lives until the end of this."""
-    process = subprocess.Popen([str(PROGRAM), str(folder), str(megabytes)], stdin=subprocess.PIPE,
+def running(fixture: str, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """That fixture with its heap, parked; it lives until the end of this."""
+    process = subprocess.Popen([str(PROGRAMS / fixture), str(folder), *arguments], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)  # fmt: skip
     try:
         assert process.stdout is not None
         if not process.stdout.readline().startswith("ready"):
             raise SystemExit("the fixture did not get ready")
-        subprocess.run(["gcore", "-o", str(folder / "core"), str(process.pid)], check=True, **QUIET)
-        yield Big(process.pid, folder / f"core.{process.pid}", json.loads((folder / "truth.json").read_text())["notes"])
+        yield process
     finally:
         process.kill()
         process.wait()
+
+
+@contextmanager
+def big(folder: Path, megabytes: int) -> Iterator[Big]:
+    """The process lives until the end of this."""
+    with running("big", folder, str(megabytes)) as process:
+        subprocess.run(["gcore", "-o", str(folder / "core"), str(process.pid)], check=True, **QUIET)
+        yield Big(process.pid, folder / f"core.{process.pid}", json.loads((folder / "truth.json").read_text())["notes"])
