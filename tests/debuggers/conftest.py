@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from album import Album, Sight
-from doors import GDB, Gdb, give_up
+from doors import GDB, Door, Gdb
+from lldb_door import EVERY_LLDB, LLDBS, Lldb
+from looks import opened
 
 HERE = Path(__file__).parent
 
@@ -29,7 +31,15 @@ def sight(request: pytest.FixtureRequest, album: Album) -> Sight:
 
 @pytest.fixture(scope="session")
 def gdb() -> Gdb:
-    reason = GDB.available()
-    if reason:
-        give_up(reason)
-    return GDB
+    return opened(GDB)
+
+
+@pytest.fixture(params=EVERY_LLDB, ids=lambda door: door.name)
+def lldb(request: pytest.FixtureRequest) -> Lldb:
+    return opened(request.param)
+
+
+@pytest.fixture(params=[GDB, *LLDBS], ids=lambda door: door.name)
+def door(request: pytest.FixtureRequest) -> Door:
+    """Each debugger; some tests have a list of their own."""
+    return opened(request.param)

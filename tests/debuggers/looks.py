@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Mapping, NoReturn, Optional, Protocol, Sequence, Union
+from typing import Any, Mapping, NoReturn, Optional, Protocol, Sequence, TypeVar, Union
 
 import pytest
 
@@ -65,6 +65,30 @@ class Door(Protocol):
     def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
         """Runs the commands, named without their prefix, in one session of the debugger. Without symbols, neither
         libc's nor the program's are there."""
+
+
+AnyDoor = TypeVar("AnyDoor", bound=Door)
+
+
+def opened(door: AnyDoor) -> AnyDoor:
+    """The door, where it can be opened here."""
+    reason = door.available()
+    if reason:
+        give_up(reason)
+    return door
+
+
+SECONDS = 20
+"""No command takes as long on what is wrong, or damaged."""
+
+
+def one_line(outcome: Outcome) -> str:
+    """The error, which is one line and the only thing said."""
+    assert outcome.error, f"{outcome.command} said {outcome.text!r}"
+    assert outcome.text == ""
+    assert len(outcome.error.strip().splitlines()) == 1, outcome.error
+    assert outcome.seconds < SECONDS
+    return outcome.error
 
 
 @dataclass(frozen=True)

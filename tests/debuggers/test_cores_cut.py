@@ -13,6 +13,7 @@ from typing import Any, Iterator, Mapping
 
 import pytest
 from doors import DOORS, GDB, Core, Door, Live, Outcome, give_up
+from looks import opened
 from partial import LOOKS, figures, look, wrong
 from subjects import Subject
 
@@ -22,11 +23,7 @@ Documents = dict[str, dict[str, Any]]
 
 @pytest.fixture(params=["gdb", "lldb-19", "shell"])
 def door(request: pytest.FixtureRequest) -> Door:
-    found = DOORS[request.param]
-    reason = found.available()
-    if reason:
-        give_up(reason)
-    return found
+    return opened(DOORS[request.param])
 
 
 def alive(subject: Subject) -> Documents:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Iterator, Union
 
 import pytest
-from doors import GDB, Core, Gdb, Image, Live, give_up
+from doors import GDB, Core, Gdb, Image, Live
 from lldb_door import EVERY_LLDB, Lldb
+from looks import opened
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("descriptors")
@@ -23,13 +24,10 @@ def subject() -> Iterator[Subject]:
 
 @pytest.fixture(params=[GDB, *EVERY_LLDB], ids=lambda door: door.name)
 def door(request: pytest.FixtureRequest) -> Union[Gdb, Lldb]:
-    reason = request.param.available()
-    if reason:
-        give_up(reason)
-    return request.param
+    return opened(request.param)
 
 
-def opened(door: Union[Gdb, Lldb]) -> dict[str, Any]:
+def open_files(door: Union[Gdb, Lldb]) -> dict[str, Any]:
     """The step that tells which files are open, and collects no garbage before."""
     statements = f"import os; value = len({OPEN})"
     return {"do": f"python {statements}; print(value)"} if door is GDB else {"python": statements}
@@ -40,7 +38,7 @@ def test_no_look_leaves_a_file_open(door: Union[Gdb, Lldb], subject: Subject, ki
     image: Image = Live(subject.pid, subject.program) if kind == "live" else Core(subject.gcore(), subject.program)
     once = [{"do": f"heap {look}"} for look in LOOKS]
     # the first round may load what stays
-    steps = [*once, opened(door), *once, *once, *once, opened(door)]
+    steps = [*once, open_files(door), *once, *once, *once, open_files(door)]
     outcomes = door.drive(door.look_at(image), steps)
     before, after = (outcomes[at].value if door is not GDB else int(outcomes[at].text) for at in (len(LOOKS), -1))
     assert after == before

@@ -1,4 +1,4 @@
-"""Residency: live against VmRSS and smaps, cores against what smaps said before the dump."""
+"""Residency of a live process, against VmRSS and smaps."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import pytest
 
 from arenascope.errors import TargetError
 from arenascope.sources import zeropages
-from arenascope.sources.core import CoreImage
 from arenascope.sources.pagemap import EntryReader, PagemapResidency, ScanReader
-from arenascope.sources.residency import core_residency
 from arenascope.target import Pages
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -213,17 +211,6 @@ def test_huge_pages(readers, build, start):
     assert residency.count(huge, huge + (8 << 20)) == Pages(sizes["Rss"])
 
 
-def test_swapped_pages(monkeypatch):
-    """Entries as the kernel defines them; a swap file is not for a test to switch on."""
-    import struct
-
-    monkeypatch.setattr(zeropages, "zero_frames", lambda page_size: frozenset({7}))
-    zeros = zeropages.ZeroPages(0, PAGE, lambda start, end: iter(()))
-    present, swapped, exclusive = 1 << 63, 1 << 62, 1 << 56
-    entries = [0, present | exclusive | 5, swapped | 9, present | 7, present | 8, present | 1 << 55 | 7, 1 << 55]
-    assert zeros.settle(0, struct.pack("7Q", *entries)) == bytes([0, 1, 2, 0, 1, 0, 0])
-
-
 def test_unprivileged_owner(build, start):
     """Frames are hidden from it; what it is told is still RSS."""
     if os.geteuid():
@@ -260,122 +247,3 @@ def test_quick_on_much_memory():
     start = time.process_time()
     residency.count(0x10000000000, 0x10000000000 + (1 << 38))
     assert time.process_time() - start < 5
-
-
-@pytest.fixture
-def kernel_core(dumped):
-    with CoreImage(str(dumped.kernel)) as core:
-        yield core
-
-
-def test_kernel_core_is_exact(kernel_core, dumped):
-    residency = core_residency(kernel_core)
-    assert residency.exact
-    checked = 0
-    for region in kernel_core.regions():
-        sizes = dumped.smaps.get(region.start)
-        found = residency.count(region.start, region.end)
-        if region.is_file or region.path in ("[vdso]", "[vsyscall]") or region.shared:
-            assert found is None
-        elif found is not None:
-            assert found.resident == sizes["Rss"], hex(region.start)
-            checked += 1
-    assert checked > 10
-    facts = dumped.facts
-    for name, pages, resident in (("untouched", 64, 0), ("touched", 64, 32), ("looked_at", 64, 0), ("zeroed", 16, 16),
-                                  ("cleared", 32, 24)):
-        assert residency.count(facts[name], facts[name] + pages * PAGE) == Pages(resident * PAGE), name
-    touched = facts["touched"]
-    assert residency.resident_ranges(touched, touched + 64 * PAGE) == [
-        (touched + page * PAGE, touched + (page + 1) * PAGE) for page in range(0, 64, 2)]
-    assert residency.count(touched + 2 * PAGE + 5, touched + 2 * PAGE + 6) == Pages(PAGE)
-    assert residency.count(touched + 3 * PAGE, touched + 5 * PAGE) == Pages(PAGE)
-    assert residency.count(8 * PAGE, 9 * PAGE) == Pages(0)
-
-
-def test_dontdump_is_unknown(kernel_core, dumped):
-    """Resident, and not in the core: that must not become 0."""
-    residency = core_residency(kernel_core)
-    partly = dumped.facts["partly"]
-    assert residency.count(partly, partly + 16 * PAGE) == Pages(16 * PAGE)
-    assert residency.count(partly, partly + 48 * PAGE) is None
-    assert residency.resident_ranges(partly, partly + 48 * PAGE) is None
-
-
-def nonzero_pages(data: bytes) -> int:
-    return sum(any(data[at : at + PAGE]) for at in range(0, len(data), PAGE)) * PAGE
-
-
-@pytest.mark.parametrize("how", ["cat", "cp --sparse=never", "cp", "cp --sparse=always", "gcore"])
-def test_lost_holes_leave_a_lower_bound(dumped, tmp_path, how):
-    path = tmp_path / "copy"
-    if how == "gcore":
-        path = dumped.gdb
-    elif how == "cat":
-        path.write_bytes(dumped.kernel.read_bytes())
-    else:
-        subprocess.run([*how.split(), str(dumped.kernel), str(path)], check=True)
-    with CoreImage(str(path)) as core:
-        residency = core_residency(core)
-        assert not residency.exact
-        facts = dumped.facts
-        for name, pages, resident in (("touched", 64, 32), ("zeroed", 16, 0), ("cleared", 32, 24)):
-            assert residency.count(facts[name], facts[name] + pages * PAGE) == Pages(resident * PAGE), name
-        cleared = facts["cleared"]
-        assert residency.resident_ranges(cleared, cleared + 32 * PAGE) == [
-            (cleared, cleared + 8 * PAGE), (cleared + 16 * PAGE, cleared + 32 * PAGE)]
-        for start, sizes in dumped.smaps.items():
-            found = residency.count(start, start + sizes["Size"])
-            region = next((r for r in core.regions() if r.start == start), None)
-            if found is not None and region and not region.path:
-                assert found.resident <= sizes["Rss"]
-
-
-def test_tar_keeps_the_holes(dumped, tmp_path):
-    path = tmp_path / "core"
-    subprocess.run(f"tar -C {dumped.kernel.parent} -Scf - core | tar -C {tmp_path} -xf -", shell=True, check=True)
-    with CoreImage(str(path)) as core:
-        residency = core_residency(core)
-        assert residency.exact
-        zeroed = dumped.facts["zeroed"]
-        assert residency.count(zeroed, zeroed + 16 * PAGE) == Pages(16 * PAGE)
-
-
-def test_cut_core_is_unknown_where_it_is_cut(dumped, tmp_path):
-    path = tmp_path / "core"
-    subprocess.run(["cp", str(dumped.kernel), str(path)], check=True)
-    cleared = dumped.facts["cleared"]
-    with CoreImage(str(path)) as core:
-        segment = next(s for s in core.segments if s.address == cleared)
-    os.truncate(path, segment.offset + 4 * PAGE)
-    with CoreImage(str(path)) as core:
-        residency = core_residency(core)
-        assert residency.count(cleared, cleared + 4 * PAGE) == Pages(4 * PAGE)
-        assert residency.count(cleared, cleared + 5 * PAGE) is None
-
-
-def test_without_anonymous_memory_nothing_is_known(program, start, build):
-    wrapper = build(r"""
-#include <stdio.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    FILE *f = fopen("/proc/self/coredump_filter", "w"); fprintf(f, "0x10"); fclose(f);
-    execv(argv[1], argv + 1); return 1;
-}""")
-    subject = start(wrapper, str(program))
-    with CoreImage(str(subject.kernel_core())) as core:
-        assert core_residency(core).count(subject.facts["touched"], subject.facts["touched"] + 64 * PAGE) is None
-
-
-def test_a_cut_behind_a_page_of_zeros(dumped, tmp_path):
-    """It may be the byte with which the kernel ends a file: whether that page was resident is not known."""
-    path = tmp_path / "core"
-    subprocess.run(f"tar -C {dumped.kernel.parent} -Scf - core | tar -C {tmp_path} -xf -", shell=True, check=True)
-    zeroed = dumped.facts["zeroed"]
-    with CoreImage(str(path)) as core:
-        segment = core.segment_at(zeroed)
-    os.truncate(path, segment.offset + zeroed - segment.address + 4 * PAGE)
-    with CoreImage(str(path)) as core:
-        residency = core_residency(core)
-        assert residency.count(zeroed, zeroed + 3 * PAGE) == Pages(3 * PAGE)
-        assert residency.count(zeroed, zeroed + 4 * PAGE) is None

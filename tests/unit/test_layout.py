@@ -13,7 +13,6 @@ from arenascope.glibc.derive import candidates
 from arenascope.glibc.fastbins import fastbin_index, fastbin_size
 from arenascope.glibc.layout import Layout, disagreements, from_table
 from arenascope.glibc.tcache import chunk_sizes, tcache_index, tcache_sizes
-from arenascope.glibc.tunables import parse_number, requests
 from arenascope.session import Session
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)
@@ -224,39 +223,6 @@ def test_members_keep_their_distances(row: Row) -> None:
 # what the environment asks for
 
 
-def ask(environment: dict[str, str], release: versions.Release = (2, 36)) -> dict[str, tuple[str, Optional[int], bool]]:
-    found = requests(environment, versions.behaviour(release))
-    return {name: (each.text, each.value, each.refusal is None) for name, each in found.items()}
-
-
-def test_variables_and_tunables() -> None:
-    assert ask({}) == {}
-    assert ask({"MALLOC_ARENA_MAX": "2", "HOME": "/"}) == {"arena_max": ("MALLOC_ARENA_MAX=2", 2, True)}
-    assert ask({"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0:glibc.malloc.top_pad=0x20000:glibc.cpu.hwcaps=x"}) == {
-        "tcache_count": ("glibc.malloc.tcache_count=0", 0, True),
-        "top_pad": ("glibc.malloc.top_pad=0x20000", 0x20000, True),
-    }
-    both = {"MALLOC_MMAP_THRESHOLD_": "65536", "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=4096"}
-    assert ask(both)["mmap_threshold"] == ("glibc.malloc.mmap_threshold=4096", 4096, True)
-
-
-def test_requests_that_nobody_hears() -> None:
-    assert ask({"MALLOC_TRIM_THRESHOLD": "1"}) == {"trim_threshold": ("MALLOC_TRIM_THRESHOLD=1", None, False)}
-    assert ask({"MALLOC_TRIM_THRESHOLD": "1", "MALLOC_TRIM_THRESHOLD_": "2"}) == {
-        "trim_threshold": ("MALLOC_TRIM_THRESHOLD_=2", 2, True)
-    }
-    old = ask({"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"}, (2, 25))
-    assert old == {"arena_max": ("glibc.malloc.arena_max=1", 1, False)}
-    assert ask({"GLIBC_TUNABLES": "glibc.malloc.arena_max"}) == {"arena_max": ("glibc.malloc.arena_max", None, True)}
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("0", 0), ("10", 10), (" 7 ", 7), ("010", 8), ("0x10", 16), ("0X1f", 31), ("", None), ("1k", None), ("0x", None),
-     ("09", None)],
-)  # fmt: skip
-def test_numbers_as_strtoul_reads_them(text: str, value: Optional[int]) -> None:
-    assert parse_number(text) == value
 
 
 def test_behaviour_follows_the_releases() -> None:

@@ -1,0 +1,169 @@
+"""Ctrl-C in LLDB, and `heap trim --apply` through it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import time
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from doors import Live
+from lldb_door import LLDB_ARENA_PY, LLDB_LOAD, Lldb
+from looks import plain_environment
+from subjects import Subject
+
+pytestmark = pytest.mark.xdist_group("lldb")
+
+
+@pytest.fixture(scope="module")
+def subject() -> Iterator[Subject]:
+    with Subject("bins") as subject:
+        yield subject
+
+
+def attach(subject: Subject) -> list[str]:
+    return ["-p", str(subject.pid)]
+
+
+def run(*commands: str) -> list[str]:
+    return [word for command in commands for word in ("-o", command)]
+
+
+class Terminal:
+    """LLDB with somebody at the keys."""
+
+    def __init__(self, lldb: Lldb, *arguments: str) -> None:
+        environment = plain_environment({"TERM": "dumb"})
+        if lldb.version == 14:
+            environment["PYTHONPATH"] = "/usr/lib/llvm-14/lib/python3.11/dist-packages"
+        self.pid, self.file = pty.fork()
+        if not self.pid:
+            os.execvpe(lldb.name, [lldb.name, "-x", *arguments], environment)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.kill(self.pid, 9)
+        os.waitpid(self.pid, 0)
+        os.close(self.file)
+
+    def wait_for(self, word: str, seconds: float = 20) -> str:
+        text, end = "", time.monotonic() + seconds
+        while word not in text:
+            assert select.select([self.file], [], [], max(0, end - time.monotonic()))[0], f"no {word!r} in {text!r}"
+            text += os.read(self.file, 65536).decode(errors="replace")
+        return text
+
+    def type(self, keys: str) -> None:
+        os.write(self.file, keys.encode())
+
+
+SLOW = """
+import sys
+def __lldb_init_module(debugger, names):
+    # reads one place until it is stopped: a heap that takes a minute would take as long to build
+    commands = sys.modules["arenascope_lldb"]
+    def execute(command, words, door):
+        target = door.target()
+        print("walking")
+        while True:
+            target.read(target.regions()[1].start, 8)
+    commands.execute = execute
+"""
+
+
+def test_control_c(lldb: Lldb, subject: Subject, tmp_path: Path) -> None:
+    slow = tmp_path / "slow.py"
+    slow.write_text(SLOW)
+    more = run(f"command script import {slow}", "script print('re' + 'ady')")
+    arguments = [*attach(subject), *LLDB_LOAD, *more]
+    with Terminal(lldb, *arguments) as terminal:
+        terminal.wait_for("ready")
+        terminal.type("heap arenas\n")
+        terminal.wait_for("walking")
+        terminal.type("\x03")
+        assert "Traceback" not in terminal.wait_for("nterrupted")
+        terminal.type("script print(6 * 7)\n")
+        terminal.wait_for("42")
+
+
+def test_somebody_is_asked(lldb: Lldb) -> None:
+    with Subject("tcache") as subject, Terminal(lldb, *attach(subject), *LLDB_LOAD) as terminal:
+        terminal.wait_for("command script import")
+        terminal.type("heap trim --apply\n")
+        terminal.wait_for("(y or n)")
+        terminal.type("n\n")
+        terminal.wait_for("not done")
+        terminal.type("heap trim --apply\n")
+        terminal.wait_for("(y or n)")
+        terminal.type("y\n")
+        terminal.wait_for("returned in")
+
+
+# --apply
+
+@pytest.mark.parametrize("fixture", ["bins", "tcache"])
+def test_apply_returns_what_was_foretold(lldb: Lldb, fixture: str) -> None:
+    with Subject(fixture) as subject:
+        steps = [{"do": "heap trim --json"}, {"do": "heap trim --apply --yes --json"}, {"do": "heap trim --json"},
+                 {"python": "value = [thread.IsSuspended() for thread in process]"}]
+        before, applied, after, held = lldb.drive(attach(subject), steps)
+        foretold = before.json()["totals"]["resident_bytes"]
+        assert foretold > 0
+        assert applied.json()["applied"]["predicted_bytes"] == foretold
+        assert applied.json()["applied"]["released_bytes"] == foretold
+        assert after.json()["totals"]["resident_bytes"] == 0
+        assert not any(held.value)
+
+
+def test_apply_needs_a_yes(lldb: Lldb, subject: Subject) -> None:
+    outcome, = lldb.drive(attach(subject), [{"do": "heap trim --apply"}])
+    assert "nobody to ask" in outcome.error
+
+
+@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
+def test_apply_to_threads_that_never_stop(lldb: Lldb, symbols: bool) -> None:
+    """Stopped anywhere, mostly inside malloc: each is let out first, and afterwards all go on, unhurt."""
+    with Subject("churn", "4") as subject:
+        for _ in range(4):
+            outcome, = lldb.run(Live(subject.pid, subject.program), ["trim --apply --yes --json"], symbols)
+            assert outcome.json()["applied"]["released_bytes"] >= 0
+            assert (subject.send("tick"), subject.send("check")) == ("ticked", "intact")
+
+
+CALL = """
+import struct, sys
+from arenascope.apply import LOCK_WAITS
+load = sys.modules["arenascope_lldb"]._sibling
+seen = load("heap_target", FOLDER).LldbTarget(target, debugger)
+control = load("heap_control", FOLDER).LldbController(debugger, target)
+def place(): return [(thread.frame[0].pc, thread.frame[0].sp, thread.IsSuspended()) for thread in process]
+def call(name, argument):
+    try: return control.call(seen.symbol(name).address, [argument], 1.0, lambda name: name in LOCK_WAITS)
+    except Exception as error: return [type(error).__name__, str(error)]
+def lock(value): process.WriteMemory(seen.symbol("main_arena").address, struct.pack("<I", value), lldb.SBError())
+before = place()
+value = [call("getpid", 0) == process.id]
+lock(2)
+value += [call("malloc_trim", 0), place() == before]
+lock(0)
+value += [call("sleep", 2), place() == before, call("malloc_trim", 0) in (0, 1)]
+""".replace("FOLDER", repr(str(LLDB_ARENA_PY.parent)))
+
+
+def test_a_call_that_does_not_come_back(lldb: Lldb) -> None:
+    """In a lock it is taken back; at work it is let go on. Either way the thread stands where it stood."""
+    with Subject("bins") as subject:
+        outcome, = lldb.drive(attach(subject), [{"python": CALL}])
+        called, refused, as_before, slept, as_before_again, trimmed = outcome.value
+        assert called
+        assert refused[0] == "RefusedError"
+        assert "waited for a lock" in refused[1]
+        assert as_before
+        assert slept == 0
+        assert as_before_again
+        assert trimmed
