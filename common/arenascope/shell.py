@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Optional, Sequence
 
 from .errors import TargetError, UsageError
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from .apply import Controller
     from .sources.freeze import Freeze
     from .sources.shell_target import ShellTarget
+
+LOADED_BEFORE = ("json", "queue", "threading")
+"""What is otherwise loaded where it is needed, which would be while a process stands still."""
 
 
 class ShellDoor:
@@ -42,6 +46,8 @@ class ShellDoor:
 
     def _process(self, pid: int) -> ShellTarget:
         # loaded before the process is held, and not for a core
+        for name in LOADED_BEFORE:
+            import_module(name)
         from .sources.freeze import PtraceFreeze, SignalFreeze
         from .sources.process_target import ProcessTarget
 

@@ -87,6 +87,37 @@ def test_a_stopped_process_stays_stopped(bins):
     os.kill(bins.pid, signal.SIGCONT)
 
 
+LOADS = """
+import sys
+from arenascope.cli import main
+from arenascope.sources import freeze
+release = freeze.PtraceFreeze.release
+def told(self):
+    new = sorted(set(sys.modules) - before)
+    print("LOADED", *new, file=sys.stderr)
+    return release(self)
+freeze.PtraceFreeze.release = told
+hold = freeze.PtraceFreeze.__init__
+def held(self, pid):
+    global before
+    hold(self, pid)
+    before = set(sys.modules)
+freeze.PtraceFreeze.__init__ = held
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("words", ["arenas", "arenas --json", "report", "report --json", "trim", "chunks --summary",
+                                   "chunks --limit 20", "pins --json", "check", "map", "mmapped", "threads --json"])
+def test_nothing_is_loaded_while_the_process_is_held(tmp_path, words):
+    """A module takes a millisecond and more."""
+    with Running(tmp_path, BUILD / "big", tmp_path, "160") as subject:
+        done = subprocess.run([sys.executable, "-c", LOADS, *words.split(), str(subject.pid)], capture_output=True,
+                              text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "common")}, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert re.findall("^LOADED.*$", done.stderr, re.MULTILINE) == ["LOADED"]
+
+
 HOLD = """
 import sys, time
 from arenascope.sources.freeze import {kind}

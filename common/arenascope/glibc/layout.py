@@ -23,8 +23,6 @@ class Struct:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Struct) and (self.offsets, self.size) == (other.offsets, other.size)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __getitem__(self, name: str) -> int:
         return self.offsets[name]
 
