@@ -13,6 +13,7 @@ from arenascope.apply import Controller
 from arenascope.commands import Command, execute
 from arenascope.commands.table import all_commands
 from arenascope.errors import ArenascopeError, UsageError
+from arenascope.printable import printable
 from arenascope.render.text import Style
 from arenascope.target import Target
 
@@ -84,7 +85,7 @@ class _Subcommand(gdb.Command):
         try:
             status = execute(self.command, gdb.string_to_argv(line), self.door)
         except (ArenascopeError, gdb.MemoryError) as error:
-            raise gdb.GdbError(f"{self.door.prefix} {self.command.name}: {error}") from None
+            raise gdb.GdbError(printable(f"{self.door.prefix} {self.command.name}: {error}")) from None
         if status:
             gdb.set_convenience_variable("_exitcode", status)
 

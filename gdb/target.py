@@ -176,7 +176,8 @@ class GdbTarget(DebuggedTarget):
         try:
             for thread in self.inferior.threads():
                 thread.switch()
-                found.append(ThreadInfo(thread.ptid[1] or thread.ptid[0], thread.name, self._register("sp"),
+                tid = thread.ptid[1] or thread.ptid[0]
+                found.append(ThreadInfo(tid, self._thread_name(thread, tid), self._register("sp"),
                                         self._thread_pointer(thread), self._register("pc")))  # fmt: skip
         finally:
             if selected and selected.is_valid():
@@ -184,6 +185,13 @@ class GdbTarget(DebuggedTarget):
                 if frame and frame.is_valid():
                     frame.select()
         return found
+
+    def _thread_name(self, thread: gdb.InferiorThread, tid: int) -> Optional[str]:
+        try:
+            return thread.name
+        except UnicodeDecodeError:
+            # GDB takes every name for UTF-8
+            return next((each.name for each in self.image.threads() if each.tid == tid), None) if self.image else None
 
     def _thread_pointer(self, thread: gdb.InferiorThread) -> Optional[int]:
         found = (self._register(name) for name in THREAD_POINTERS.get(self.machine, ()))

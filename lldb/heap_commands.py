@@ -14,6 +14,7 @@ from arenascope.apply import Controller
 from arenascope.commands import COMMON, Argument, Command, argument, execute
 from arenascope.commands.table import all_commands
 from arenascope.errors import ArenascopeError, UsageError
+from arenascope.printable import printable
 from arenascope.render.text import Style
 from arenascope.target import Target
 
@@ -108,7 +109,7 @@ class _Subcommand:
             words = _split(given) if isinstance(given, str) else [*self._words, *_strings(given)]
             execute(self.command, words, door)
         except ArenascopeError as error:
-            result.SetError(f"{self.prefix} {self.command.name}: {error}")
+            result.SetError(printable(f"{self.prefix} {self.command.name}: {error}"))
         except KeyboardInterrupt:
             result.SetError(f"{self.prefix} {self.command.name}: interrupted")
 

@@ -12,6 +12,7 @@ from . import __version__
 from .commands import COMMON, INTERRUPTED, Command, HelpFormatter, execute
 from .commands.table import NAMES, all_commands, find_command
 from .errors import ArenascopeError, TargetError, UsageError
+from .printable import make_streams_safe
 from .render import optional
 from .shell import ShellDoor
 
@@ -25,6 +26,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """The shell's door; its result is the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     optional.in_a_hurry = True
+    make_streams_safe()
     try:
         status = _run(words)
         sys.stdout.flush()
@@ -38,8 +40,16 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # the reader of a pipe has seen enough; Python would complain once more at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return DONE
+    except OSError as error:
+        _write_no_more()
+        sys.stderr.write(f"arenascope: {error.strerror or error}\n")
+        return FAILED
+
+
+def _write_no_more() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: Sequence[str]) -> int:

@@ -21,6 +21,7 @@ from .glibc.tcache_form import settle
 from .memory import Memory
 from .meter import MakeMeter, unseen
 from .model import Arena, ArenaHeader, Bin, Finding, Heap, MmappedBlock, Params, Piece, Tally, ThreadCache
+from .printable import one_line
 from .target import Pages, Region, Residency, Target
 
 
@@ -181,7 +182,7 @@ class Session:
         return [
             ThreadCache(
                 tid=each.thread.tid,
-                name=each.thread.name,
+                name=one_line(each.thread.name) if each.thread.name is not None else None,
                 arena=by_address.get(each.arena) if each.arena else None,
                 address=each.tcache or None,
                 known=each.arena is not None and each.tcache is not None,

@@ -83,8 +83,8 @@ class Lldb:
         if mounts:
             command = ["unshare", "--mount", "sh", "-ec", " ".join([*mounts, 'exec "$@"']), "sh", *command]
         start = time.monotonic()
-        done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout,
-                              stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True,
+                              errors="replace", timeout=timeout, stdin=subprocess.DEVNULL)
         finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
         assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
         return finished

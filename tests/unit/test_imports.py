@@ -64,13 +64,14 @@ ROOMS = {
     "target": (),
     "memory": ("errors", "read_ahead"),
     "meter": (),
+    "printable": (),
     "read_ahead": ("errors",),
     "sources/": ("errors", "memory", "target", "model"),
     "glibc/": ("errors", "memory", "meter", "target", "model", "sources/"),
-    "session": ("errors", "memory", "meter", "target", "model", "glibc/"),
+    "session": ("errors", "memory", "meter", "target", "model", "printable", "glibc/"),
     "analysis/": ("model", "target", "glibc/chunk", "glibc/layout", "glibc/tunables", "glibc/versions", "errors"),
     # render/json.py's envelope says what was looked at, and how it was found
-    "render/": ("model", "glibc/layout", "glibc/locate", "target"),
+    "render/": ("model", "printable", "glibc/layout", "glibc/locate", "target"),
 }
 
 

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NamedTuple, NoReturn, Optional, Protocol, Sequence
 
 from ..errors import ArenascopeError, UsageError
+from ..printable import printable
 from ..render.json import envelope
 from ..render.progress import Progress
 from ..render.spool import Spool, in_blocks
@@ -201,17 +202,17 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
     if located is not None:
         notes = located.notes
     for note in notes:
-        door.notice(f"note: {note}\n")
+        door.notice(printable(f"note: {note}\n"))
     if context.options.json:
         document = envelope(
             command.name, door.name, context.__dict__.get("target"), located, answer.problems, answer.keys
         )
         for part in in_blocks(document):
-            door.write(part)
+            door.write(part if part.isascii() else printable(part))
         return status
     # all of it before the first word is written: a door may let the process go in between
-    text = [line + "\n" for line in answer.lines]
-    warnings = [context.style.warn(f"incomplete: {problem}") + "\n" for problem in _first(answer.problems)]
+    text = [printable(line) + "\n" for line in answer.lines]
+    warnings = [context.style.warn(printable(f"incomplete: {problem}")) + "\n" for problem in _first(answer.problems)]
     rows = (row + "\n" for row in answer.rows or ())
     for part in in_blocks(chain(text, rows, () if answer.exact else warnings)):
         door.write(part)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterator, NamedTuple, Optional, Sequence
 
+from ..printable import one_line
 from . import optional
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -74,7 +75,7 @@ def table(
     if len(every) == 1:
         return
     kept, gone = _columns(every, width, expendable)
-    every = [[row[column] for column in kept] for row in every]
+    every = [[one_line(row[column]) for column in kept] for row in every]
     align = ["left" if column in left else "right" for column in kept]
     lines = _table_lines(every[0], every[1:], align)
     if footer:

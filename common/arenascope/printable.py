@@ -1,0 +1,43 @@
+"""Text as it may be written. Names of threads and files are bytes: some are no UTF-8, some would steer a terminal."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import sys
+
+UNKNOWN = "\ufffd"
+# halves that os.fsdecode leaves of other bytes; control characters, but for our own colours
+_NOT_IN_LINES = re.compile("[\ud800-\udfff]|(?!\033\\[[0-9]*m)[\0-\x08\x0b-\x1f\x7f-\x9f]")
+_NOT_IN_NAMES = re.compile("[\ud800-\udfff\0-\x1f\x7f-\x9f]")
+_PLAIN = {"\u2588": "#", "\u2593": "%", "\u2592": "+", "\u2591": ".", "\u2192": ">", "\u2026": ".", "\u2264": "<",
+          "\u2265": ">"}  # fmt: skip
+"""Bars, arrows and bounds where a terminal has no such letters, each as wide."""
+
+
+def printable(text: str) -> str:
+    """Text of some lines."""
+    return text if text.isprintable() else _NOT_IN_LINES.sub(UNKNOWN, text)
+
+
+def one_line(text: str) -> str:
+    """What must neither end a line nor colour it: a name."""
+    return text if text.isprintable() else _NOT_IN_NAMES.sub(UNKNOWN, text)
+
+
+def make_streams_safe() -> None:
+    """For a program of its own: no stream that is closed, none that a letter can make fail."""
+    codecs.register_error(__name__, _plainly)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            # closed by whoever started this: the next file to be opened would take its place
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - lives as long as the program
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=__name__)
+
+
+def _plainly(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(_PLAIN.get(letter, "?") for letter in error.object[error.start : error.end]), error.end

@@ -1,0 +1,28 @@
+"""What is written of names that would not fit into a line, or would steer a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from arenascope.printable import one_line, printable
+from arenascope.render.text import table
+
+
+@pytest.mark.parametrize(("text", "line", "name"), [
+    ("plain", "plain", "plain"),
+    ("é — ≥ █", "é — ≥ █", "é — ≥ █"),
+    ("two\nlines\tand a tab", "two\nlines\tand a tab", "two\ufffdlines\ufffdand a tab"),
+    ("our \033[1mown\033[0m colour", "our \033[1mown\033[0m colour", "our \ufffd[1mown\ufffd[0m colour"),
+    ("a title \033]0;x\007", "a title \ufffd]0;x\ufffd", "a title \ufffd]0;x\ufffd"),
+    ("\033[2J\033[31;1m", "\ufffd[2J\ufffd[31;1m", "\ufffd[2J\ufffd[31;1m"),
+    ("caf\udce9\x9b31m\r", "caf\ufffd\ufffd31m\ufffd", "caf\ufffd\ufffd31m\ufffd"),
+])  # fmt: skip
+def test_text(text: str, line: str, name: str) -> None:
+    assert printable(text) == line
+    assert one_line(text) == name
+
+
+def test_a_row_stays_a_row() -> None:
+    lines = list(table(("name", "number"), [["a\nb", "1"], ["c", "22"]]))
+    assert len(lines) == 4
+    assert lines[2] == "a\ufffdb        1"
