@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Iterator
 
 import pytest
 from album import Album, Sight
 from doors import GDB, Door, Gdb
 from lldb_door import EVERY_LLDB, LLDBS, Lldb
 from looks import opened
+from subjects import Subject
 
 HERE = Path(__file__).parent
 
@@ -27,6 +29,13 @@ def album() -> Album:
 @pytest.fixture
 def sight(request: pytest.FixtureRequest, album: Album) -> Sight:
     return album.sight(request.param)
+
+
+@pytest.fixture(scope="module")
+def subject() -> Iterator[Subject]:
+    """A process with something of everything."""
+    with Subject("bins") as subject:
+        yield subject
 
 
 @pytest.fixture(scope="session")

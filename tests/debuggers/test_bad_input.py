@@ -7,7 +7,7 @@ import os
 import subprocess
 from ctypes.util import find_library
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 import pytest
 from album import COMMANDS, FIGURES
@@ -19,12 +19,6 @@ from subjects import Subject
 
 
 # words
-
-@pytest.fixture(scope="module")
-def subject() -> Iterator[Subject]:
-    with Subject("bins") as subject:
-        yield subject
-
 
 BAD_WORDS = {
     "bins --arena 999": ["no arena 999", "0 to 2"],

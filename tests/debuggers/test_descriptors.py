@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Union
+from typing import Any, Union
 
 import pytest
 from doors import GDB, Core, Gdb, Image, Live
@@ -14,12 +14,6 @@ pytestmark = pytest.mark.xdist_group("descriptors")
 
 LOOKS = ["arenas", "threads", "chunks --summary", "mmapped", "trim", "pins", "chunk 0x1000", "map", "report"]
 OPEN = "sorted(os.path.realpath('/proc/self/fd/' + number) for number in os.listdir('/proc/self/fd'))"
-
-
-@pytest.fixture(scope="module")
-def subject() -> Iterator[Subject]:
-    with Subject("bins") as subject:
-        yield subject
 
 
 @pytest.fixture(params=[GDB, *EVERY_LLDB], ids=lambda door: door.name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 from doors import GDB, give_up
@@ -21,12 +20,6 @@ COMMANDS = ["arenas", "heaps", "bins", "threads", "params", "mmapped", "check", 
 WORDS = {"chunk": "chunk 0x1000", "snapshot": "snapshot /nonexistent/file"}
 PARSED = 19
 """The first version that is told a command's options."""
-
-
-@pytest.fixture(scope="module")
-def subject() -> Iterator[Subject]:
-    with Subject("bins") as subject:
-        yield subject
 
 
 def attach(subject: Subject) -> list[str]:

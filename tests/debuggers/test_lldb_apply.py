@@ -7,7 +7,6 @@ import pty
 import select
 import time
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 from doors import Live
@@ -16,12 +15,6 @@ from looks import plain_environment
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("lldb")
-
-
-@pytest.fixture(scope="module")
-def subject() -> Iterator[Subject]:
-    with Subject("bins") as subject:
-        yield subject
 
 
 def attach(subject: Subject) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 from doors import ARENA_PY, LOAD, ROOT, Gdb
@@ -25,12 +24,6 @@ Heap()
 # loaded only once a command needs it: none of these belongs into somebody's GDB start
 HEAVY = {"tabulate", "pygments", "tqdm", "subprocess", "ctypes", "xml", "asyncio", "multiprocessing", "socket", "ssl",
          "sqlite3", "http", "email", "logging", "unittest", "tempfile", "random", "arenascope.sources.core"}
-
-
-@pytest.fixture(scope="module")
-def subject() -> Iterator[Subject]:
-    with Subject("bins") as subject:
-        yield subject
 
 
 def attach(subject: Subject) -> list[str]:
