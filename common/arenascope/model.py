@@ -122,6 +122,8 @@ Piece = Union[Run, Gap]
 
 NONCONTIGUOUS = 2
 """NONCONTIGUOUS_BIT of malloc_state.flags: set in every arena of a thread, in main_arena once sbrk failed."""
+ARENA_FLAGS = 7
+"""All bits that flags ever had: with FASTCHUNKS_BIT, and what 2.22 to 2.26 marked a damaged arena with."""
 
 
 class ArenaHeader(NamedTuple):

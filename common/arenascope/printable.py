@@ -7,23 +7,23 @@ import os
 import re
 import sys
 
-UNKNOWN = "\ufffd"
+MARK = "\ufffd"
 # halves that os.fsdecode leaves of other bytes; control characters, but for our own colours
 _NOT_IN_LINES = re.compile("[\ud800-\udfff]|(?!\033\\[[0-9]*m)[\0-\x08\x0b-\x1f\x7f-\x9f]")
 _NOT_IN_NAMES = re.compile("[\ud800-\udfff\0-\x1f\x7f-\x9f]")
-_PLAIN = {"\u2588": "#", "\u2593": "%", "\u2592": "+", "\u2591": ".", "\u2192": ">", "\u2026": ".", "\u2264": "<",
-          "\u2265": ">"}  # fmt: skip
+PLAIN = {"\u2588": "#", "\u2593": "%", "\u2592": "+", "\u2591": ".", "\u2192": ">", "\u2026": ".", "\u2264": "<",
+         "\u2265": ">"}  # fmt: skip
 """Bars, arrows and bounds where a terminal has no such letters, each as wide."""
 
 
 def printable(text: str) -> str:
     """Text of some lines."""
-    return text if text.isprintable() else _NOT_IN_LINES.sub(UNKNOWN, text)
+    return text if text.isprintable() else _NOT_IN_LINES.sub(MARK, text)
 
 
 def one_line(text: str) -> str:
     """What must neither end a line nor colour it: a name."""
-    return text if text.isprintable() else _NOT_IN_NAMES.sub(UNKNOWN, text)
+    return text if text.isprintable() else _NOT_IN_NAMES.sub(MARK, text)
 
 
 def make_streams_safe() -> None:
@@ -40,4 +40,4 @@ def make_streams_safe() -> None:
 
 def _plainly(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)
-    return "".join(_PLAIN.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
+    return "".join(PLAIN.get(letter, "?") for letter in error.object[error.start : error.end]), error.end

@@ -134,6 +134,19 @@ def subject(program: Path, start: Callable[..., Subject]) -> Subject:
     return start(program, *ARGUMENTS)
 
 
+@pytest.fixture
+def without_anonymous(program: Path, start: Callable[..., Subject], build: Build) -> Subject:
+    """Its kernel core will hold no anonymous memory: coredump_filter is 0x10."""
+    wrapper = build(r"""
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    FILE *f = fopen("/proc/self/coredump_filter", "w"); fprintf(f, "0x10"); fclose(f);
+    execv(argv[1], argv + 1); return 1;
+}""")
+    return start(wrapper, str(program))
+
+
 @dataclass
 class Dumped:
     """One process, both kinds of core of it, and what /proc said before."""

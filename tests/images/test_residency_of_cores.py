@@ -106,17 +106,10 @@ def test_cut_core_is_unknown_where_it_is_cut(dumped, tmp_path):
         assert residency.count(cleared, cleared + 5 * PAGE) is None
 
 
-def test_without_anonymous_memory_nothing_is_known(program, start, build):
-    wrapper = build(r"""
-#include <stdio.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    FILE *f = fopen("/proc/self/coredump_filter", "w"); fprintf(f, "0x10"); fclose(f);
-    execv(argv[1], argv + 1); return 1;
-}""")
-    subject = start(wrapper, str(program))
-    with CoreImage(str(subject.kernel_core())) as core:
-        assert core_residency(core).count(subject.facts["touched"], subject.facts["touched"] + 64 * PAGE) is None
+def test_without_anonymous_memory_nothing_is_known(without_anonymous):
+    touched = without_anonymous.facts["touched"]
+    with CoreImage(str(without_anonymous.kernel_core())) as core:
+        assert core_residency(core).count(touched, touched + 64 * PAGE) is None
 
 
 def test_a_cut_behind_a_page_of_zeros(dumped, tmp_path):

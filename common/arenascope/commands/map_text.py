@@ -8,6 +8,7 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.heap_map import LAYERS, PARTS, Strip
 from ..analysis.usage import total
+from ..printable import PLAIN
 from ..render.text import AT_LEAST, UNKNOWN, Style, count, left_out
 from . import Context
 
@@ -28,24 +29,22 @@ class Mark(NamedTuple):
     """How a cell is shown."""
 
     letter: str
-    plain: str
-    """The same in ASCII."""
     colour: int
     meaning: str
 
 
-USED = ((0.95, Mark("█", "#", 34, "nearly all")), (0.5, Mark("▓", "%", 34, "half and more")),
-        (0.1, Mark("▒", "+", 34, "a tenth and more")))  # fmt: skip
+USED = ((0.95, Mark("█", 34, "nearly all")), (0.5, Mark("▓", 34, "half and more")),
+        (0.1, Mark("▒", 34, "a tenth and more")))  # fmt: skip
 """From which share of use on."""
 OTHER = {
-    "cached": Mark("c", "c", 33, "in a thread cache or fastbin"),
-    "releasable": Mark("r", "r", 32, "free, malloc_trim(0) gives it back"),
-    "free": Mark("f", "f", 31, "free, stays"),
-    "top": Mark("t", "t", 35, "top, an arena's end"),
-    "absent": Mark(".", ".", 90, "free, not in memory"),
-    "bookkeeping": Mark("h", "h", 36, "malloc's own"),
-    "foreign": Mark("x", "x", 36, "somebody else's sbrk"),
-    "damaged": Mark("!", "!", 91, "could not be read as chunks"),
+    "cached": Mark("c", 33, "in a thread cache or fastbin"),
+    "releasable": Mark("r", 32, "free, malloc_trim(0) gives it back"),
+    "free": Mark("f", 31, "free, stays"),
+    "top": Mark("t", 35, "top, an arena's end"),
+    "absent": Mark(".", 90, "free, not in memory"),
+    "bookkeeping": Mark("h", 36, "malloc's own"),
+    "foreign": Mark("x", 36, "somebody else's sbrk"),
+    "damaged": Mark("!", 91, "could not be read as chunks"),
 }
 CAPITAL = {".": ":"}
 """What stands for a letter's capital where it has none."""
@@ -139,7 +138,7 @@ def _mark(cell: Mapping[str, int], size: int) -> Mark:
     if not cell["used"]:
         return found
     capital = CAPITAL.get(found.letter, found.letter.upper())
-    return found._replace(letter=capital, plain=capital)
+    return found._replace(letter=capital)
 
 
 def _rest(cell: Mapping[str, int], size: int) -> str:
@@ -180,7 +179,7 @@ def _columns(text: str) -> int:
 def _coloured(style: Style, unicode: bool, marks: Sequence[Mark]) -> str:
     text = []
     for colour, run in groupby(marks, key=lambda mark: mark.colour):
-        letters = "".join(mark.letter if unicode else mark.plain for mark in run)
+        letters = "".join(mark.letter if unicode else PLAIN.get(mark.letter, mark.letter) for mark in run)
         text.append(f"\033[{colour}m{letters}\033[0m" if style.colour else letters)
     return "".join(text)
 

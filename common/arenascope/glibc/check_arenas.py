@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ..model import ArenaHeader, Breach, MmappedBlock, Params
+from ..model import ARENA_FLAGS, ArenaHeader, Breach, MmappedBlock, Params
 from .layout import Layout
 from .mmapped import counts_headers_twice
 
 MUTEX_MOST = 2
 """A low-level lock: free, taken, taken and waited for."""
-FLAGS = 7
-"""FASTCHUNKS_BIT, NONCONTIGUOUS_BIT, and what 2.22 to 2.26 marked a damaged arena with."""
 
 
 def header_breaches(layout: Layout, header: ArenaHeader) -> Iterator[Breach]:
@@ -22,7 +20,7 @@ def header_breaches(layout: Layout, header: ArenaHeader) -> Iterator[Breach]:
 
     if header.mutex > MUTEX_MOST:
         yield say("mutex", "0, 1 or 2", f"{header.mutex:#x}")
-    if header.flags & ~FLAGS or (not header.main and header.contiguous):
+    if header.flags & ~ARENA_FLAGS or (not header.main and header.contiguous):
         yield say("arena-flags", "NONCONTIGUOUS and nothing unknown" if not header.main else "no unknown flag",
                   f"{header.flags:#x}")  # fmt: skip
     if header.system_mem > header.max_system_mem:

@@ -9,6 +9,7 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..errors import ArenascopeError, MemoryReadError, UsageError
 from ..memory import Memory
+from ..model import NONCONTIGUOUS
 from ..sources.elf import PT_INTERP, Elf
 from ..target import Region, Target
 from . import libc_file
@@ -94,7 +95,7 @@ def _system(memory: Memory, hit: Hit) -> int:
 def _weight(memory: Memory, copy: Copy) -> tuple[bool, bool, int]:
     """The program's own is the one that malloc is led to, else that which grows by brk, else the largest."""
     flags = memory.u32(copy.main_arena + 4)
-    return copy.debugs and copy.used, not flags & 2, copy.system
+    return copy.debugs and copy.used, not flags & NONCONTIGUOUS, copy.system
 
 
 def choose(copies: Sequence[Copy], number: int) -> Copy:

@@ -10,7 +10,7 @@ from typing import Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ..errors import NotFoundError
 from ..memory import Memory
-from ..model import NONCONTIGUOUS, ArenaHeader
+from ..model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader
 from ..target import Region
 from .chunk import PREV_INUSE, masked
 from .derive_heaps import Heaps, derive_heaps
@@ -19,9 +19,6 @@ from .evidence import Raw, Top, most, not_less, read_raws, read_top, told_apart
 from .layout import Layout, Struct
 from .regions import main_regions
 from .scan import PREFIX_LIMIT, Hit, follow_ring, next_offset, scan
-
-FLAGS = 7
-"""All bits that `flags` ever had."""
 
 
 class Surroundings(NamedTuple):
@@ -123,8 +120,8 @@ class _State(NamedTuple):
     def _flags(self) -> Optional[int]:
         for offset in range(4, self.top - 3, 4):
             values = {raw.place: raw.u32(self.memory, offset) for raw in self.raws}
-            others = [value & NONCONTIGUOUS and value <= FLAGS for index, value in values.items() if index]
-            if values.get(0, 0) <= FLAGS and (not others or most(bool(each) for each in others)):
+            others = [value & NONCONTIGUOUS and value <= ARENA_FLAGS for index, value in values.items() if index]
+            if values.get(0, 0) <= ARENA_FLAGS and (not others or most(bool(each) for each in others)):
                 return offset
         return None
 
