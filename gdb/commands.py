@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
-from typing import Optional, Sequence
+from contextlib import contextmanager
+from typing import Iterator, Optional, Sequence
 
 import gdb
 
@@ -13,7 +13,9 @@ from arenascope.apply import Controller
 from arenascope.commands import Command, execute
 from arenascope.commands.table import all_commands
 from arenascope.errors import ArenascopeError, UsageError
-from arenascope.printable import printable
+from arenascope.fault import STATUS, fault_line
+from arenascope.load_once import load_once
+from arenascope.printable import one_line
 from arenascope.render.text import Style
 from arenascope.target import Target
 
@@ -62,13 +64,21 @@ class GdbDoor:
 
 def _sibling(name: str, folder: str):
     """A file of this folder as a module, loaded when it is first needed."""
-    full = f"arenascope_gdb.{name}"
-    if full not in sys.modules:
-        spec = importlib.util.spec_from_file_location(full, os.path.join(folder, f"{name}.py"))
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[full] = module
-        spec.loader.exec_module(module)
-    return sys.modules[full]
+    return load_once(f"arenascope_gdb.{name}", os.path.join(folder, f"{name}.py"))
+
+
+@contextmanager
+def errors_as_gdb_says_them(name: str) -> Iterator[None]:
+    """One line for whatever goes wrong in the command `name`: GDB shows nothing but that of a GdbError."""
+    try:
+        yield
+    except gdb.GdbError:
+        raise
+    except (ArenascopeError, gdb.error) as error:
+        raise gdb.GdbError(one_line(f"{name}: {' '.join(str(error).split())}")) from None
+    except Exception as error:
+        gdb.set_convenience_variable("_exitcode", STATUS)
+        raise gdb.GdbError(f"{name}: {fault_line(error, name, f'GDB {gdb.VERSION}')}") from None
 
 
 class _Subcommand(gdb.Command):
@@ -82,10 +92,8 @@ class _Subcommand(gdb.Command):
     def invoke(self, line: str, from_tty: bool) -> None:
         if self.command.dont_repeat:
             self.dont_repeat()
-        try:
+        with errors_as_gdb_says_them(f"{self.door.prefix} {self.command.name}"):
             status = execute(self.command, gdb.string_to_argv(line), self.door)
-        except (ArenascopeError, gdb.MemoryError) as error:
-            raise gdb.GdbError(printable(f"{self.door.prefix} {self.command.name}: {error}")) from None
         if status:
             gdb.set_convenience_variable("_exitcode", status)
 
@@ -142,4 +150,4 @@ def register(folder: str) -> None:
         _make_prefix(prefix)
         for command in all_commands():
             _make_subcommand(prefix, command, folder)
-    _sibling("mi", folder).register(all_commands(), lambda: GdbDoor("heap", folder))
+    _sibling("mi", folder).register(all_commands(), lambda: GdbDoor("heap", folder), errors_as_gdb_says_them)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from typing import Any, Callable, Sequence
 
 import gdb
 
 from arenascope.commands import Command, execute
-from arenascope.errors import ArenascopeError
+
+Errors = Callable[[str], "AbstractContextManager[None]"]
 
 
 class _Captured:
@@ -34,23 +36,22 @@ def _result(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _make_command(command: Command, door: Callable[[], Any]) -> None:
+def _make_command(command: Command, door: Callable[[], Any], errors: Errors) -> None:
     class MiCommand(gdb.MICommand):
         def __init__(self) -> None:
             super().__init__(f"-heap-{command.name}")
 
         def invoke(self, arguments: Sequence[str]) -> dict[str, Any]:
             captured = _Captured(door())
-            try:
+            with errors(f"-heap-{command.name}"):
                 execute(command, [*arguments, "--json"], captured)
-            except (ArenascopeError, gdb.MemoryError) as error:
-                raise gdb.GdbError(f"-heap-{command.name}: {error}") from None
             return _result(json.loads("".join(captured.written)))
 
     MiCommand()
 
 
-def register(commands: Sequence[Command], door: Callable[[], Any]) -> None:
+def register(commands: Sequence[Command], door: Callable[[], Any], errors: Errors) -> None:
+    """`errors` makes one line of what goes wrong in a command of that name."""
     if hasattr(gdb, "MICommand"):
         for command in commands:
-            _make_command(command, door)
+            _make_command(command, door, errors)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shlex
 import sys
@@ -14,7 +13,9 @@ from arenascope.apply import Controller
 from arenascope.commands import COMMON, Argument, Command, argument, execute
 from arenascope.commands.table import all_commands
 from arenascope.errors import ArenascopeError, UsageError
-from arenascope.printable import printable
+from arenascope.fault import fault_line
+from arenascope.load_once import load_once
+from arenascope.printable import one_line
 from arenascope.render.text import Style
 from arenascope.target import Target
 
@@ -75,13 +76,7 @@ class LldbDoor:
 
 def _sibling(name: str, folder: str):
     """A file of this folder as a module, loaded when it is first needed."""
-    full = f"arenascope_lldb.{name}"
-    if full not in sys.modules:
-        spec = importlib.util.spec_from_file_location(full, os.path.join(folder, f"{name}.py"))
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[full] = module
-        spec.loader.exec_module(module)
-    return sys.modules[full]
+    return load_once(f"arenascope_lldb.{name}", os.path.join(folder, f"{name}.py"))
 
 
 class _Subcommand:
@@ -104,14 +99,17 @@ class _Subcommand:
         result: lldb.SBCommandReturnObject,
     ) -> None:  # fmt: skip
         door = LldbDoor(self.prefix, self.folder, debugger, context, result)
+        name = f"{self.prefix} {self.command.name}"
         # whatever leaves this function prints a traceback, and the command would still count as done
         try:
             words = _split(given) if isinstance(given, str) else [*self._words, *_strings(given)]
             execute(self.command, words, door)
         except ArenascopeError as error:
-            result.SetError(printable(f"{self.prefix} {self.command.name}: {error}"))
+            result.SetError(one_line(f"{name}: {error}"))
         except KeyboardInterrupt:
-            result.SetError(f"{self.prefix} {self.command.name}: interrupted")
+            result.SetError(f"{name}: interrupted")
+        except Exception as error:
+            result.SetError(f"{name}: {fault_line(error, name, door.describe()[0])}")
 
     def get_short_help(self) -> str:
         return self.command.summary

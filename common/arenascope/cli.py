@@ -12,7 +12,7 @@ from . import __version__
 from .commands import COMMON, INTERRUPTED, Command, HelpFormatter, execute
 from .commands.table import NAMES, all_commands, find_command
 from .errors import ArenascopeError, TargetError, UsageError
-from .printable import make_streams_safe
+from .printable import make_streams_safe, one_line
 from .render import optional
 from .shell import ShellDoor
 
@@ -33,7 +33,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return status
     except ArenascopeError as error:
         said = " ".join(["arenascope", *[word for word in words[:1] if word in NAMES]])
-        sys.stderr.write(f"{said}: {error}\n")
+        sys.stderr.write(f"{said}: {one_line(str(error))}\n")
         return FAILED
     except KeyboardInterrupt:
         sys.stderr.write("arenascope: stopped\n")
@@ -44,8 +44,17 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return DONE
     except OSError as error:
         _write_no_more()
-        sys.stderr.write(f"arenascope: {error.strerror or error}\n")
+        sys.stderr.write(f"arenascope: {one_line(str(error.strerror or error))}\n")
         return FAILED
+    except Exception as error:
+        return _fault(error, words)
+
+
+def _fault(error: Exception, words: Sequence[str]) -> int:
+    from . import fault
+
+    sys.stderr.write(f"arenascope: {fault.fault_line(error, ''.join(words[:1]), 'shell')}\n")
+    return FAILED if isinstance(error, MemoryError) else fault.STATUS
 
 
 def _write_no_more() -> None:

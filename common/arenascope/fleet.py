@@ -14,6 +14,8 @@ from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
 from .commands import execute
 from .commands.table import find_command
 from .errors import ArenascopeError
+from .fault import STATUS, fault_line
+from .printable import one_line
 from .render.json import SCHEMA
 from .render.text import Style
 from .shell import ShellDoor
@@ -61,7 +63,10 @@ def look(asked: Look) -> Seen:
         status = execute(find_command(asked.command), asked.words, door)
         return Seen(asked.subject, "".join(door.written), None, status)
     except ArenascopeError as error:
-        return Seen(asked.subject, "", str(error), 2)
+        return Seen(asked.subject, "", one_line(str(error)), 2)
+    except Exception as error:
+        # one subject's fault is not to end the looks at all others
+        return Seen(asked.subject, "", fault_line(error, asked.command, "shell"), STATUS)
     finally:
         door.release()
 
@@ -85,7 +90,7 @@ def run(looks: Sequence[Look], jobs: int, lines: bool) -> int:
         if lines:
             sys.stdout.write(json.dumps(_document(seen, asked.command), ensure_ascii=False) + "\n")
         else:
-            sys.stdout.write(f"== {seen.subject}\n{seen.text or ''}")
+            sys.stdout.write(f"== {one_line(seen.subject)}\n{seen.text or ''}")
             sys.stdout.write(f"{seen.error}\n\n" if seen.error else "\n")
         sys.stdout.flush()
         worst = max(worst, seen.status)

@@ -20,6 +20,9 @@ LOADED_BEFORE = ("json", "queue", "threading")
 """What is otherwise loaded where it is needed, which would be while a process stands still."""
 
 
+LONGEST_PID = 10
+
+
 class ShellDoor:
     """Holds a live process only while it is read; what is printed waits until it was let go."""
 
@@ -36,7 +39,9 @@ class ShellDoor:
     def target(self) -> Target:
         if self.subject is None:
             raise TargetError("there is nothing to look at", "name a pid or a core file")
-        if self.subject.isdigit() and not os.path.exists(self.subject):
+        if self.subject.isascii() and self.subject.isdigit() and not os.path.exists(self.subject):
+            if len(self.subject) > LONGEST_PID:
+                raise TargetError(f"there is no process {self.subject[:LONGEST_PID]}… ({len(self.subject):,} digits)")
             return self._process(int(self.subject))
         from .sources.core_target import CoreTarget
 

@@ -159,6 +159,10 @@ def test_versions_stand_in_one_file() -> None:
     assert found == {"glibc/versions"}
 
 
+LAST_RESORTS = ("cli.py", "fleet.py")
+"""What nobody foresaw is caught once in each door, and becomes a line that can be sent (fault.py)."""
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_file_is_short_and_catches_what_it_names(path: Path) -> None:
     text = path.read_text()
@@ -170,7 +174,8 @@ def test_a_file_is_short_and_catches_what_it_names(path: Path) -> None:
             assert names, f"line {node.lineno}: a bare except"
             # cleaning up and passing it on is no catch
             passed_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
-            assert passed_on or not {"Exception", "BaseException"} & set(names), f"line {node.lineno}"
+            last_resort = path.name in LAST_RESORTS and "fault" in ast.unparse(node.body)
+            assert passed_on or last_resort or not {"Exception", "BaseException"} & set(names), f"line {node.lineno}"
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno is not None
             assert node.end_lineno - node.lineno < 80, f"{node.name} is longer than a screen"
