@@ -1,6 +1,8 @@
 # What a newcomer runs. `make help` lists it.
 
 PYTHON      := .venv/bin/python
+# what imports nothing but the package itself runs on any Python
+ANY_PYTHON   = $(or $(wildcard $(PYTHON)),python3)
 PYTEST_ARGS ?=
 JOBS        ?= 2
 
@@ -8,21 +10,21 @@ JOBS        ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: zipapp docs matrix stories help setup setup-runtime demo test check soak fuzz bench fixtures releases clean
+.PHONY: zipapp docs matrix stories help setup demo test test-all check soak fuzz bench fixtures releases clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-setup: ## install what the tests need (as root with apt; says so when there is nothing to do)
+setup: ## install what `make test` needs (as root with apt; says so when there is nothing to do)
 	@scripts/setup.sh test
 
-setup-runtime:
-	@scripts/setup.sh runtime
+setup-%:
+	@scripts/setup.sh $*
 
 fixtures:
 	@$(MAKE) -s --no-print-directory -C fixtures everything
 
-releases: setup ## build the fixtures on other glibc releases too, as far as these can be fetched
+releases: setup-all ## build the fixtures on other glibc releases too, as far as these can be fetched
 	@scripts/releases.sh
 	@scripts/build_machines.sh
 
@@ -31,10 +33,12 @@ demo: setup-runtime ## walk a hoarding process and its core in GDB
 	@scripts/demo.sh
 
 # pytest comes last, so that its closing line is the last line
-test: setup fixtures releases ## run the tests (PYTEST_ARGS='-k bins' passes through, JOBS=4 for more workers)
+test: setup-all fixtures releases ## run the tests (PYTEST_ARGS='-k bins' passes through, JOBS=4 for more workers)
 	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS) </dev/null
 
-check: setup ## lint, types and the oldest Python that the code may need
+test-all: test ## as `make test`, for now
+
+check: setup-check ## lint, types and the oldest Python that the code may need
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	$(PYTHON) .venv/bin/vermin --quiet --no-tips --violations --target=3.9- $(wildcard common gdb lldb tests)
@@ -45,13 +49,13 @@ soak: setup fixtures ## long run against a busy process
 fuzz: setup fixtures ## long run over damaged images (ARENASCOPE_FUZZ_RUNS=30000, ARENASCOPE_FUZZ_SEED=SEED or SEED:INDEX)
 	@nice $(PYTHON) -m pytest -s -m fuzz --timeout=0 $(PYTEST_ARGS) tests/fuzz </dev/null
 
-stories: setup fixtures ## renew the screens in docs/case-studies
+stories: setup-runtime fixtures ## renew the screens in docs/case-studies
 	@$(PYTHON) scripts/stories.py
 
-docs: setup ## renew docs/commands.md and the man page from the command table
-	@$(PYTHON) scripts/reference.py
+docs: setup-python ## renew docs/commands.md and the man page from the command table
+	@$(ANY_PYTHON) scripts/reference.py
 
-matrix: setup fixtures ## run the tests that the support matrix counts, and renew docs/support-matrix.md
+matrix: setup-all fixtures releases ## run the tests that the support matrix counts, and renew docs/support-matrix.md
 	@$(PYTHON) -m pytest -q -n $(JOBS) --dist loadgroup --cells fixtures/build/cells.json tests/debuggers tests/machines </dev/null
 	@$(PYTHON) scripts/matrix.py fixtures/build/cells.json
 
@@ -60,8 +64,8 @@ bench: setup fixtures ## measure what README says about speed
 	@$(PYTHON) benchmarks/sweep.py
 	@$(PYTHON) benchmarks/trim.py
 
-zipapp: ## pack the shell door into one file, dist/arenascope.pyz
-	@$(PYTHON) scripts/pack.py
+zipapp: setup-python ## pack the shell door into one file, dist/arenascope.pyz
+	@$(ANY_PYTHON) scripts/pack.py
 
 clean: ## remove what was built and cached (.venv stays)
 	@rm -rf fixtures/build dist build .pytest_cache .mypy_cache .ruff_cache

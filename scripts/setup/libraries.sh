@@ -1,0 +1,82 @@
+# shellcheck shell=bash
+# Makes .venv and installs what pyproject.toml names into it. Sourced by scripts/setup.sh.
+
+venv=.venv
+
+make_venv() {
+    local wanted python
+    wanted=$(gdb_python)
+    # linters go with any Python, but .venv is GDB's where there is one
+    [ "$level" != check ] || wanted=${wanted:-$(python_version "$(base_python)")}
+    [ -n "$wanted" ] || die "this gdb has no Python in it: gdb-minimal, or built without; arenascope needs one that has"
+    # without pip: left by a venv that failed half-way
+    [ "$(python_version "$venv/bin/python")" = "$wanted" ] && [ -e "$venv/bin/pip" ] && return
+    python=$(find_python "$wanted")
+    [ -n "$python" ] || die "GDB embeds Python $wanted, but no python$wanted was found to make $venv with"
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' || die "Python is $wanted here, arenascope needs 3.9"
+    say "making $venv with $python ($wanted)"
+    quietly "$python" -m venv --clear "$venv"
+    done_something=yes
+}
+
+# An interpreter of GDB's version, as GDB is to import from its site-packages. The distribution's own comes first:
+# another python3 may be ahead of it on PATH.
+find_python() {
+    local wanted=$1 candidate
+    for candidate in /usr/bin/python3 "/usr/bin/python$wanted" "python$wanted" python3; do
+        [ "$(python_version "$candidate")" = "$wanted" ] || continue
+        command -v "$candidate"
+        return
+    done
+}
+
+# What pyproject.toml asks for, one requirement a line: what is always needed, and the named extra's.
+requirements() {
+    "$venv/bin/python" - "$1" <<'PYTHON'
+import sys
+
+try:
+    from tomllib import loads
+except ImportError:  # before Python 3.11
+    try:
+        from pip._vendor.tomli import loads
+    except ImportError:  # Debian 11
+        from pip._vendor.toml import loads
+
+with open("pyproject.toml", encoding="utf-8") as file:
+    project = loads(file.read())["project"]
+print("\n".join(project["dependencies"] + project["optional-dependencies"][sys.argv[1]]))
+PYTHON
+}
+
+pip() { "$venv/bin/python" -m pip install --quiet --no-input --disable-pip-version-check --retries 5 "$@"; }
+
+# An extra's stamp is what was asked for.
+install_libraries() {
+    local extra due=() wanted=()
+    for extra in "$@"; do
+        requirements "$extra" >"$work/$extra"
+        cmp -s "$work/$extra" "$venv/installed-$extra" || due+=("$extra")
+    done
+    [ ${#due[@]} -gt 0 ] || return 0
+    mapfile -t wanted < <(cd "$work" && sort -u "${due[@]}")
+    say "pip install ${wanted[*]}"
+    for extra in "${due[@]}"; do
+        case $extra in
+            fleet | test-all) install_each "$work/$extra" ;;
+            *) quietly pip -r "$work/$extra" ;;
+        esac
+        cp "$work/$extra" "$venv/installed-$extra"
+    done
+    done_something=yes
+}
+
+# The large ones have no wheel for each Python, and to compile them is out of the question.
+install_each() {
+    local library
+    ! pip --only-binary :all: -r "$1" >"$log" 2>&1 </dev/null || return 0
+    while IFS= read -r library; do
+        pip --only-binary :all: "$library" >"$log" 2>&1 </dev/null ||
+            cannot_have may "${library%%[<>=]*}" "pip has none for this Python"
+    done <"$1"
+}

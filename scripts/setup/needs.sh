@@ -1,0 +1,158 @@
+# shellcheck shell=bash
+# What each level needs, and whether that is here. Sourced by scripts/setup.sh.
+
+# LEVEL RANK NEED [PACKAGES]
+# A need is called as its package is, or by what the package gives. Packages are extended regular expressions over names of
+# packages: the first that matches one that can be had, and of several the one with the highest number. Ranks: nothing
+# works without what is "hard"; "sure" is what each Debian from 11 and Ubuntu from 22.04 has, so that CI calls for it;
+# "may" is what only some have.
+needs() {
+    cat <<'ROWS'
+python  hard python3
+check   hard python3-venv
+runtime hard gdb
+runtime hard gcc
+runtime hard libc6-dev
+runtime hard libc6-dbg
+test    sure lldb         lldb-[0-9]+
+test    sure binutils
+test    sure bzip2
+test    sure gdbserver
+test    sure groff-base
+test    sure jemalloc     libjemalloc[0-9]+
+test    sure lz4
+test    sure parallel
+test    sure procps
+test    sure strace
+test    sure xz-utils
+test    sure zstd
+all     sure g++          g\+\+
+all     sure go           golang-go
+all     sure java         default-jdk-headless
+all     sure jemalloc-dev libjemalloc-dev
+all     sure mariadb      mariadb-server-core mariadb-server-core-[0-9.]+
+all     sure memcached
+all     sure musl         musl-tools
+all     sure nginx        nginx-light nginx nginx-core
+all     sure nodejs
+all     sure tcmalloc     libtcmalloc-minimal4(t64)?
+all     may  chromium
+all     may  mimalloc     libmimalloc[0-9.]+(t64)?
+ROWS
+    # cores and ELF files of other machines, made and run here
+    [ "$(uname -m)" != x86_64 ] || cat <<'ROWS'
+all     sure gdb-multiarch
+all     sure i386         libc6-dev-i386
+all     sure qemu         qemu-user
+all     sure aarch64      gcc-aarch64-linux-gnu
+all     sure arm          gcc-arm-linux-gnueabihf
+all     sure powerpc      gcc-powerpc-linux-gnu
+all     sure powerpc64le  gcc-powerpc64le-linux-gnu
+all     sure riscv64      gcc-riscv64-linux-gnu
+all     sure s390x        gcc-s390x-linux-gnu
+ROWS
+}
+
+# The LLDBs that tests tell apart. They stand side by side at the level "all".
+lldbs=(19 16 14)
+
+# What a package needs beside it here.
+companions() {
+    case $1 in
+        lldb-*) echo "python3-$1" ;;
+        # gcc-multilib, which would bring it, drives out the compilers for other machines
+        libc6-dev-i386) echo "lib32gcc-$(compiler_release)-dev" ;;
+        gcc-aarch64-linux-gnu) echo libc6-dev-arm64-cross ;;
+        gcc-arm-linux-gnueabihf) echo libc6-dev-armhf-cross ;;
+        gcc-powerpc-linux-gnu) echo libc6-dev-powerpc-cross ;;
+        gcc-powerpc64le-linux-gnu) echo libc6-dev-ppc64el-cross ;;
+        gcc-riscv64-linux-gnu) echo libc6-dev-riscv64-cross ;;
+        gcc-s390x-linux-gnu) echo libc6-dev-s390x-cross ;;
+    esac
+}
+
+# What a level stands on, itself included.
+levels() {
+    case $1 in
+        python) echo python ;;
+        check) echo python check ;;
+        runtime) echo python check runtime ;;
+        test) echo python check runtime test ;;
+        all) echo python check runtime test all ;;
+        *) return 1 ;;
+    esac
+}
+
+# Which of pyproject.toml's extras .venv is to have.
+extras() {
+    case $1 in
+        check) echo lint ;;
+        runtime) echo full ;;
+        test) echo full test ;;
+        all) echo full test lint fleet test-all ;;
+    esac
+}
+
+# Asks for the thing itself and not for its package where it can, so that a debugger or compiler from elsewhere counts.
+have() {
+    case $1 in
+        aarch64 | powerpc | powerpc64le | riscv64 | s390x) compiles "$1-linux-gnu-gcc" ;;
+        arm) compiles arm-linux-gnueabihf-gcc ;;
+        binutils) command -v readelf ;;
+        gdb) [ -n "$(gdb_python)" ] && command -v gcore ;;
+        groff-base) command -v groff ;;
+        i386) compiles gcc -m32 ;;
+        java) command -v java && command -v javac ;;
+        jemalloc | mimalloc) library "$1" ;;
+        jemalloc-dev) [ -e /usr/include/jemalloc/jemalloc.h ] ;;
+        libc6-dbg) compgen -G '/usr/lib/debug/.build-id/*/*.debug' ;;
+        libc6-dev) echo '#include <pthread.h>' | gcc -E -x c - ;;
+        lldb) some_lldb ;;
+        mariadb) command -v mariadbd ;;
+        musl) command -v musl-gcc ;;
+        nodejs) command -v node ;;
+        procps) command -v ps ;;
+        python3) command -v "$(base_python)" ;;
+        python3-venv) "$(base_python)" -c 'import ensurepip, venv' ;;
+        qemu) command -v qemu-aarch64 ;;
+        tcmalloc) library tcmalloc_minimal ;;
+        xz-utils) command -v xz ;;
+        *) command -v "$1" ;;
+    esac >/dev/null 2>&1
+}
+
+compiles() { echo 'int main(void) { return 0; }' | "$@" -x c - -o "$work/program"; }
+
+library() { ldconfig -p | grep -q "^\s*lib$1\.so"; }
+
+have_lldb() {
+    command -v "lldb-$1" >/dev/null &&
+        compgen -G "/usr/lib/llvm-$1/lib/python3*/*-packages/lldb/__init__.py" >/dev/null
+}
+
+some_lldb() {
+    local path
+    for path in /usr/bin/lldb-[0-9]*; do
+        ! have_lldb "${path#/usr/bin/lldb-}" || return 0
+    done
+    return 1
+}
+
+# The release of the compiler that `gcc` is, or will be once it is installed: "12".
+compiler_release() {
+    gcc -dumpversion 2>/dev/null | cut -d. -f1 | grep . ||
+        apt-cache depends gcc | sed -n 's/^ *Depends: gcc-\([0-9]*\)$/\1/p' | head -n 1
+}
+
+# The Python that GDB embeds, as "3.11". Empty without GDB, and for gdb-minimal, which has no Python.
+gdb_python() {
+    gdb -nx -q -batch -ex 'python import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null </dev/null || true
+}
+
+python_version() {
+    "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || true
+}
+
+base_python() {
+    if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else echo python3; fi
+}
