@@ -58,6 +58,10 @@ class GdbDoor:
             sys.__stderr__.write(text)
             sys.__stderr__.flush()
 
+    def release(self) -> None:
+        # whoever attached lets go
+        pass
+
     def describe(self) -> Sequence[str]:
         return [f"GDB {gdb.VERSION}"]
 

@@ -70,6 +70,10 @@ class LldbDoor:
             sys.__stderr__.write(text)
             sys.__stderr__.flush()
 
+    def release(self) -> None:
+        # whoever attached lets go
+        pass
+
     def describe(self) -> Sequence[str]:
         return [self.debugger.GetVersionString().split("\n")[0].replace("lldb version", "LLDB")]
 

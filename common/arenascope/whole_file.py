@@ -1,24 +1,103 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all; what is no file (a device, a FIFO, a terminal) is written to."""
 
 from __future__ import annotations
 
 import os
+import stat
+from contextlib import suppress
+from typing import Optional
 
 from .errors import ArenascopeError
 
+ACL = "system.posix_acl_access"
+STANDARD_STREAMS = (1, 2)
+
 
 def write_whole(path: str, data: bytes) -> None:
-    """Under another name first: who reads `path` sees the old file or the new one."""
-    import tempfile  # half a dozen modules, which a debugger that only loads us does without
-
-    partial = ""
+    """Who reads the file `path`, or the one that it links to, sees the old one or the new one, under the same owner."""
     try:
-        descriptor, partial = tempfile.mkstemp(prefix=".arenascope-", dir=os.path.dirname(os.path.abspath(path)))
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
+        old = _look_at(path)
+        if old is None:
+            _replace(os.path.realpath(path), data, None)
+        elif (stream := _stream(old)) is not None:
+            _write(os.dup(stream), data)
+        elif stat.S_ISREG(old.st_mode):
+            if not os.access(path, os.W_OK, effective_ids=True):
+                raise ArenascopeError(f"cannot write {path}: it is write-protected", "name another file")
+            _replace(os.path.realpath(path), data, old)
+        else:
+            _write(_open_other(path, old), data)
     except OSError as error:
-        if os.path.exists(partial):
+        raise ArenascopeError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _look_at(path: str) -> Optional[os.stat_result]:
+    """Through symlinks, by the kernel: it follows none that somebody else left in /tmp (fs.protected_symlinks)."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _stream(old: os.stat_result) -> Optional[int]:
+    """/dev/stdout where output goes into a file: replaced, that would lose what else is printed."""
+    for stream in STANDARD_STREAMS:
+        with suppress(OSError):
+            if stat.S_ISREG(old.st_mode) and os.path.samestat(os.fstat(stream), old):
+                return stream
+    return None
+
+
+def _open_other(path: str, old: os.stat_result) -> int:
+    try:
+        # not waiting for somebody to read the FIFO: who holds a process would hold it as long
+        descriptor = os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    except OSError as error:
+        if stat.S_ISFIFO(old.st_mode) and os.path.exists(path):
+            raise ArenascopeError(f"cannot write {path}: nobody reads from it", "start the reader first") from error
+        raise
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    with os.fdopen(descriptor, "wb", buffering=0) as file:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+
+
+def _replace(path: str, data: bytes, old: Optional[os.stat_result]) -> None:
+    """Under another name first. A new file has the mode that the umask leaves it."""
+    partial = os.path.join(os.path.dirname(path), f".arenascope-{os.urandom(8).hex()}")
+    # nobody else's until it is known whose it is to be
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if old is None else 0o600)
+    try:
+        if old is not None:
+            _keep_owner(descriptor, path, old)
+        _write(os.dup(descriptor), data)
+        # a full disk may show only now: on network file systems, and where space is counted later
+        os.fsync(descriptor)
+        os.replace(partial, path)
+    except BaseException:
+        with suppress(OSError):
             os.unlink(partial)
-        raise ArenascopeError(f"cannot write {path}: {error.strerror}") from error
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _keep_owner(descriptor: int, path: str, old: os.stat_result) -> None:
+    made = os.fstat(descriptor)
+    if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
+        try:
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+        except PermissionError as error:
+            raise ArenascopeError(f"cannot write {path}: it would change its owner", "name another file") from error
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+    access = None
+    with suppress(OSError):
+        access = os.getxattr(path, ACL)
+    if access is not None:
+        # its mode alone would give the group what the list's mask lets others have
+        os.setxattr(descriptor, ACL, access)

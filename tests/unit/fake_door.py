@@ -41,6 +41,9 @@ class FakeDoor:
     def notice(self, text: str) -> None:
         self.notices.append(text)
 
+    def release(self) -> None:
+        pass
+
     def describe(self) -> Sequence[str]:
         return ["a test"]
 

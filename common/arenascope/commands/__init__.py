@@ -42,6 +42,9 @@ class Door(Protocol):
     def notice(self, text: str) -> None:
         """To standard error: what a script must not find in its data."""
 
+    def release(self) -> None:
+        """All was read: what this door itself holds still may go on."""
+
     def describe(self) -> Sequence[str]:
         """The debugger and its Python, for `version`."""
 

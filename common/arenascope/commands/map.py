@@ -46,6 +46,8 @@ def map_command(context: Context) -> Answer:
     written = None
     if options.html:
         data = page(_facts(context, picture, problems), [_page_row(context, strip) for strip in picture.strips])
+        # a slow disk, or a FIFO's reader, is not waited for while the process stands still
+        context.door.release()
         write_whole(options.html, data)
         written = {"file": options.html, "bytes": len(data)}
     fold = options.cells if options.cells > 0 else JSON_CELLS

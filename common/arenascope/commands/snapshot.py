@@ -31,13 +31,16 @@ SIZES = {"chunks": ("summary", "sizes")}
 )
 def snapshot_command(context: Context) -> Answer:
     document = take(context, context.options.sizes)
+    problems = problems_of(context.session)
+    # a slow disk, or a FIFO's reader, is not waited for while the process stands still
+    context.door.release()
     size = write(context.options.file, document)
     keys = {"file": context.options.file, "bytes": size}
     style = context.style
     arenas = document["arenas"]["arenas"]
     lines = [f"{context.options.file}: {count(len(arenas), 'arena')}, {style.size(size)} written",
              style.dim(f"next: {style.program} diff {context.options.file}")]  # fmt: skip
-    return Answer(keys, lines, problems_of(context.session))
+    return Answer(keys, lines, problems)
 
 
 def take(context: Context, sizes: bool) -> dict[str, Any]:

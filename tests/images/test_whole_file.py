@@ -1,0 +1,246 @@
+"""What snapshot, map --html and metrics --output leave of the name they were given: a device, a FIFO, a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import BinaryIO, Iterator
+
+import pytest
+
+from arenascope.errors import ArenascopeError
+from arenascope.whole_file import write_whole
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
+COMMAND = (sys.executable, "-m", "arenascope")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="other users' files, devices and mounts need root")
+NOBODY = 65534
+LARGE = bytes(64 << 10)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def device(folder: Path, name: str, minor: int) -> Path:
+    """A copy of one of the memory devices: 3 is null, 7 is full."""
+    path = folder / name
+    try:
+        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, minor))
+        path.open("wb").close()
+    except PermissionError:
+        pytest.skip("devices cannot be made or opened here (not root, or a file system mounted nodev)")
+    return path
+
+
+def opened(fifo: Path) -> BinaryIO:
+    """For reading, before there is a writer, who would wait for nobody."""
+    return os.fdopen(os.open(fifo, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0)
+
+
+def wait(fifo: BinaryIO) -> BinaryIO:
+    """Until somebody writes."""
+    assert select.select([fifo], [], [], 60)[0]
+    os.set_blocking(fifo.fileno(), True)
+    return fifo
+
+
+@pytest.fixture(scope="module")
+def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    folder = tmp_path_factory.mktemp("subject")
+    process = subprocess.Popen([ROOT / "fixtures" / "build" / "bins", folder], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline().startswith("ready")
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+WRITERS = {"snapshot": ("snapshot {pid} {file}", '{"arenascope_snapshot"'), "map": ("map {pid} --html {file}", "<!"),
+           "metrics": ("metrics {pid} --output {file}", "# HELP")}  # fmt: skip
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_every_writer_leaves_a_device_a_fifo_and_a_link(subject: int, tmp_path: Path, writer: str) -> None:
+    words, start = WRITERS[writer]
+    if writer == "metrics":
+        pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")
+    null, fifo, link, real = device(tmp_path, "null", 3), tmp_path / "fifo", tmp_path / "link", tmp_path / "real"
+    os.mkfifo(fifo)
+    link.symlink_to("real")
+    real.write_text("old")
+    real.chmod(0o640)
+    reader = opened(fifo)
+    received: list[bytes] = []
+    reading = threading.Thread(target=lambda: received.append(wait(reader).read()))
+    for file in (null, fifo, link):
+        if file == fifo:
+            reading.start()
+        done = subprocess.run([*COMMAND, *words.format(pid=subject, file=file).split()], capture_output=True, text=True,
+                              env=ENVIRONMENT, timeout=100)
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    reading.join(20)
+    reader.close()
+    assert stat.S_ISCHR(null.lstat().st_mode)
+    assert null.stat().st_rdev == os.makedev(1, 3)
+    assert stat.S_ISFIFO(fifo.lstat().st_mode)
+    assert received[0].startswith(start.encode())
+    assert link.is_symlink()
+    assert real.read_text().startswith(start)
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert names(tmp_path) == ["fifo", "link", "null", "real"]
+
+
+def test_a_fifo_without_a_reader_is_not_waited_for(subject: int, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    done = subprocess.run([*COMMAND, "snapshot", str(subject), str(fifo)], capture_output=True, text=True,
+                          env=ENVIRONMENT, timeout=60)
+    assert done.returncode == 2
+    assert "nobody reads from it" in done.stderr
+
+
+def test_the_process_runs_while_a_reader_is_slow(subject: int, tmp_path: Path) -> None:
+    """The FIFO takes 4096 bytes; the rest waits until somebody reads."""
+    fcntl = pytest.importorskip("fcntl")
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = opened(fifo)
+    fcntl.fcntl(reader, 1031, 4096)  # F_SETPIPE_SZ
+    writing = subprocess.Popen([*COMMAND, "snapshot", str(subject), str(fifo), "--sizes"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    first = wait(reader).read(1)
+    # its first bytes are here, and it cannot have ended
+    assert writing.poll() is None
+    assert Path(f"/proc/{subject}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+    saved = json.loads(first + reader.read())
+    said = writing.communicate(timeout=30)[1]
+    assert writing.returncode == 0, said
+    assert saved["target"]["pid"] == subject
+
+
+def test_standard_output_in_a_file_keeps_what_else_is_printed(subject: int, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("w") as file:
+        subprocess.run([*COMMAND, "snapshot", str(subject), "/dev/stdout"], stdout=file, stderr=subprocess.DEVNULL,
+                       check=True, env=ENVIRONMENT, timeout=60)
+    assert log.read_text().startswith('{"arenascope_snapshot"')
+    assert "arenas, " in log.read_text()
+
+
+@pytest.mark.parametrize("mask", [0o077, 0o022, 0o002])
+def test_a_new_file_has_what_the_umask_leaves(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        write_whole(str(tmp_path / "new"), b"x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o666 & ~mask
+
+
+@needs_root
+def test_a_file_stays_its_owner_s(tmp_path: Path) -> None:
+    file = tmp_path / "theirs"
+    file.write_text("old")
+    os.chown(file, NOBODY, NOBODY)
+    file.chmod(0o600)
+    write_whole(str(file), b"new")
+    found = file.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (NOBODY, NOBODY, 0o600)
+    assert file.read_bytes() == b"new"
+
+
+AS_NOBODY = """
+import os, sys
+sys.path.append(sys.argv[1])
+from arenascope.errors import ArenascopeError
+from arenascope.whole_file import write_whole
+os.setgroups([])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+try:
+    write_whole(sys.argv[2], b"new")
+except ArenascopeError as error:
+    print(error)
+"""
+
+
+def as_nobody(file: Path) -> str:
+    return subprocess.run([sys.executable, "-I", "-c", AS_NOBODY, str(ROOT / "common"), str(file)], text=True,
+                          capture_output=True, check=True, timeout=60).stdout  # fmt: skip
+
+
+@needs_root
+@pytest.mark.parametrize(("mode", "said"), [(0o644, "write-protected"), (0o666, "would change its owner")])
+def test_somebody_else_s_file_is_not_taken_over(mode: int, said: str) -> None:
+    """In a folder where anybody may make and remove files."""
+    # not pytest's folder, which only its owner may enter
+    folder = Path(subprocess.run(["mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip())
+    file = folder / "theirs"
+    try:
+        folder.chmod(0o777)
+        file.write_text("old")
+        file.chmod(mode)
+        assert said in as_nobody(file)
+        assert file.read_text() == "old"
+        assert file.stat().st_uid == 0
+        assert names(folder) == ["theirs"]
+    finally:
+        file.unlink()
+        folder.rmdir()
+
+
+FULL = """
+import sys
+sys.path.append(sys.argv[1])
+from arenascope.errors import ArenascopeError
+from arenascope.whole_file import write_whole
+try:
+    write_whole(sys.argv[2], bytes(1 << 20))
+except ArenascopeError as error:
+    print(error)
+"""
+
+
+@needs_root
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    script = (f'mount -t tmpfs -o size=256k none "{tmp_path}" && echo old > "{tmp_path}/saved" && '
+              f'"{sys.executable}" -I -c "$1" "{ROOT}/common" "{tmp_path}/saved"; ls -A "{tmp_path}"; '
+              f'cat "{tmp_path}/saved"')  # fmt: skip
+    done = subprocess.run(["unshare", "-m", "bash", "-c", script, "bash", FULL], capture_output=True, text=True,
+                          timeout=60)
+    if "unshare failed" in done.stderr or "mount" in done.stderr:
+        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+    assert done.stdout == f"cannot write {tmp_path}/saved: No space left on device\nsaved\nold\n", done.stderr
+
+
+def test_a_full_device_says_so(tmp_path: Path) -> None:
+    full = device(tmp_path, "full", 7)
+    with pytest.raises(ArenascopeError, match="No space left on device"):
+        write_whole(str(full), b"x")
+    assert stat.S_ISCHR(full.lstat().st_mode)
+
+
+def test_a_link_to_what_is_not_there_yet(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder/new")
+    write_whole(str(tmp_path / "link"), b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "folder" / "new").read_bytes() == b"new"
+    assert names(tmp_path / "folder") == ["new"]
+
+
+@pytest.mark.parametrize(("name", "said"), [("", "Is a directory"), ("missing/new", "No such file")])
+def test_where_nothing_can_be_written(tmp_path: Path, name: str, said: str) -> None:
+    with pytest.raises(ArenascopeError, match=said):
+        write_whole(str(tmp_path / name), LARGE)
+    assert names(tmp_path) == []
