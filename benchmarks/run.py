@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from subject import PROGRAM, QUIET, ROOT, WITH_US, Big, big
+from subject import ARENASCOPE, PROGRAM, QUIET, ROOT, WITH_US, Big, big
 
 COMMANDS = ("arenas", "arenas --quick", "bins", "trim", "threads", "info", "report")
 DOOR = ROOT / "gdb" / "arena.py"
@@ -65,7 +65,7 @@ class Bench:
     def whole(self, kind: str) -> dict[str, list[str]]:
         """What is timed from outside: the bare debugger, with one field of main_arena printed, and the doors."""
         subject = str(self.pid) if kind == "live" else str(self.core)
-        shell = [sys.executable, "-m", "arenascope", "arenas", subject]
+        shell = [*ARENASCOPE, "arenas", subject]
         found = {
             "bare GDB": [*self.opens[kind], "-ex", "print main_arena.system_mem"],
             "GDB, heap arenas": [*self.opens[kind], "-ex", f"source {DOOR}", "-ex", "heap arenas"],

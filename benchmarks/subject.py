@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple
@@ -12,6 +13,7 @@ from typing import Any, Iterator, Mapping, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ROOT / "fixtures" / "build"
 PROGRAM = PROGRAMS / "big"
+ARENASCOPE = (sys.executable, str(ROOT / "bin" / "arenascope"))
 WITH_US = {**os.environ, "PYTHONPATH": str(ROOT / "common"), "PYTHONDONTWRITEBYTECODE": ""}
 """Compiled once, as an installed package is."""
 QUIET: Mapping[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

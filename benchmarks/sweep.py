@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Mapping, NamedTuple, Sequence
 
-from subject import PROGRAM, QUIET, ROOT, WITH_US, big
+from subject import ARENASCOPE, PROGRAM, QUIET, ROOT, WITH_US, big
 
 SUMMARY = "chunks --summary"
 COMMANDS = (SUMMARY, "arenas", "bins", "trim")
@@ -104,7 +104,7 @@ class Subject:
         return run([str(self.follow), str(self.core), *self.places])
 
     def shell(self) -> Cost:
-        return run([sys.executable, "-m", "arenascope", *SUMMARY.split(), str(self.core)])
+        return run([*ARENASCOPE, *SUMMARY.split(), str(self.core)])
 
     def gdb(self) -> dict[str, Cost]:
         script = self._script("in_gdb.py", IN_GDB)

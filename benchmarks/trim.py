@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from subject import ROOT, WITH_US, running
+from subject import ARENASCOPE, ROOT, WITH_US, running
 
 sys.path.append(str(ROOT / "common"))
 from arenascope.analysis.verdict import trim_seconds
@@ -41,7 +41,7 @@ def anonymous(pid: int) -> int:
 
 def trim(fixture: str, folder: Path) -> Trimmed:
     with running(fixture, folder, *HEAPS[fixture]) as process:
-        looked = subprocess.run([sys.executable, "-m", "arenascope", "trim", str(process.pid), "--json", "--ranges"],
+        looked = subprocess.run([*ARENASCOPE, "trim", str(process.pid), "--json", "--ranges"],
                                 check=True, env=WITH_US, text=True, capture_output=True)  # fmt: skip
         document = json.loads(looked.stdout)
         calls = sum(len(arena["madvise_ranges"]) for arena in document["arenas"])

@@ -38,7 +38,8 @@ def __lldb_init_module(debugger, internal_dict):
         print(f"arenascope: no package beside {door}: import it from its checkout, or through a symlink")
         return
     if package not in sys.path:
-        sys.path.append(package)
+        # ahead of ".", which LLDB has at the end: an `arenascope` in the working directory is somebody else's
+        sys.path.insert(sys.path.index(".") if "." in sys.path else len(sys.path), package)
     commands = _load(door)
     # LLDB looks for a command's class by this module's name
     classes = commands.make_classes(os.path.dirname(door))

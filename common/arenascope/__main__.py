@@ -1,12 +1,18 @@
-"""The program: python -m arenascope, and the console script."""
+"""The program: bin/arenascope, the console script, the zipapp, and python -m arenascope."""
 
 import gc
 import os
-from typing import NoReturn
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # as long as the working directory is on the path, nothing that Python has not loaded by itself
+    from typing import NoReturn
 
 
-def run() -> NoReturn:
+def run() -> "NoReturn":
     """Starts and ends sooner than Python by itself would: each look at a heap is a new program."""
+    _leave_out_the_working_directory()
     # what loading makes stays: there is nothing in it to be collected
     gc.disable()
     from .cli import main
@@ -16,6 +22,20 @@ def run() -> NoReturn:
     status = main()
     # all is written; taking every object apart would cost a tenth of the start
     os._exit(status)
+
+
+def _leave_out_the_working_directory() -> None:
+    """`python -m` puts it first, an empty word in PYTHONPATH too: its argparse.py would be run, perhaps by root."""
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    standard = os.path.dirname(os.__file__)
+    try:
+        here = os.path.realpath(os.getcwd())
+    except OSError:
+        # it was removed: nothing can lie in it
+        return
+    # behind the standard library is what this Python itself was set up with, one of which may be the folder
+    ahead = sys.path.index(standard) if standard in sys.path else len(sys.path)
+    sys.path[:ahead] = [place for place in sys.path[:ahead] if place == ours or os.path.realpath(place) != here]
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from .commands import execute
@@ -102,7 +103,8 @@ def _all(looks: Sequence[Look], jobs: int) -> Iterator[Seen]:
     if jobs == 1:
         yield from map(look, looks)
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    # forked, which Python 3.14 no longer does by itself: its fork server starts with the working directory on its path
+    with ProcessPoolExecutor(jobs, get_context("fork")) as pool:
         yield from pool.map(look, looks)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Iterator, Sequence
 
 from .errors import ArenascopeError, UsageError
 from .fleet import document
+from .render import optional
 from .whole_file import write_whole
 
 SUMMARY = "Figures of processes for Prometheus (OpenMetrics): printed, into a file, or served."
@@ -35,10 +36,10 @@ def parser() -> argparse.ArgumentParser:
 
 def run(words: Sequence[str]) -> int:
     options = parser().parse_args(words)
-    try:
-        registry = import_module("prometheus_client").CollectorRegistry(auto_describe=False)
-    except ImportError:
-        raise ArenascopeError("prometheus-client is not installed", "pip install prometheus-client") from None
+    client = optional.load("prometheus_client")
+    if client is None:
+        raise ArenascopeError("prometheus-client is not installed", "pip install prometheus-client")
+    registry = client.CollectorRegistry(auto_describe=False)
     collector = Collector(options.pids)
     registry.register(collector)
     if options.listen:

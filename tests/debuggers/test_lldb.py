@@ -38,6 +38,18 @@ def test_loading_prints_nothing(lldb: Lldb) -> None:
     assert [line for line in finished.all.splitlines() if not line.startswith("(lldb) command script import")] == []
 
 
+def test_nothing_of_the_working_directory_is_run(lldb: Lldb, tmp_path: Path) -> None:
+    """LLDB has it on Python's path."""
+    mark = tmp_path / "mark"
+    folder = tmp_path / "hostile"
+    (folder / "arenascope").mkdir(parents=True)
+    for name in ("tabulate", "pygments", "tqdm", "arenascope/__init__", "argparse"):
+        (folder / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write(__name__)\n")
+    version, = lldb.drive([], [{"do": "heap version"}], cwd=folder)
+    assert "tabulate" in version.text
+    assert not mark.exists(), mark.read_text()
+
+
 @pytest.mark.parametrize("how", ["path from elsewhere", "relative path", "symlink", "twice", "installed"])
 def test_loads_from_anywhere(lldb: Lldb, subject: Subject, tmp_path: Path, how: str) -> None:
     link = tmp_path / "of_another_name.py"

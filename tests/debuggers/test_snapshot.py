@@ -16,11 +16,12 @@ from looks import ROOT, plain_environment
 from subjects import Subject
 
 PAGE = 4096
+COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 
 
 def shell(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "arenascope", *map(str, words)], capture_output=True, text=True,
-                          timeout=100, env=plain_environment({"PYTHONPATH": str(ROOT / "common")}))
+    return subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=100,
+                          env=plain_environment())
 
 
 def diff_json(*words: object) -> dict[str, Any]:
@@ -111,9 +112,8 @@ def test_what_is_no_snapshot(content: str, tmp_path: Path) -> None:
 
 def test_watch_prints_a_line_each_time_and_ends_with_the_process() -> None:
     with Subject("hoard", "2", "12") as subject:
-        watching = subprocess.Popen([sys.executable, "-m", "arenascope", "watch", str(subject.pid), "--interval", "0.7",
-                                     "--bytes"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                    env=plain_environment({"PYTHONPATH": str(ROOT / "common")}))
+        watching = subprocess.Popen([*COMMAND, "watch", str(subject.pid), "--interval", "0.7", "--bytes"],
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=plain_environment())
         header, first = watching.stdout.readline(), watching.stdout.readline()
         subject.send("trim")
         time.sleep(1.5)

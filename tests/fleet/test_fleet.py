@@ -14,6 +14,7 @@ from looks import ROOT, give_up, plain_environment
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("fleet")
+COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 NAMES = (("hoard", "2", "12"), ("bins",), ("pinned", "main", "40"))
 
 
@@ -23,7 +24,7 @@ def run(*words: object, **how: object) -> subprocess.CompletedProcess[str]:
 
 
 def arenascope(*words: object) -> subprocess.CompletedProcess[str]:
-    return run(sys.executable, "-m", "arenascope", *words)
+    return run(*COMMAND, *words)
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +107,7 @@ def test_duckdb_reads_the_lines(cores: list[Path], tmp_path: Path) -> None:
 def test_gnu_parallel(cores: list[Path]) -> None:
     if not shutil.which("parallel"):
         give_up("GNU parallel is not installed")
-    done = run("parallel", "--will-cite", "-k", sys.executable, "-m", "arenascope", "report", "--jsonl", "{}", ":::",
-               *cores)
+    done = run("parallel", "--will-cite", "-k", *COMMAND, "report", "--jsonl", "{}", ":::", *cores)
     assert [json.loads(line)["subject"] for line in done.stdout.splitlines()] == [str(core) for core in cores]
 
 
@@ -116,7 +116,7 @@ def test_the_job_s_command_line(cores: list[Path], tmp_path: Path) -> None:
     text = (ROOT / "examples" / "kubernetes-job.yaml").read_text()
     shell_line = " ".join(line.strip() for line in text.split(">-\n")[1].split("          env:")[0].splitlines())
     assert "$JOB_COMPLETION_INDEX" in shell_line
-    tool = f"{sys.executable} -m arenascope"
+    tool = " ".join(COMMAND)
     shell_line = (shell_line.replace("python3 /tool/arenascope.pyz", tool).replace("/cores", str(cores[0].parent))
                   .replace("/reports", str(tmp_path)))
     for index in range(2):

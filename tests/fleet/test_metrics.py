@@ -19,8 +19,8 @@ pytest.importorskip("prometheus_client", reason="prometheus-client is not instal
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-ENVIRONMENT = plain_environment({"PYTHONPATH": str(ROOT / "common")})
-COMMAND = (sys.executable, "-m", "arenascope")
+ENVIRONMENT = plain_environment()
+COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 
 
 def arenascope(*words: object) -> subprocess.CompletedProcess[str]:

@@ -16,12 +16,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"
+COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and other users need root")
 
 
 def arenascope(*words, status=0):
-    done = subprocess.run([sys.executable, "-m", "arenascope", *map(str, words)], capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": str(ROOT / "common")}, stdin=subprocess.DEVNULL, timeout=120)
+    done = subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=120)
     assert done.returncode == status, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done
@@ -144,9 +145,8 @@ def test_lets_go_when_it_is_killed(bins, kind):
 
 def test_no_stop_says_when_nothing_agrees(tmp_path):
     with Running(tmp_path, BUILD / "churn", tmp_path) as running:
-        done = subprocess.run([sys.executable, "-m", "arenascope", "arenas", str(running.pid), "--no-stop", "--json"],
-                              capture_output=True, text=True, timeout=120,
-                              env={**os.environ, "PYTHONPATH": str(ROOT / "common")})  # fmt: skip
+        done = subprocess.run([*COMMAND, "arenas", str(running.pid), "--no-stop", "--json"], capture_output=True,
+                              text=True, timeout=120)
         assert "Traceback" not in done.stderr
         if done.returncode == 0:
             assert "two readings agreed" in done.stderr
@@ -211,9 +211,8 @@ def test_trim_apply_is_refused(bins):
 
 
 def test_a_closed_pipe_is_no_error(bins):
-    script = f"{sys.executable} -m arenascope bins {bins.pid} --limit 0 2>/dev/null | head -1"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", script], capture_output=True, text=True, timeout=60,
-                          env={**os.environ, "PYTHONPATH": str(ROOT / "common")})  # fmt: skip
+    script = f"{' '.join(COMMAND)} bins {bins.pid} --limit 0 2>/dev/null | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", script], capture_output=True, text=True, timeout=60)
     assert "free chunks of" in done.stdout
     assert done.returncode in (0, 141)
     assert "Traceback" not in done.stderr

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 
 
 def start(*words, shell="", **environment):
     """In a shell that redirects."""
-    command = ["sh", "-c", f'exec "$0" -m arenascope "$@" {shell}', sys.executable, *map(str, words)]
+    command = ["sh", "-c", f'exec "$0" "$@" {shell}', *COMMAND, *map(str, words)]
     return subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=120,
-                          env={**os.environ, "PYTHONPATH": str(ROOT / "common"), **environment})
+                          env={**os.environ, **environment})
 
 
 @pytest.mark.parametrize("words", ["--help", "arenas --help", "arenas", "arenas --json", "chunks --limit 0"])

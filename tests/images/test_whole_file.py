@@ -18,8 +18,7 @@ from arenascope.errors import ArenascopeError
 from arenascope.whole_file import write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
-COMMAND = (sys.executable, "-m", "arenascope")
+COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="other users' files, devices and mounts need root")
 NOBODY = 65534
 LARGE = bytes(64 << 10)
@@ -86,7 +85,7 @@ def test_every_writer_leaves_a_device_a_fifo_and_a_link(subject: int, tmp_path: 
         if file == fifo:
             reading.start()
         done = subprocess.run([*COMMAND, *words.format(pid=subject, file=file).split()], capture_output=True, text=True,
-                              env=ENVIRONMENT, timeout=100)
+                              timeout=100)
         assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     reading.join(20)
     reader.close()
@@ -104,7 +103,7 @@ def test_a_fifo_without_a_reader_is_not_waited_for(subject: int, tmp_path: Path)
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     done = subprocess.run([*COMMAND, "snapshot", str(subject), str(fifo)], capture_output=True, text=True,
-                          env=ENVIRONMENT, timeout=60)
+                          timeout=60)
     assert done.returncode == 2
     assert "nobody reads from it" in done.stderr
 
@@ -117,7 +116,7 @@ def test_the_process_runs_while_a_reader_is_slow(subject: int, tmp_path: Path) -
     reader = opened(fifo)
     fcntl.fcntl(reader, 1031, 4096)  # F_SETPIPE_SZ
     writing = subprocess.Popen([*COMMAND, "snapshot", str(subject), str(fifo), "--sizes"], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+                               stderr=subprocess.PIPE, text=True)
     first = wait(reader).read(1)
     # its first bytes are here, and it cannot have ended
     assert writing.poll() is None
@@ -132,7 +131,7 @@ def test_standard_output_in_a_file_keeps_what_else_is_printed(subject: int, tmp_
     log = tmp_path / "log"
     with log.open("w") as file:
         subprocess.run([*COMMAND, "snapshot", str(subject), "/dev/stdout"], stdout=file, stderr=subprocess.DEVNULL,
-                       check=True, env=ENVIRONMENT, timeout=60)
+                       check=True, timeout=60)
     assert log.read_text().startswith('{"arenascope_snapshot"')
     assert "arenas, " in log.read_text()
 

@@ -108,3 +108,99 @@ def test_bash_completes(tmp_path):
         "COMP_WORDS=(arenascope trim --ra) COMP_CWORD=2; _arenascope; echo \"${COMPREPLY[@]}\"\n"
     )
     assert run("bash", script).stdout.split() == ["trim", "--ranges"]
+
+
+# started from a folder in which every name of the standard library is somebody else's
+
+STDLIB = sorted(getattr(sys, "stdlib_module_names", ("argparse", "codecs", "json", "re", "textwrap", "typing", "zlib")))
+OTHERS = ("sitecustomize", "usercustomize", "tabulate", "pygments", "tqdm", "prometheus_client")
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    """The folder, and the file that tells which of its modules were run."""
+    folder, mark = tmp_path / "hostile", tmp_path / "mark"
+    folder.mkdir()
+    for name in (*STDLIB, *OTHERS):
+        (folder / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write(__name__ + ' ')\nraise ImportError\n")
+    return folder, mark
+
+
+def before_us():
+    """What Python itself loads along the path that it was given, before a line of ours runs."""
+    loaded = run(sys.executable, "-c", "import runpy, sys; print(*sys.modules)").stdout.split()
+    return {"sitecustomize", "usercustomize"} | {name.partition(".")[0] for name in loaded}
+
+
+def run_in(folder, *command, status=0, **environment):
+    paths = {"PATH": f"{Path(sys.executable).parent}:{CLEAN['PATH']}"}
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=folder, timeout=120,
+                          stdin=subprocess.DEVNULL, env={**CLEAN, **paths, **environment})
+    assert done.returncode == status, done.stderr
+    return done.stdout
+
+
+LAUNCHER = ROOT / "bin" / "arenascope"
+OURS = str(ROOT / "common")
+
+
+@pytest.mark.parametrize("path", [None, "", ".", ":", f":{OURS}"], ids=repr)
+def test_the_launcher_runs_nothing_of_the_working_directory(hostile, process, path):
+    """Not even what PYTHONPATH would have Python load as it starts."""
+    folder, mark = hostile
+    pid, truth = process
+    environment = {} if path is None else {"PYTHONPATH": path}
+    assert run_in(folder, LAUNCHER, "info", pid, **environment) == (truth / "info.xml").read_text()
+    several = ["arenas", "--jsonl", "--jobs", "2", pid, "/nonexistent"]
+    assert run_in(folder, LAUNCHER, *several, status=2, **environment).count("\n") == 2
+    assert "tabulate" in run_in(folder, LAUNCHER, "version", pid, **environment)
+    assert not mark.exists(), mark.read_text()
+
+
+@pytest.mark.parametrize("how", ["-m", "-m with an empty word", "zipapp", "zipapp with an empty word"])
+def test_nor_do_the_other_forms(hostile, process, tmp_path, how):
+    """As far as it is in our hands: Python's own start is not."""
+    folder, mark = hostile
+    pid, truth = process
+    for name in before_us():
+        (folder / f"{name}.py").unlink(missing_ok=True)
+    if how.startswith("zipapp"):
+        app = tmp_path / "arenascope.pyz"
+        run(sys.executable, ROOT / "scripts" / "pack.py", app)
+        command = [sys.executable, app]
+    else:
+        command = [sys.executable, "-m", "arenascope"]
+    path = {"-m": OURS, "-m with an empty word": f":{OURS}", "zipapp": None, "zipapp with an empty word": ":"}[how]
+    environment = {} if path is None else {"PYTHONPATH": path}
+    assert run_in(folder, *command, "info", pid, **environment) == (truth / "info.xml").read_text()
+    assert "tabulate" in run_in(folder, *command, "version", pid, **environment)
+    assert not mark.exists(), mark.read_text()
+
+
+@pytest.mark.xdist_group("packaging")
+def test_nor_does_the_installed_command(hostile, process, installed):
+    folder, mark = hostile
+    pid, truth = process
+    assert run_in(folder, installed, "info", pid) == (truth / "info.xml").read_text()
+    assert not mark.exists(), mark.read_text()
+
+
+def test_the_launcher_through_a_symlink_and_by_its_name(tmp_path):
+    (tmp_path / "arenascope").symlink_to(LAUNCHER)
+    said = run_in("/", tmp_path / "arenascope", "--version")
+    assert said.startswith("arenascope ")
+    assert run_in("/", "sh", "-c", "arenascope --version", PATH=f"{tmp_path}:{CLEAN['PATH']}") == said
+    assert run_in(tmp_path, "sh", "arenascope", "--version") == said
+
+
+@pytest.mark.parametrize("missing", [True, False], ids=["no Python", "an old one"])
+def test_the_launcher_says_which_python_it_needs(tmp_path, missing):
+    if not missing:
+        (tmp_path / "python3").write_text(
+            f"#!/bin/sh\nexec {sys.executable} -c 'import sys; sys.version_info = (3, 6, 8)\n"
+            "exec(compile(open(sys.argv[3]).read(), sys.argv[3], \"exec\"))' \"$@\"\n")
+        (tmp_path / "python3").chmod(0o755)
+    done = subprocess.run(["/bin/sh", LAUNCHER, "--version"], capture_output=True, text=True, timeout=60,
+                          env={"PATH": str(tmp_path)})
+    line, = done.stderr.splitlines()
+    assert ("python3" if missing else "needs Python 3.9 or newer, and python3 is 3.6") in line

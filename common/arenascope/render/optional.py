@@ -16,18 +16,19 @@ in_a_hurry = False
 
 def load(name: str) -> Optional[ModuleType]:
     """The module, or None where it is nowhere."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        pass
-    for folder in _environments():
-        sys.path.append(folder)
+    if name in sys.modules:
+        return sys.modules[name]
+    before = sys.path[:]
+    # LLDB has "." among them: whatever lies in the folder that it was started from
+    safe = [place for place in before if os.path.isabs(place)]
+    for folders in ([], *([folder] for folder in _environments())):
+        sys.path[:] = [*safe, *folders]
         try:
             return importlib.import_module(name)
         except ImportError:
             continue
         finally:
-            sys.path.remove(folder)
+            sys.path[:] = before
     return None
 
 
