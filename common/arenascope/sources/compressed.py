@@ -6,36 +6,25 @@ programs the rest. The holes are ours and say nothing of what was resident in th
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import subprocess
 import tempfile
 import time
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Callable, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, BinaryIO, Callable, Iterator, NamedTuple, Optional
 
 from ..errors import TargetError
+from .elf import MAGIC
+from .packings import READ, Format, damage_errors, window_log
 from .sparse import SparseFile
 
-READ = 1 << 20
-WINDOW_LOG = 31
-"""zstd --long: what a reader must be told to accept."""
+MOST_TIMES, ALWAYS = 4096, 1 << 30
+"""No more is unpacked than so many times the packed size, or so much where that is more: a core of zeros is packed a
+thousand times smaller, what is packed thirty thousand times smaller was made to fill a disk."""
 
 Say = Callable[[str], None]
 """Takes a line on how far it is, about once a second; "" when all is done."""
-Reader = Callable[[BinaryIO], Any]
-
-
-class Format(NamedTuple):
-    """One way of packing a file."""
-
-    magic: bytes
-    name: str
-    command: str
-    """What a user types to unpack it."""
-    module: Optional[Reader]
-    program: Sequence[str]
 
 
 class Unpacked(NamedTuple):
@@ -46,53 +35,15 @@ class Unpacked(NamedTuple):
     """Why it is not the whole core, where the packed file breaks off or is damaged."""
 
 
-def _gzip(file: BinaryIO) -> Any:
-    return importlib.import_module("gzip").open(file)
-
-
-def _xz(file: BinaryIO) -> Any:
-    return importlib.import_module("lzma").open(file)
-
-
-def _bzip2(file: BinaryIO) -> Any:
-    return importlib.import_module("bz2").open(file)
-
-
-def _lz4(file: BinaryIO) -> Any:
-    return importlib.import_module("lz4.frame").open(file)
-
-
-def _zstd(file: BinaryIO) -> Any:
-    try:
-        own = importlib.import_module("compression.zstd")  # Python 3.14
-    except ImportError:
-        theirs = importlib.import_module("zstandard")
-        return theirs.ZstdDecompressor(max_window_size=1 << WINDOW_LOG).stream_reader(file, read_across_frames=True)
-    return own.open(file, options={own.DecompressionParameter.window_log_max: WINDOW_LOG})
-
-
-FORMATS = (
-    Format(b"\x28\xb5\x2f\xfd", "zstd", "zstd -d {path} -o core", _zstd, ("zstd", "-dcq", f"--long={WINDOW_LOG}")),
-    Format(b"\x04\x22\x4d\x18", "lz4", "lz4 -d {path} core", _lz4, ("lz4", "-dcq")),
-    Format(b"\x1f\x8b", "gzip", "gzip -dc {path} > core", _gzip, ("gzip", "-dcq")),
-    Format(b"\xfd7zXZ\0", "xz", "xz -dc {path} > core", _xz, ("xz", "-dcq")),
-    Format(b"BZh", "bzip2", "bzip2 -dc {path} > core", _bzip2, ("bzip2", "-dcq")),
-)
-
-
-def format_of(start: bytes) -> Optional[Format]:
-    """How a file that begins with these bytes was packed; None where it was not."""
-    return next((form for form in FORMATS if start.startswith(form.magic)), None)
-
-
 def unpack(path: str, packed: int, form: Format, say: Say) -> Unpacked:
     """The unpacked core; TargetError where nothing here can unpack it, or there is no room for it."""
     hint = form.command.format(path=path)
     with _temporary(path, hint) as whole:
         out = SparseFile(whole.fileno(), path, hint)
-        out.check_room(os.fstat(packed).st_size)
+        size = os.fstat(packed).st_size
+        out.check_room(size)
         with _reader(path, packed, form, hint) as source:
-            shortage = _copy(source, out, _Progress(path, packed, say))
+            shortage = _copy(source, out, _Progress(path, packed, say), max(ALWAYS, MOST_TIMES * size))
         out.finish()
         if not out.size:
             raise TargetError(f"cannot unpack {path}: {shortage or 'it holds nothing'}", hint)
@@ -110,31 +61,24 @@ def _temporary(path: str, hint: str) -> Any:
                           f"set TMPDIR to a folder that can be written, or: {hint}") from error  # fmt: skip
 
 
-def _copy(source: _Source, out: SparseFile, progress: _Progress) -> Optional[str]:
-    """Why it ended early, or None."""
+def _copy(source: _Source, out: SparseFile, progress: _Progress, most: int) -> Optional[str]:
+    """Why it ended early, or None. What does not begin as a core is not unpacked to its end."""
     try:
         while True:
             block = source.read(READ)
             if not block:
                 return source.broken()
+            if not out.begun and not block.startswith(MAGIC[: len(block)]):
+                out.write(block)
+                return None
             out.write(block)
             progress.show(out.size)
-    except _damage_errors() as error:
+            if out.size > most:
+                return f"stopped at {most >> 20:,} MiB: more than {MOST_TIMES:,} times its packed size, as no core is"
+    except damage_errors() as error:
         return (str(error).strip().splitlines() or [type(error).__name__])[0]
     finally:
         progress.end()
-
-
-def _damage_errors() -> tuple[type[BaseException], ...]:
-    """What the modules raise at damage or a sudden end. zlib and lzma may be missing from a Python."""
-    found: list[type[BaseException]] = [EOFError, OSError, RuntimeError]
-    for module, name in (("zlib", "error"), ("lzma", "LZMAError"), ("zstandard", "ZstdError"),
-                         ("compression.zstd", "ZstdError")):  # fmt: skip
-        try:
-            found.append(getattr(importlib.import_module(module), name))
-        except ImportError:
-            continue
-    return tuple(found)
 
 
 class _Source(NamedTuple):
@@ -169,7 +113,9 @@ def _reader(path: str, packed: int, form: Format, hint: str) -> Iterator[_Source
 @contextmanager
 def _program(form: Format, file: BinaryIO) -> Iterator[_Source]:
     with tempfile.TemporaryFile() as complaints:
-        process = subprocess.Popen(form.program, stdin=file, stdout=subprocess.PIPE, stderr=complaints)
+        size = os.fstat(file.fileno()).st_size
+        command = [word.format(window_log=window_log(size)) for word in form.program]
+        process = subprocess.Popen(command, stdin=file, stdout=subprocess.PIPE, stderr=complaints)
         pipe = process.stdout
         assert pipe is not None
 

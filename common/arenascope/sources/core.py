@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from .. import target
 from ..errors import MemoryReadError, TargetError
@@ -15,12 +15,17 @@ from . import environment
 from .corefile import open_core
 from .corenotes import AT_PAGESZ, CoreNotes
 from .coreregions import build_regions
-from .elf import ET_CORE, PT_LOAD, PT_NOTE, Elf, Note, Segment, buffer_reader, parse_notes
+from .coresegments import lay_out
+from .elf import ET_CORE, PT_NOTE, Elf, Segment, buffer_reader
 from .linkmap import named_regions
+from .notes import Note, parse_notes
 from .registers import ThreadRecord
 
 if TYPE_CHECKING:
     from .compressed import Say
+
+
+PAGE_SIZES = tuple(1 << bits for bits in range(10, 21))
 
 
 class Truncation(NamedTuple):
@@ -57,28 +62,27 @@ class CoreImage:
         self.pointer_size = self.elf.pointer_size
         self.byte_order = self.elf.byte_order
         self.machine = self.elf.machine
-        self.segments: list[Segment] = sorted(
-            (s for s in self.elf.segments if s.type == PT_LOAD), key=lambda segment: segment.address)
+        self.segments, self._ends, self._headers_wrong = lay_out(self.elf.segments, self.size, self.pointer_size)
         if not self.segments:
             raise TargetError(f"{self.path} holds no memory: it has no PT_LOAD segment")
-        # since 6.12 the kernel may write big mappings last, so file order need not be address order
         self._starts = [s.address for s in self.segments]
-        self._ends = [self.readable_end(s) for s in self.segments]
         self.truncated = self._find_truncation()
         self._last = (0, 0, 0)
         self.notes = CoreNotes(self.elf, self._read_notes())
         self.made_by = self.notes.made_by
         self.auxv = self.notes.auxv
         self.pid: Optional[int] = self.notes.pid or min((r.tid for r in self.notes.records), default=None)
-        self.page_size = self.auxv.get(AT_PAGESZ) or self.notes.file_page_size or 4096
+        sizes = (self.auxv.get(AT_PAGESZ), self.notes.file_page_size)
+        self.page_size = next((size for size in sizes if size in PAGE_SIZES), 4096)
 
-    def _read_notes(self) -> list[Note]:
-        found: list[Note] = []
-        for segment in self.elf.segments:
-            if segment.type == PT_NOTE:
-                data = self._map[segment.offset : segment.offset + segment.file_size]
-                found += parse_notes(data, self.elf.mark, segment.align)
-        return found
+    def _read_notes(self) -> Iterator[Note]:
+        """Each byte once: a header costs nothing, and what it claims may be a hole of any size."""
+        read = 0
+        for segment in sorted((s for s in self.elf.segments if s.type == PT_NOTE), key=lambda s: s.offset):
+            start, end = max(segment.offset, read), min(segment.offset + segment.file_size, self.size)
+            if start < end:
+                read = end
+                yield from parse_notes(self._map, self.elf.mark, segment.align, start, end)
 
     def close(self) -> None:
         """Lets go of the file; where a slice of a window is still held, the mapping goes with that."""
@@ -104,24 +108,23 @@ class CoreImage:
         self.close()
 
     def readable_end(self, segment: Segment) -> int:
-        """Where the segment's bytes in this file end: short of its memory where it was not dumped, or was cut."""
-        there = min(segment.file_size, segment.memory_size, max(0, self.size - segment.offset))
-        return segment.address + there
+        """Where the bytes of one of `segments` in this file end."""
+        return self._ends[bisect_left(self._starts, segment.address)]
 
     def _find_truncation(self) -> Optional[Truncation]:
         expected = max(s.offset + s.file_size for s in self.elf.segments)
         if expected <= self.size:
             return None
-        missing = tuple((self.readable_end(s), s.address + min(s.file_size, s.memory_size))
-                        for s in self.segments if s.offset + s.file_size > self.size)
+        missing = tuple((end, s.address + min(s.file_size, s.memory_size))
+                        for s, end in zip(self.segments, self._ends) if s.offset + s.file_size > self.size)
         return Truncation(expected, self.size, missing)
 
     def shortage(self) -> Optional[str]:
         """What a reader of figures must know of a core that was cut."""
-        said = [self._unpacked_short] if self._unpacked_short else []
+        said = [each for each in (self._unpacked_short, self._headers_wrong) if each]
         cut = self.truncated
         if cut is not None:
-            why = "" if said else " (ulimit -c? a full disk?)"
+            why = "" if self._unpacked_short else " (ulimit -c? a full disk?)"
             said.append(f"the core is truncated: {cut.actual:,} bytes of {cut.expected:,}, "
                         f"{len(cut.missing)} of its mappings are not whole{why}")
         return "; ".join(said) or None

@@ -11,7 +11,8 @@ from ..errors import TargetError
 from .elf import MAGIC
 
 if TYPE_CHECKING:
-    from .compressed import Format, Say
+    from .compressed import Say
+    from .packings import Format
 
 # first bytes, what it is, what makes a core of it
 _FOREIGN: Sequence[tuple[bytes, str, str]] = (
@@ -69,7 +70,7 @@ def _check_kind(path: str, file: int, may_unpack: bool) -> Optional[Format]:
     start = os.pread(file, 16, 0)
     if start[:4] == MAGIC:
         return None
-    from .compressed import format_of  # with all that unpacking takes, which few cores need
+    from .packings import format_of  # which few cores need
 
     form = format_of(start)
     if form is not None:

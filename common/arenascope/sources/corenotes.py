@@ -7,7 +7,8 @@ import struct
 from typing import Iterable, NamedTuple, Optional
 
 from ..target import ThreadInfo
-from .elf import Elf, Note
+from .elf import Elf
+from .notes import Note
 from .registers import ThreadRecord, thread_from_record
 
 NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_SIGINFO, NT_FILE = 1, 3, 6, 0x53494749, 0x46494C45
@@ -99,6 +100,8 @@ class CoreNotes:
         rows = struct.iter_unpack(f"{self.elf.mark}3{word}", data[2 * size : table_end])
         names = data[table_end:].split(b"\0")
         for (start, end, offset), name in zip(rows, names):
+            if start >= end:
+                continue
             self.files.append(FileMapping(start, end, offset * page, undeleted(os.fsdecode(name))))
 
     @property

@@ -11,21 +11,27 @@ import os
 import re
 import struct
 from functools import cached_property
-from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Union
+from typing import Callable, Iterable, Iterator, NamedTuple, Optional
 
 from ..errors import ArenascopeError, TargetError
+from .notes import Buffer, Note, gnu_build_id, parse_notes, string_at
 
 Read = Callable[[int, int], bytes]
-Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
 
 MAGIC = b"\x7fELF"
 ET_EXEC, ET_DYN, ET_CORE = 2, 3, 4
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE = 1, 2, 3, 4
 PF_X, PF_W, PF_R = 1, 2, 4
 SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
-NT_GNU_BUILD_ID = 3
 # counts that outgrow their 16-bit field move to section header 0 (a core of more than 65,534 mappings)
 PN_XNUM, SHN_XINDEX = 0xFFFF, 0xFFFF
+MOST_SECTIONS = 1 << 20
+MOST_MAPPED = 256
+"""Program headers of a module in memory: linkers write a dozen, and nothing says where their file ends."""
+MOST_TABLES = 64
+LONGEST_NOTES = 1 << 20
+"""Of modules and their files, which have some hundred bytes of notes; a core's are read by core.py."""
+LONGEST_NAME = 4096
 
 
 class Segment(NamedTuple):
@@ -52,14 +58,6 @@ class Section(NamedTuple):
     link: int
     info: int
     entry_size: int
-
-
-class Note(NamedTuple):
-    """One note: "CORE" or "GNU" or the like, its number, its bytes."""
-
-    owner: str
-    type: int
-    data: bytes
 
 
 class Elf:
@@ -89,9 +87,13 @@ class Elf:
     @cached_property
     def segments(self) -> list[Segment]:
         count = self._phnum
-        if count == PN_XNUM and self._shoff:
+        if count == PN_XNUM and self._shoff and not self.mapped:
             count = self._raw_section(0)[7]
         layout = struct.Struct(self.mark + ("8I" if self.pointer_size == 4 else "2I6Q"))
+        if count and (self._phentsize != layout.size or (self.mapped and count > MOST_MAPPED)):
+            # as the kernel and ld.so have it: another size is no ELF file
+            raise TargetError(f"{self.name} has a damaged ELF header: {count} program headers "
+                              f"of {self._phentsize} bytes")  # fmt: skip
         found = []
         data = self.read(self.base + self._phoff, count * self._phentsize) if count else b""
         for at in range(0, len(data), self._phentsize):
@@ -113,11 +115,21 @@ class Elf:
             return []
         first = self._raw_section(0)
         count = self._shnum or first[5]
+        if self._shentsize != self._section.size or count > MOST_SECTIONS:
+            raise TargetError(f"{self.name} has a damaged ELF header: {count} section headers "
+                              f"of {self._shentsize} bytes")  # fmt: skip
         names = first[6] if self._shstrndx == SHN_XINDEX else self._shstrndx
         data = self.read(self._shoff, count * self._shentsize)
         raw = [self._section.unpack_from(data, at) for at in range(0, len(data), self._shentsize)]
         strings = self.read(raw[names][4], raw[names][5]) if names < count else b""
-        return [Section(_string(strings, r[0]), r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[9]) for r in raw]
+        return [Section(string_at(strings, r[0], LONGEST_NAME), r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[9])
+                for r in raw]  # fmt: skip
+
+    def linked(self, section: Section) -> Section:
+        """The section that this one's `link` names: a symbol table's strings."""
+        if section.link >= len(self.sections):
+            raise TargetError(f"{self.name} has a damaged section header: {section.name} links to none")
+        return self.sections[section.link]
 
     @property
     def first_address(self) -> int:
@@ -136,20 +148,20 @@ class Elf:
         return self.read(self.bias + segment.address if self.mapped else segment.offset, segment.file_size)
 
     def notes(self) -> Iterator[Note]:
-        """The notes of every PT_NOTE segment."""
-        for segment in self.segments:
-            if segment.type == PT_NOTE:
+        """The notes of the PT_NOTE segments."""
+        for segment in [each for each in self.segments if each.type == PT_NOTE][:MOST_TABLES]:
+            if segment.file_size <= LONGEST_NOTES:
                 yield from parse_notes(self.contents(segment), self.mark, segment.align)
 
     def build_id(self) -> Optional[str]:
         """The GNU build-id in hex. By section first: in a separate debug file only those are sure to be right."""
-        for section in self.sections:
-            if section.type == SHT_NOTE:
+        for section in [each for each in self.sections if each.type == SHT_NOTE][:MOST_TABLES]:
+            if section.size <= LONGEST_NOTES:
                 data = self.read(section.offset, section.size)
-                found = _gnu_build_id(parse_notes(data, self.mark, 8 if section.name == ".note.gnu.property" else 4))
+                found = gnu_build_id(parse_notes(data, self.mark, 8 if section.name == ".note.gnu.property" else 4))
                 if found:
                     return found
-        return _gnu_build_id(self.notes())
+        return gnu_build_id(self.notes())
 
 
 class ElfFile(Elf):
@@ -179,27 +191,12 @@ def buffer_reader(data: Buffer, name: str) -> Read:
     """A Read over a file's bytes; a TargetError where they end too early."""
 
     def read(offset: int, size: int) -> bytes:
-        found = bytes(data[offset : offset + size])
-        if len(found) != size:
+        # before a byte is copied: a header may claim more than there is memory for
+        if offset + size > len(data):
             raise TargetError(f"{name} is cut short: {len(data)} bytes, {offset + size} expected")
-        return found
+        return bytes(data[offset : offset + size])
 
     return read
-
-
-def parse_notes(data: bytes, mark: str, align: int = 4) -> Iterator[Note]:
-    """The notes in `data`, as far as they are whole."""
-    # Only GNU properties are aligned to 8; cores say 0 or 1 and mean 4.
-    align = 8 if align == 8 else 4
-    header = struct.Struct(mark + "3I")
-    at = 0
-    while at + header.size <= len(data):
-        name_size, size, kind = header.unpack_from(data, at)
-        start = _round_up(at + header.size + name_size, align)
-        if start + size > len(data):
-            return
-        yield Note(_string(data, at + header.size, name_size), kind, data[start : start + size])
-        at = _round_up(start + size, align)
 
 
 def module_build_id(read: Read, base: int) -> Optional[str]:
@@ -230,17 +227,3 @@ def glibc_version(data: Buffer) -> Optional[str]:
     """glibc's version, such as "2.36", from libc's bytes (its file, a static program, or its .rodata in memory)."""
     found = _BANNER.search(data)
     return found.group(1).decode() if found else None
-
-
-def _gnu_build_id(notes: Iterable[Note]) -> Optional[str]:
-    return next((n.data.hex() for n in notes if n.owner == "GNU" and n.type == NT_GNU_BUILD_ID and n.data), None)
-
-
-def _round_up(value: int, align: int) -> int:
-    return (value + align - 1) // align * align
-
-
-def _string(data: bytes, start: int, limit: Optional[int] = None) -> str:
-    end = len(data) if limit is None else min(start + limit, len(data))
-    stop = data.find(b"\0", start, end)
-    return os.fsdecode(data[start : end if stop < 0 else stop])

@@ -87,10 +87,10 @@ def _find_below(read: Read, anchor: int, needle: bytes) -> Optional[int]:
     return None
 
 
-def read_string(read: Read, address: int) -> bytes:
+def read_string(read: Read, address: int, longest: int = STRING_LIMIT) -> bytes:
     """Up to its zero byte, page by page; MemoryReadError where it runs into none."""
     data = b""
-    while len(data) < STRING_LIMIT:
+    while len(data) < longest:
         end = (address + len(data)) // PAGE * PAGE + PAGE
         data += read(address + len(data), end - address - len(data))
         stop = data.find(b"\0")

@@ -20,7 +20,8 @@ AT_PHDR, AT_BASE = 3, 7
 DT_DEBUG = 21
 HEADER_BYTES = {4: 52, 8: 64}
 """sizeof (Elf32_Ehdr), sizeof (Elf64_Ehdr): linkers put the program headers right behind."""
-MOST_MODULES = 1 << 16
+MOST_MODULES = 10000
+LONGEST_PATH = 4096
 LDSO_REACH = 4 << 20
 """ld.so's data, where r_debug is, begins no farther from its start."""
 R_DEBUG_WORDS = 5
@@ -94,7 +95,7 @@ def _find_debug(memory: Memory, base: int, regions: Sequence[Region]) -> Optiona
         if not base or not (region.writable and base < region.start < base + LDSO_REACH):
             continue
         try:
-            words = memory.words(region.start, region.size // word)
+            words = memory.words(region.start, min(region.size, LDSO_REACH) // word)
         except MemoryReadError:
             continue
         for index, value in enumerate(words[R_DEBUG_WORDS - 1 :]):
@@ -112,7 +113,7 @@ def _program_path(memory: Memory, auxv: Mapping[int, int]) -> str:
 def _path_at(memory: Memory, address: int) -> str:
     """ "" where it cannot be read: ld.so's own is in text that a core may lack."""
     try:
-        return os.fsdecode(read_string(memory.read, address)) if address else ""
+        return os.fsdecode(read_string(memory.read, address, LONGEST_PATH)) if address else ""
     except MemoryReadError:
         return ""
 

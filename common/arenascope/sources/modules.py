@@ -12,10 +12,9 @@ from typing import Iterable, NamedTuple, Optional, Sequence
 from ..errors import ArenascopeError, MemoryReadError
 from ..target import Region, Target
 from .elf import PT_DYNAMIC, SHT_SYMTAB, Elf, ElfFile
+from .linkmap import DT_DEBUG, MOST_MODULES
 from .symbols import dynamic_symbols, dynamic_tags, find_symbols
 
-DT_DEBUG = 21
-MOST_MODULES = 10000
 FIRST_PAGE = 4096
 STRINGS_LIMIT = 32 << 20
 """Names are not searched for in a larger table: a browser's debug build."""
@@ -64,10 +63,10 @@ class Modules:
         try:
             with ElfFile(self.file_of(module) or "") as file:
                 tables = [section for section in file.sections if section.type == SHT_SYMTAB]
-                if not tables or file.sections[tables[0].link].size > STRINGS_LIMIT:
+                if not tables or file.linked(tables[0]).size > STRINGS_LIMIT:
                     return {}
                 return {name: symbols[0].value for name, symbols in find_symbols(file, names).items()}
-        except (ArenascopeError, IndexError, struct.error):
+        except (ArenascopeError, struct.error):
             return {}
 
     def sections(self, module: Module) -> set[str]:
@@ -75,7 +74,7 @@ class Modules:
         try:
             with ElfFile(self.file_of(module) or "") as file:
                 return {section.name for section in file.sections}
-        except (ArenascopeError, IndexError, struct.error):
+        except (ArenascopeError, struct.error):
             return set()
 
     def strings(self, module: Module, needles: Sequence[bytes]) -> set[bytes]:

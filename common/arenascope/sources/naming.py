@@ -121,7 +121,7 @@ def _names(file: ElfFile) -> Iterator[_Name]:
 
 
 def _entries(file: ElfFile, table: Section) -> Iterator[_Name]:
-    strings = file.sections[table.link].offset
+    strings = file.linked(table).offset
     entries = file.data[table.offset : table.offset + table.size]
     wide = file.pointer_size == 8
     form = struct.Struct(file.mark + ("I2BH2Q" if wide else "3I2BH"))

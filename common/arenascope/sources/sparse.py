@@ -37,6 +37,10 @@ class SparseFile:
         return TargetError(f"there is not enough room in {folder} to unpack {self.path}",
                            f"set TMPDIR to a larger folder, or unpack it yourself: {self.hint}")  # fmt: skip
 
+    @property
+    def begun(self) -> bool:
+        return bool(self.size or self._rest)
+
     def write(self, data: bytes) -> None:
         """Any number of bytes; whole blocks of them reach the file."""
         data = self._rest + data

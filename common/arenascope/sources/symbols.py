@@ -11,6 +11,8 @@ from .machines import EM_ALPHA, EM_S390
 
 STT_SECTION, STT_FILE, STT_TLS = 3, 4, 6
 SHN_UNDEF, SHN_ABS = 0, 0xFFF1
+LONGEST_DYNAMIC = 64 << 10
+"""A dynamic section has some dozen entries."""
 DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_GNU_HASH = 4, 5, 6, 10, 11, 0x6FFFFEF5
 
 
@@ -50,7 +52,7 @@ def _search_table(elf: ElfFile, table: Section, names: list[str]) -> dict[str, l
     stride = table.entry_size or layout.size
     if stride % 4 or stride < layout.size:
         return {}
-    wanted = dict(_string_offsets(elf, elf.sections[table.link], names))
+    wanted = dict(_string_offsets(elf, elf.linked(table), names))
     if not wanted:
         return {}
     size = table.size // stride * stride
@@ -73,6 +75,8 @@ def _search_table(elf: ElfFile, table: Section, names: list[str]) -> dict[str, l
 def _string_offsets(elf: ElfFile, strings: Section, names: list[str]) -> Iterator[tuple[int, str]]:
     """Each place where a name ends a string: linkers let "tcache" share the tail of "free_tcache"."""
     end = strings.offset + strings.size
+    if end > len(elf.data):
+        return
     for name in names:
         needle = name.encode() + b"\0"
         at = elf.data.find(needle, strings.offset, end)
@@ -124,7 +128,7 @@ def dynamic_symbols(read: Read, base: int, names: Iterable[str]) -> dict[str, El
 def dynamic_tags(elf: Elf, dynamic: Segment) -> dict[int, int]:
     """The entries of the dynamic section of a module in memory, by tag."""
     word = "I" if elf.pointer_size == 4 else "Q"
-    size = dynamic.memory_size // (2 * elf.pointer_size) * 2 * elf.pointer_size
+    size = min(dynamic.memory_size, LONGEST_DYNAMIC) // (2 * elf.pointer_size) * 2 * elf.pointer_size
     return dict(struct.iter_unpack(f"{elf.mark}2{word}", elf.read(elf.bias + dynamic.address, size)))
 
 

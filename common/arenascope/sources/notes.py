@@ -1,0 +1,57 @@
+"""ELF notes: of a module its build-id, of a core its threads and mappings."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from typing import Iterable, Iterator, NamedTuple, Optional, Union
+
+Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
+
+NT_GNU_BUILD_ID = 3
+MOST_NOTES = 1 << 20
+"""A core has about six for each thread."""
+LONGEST_OWNER = 64
+
+
+class Note(NamedTuple):
+    """One note: "CORE" or "GNU" or the like, its number, its bytes."""
+
+    owner: str
+    type: int
+    data: bytes
+
+
+def parse_notes(data: Buffer, mark: str, align: int = 4, at: int = 0, end: Optional[int] = None) -> Iterator[Note]:
+    """The notes in `data` from `at` to `end`, as far as they are whole."""
+    # Only GNU properties are aligned to 8; cores say 0 or 1 and mean 4.
+    align = 8 if align == 8 else 4
+    header = struct.Struct(mark + "3I")
+    end, begin = len(data) if end is None else end, at
+    for _ in range(MOST_NOTES):
+        if at + header.size > end:
+            return
+        name_size, size, kind = header.unpack_from(data, at)
+        if not (name_size or size or kind):
+            return  # what was never written
+        start = begin + _round_up(at + header.size + name_size - begin, align)
+        if start + size > end:
+            return
+        name = bytes(data[at + header.size : at + header.size + min(name_size, LONGEST_OWNER)])
+        yield Note(string_at(name, 0), kind, bytes(data[start : start + size]))
+        at = begin + _round_up(start + size - begin, align)
+
+
+def gnu_build_id(notes: Iterable[Note]) -> Optional[str]:
+    return next((n.data.hex() for n in notes if n.owner == "GNU" and n.type == NT_GNU_BUILD_ID and n.data), None)
+
+
+def _round_up(value: int, align: int) -> int:
+    return (value + align - 1) // align * align
+
+
+def string_at(data: bytes, start: int, limit: Optional[int] = None) -> str:
+    end = len(data) if limit is None else min(start + limit, len(data))
+    stop = data.find(b"\0", start, end)
+    return os.fsdecode(data[start : end if stop < 0 else stop])

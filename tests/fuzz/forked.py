@@ -1,0 +1,130 @@
+"""Many runs of the shell's door in few processes: each forked from one that has loaded all, and bounded as it runs.
+
+A run that ends in an exception, takes too long, wants too much memory or takes its process with it is a failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Callable, Iterator, NamedTuple, NoReturn, Optional, Sequence
+
+from arenascope import cli
+
+SECONDS = 10
+BYTES = 500 << 20
+GRACE = 20
+"""Seconds after which a process that does not heed its timer is ended."""
+
+
+class Endless(BaseException):
+    """No handler of the door's takes it for its own."""
+
+
+class Run(NamedTuple):
+    """What one run is: what it says of itself, and what it does."""
+
+    words: str
+    act: Callable[[], None]
+
+
+class Ended(NamedTuple):
+    """A run, what went wrong in it ("" where nothing did), and how long it took."""
+
+    words: str
+    wrong: str
+    seconds: float
+
+
+class Said(NamedTuple):
+    status: int
+    out: str
+    complaint: str
+
+
+def door(words: Sequence[str]) -> Said:
+    """The shell's door, in this process."""
+    out, complaint = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(complaint):
+        sys.__stderr__, before = complaint, sys.__stderr__
+        try:
+            status = cli.main(list(words))
+        finally:
+            sys.__stderr__ = before
+    return Said(status, out.getvalue(), complaint.getvalue())
+
+
+def _stop(number: int, frame: Optional[FrameType]) -> None:
+    raise Endless(f"more than {SECONDS} s of processor time")
+
+
+def run_all(make: Callable[[int], Run], count: int, batch: int = 250) -> Iterator[Ended]:
+    """The runs 0 to count - 1, so many in each process; where one takes its process with it, the next goes on."""
+    following = 0
+    while following < count:
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(read)
+            _be_a_child(make, range(following, min(count, following + batch)), write)
+        os.close(write)
+        unfinished = ""
+        with os.fdopen(read, "rb", buffering=0) as results:
+            for kind, text in _told(results, child):
+                if kind == "run":
+                    unfinished = text
+                else:
+                    seconds, _, wrong = text.partition(" ")
+                    yield Ended(unfinished, wrong, float(seconds))
+                    unfinished, following = "", following + 1
+        _, status = os.waitpid(child, 0)
+        if unfinished:
+            yield Ended(unfinished, f"its process ended, wait status {status:#x}", 0.0)
+            following += 1
+
+
+def _told(results: io.FileIO, child: int) -> Iterator[tuple[str, str]]:
+    rest = b""
+    while True:
+        if not select.select([results], [], [], SECONDS + GRACE)[0]:
+            os.kill(child, signal.SIGKILL)
+        data = results.read(65536)
+        if not data:
+            return
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            kind, _, text = line.decode(errors="replace").partition(" ")
+            yield kind, text
+
+
+def _be_a_child(make: Callable[[int], Run], indices: Sequence[int], write: int) -> NoReturn:
+    # what is mapped of a file does not count, what is allocated does
+    held = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_DATA, (held + BYTES, resource.RLIM_INFINITY))
+    signal.signal(signal.SIGPROF, _stop)
+    os.environ["ARENASCOPE_DEBUG"] = "1"
+    for index in indices:
+        run = make(index)
+        _tell(write, "run", run.words)
+        start, wrong = time.monotonic(), ""
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        try:
+            run.act()
+        except BaseException as error:
+            wrong = f"{type(error).__name__}: {error}"
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        _tell(write, f"end {time.monotonic() - start:.3f}", wrong)
+    os._exit(0)
+
+
+def _tell(write: int, kind: str, text: str) -> None:
+    os.write(write, f"{kind} {' | '.join(text.splitlines())[-3000:]}\n".encode(errors="replace"))

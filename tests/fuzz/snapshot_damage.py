@@ -1,0 +1,52 @@
+"""Snapshots of any shape: JSON in which one thing stands for another."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from typing import Any
+
+ODD: tuple[Any, ...] = (None, True, 0, -1, 1.5, 1 << 63, -(1 << 80), 10**400, float("nan"), float("inf"), "", "text",
+                        "\x1b[31mred\x9b", "\ud800", [], [[]], [None], {}, {"a": 1}, [1, "x", None], [{}])  # fmt: skip
+
+
+def damaged(rng: random.Random, document: dict[str, Any]) -> bytes:
+    """The file's bytes."""
+    kind = rng.randrange(12)
+    if kind == 0:
+        deep = rng.choice((100, 200_000))
+        return b'{"arenascope_snapshot":1,"report":' + rng.choice((b"[", b'{"a":')) * deep
+    copy = json.loads(json.dumps(document))
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        _replace(rng, copy)
+    data = json.dumps(copy, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
+    if kind == 1:
+        data = data[: rng.randrange(len(data))]
+    elif kind == 2:
+        place = rng.randrange(len(data))
+        data = data[:place] + rng.randbytes(rng.choice((1, 4))) + data[place:]
+    elif kind == 3:
+        data = b'{"arenascope_snapshot":1,"problems":[' + b"[]," * rng.choice((1000, 9_000_000))
+    if kind in (4, 5, 6):
+        packed = bytearray(gzip.compress(data if kind < 6 else data + b" " * (64 << 20), 1))
+        if kind == 5:
+            packed[rng.randrange(len(packed))] ^= 1 << rng.randrange(8)
+        return bytes(packed[: rng.choice((len(packed), len(packed), rng.randrange(len(packed))))])
+    return data
+
+
+def _replace(rng: random.Random, document: Any) -> None:
+    """Something in it, at any depth."""
+    inner: Any = document
+    while True:
+        key = rng.choice(list(inner) if isinstance(inner, dict) else range(len(inner)))
+        below = inner[key]
+        if isinstance(below, (dict, list)) and below and rng.random() < 0.85:
+            inner = below
+            continue
+        if rng.random() < 0.2 and key != "arenascope_snapshot":
+            del inner[key]
+        else:
+            inner[key] = rng.choice(ODD)
+        return

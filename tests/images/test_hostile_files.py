@@ -1,0 +1,196 @@
+"""Files that lie: what is not there is said in one line, or left out and said to be; never more work than bytes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+from looks import ROOT, give_up
+from partial import figures, look
+from subjects import Subject
+
+from arenascope.errors import UsageError
+from arenascope.snapshot import NAME, read
+from arenascope.sources import compressed
+from arenascope.sources.core import CoreImage
+from arenascope.sources.corenotes import AT_PAGESZ, NT_AUXV
+from arenascope.sources.elf import PT_LOAD, PT_NOTE
+
+EHDR, PHDR = 64, 56
+
+
+@pytest.fixture(scope="module")
+def core() -> Iterator[Path]:
+    with Subject("fastbins") as subject:
+        yield subject.kernel_core()
+
+
+@pytest.fixture
+def copy(core: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(core, tmp_path / "copy"))
+
+
+def patch(path: Path, offset: int, data: bytes) -> None:
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        file.write(data)
+
+
+def refused(path: Path, command: str = "arenas") -> str:
+    status, said, complained = look(path, command)
+    assert (status, said, complained.count("\n")) == (2, "", 1), complained
+    return complained
+
+
+# headers
+
+@pytest.mark.parametrize("size", [0, 1, 55, 57, 65535])
+def test_program_headers_of_another_size(copy: Path, size: int) -> None:
+    patch(copy, 54, struct.pack("<H", size))
+    assert f"of {size} bytes" in refused(copy)
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 65535])
+def test_section_headers_of_another_size(size: int, tmp_path: Path) -> None:
+    """Of a debug file: it is as if there were none."""
+    from arenascope.errors import TargetError
+    from arenascope.sources.elf import ElfFile
+
+    path = Path(shutil.copy(os.path.realpath(sys.executable), tmp_path / "program"))
+    patch(path, 58, struct.pack("<H", size))
+    with ElfFile(str(path)) as file, pytest.raises(TargetError, match="damaged ELF header"):
+        file.build_id()
+
+
+def test_a_page_of_any_size(core: Path, copy: Path) -> None:
+    with CoreImage(str(core)) as image:
+        value = struct.pack("<2Q", AT_PAGESZ, 4096)
+        at = image._map.find(value) + 8
+        assert image.notes.auxv[AT_PAGESZ] == 4096
+        assert NT_AUXV
+    whole = json.loads(look(copy, "arenas", "--json")[1])
+    for size in (0, 1, 4095, 1 << 30, (1 << 64) - 1):
+        patch(copy, at, struct.pack("<Q", size))
+        assert figures(json.loads(look(copy, "arenas", "--json")[1])) == figures(whole)
+
+
+def test_notes_that_are_a_hole(copy: Path) -> None:
+    """A terabyte of them, as the file system has it."""
+    with CoreImage(str(copy)) as image:
+        index = next(index for index, each in enumerate(image.elf.segments) if each.type == PT_NOTE)
+        threads = len(image.threads())
+    end = copy.stat().st_size
+    os.truncate(copy, 1 << 40)
+    at = EHDR + index * PHDR
+    patch(copy, at + 32, struct.pack("<Q", 1 << 40))
+    with CoreImage(str(copy)) as image:
+        assert len(image.threads()) == threads
+    # nothing but the hole
+    patch(copy, at + 8, struct.pack("<Q", end))
+    with CoreImage(str(copy)) as image:
+        assert image.threads() == []
+
+
+def test_mappings_that_share_their_bytes(core: Path, tmp_path: Path) -> None:
+    """10,000 headers, one piece of the file: no more memory than there are bytes."""
+    data = bytearray(core.read_bytes())
+    with CoreImage(str(core)) as image:
+        headers = [data[EHDR + index * PHDR : EHDR + (index + 1) * PHDR] for index in range(len(image.elf.segments))]
+        largest = max((each for each in image.elf.segments if each.type == PT_LOAD), key=lambda each: each.file_size)
+    where, size = len(data), largest.file_size
+    headers += [struct.pack("<2I6Q", PT_LOAD, 6, largest.offset, (1 << 47) + number * 2 * size, 0, size, size, 4096)
+                for number in range(10000)]  # fmt: skip
+    struct.pack_into("<Q", data, 32, where)
+    struct.pack_into("<H", data, 56, len(headers))
+    path = tmp_path / "core"
+    path.write_bytes(data + b"".join(headers))
+    with CoreImage(str(path)) as image:
+        assert sum(each.size for each in image.regions() if each.present) <= path.stat().st_size
+        assert "10,000 of its mappings claim bytes of the file that others have" in str(image.shortage())
+    found, whole = (json.loads(look(each, "arenas", "--json")[1]) for each in (path, core))
+    assert not found["complete"]
+    assert found["totals"]["bins"] == whole["totals"]["bins"]
+
+
+# wrappers
+
+@pytest.mark.parametrize("packer", ["gzip", "xz", "bzip2", "zstd", "lz4"])
+def test_what_unpacks_to_more_than_any_core(core: Path, packer: str, tmp_path: Path,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    if not shutil.which(packer):
+        give_up(f"{packer} is not installed")
+    monkeypatch.setattr(compressed, "ALWAYS", 8 << 20)
+    monkeypatch.setattr(compressed, "MOST_TIMES", 2)
+    path = tmp_path / "core.packed"
+    with open(path, "wb") as packed, subprocess.Popen([packer, "-c"], stdin=subprocess.PIPE, stdout=packed) as process:
+        assert process.stdin is not None
+        process.stdin.write(core.read_bytes())
+        for _ in range(100):
+            process.stdin.write(bytes(1 << 20))
+        process.stdin.close()
+    with CoreImage(str(path), str) as image:
+        assert image.size <= 16 << 20
+        assert "could be unpacked only in part (stopped at 8 MiB" in str(image.shortage())
+
+
+def test_a_window_larger_than_the_file_warrants(tmp_path: Path) -> None:
+    if not shutil.which("zstd"):
+        give_up("zstd is not installed")
+    path = tmp_path / "core.zst"
+    with open(path, "wb") as packed:
+        subprocess.run(["zstd", "--ultra", "--long=31", "-c"], input=bytes(1 << 20), stdout=packed, check=True)
+    if path.stat().st_size < 16 or path.read_bytes()[4] & 0x20:
+        pytest.skip("this zstd wrote the size of the content, and no window")
+    assert "zstd -d" in refused(path)
+
+
+# snapshots
+
+@pytest.mark.parametrize("words", [["diff", "{}", "{}"], ["diff", "/dev/zero", "{}"]])
+def test_a_snapshot_that_never_ends(words: list[str], tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    done = subprocess.run([sys.executable, "-m", "arenascope", *[word.format(fifo) for word in words]], timeout=60,
+                          capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "common")})
+    assert done.returncode == 2
+    assert "is not a regular file" in done.stderr
+
+
+ROW = {"kind": "small", "min_bytes": 32, "max_bytes": 32, "bytes": 64}
+WRONG: dict[str, Any] = {
+    "taken": "now", "taken nan": float("nan"), "taken inf": 1e400, "report": [], "report.parts": {}, "arenas": 7,
+    "arenas.arenas": [3], "bins.bins": [[ROW]], "bins.bins.bytes": [{**ROW, "bytes": "x"}],
+    "bins.bins.true": [{**ROW, "bytes": True}], "bins.bins.large": [{**ROW, "bytes": 1 << 70}],
+    "bins.bins.kind": [{**ROW, "kind": None}], "bins.bins.lacks": [{"kind": "small"}], "bins.bins.null": [None],
+    "problems": ["x", 3]}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", WRONG)
+def test_a_snapshot_of_another_shape(where: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    first, _, key = where.partition(" ")[0].partition(".")
+    value = {key.partition(".")[0]: WRONG[where]} if key else WRONG[where]
+    path.write_text(json.dumps({NAME: 1, first: value}))
+    with pytest.raises(UsageError, match=f"is damaged: {first}"):
+        read(str(path))
+
+
+@pytest.mark.parametrize("data", [
+    b'{"arenascope_snapshot":1,"report":' + b"[" * 200_000, gzip.compress(bytes(64 << 20)), b"\x1f\x8b\x08",
+    gzip.compress(b'{"arenascope_snapshot":1}')[:-9], gzip.compress(b"x" * 99)[:20] + b"\xff" * 40, b"\xff\xfe{",
+    b'{"arenascope_snapshot":true}'.replace(b"true", b"9" * 5000)],
+    ids=["nested", "bomb", "gzip header", "gzip cut", "gzip damaged", "not utf-8", "a number of 5,000 digits"])
+def test_what_is_no_snapshot(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(data)
+    with pytest.raises(UsageError) as caught:
+        read(str(path))
+    assert len(str(caught.value)) < 400
