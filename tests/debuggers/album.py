@@ -7,13 +7,15 @@ the two cores, of which the kernel's is the process's end.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Iterable, Optional, Sequence
 
-from doors import DOORS, GDB, Core, Image, Live, Outcome, give_up
+from doors import DOORS, GDB, Core, Image, Live
 from kept import Kept, Said, Seen, attempt, by_command, unless_failed
+from looks import opened
 from platforms import Platform
 from scenarios import Scenario, View
-from subjects import Subject
+from shell_door import SHELL
+from subjects import Present, Subject
 
 DOCUMENTS = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "check", "chunks --limit 0", "trim --ranges",
              "pins --ranges", "info", "stats", "version")
@@ -38,7 +40,7 @@ class Witness:
     info_xml: str
     stats_text: str
     live_blocks: dict[int, int]
-    smaps: dict[tuple[int, int], int]
+    present: Present
     thread_names: dict[int, str]
     glibc_threads: dict[int, dict[str, Any]]
     """tid: thread_arena, tcache and tcache->counts, by GDB from debug information."""
@@ -47,7 +49,7 @@ class Witness:
 
 
 def testify(subject: Subject) -> Witness:
-    smaps, names = subject.smaps(), subject.thread_names()
+    present, names = subject.present(), subject.thread_names()
     threads: dict[int, dict[str, Any]] = {}
     params: dict[str, Optional[int]] = {}
     if not GDB.available():
@@ -58,46 +60,36 @@ def testify(subject: Subject) -> Witness:
         found = {name: each.value for name, each in zip((*PARAMETERS, *RENAMED.values()), values)}
         params = {name: found[name] if found[name] is not None else found.get(RENAMED.get(name, ""))
                   for name in PARAMETERS}
-    return Witness(subject.pid, subject.truth, subject.info_xml, subject.stats_text, subject.live_blocks, smaps, names,
-                   threads, params)
+    return Witness(subject.pid, subject.truth, subject.info_xml, subject.stats_text, subject.live_blocks, present,
+                   names, threads, params)
 
 
 class Photographs:
-    """All views of one scenario."""
+    """The views of one scenario, of one process's life."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        self.seen: dict[tuple[str, str, bool], Seen] = {}
-        self.scenario = scenario
+    def __init__(self, scenario: Scenario, views: Sequence[View]) -> None:
+        self.seen: dict[View, Seen] = {}
+        self.views = views
         with Subject(scenario.fixture, *scenario.arguments, env=scenario.env, platform=scenario.platform) as subject:
             self.witness = testify(subject)
             self._look("live", lambda: Live(subject.pid, subject.program))
-            if "gcore" in scenario.images:
-                self._look("gcore", lambda: Core(subject.gcore(), subject.program))
-            if "kernel" in scenario.images:
-                self._look("kernel", lambda: Core(subject.kernel_core(), subject.program))
+            self._look("gcore", lambda: Core(subject.gcore(), subject.program))
+            self._look("kernel", lambda: Core(subject.kernel_core(), subject.program))
 
     def _look(self, name: str, make: Callable[[], Image]) -> None:
-        image = attempt(make)
-        if isinstance(image, BaseException):
-            self.seen.update({(door, name, symbols): image for door in DOORS for symbols in (True, False)})
+        views = [view for view in self.views if view.image == name]
+        if not views:
             return
-        for door in DOORS.values():
-            for symbols in (True, False):
-                self.seen[door.name, name, symbols] = _run(door, image, symbols)
+        image = attempt(make)
+        for view in views:
+            self.seen[view] = image if isinstance(image, BaseException) else _run(view, image)
         if isinstance(image, Core):
             image.path.unlink()  # hundreds of megabytes
 
 
-def _run(door: Any, image: Image, symbols: bool) -> Seen:
-    commands = COMMANDS if symbols else FIGURES
-
-    def look() -> list[Outcome]:
-        reason = door.available()
-        if reason:
-            give_up(reason)
-        return door.run(image, commands, symbols)
-
-    return by_command(commands, look)
+def _run(view: View, image: Image) -> Seen:
+    commands = COMMANDS if view.symbols else FIGURES
+    return by_command(commands, lambda: opened(DOORS[view.door]).run(image, commands, view.symbols))
 
 
 class Sight(Witness, Said):
@@ -106,7 +98,7 @@ class Sight(Witness, Said):
     def __init__(self, view: View, photographs: Photographs) -> None:
         self.__dict__.update(photographs.witness.__dict__)
         self.view = view
-        self.outcomes = unless_failed(photographs.seen[view.door, view.image, view.symbols])
+        self.outcomes = unless_failed(photographs.seen[view])
 
     @property
     def live(self) -> bool:
@@ -127,10 +119,25 @@ class Sight(Witness, Said):
 
 
 class Album:
-    """The scenarios that were built so far."""
+    """The scenarios that were looked at so far. Of each, all views are taken in one go that any test is going to ask
+    for, and one of the living process beside them."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: Iterable[View]) -> None:
+        self._wanted: dict[Scenario, set[View]] = {}
+        for view in wanted:
+            self._wanted.setdefault(view.scenario, {View(view.scenario, SHELL.name, "live", True)}).add(view)
         self._photographs = Kept()
 
     def sight(self, view: View) -> Sight:
-        return Sight(view, self._photographs.get(view.scenario.id, lambda: Photographs(view.scenario)))
+        views = self._wanted[view.scenario]
+        return Sight(view, self._photographs.get(view.scenario.id, lambda: Photographs(view.scenario, sorted(
+            views, key=lambda each: (each.door, each.symbols)))))
+
+    def alive(self, sight: Sight) -> Sight:
+        """The same process, while it lived, with symbols: through the same door, if that was opened then."""
+        same = View(sight.view.scenario, sight.view.door, "live", True)
+        return self.sight(same) if same in self._wanted[sight.view.scenario] else self.shell(sight)
+
+    def shell(self, sight: Sight) -> Sight:
+        """The same process, while it lived, with symbols, by the shell: this look is always there."""
+        return self.sight(View(sight.view.scenario, SHELL.name, "live", True))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 import pytest
-from album import Album, Sight
-from doors import GDB, Door, Gdb
+from album import Album
+from doors import GDB, NEWEST, Door, Gdb
+from kept import Looks, Sights
 from lldb_door import EVERY_LLDB, LLDBS, Lldb
 from looks import opened
+from platforms import HOST, Platform
+from scenarios import Scenario, View
 from subjects import Subject
 
 HERE = Path(__file__).parent
@@ -19,16 +22,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.debugger)
+            if any(map(elsewhere, parameters(item).values())):
+                item.add_marker(pytest.mark.full)
+
+
+def parameters(item: pytest.Item) -> dict[str, Any]:
+    callspec = getattr(item, "callspec", None)
+    return dict(callspec.params) if callspec is not None else {}
+
+
+def elsewhere(parameter: Any) -> bool:
+    """It calls for what `make test` does without: another release of glibc, or another LLDB than the newest."""
+    if isinstance(parameter, Scenario):
+        parameter = parameter.platform
+    if isinstance(parameter, Platform):
+        return parameter != HOST
+    name = parameter if isinstance(parameter, str) else getattr(parameter, "name", None)
+    return name in {door.name for door in EVERY_LLDB} - set(NEWEST)
 
 
 @pytest.fixture(scope="session")
-def album() -> Album:
-    return Album()
+def album(request: pytest.FixtureRequest) -> Album:
+    """Of the looks that this run's tests ask for, no others are taken."""
+    asked = (parameters(item).get("sight") for item in request.session.items)
+    return Album(view for looks in asked if isinstance(looks, Looks) for view in looks.views if isinstance(view, View))
 
 
 @pytest.fixture
-def sight(request: pytest.FixtureRequest, album: Album) -> Sight:
-    return album.sight(request.param)
+def sight(request: pytest.FixtureRequest, album: Album) -> Sights[View]:
+    return Sights(request.param, album.sight, request.node.user_properties)
 
 
 @pytest.fixture(scope="module")

@@ -34,8 +34,8 @@ from looks import (
 from platforms import HOST, libc_of
 from shell_door import SHELL
 
-__all__ = ["ARENA_PY", "DOORS", "GDB", "LOAD", "ROOT", "Core", "Door", "Finished", "Gdb", "Image", "Live", "Outcome",
-           "give_up"]
+__all__ = ["ARENA_PY", "DOORS", "GDB", "LOAD", "NEWEST", "ROOT", "Core", "Door", "Finished", "Gdb", "Image", "Live",
+           "Outcome", "give_up"]
 
 ARENA_PY = ROOT / "gdb" / "arena.py"
 LOAD = ("-ex", f"source {ARENA_PY}")
@@ -88,6 +88,8 @@ class Gdb:
 GDB = Gdb()
 """A door, and the tests' second witness."""
 DOORS: dict[str, Door] = {door.name: door for door in (GDB, *LLDBS, SHELL)}
+NEWEST = (GDB.name, LLDBS[-1].name, SHELL.name)
+"""Those of `make test`."""
 
 
 def _own_libc(image: Image) -> list[str]:

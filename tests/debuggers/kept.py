@@ -1,8 +1,12 @@
-"""What the albums share: what takes long to make is made once, or the reason kept why it could not be."""
+"""What the albums share: what takes long to make is made once, or the reason kept why it could not be; and one test
+judges all looks at one image, telling of each that fails.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Hashable, Mapping, Sequence, TypeVar, Union
+import functools
+from dataclasses import dataclass
+from typing import Any, Callable, Generic, Hashable, Mapping, Protocol, Sequence, TypeVar, Union
 
 import pytest
 from looks import Outcome
@@ -55,3 +59,76 @@ class Said:
 
 def by_command(commands: Sequence[str], look: Callable[[], Sequence[Outcome]]) -> Seen:
     return attempt(lambda: dict(zip(commands, look())))
+
+
+class View(Protocol):
+    """One look: at which heap, through which door, at what, and with which help."""
+
+    release: str
+    machine: str
+    door: str
+    image: str
+    symbols: bool
+    id: str
+
+
+AnyView = TypeVar("AnyView", bound=View)
+
+
+def cell_of(view: View) -> str:
+    """Where the support matrix counts it."""
+    return "|".join((view.release, view.machine, view.door, view.image, "symbols" if view.symbols else "stripped"))
+
+
+@dataclass(frozen=True)
+class Looks(Generic[AnyView]):
+    """The looks at one image that one test judges: its parameter `sight`."""
+
+    id: str
+    views: tuple[AnyView, ...]
+
+
+@dataclass(frozen=True)
+class Sights(Generic[AnyView]):
+    """What came of them, and where it is noted how each was judged."""
+
+    looks: Looks[AnyView]
+    sight: Callable[[AnyView], Any]
+    properties: list[tuple[str, object]]
+
+    def judge(self, test: Callable[[Any], None]) -> None:
+        found: dict[str, list[tuple[AnyView, BaseException]]] = {"failed": [], "skipped": []}
+        for view in self.looks.views:
+            outcome, failure = "passed", attempt(lambda view=view: test(self.sight(view)))
+            if failure is not None:
+                outcome = "skipped" if isinstance(failure, pytest.skip.Exception) else "failed"
+                found[outcome].append((view, failure))
+            self.properties.append(("cell", (cell_of(view), outcome)))
+        if found["failed"]:
+            pytest.fail(self._told(found["failed"]), pytrace=False)
+        if len(found["skipped"]) == len(self.looks.views):
+            raise found["skipped"][0][1]
+
+    def _told(self, failed: Sequence[tuple[AnyView, BaseException]]) -> str:
+        """First in one line, which also ends the run's summary; then each look's own story."""
+        view, failure = failed[0]
+        first = f"{view.id}: {str(failure).strip().partition(chr(10))[0]}"
+        stories = [f"--- {view.id}\n{story(failure)}" for view, failure in failed]
+        return "\n".join([f"{len(failed)} of {len(self.looks.views)} looks, first {first}", *stories])
+
+
+def story(failure: BaseException) -> str:
+    """As pytest tells it, from the test's own lines on."""
+    excinfo = pytest.ExceptionInfo.from_exception(failure)
+    excinfo.traceback = excinfo.traceback.filter(lambda entry: str(entry.path) != __file__)
+    return str(excinfo.getrepr(style="short", truncate_locals=False))
+
+
+def each_look(test: Callable[..., None]) -> Callable[..., None]:
+    """The test of one `sight`, as a test of all that are made of one image."""
+
+    @functools.wraps(test)
+    def every_look(sight: Sights[Any], **others: Any) -> None:
+        sight.judge(lambda each: test(sight=each, **others))
+
+    return every_look

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Callable, Iterator, Mapping, Optional, Sequence
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 import pytest
-from doors import DOORS
+from choice import pairwise
+from doors import DOORS, NEWEST
+from kept import Looks, each_look
 from platforms import ELSEWHERE, HOST, Platform
 
 IMAGES = ("live", "gcore", "kernel")
@@ -76,6 +78,10 @@ AT_HOME = (
 )
 # these also run on the other releases: one for each shape that a release, or a narrow machine, might have otherwise
 EVERYWHERE = ("many_heaps", "bins", "tcache", "mmapped", "foreign_sbrk", "blocked_brk", "pinned-thread")
+# from glibc 2.42 on, and Linux 6.13, a thread's stack has its guard pages in the same mapping, of which GDB 13's gcore
+# writes nothing then (test_a_core_without_stacks_is_called_partial)
+GUARDED = ("2.43",)
+THREADED = ("many_heaps", "bins", "tcache", "pinned-thread")
 # two arenas to a core are all that 32-bit machines allow
 NARROW = {"tcache": ("3",)}
 
@@ -85,7 +91,8 @@ def _elsewhere() -> Iterator[Scenario]:
         for each in AT_HOME:
             if each.name in EVERYWHERE:
                 narrow = NARROW.get(each.name) if platform.pointer_bytes == 4 else None
-                yield replace(each, platform=platform, arguments=narrow or each.arguments)
+                images = ("live", "kernel") if platform.release in GUARDED and each.name in THREADED else each.images
+                yield replace(each, platform=platform, arguments=narrow or each.arguments, images=images)
 
 
 TABLE = (*AT_HOME, *_elsewhere())
@@ -125,16 +132,31 @@ def views(*, only: Optional[Sequence[str]] = None, images: Sequence[str] = IMAGE
                         yield View(each, door, image, symbols)
 
 
+SHORT = frozenset(pairwise([view for view in views() if view.scenario.platform == HOST and view.door in NEWEST]))
+"""The looks that `make test` takes."""
+
+
 def seen(*, only: Optional[Sequence[str]] = None, images: Sequence[str] = IMAGES,
-         where: Callable[[View], bool] = lambda view: True) -> pytest.MarkDecorator:
-    """Parametrises a test's `sight`; the views of one scenario go to one worker, which then builds its heap once.
-    `only` names scenarios; those of them that run elsewhere too are taken from everywhere."""
+         where: Callable[[View], bool] = lambda view: True) -> Callable[[Callable[..., None]], Any]:
+    """Makes a test of one `sight` a test for each image of each scenario, which judges all looks at it: first those of
+    `make test`, by themselves, then the rest of the matrix. All looks at one scenario go to one worker, which then
+    builds its heap once. `only` names scenarios; those of them that run elsewhere too are taken from everywhere."""
     assert only is None or not set(only) - set(BY_ID), only
-    chosen = [view for view in views(only=only, images=images) if where(view)]
-    return pytest.mark.parametrize("sight", [
-        pytest.param(view, id=view.id, marks=_one_worker(view)) for view in chosen], indirect=True)
+    images_of: dict[tuple[Scenario, str], list[View]] = {}
+    for view in views(only=only, images=images):
+        if where(view):
+            images_of.setdefault((view.scenario, view.image), []).append(view)
+    parameters = []
+    for (scenario, image), chosen in images_of.items():
+        group = _one_worker(scenario)
+        for more, marks in (("", group), ("-more", [*group, pytest.mark.full])):
+            part = tuple(view for view in chosen if (view in SHORT) is not bool(more))
+            if part:
+                looks = Looks(f"{scenario.id}-{image}{more}", part)
+                parameters.append(pytest.param(looks, id=looks.id, marks=marks))
+    return lambda test: pytest.mark.parametrize("sight", parameters, indirect=True)(each_look(test))
 
 
-def _one_worker(view: View) -> pytest.MarkDecorator:
+def _one_worker(scenario: Scenario) -> list[pytest.MarkDecorator]:
     # pytest-xdist takes a group's name from behind the last "@" of a test's
-    return pytest.mark.xdist_group(view.scenario.id.replace("@", " on "))
+    return [pytest.mark.xdist_group(scenario.id.replace("@", " on "))]

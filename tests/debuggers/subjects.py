@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -11,8 +12,11 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
+from array import array
+from bisect import bisect_left
 from pathlib import Path
-from typing import Any, Mapping, Optional
+from typing import Any, Iterable, Mapping, Optional
 
 import pytest
 from looks import give_up
@@ -20,6 +24,7 @@ from platforms import HOST, Platform
 
 START_SECONDS = 60
 DUMP_SECONDS = 120
+PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def fixture_program(name: str, platform: Platform = HOST) -> Path:
@@ -29,6 +34,32 @@ def fixture_program(name: str, platform: Platform = HOST) -> Path:
     if not program.exists():
         pytest.skip(f"fixtures/build/{name} is not built: make fixtures")
     return program
+
+
+def await_parked(pid: int, seconds: float = START_SECONDS) -> None:
+    """Until its main thread sleeps: having said something it is on its way to wait for what it is told next, and uses
+    another page of its stack for that. One that never sleeps is let be."""
+    limit = time.monotonic() + seconds
+    with contextlib.suppress(OSError):
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] in "RD" and time.monotonic() < limit:
+            time.sleep(0.001)
+
+
+class Present:
+    """Which pages a process has in memory, by /proc/PID/pagemap; to be taken before anybody reads them: where nothing
+    was written yet, reading maps the page of zeros, which counts as present there."""
+
+    def __init__(self, pid: int, mappings: Iterable[tuple[int, int]]) -> None:
+        self.pages = array("Q")
+        with open(f"/proc/{pid}/pagemap", "rb") as file:
+            for start, end in sorted(mappings):
+                file.seek(start // PAGE * 8)
+                entries = array("Q", file.read((end - start) // PAGE * 8))
+                self.pages.extend(page for page, entry in enumerate(entries, start // PAGE) if entry >> 63)
+
+    def within(self, start: int, end: int) -> int:
+        """Bytes."""
+        return PAGE * (bisect_left(self.pages, end // PAGE) - bisect_left(self.pages, start // PAGE))
 
 
 class Subject:
@@ -54,6 +85,7 @@ class Subject:
         try:
             reply = self._read_line(START_SECONDS)
             assert reply == f"ready {self.pid}", f"{self.program.name} said {reply!r}: {self._said()}"
+            await_parked(self.pid)
         except BaseException:
             self.end()
             raise
@@ -93,7 +125,9 @@ class Subject:
     def send(self, command: str, seconds: float = 60) -> str:
         """A command of the protocol; its reply."""
         self.process.stdin.write(command.encode() + b"\n")
-        return self._read_line(seconds)
+        reply = self._read_line(seconds)
+        await_parked(self.pid)
+        return reply
 
     def hear(self, seconds: float = 60) -> str:
         """The reply to a command that was given before, or by somebody else."""
@@ -146,6 +180,9 @@ class Subject:
         text = Path(f"/proc/{self.pid}/smaps").read_text()
         found = re.findall(rf"^([0-9a-f]+)-([0-9a-f]+) .*?^{counter}: +(\d+) kB", text, re.MULTILINE | re.DOTALL)
         return {(int(start, 16), int(end, 16)): int(size) * 1024 for start, end, size in found}
+
+    def present(self) -> Present:
+        return Present(self.pid, (place for place, rss in self.smaps().items() if rss))
 
     def rollup(self, counter: str) -> int:
         """A counter of smaps_rollup, in bytes."""

@@ -9,7 +9,7 @@ import pytest
 from album import Album, Sight
 from doors import Gdb, Live
 from platforms import ELSEWHERE
-from scenarios import Scenario, View, scenario, seen
+from scenarios import Scenario, scenario, seen
 from shell_door import SHELL
 from strace import Strace
 from subjects import Subject
@@ -211,7 +211,7 @@ IMAGES_OF = ("hoard", *NAMED, "many_heaps-spread", "full_heap-retired", "random-
 
 @seen(only=IMAGES_OF)
 def test_every_image_names_the_same(sight: Sight, album: Album) -> None:
-    live = album.sight(View(sight.view.scenario, sight.view.door, "live", True)).json("pins --ranges")
+    live = album.alive(sight).json("pins --ranges")
     document = sight.json("pins --ranges")
     assert document["complete"], document["problems"]
     assert without_residency(document) == without_residency(live)

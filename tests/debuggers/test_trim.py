@@ -9,7 +9,7 @@ import pytest
 from album import Album, Sight
 from doors import Gdb, Live
 from platforms import ELSEWHERE, HOST
-from scenarios import BY_ID, Scenario, View, scenario, seen
+from scenarios import BY_ID, Scenario, scenario, seen
 from strace import Strace
 from subjects import Subject
 
@@ -109,11 +109,6 @@ def test_what_it_foretells_is_what_happens(scenario: Scenario, gdb: Gdb) -> None
         assert subject.quit() == 0
 
 
-def alive(sight: Sight, album: Album) -> Sight:
-    """The same process, while it lived, with symbols."""
-    return album.sight(View(sight.view.scenario, sight.view.door, "live", True))
-
-
 def without_residency(document: dict[str, Any]) -> list[dict[str, Any]]:
     arenas = [{**arena, "kept": {**arena["kept"], "top_resident_bytes": None}, "resident_bytes": None}
               for arena in document["arenas"]]
@@ -125,13 +120,13 @@ def without_residency(document: dict[str, Any]) -> list[dict[str, Any]]:
 def test_every_image_gives_the_same_ranges(sight: Sight, album: Album) -> None:
     document = sight.json("trim --ranges")
     assert document["arenas"]
-    assert without_residency(document) == without_residency(alive(sight, album).json("trim --ranges"))
+    assert without_residency(document) == without_residency(album.alive(sight).json("trim --ranges"))
     assert document["applied"] is None
 
 
 @seen(only=IMAGES_OF, images=("kernel",))
 def test_a_kernel_core_knows_what_is_resident(sight: Sight, album: Album) -> None:
-    document, live = sight.json("trim --ranges"), alive(sight, album).json("trim --ranges")
+    document, live = sight.json("trim --ranges"), album.alive(sight).json("trim --ranges")
     assert document["arenas"] == live["arenas"]
     assert document["totals"] == live["totals"]
 

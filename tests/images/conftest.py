@@ -8,12 +8,12 @@ import resource
 import shutil
 import signal
 import subprocess
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Iterator
 
 import pytest
+from subjects import await_parked
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {"LANG": "C", "GLIBC_TUNABLES": "glibc.malloc.arena_max=3:glibc.malloc.tcache_count=5", "EMPTY": ""}
@@ -115,7 +115,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Su
             if name == "ready":
                 break
         assert "ready" in subject.facts, f"{program} ended early"
-        time.sleep(0.05)  # until its threads sleep
+        await_parked(subject.pid, 2)
         return subject
 
     yield run

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from machine_album import Album, Sight
+from kept import Sights
+from machine_album import Album
+from machine_table import View
 
 HERE = Path(__file__).parent
 
@@ -14,6 +16,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.debugger)
+            item.add_marker(pytest.mark.full)
 
 
 @pytest.fixture(scope="session")
@@ -22,5 +25,5 @@ def machine_album() -> Album:
 
 
 @pytest.fixture
-def sight(request: pytest.FixtureRequest, machine_album: Album) -> Sight:
-    return machine_album.sight(request.param)
+def sight(request: pytest.FixtureRequest, machine_album: Album) -> Sights[View]:
+    return Sights(request.param, machine_album.sight, request.node.user_properties)

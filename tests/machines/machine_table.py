@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import pytest
+from kept import Looks, each_look
 from lldb_door import LLDBS
 from platforms import BUILD, Platform
 
@@ -140,11 +141,19 @@ def views() -> Iterator[View]:
             yield View(machine, scenario, "shell", CORE, False)
 
 
-def looked_at(*, images: Sequence[str] = (CORE, STUB), only: Sequence[str] = ()) -> pytest.MarkDecorator:
-    """Parametrises a test's `sight`; one worker has all the views of one subject, which then lives once."""
-    chosen = [view for view in views() if view.image in images and (not only or view.scenario.name in only)]
-    return pytest.mark.parametrize("sight", [
-        pytest.param(view, id=view.id, marks=one_worker(view.on, view.scenario)) for view in chosen], indirect=True)
+def looked_at(*, images: Sequence[str] = (CORE, STUB), only: Sequence[str] = ()
+              ) -> Callable[[Callable[..., None]], Any]:
+    """Makes a test of one `sight` a test for each image of each subject, which judges all looks at it; one worker has
+    all images of one subject, which then lives once."""
+    images_of: dict[tuple[Machine, Scenario, str], list[View]] = {}
+    for view in views():
+        if view.image in images and (not only or view.scenario.name in only):
+            images_of.setdefault((view.on, view.scenario, view.image), []).append(view)
+    parameters = []
+    for (machine, scenario, image), chosen in images_of.items():
+        looks = Looks(f"{machine.id}-{scenario.name}-{image}", tuple(chosen))
+        parameters.append(pytest.param(looks, id=looks.id, marks=one_worker(machine, scenario)))
+    return lambda test: pytest.mark.parametrize("sight", parameters, indirect=True)(each_look(test))
 
 
 def one_worker(machine: Machine, scenario: Scenario) -> pytest.MarkDecorator:

@@ -1,0 +1,72 @@
+"""A test that judges many looks tells which of them failed, and how; and what `make test` takes leaves nothing out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Optional
+
+import pytest
+from doors import NEWEST
+from kept import Looks, Sights, each_look
+from platforms import HOST
+from scenarios import AT_HOME, SHORT, views
+
+
+@dataclass(frozen=True)
+class Look:
+    door: str
+    release: str = "2.36"
+    machine: str = "x86_64"
+    image: str = "live"
+    symbols: bool = True
+    size: Optional[int] = 3
+
+    @property
+    def id(self) -> str:
+        return f"bins-live-{self.door}-symbols"
+
+
+def test_a_failure_names_the_look_and_the_figure() -> None:
+    @each_look
+    def sizes(sight: Look) -> None:
+        if sight.size is None:
+            pytest.skip("has none")
+        assert sight.size == 3, "of the top"
+
+    looks = Looks("bins-live", (Look("gdb"), Look("lldb-19", size=4), Look("shell", size=None)))
+    sights = Sights(looks, lambda view: view, [])
+    with pytest.raises(pytest.fail.Exception) as failure:
+        sizes(sight=sights)
+    first, *story = str(failure.value).splitlines()
+    assert first == "1 of 3 looks, first bins-live-lldb-19-symbols: of the top"
+    assert "--- bins-live-lldb-19-symbols" in story
+    assert any(line.startswith("E ") and "4 == 3" in line for line in story), story
+    assert [outcome for _, (_, outcome) in sights.properties] == ["passed", "failed", "skipped"]
+    assert sights.properties[1] == ("cell", ("2.36|x86_64|lldb-19|live|symbols", "failed"))
+
+
+def test_only_where_every_look_is_skipped_the_test_is() -> None:
+    @each_look
+    def skips(sight: Look) -> None:
+        pytest.skip("has none")
+
+    with pytest.raises(pytest.skip.Exception, match="has none"):
+        skips(sight=Sights(Looks("bins-live", (Look("gdb"), Look("shell"))), lambda view: view, []))
+
+
+@pytest.mark.parametrize("scenario", AT_HOME, ids=lambda each: each.id)
+def test_the_few_looks_show_each_scenario_from_all_sides(scenario) -> None:
+    mine = [view for view in SHORT if view.scenario == scenario]
+    assert {view.image for view in mine} == set(scenario.images)
+    assert {view.door for view in mine} == set(NEWEST)
+    assert {view.symbols for view in mine} == {True, False}
+
+
+def test_the_few_looks_are_spread_evenly() -> None:
+    """Each door has each image, with symbols and without, of several scenarios."""
+    times = Counter((view.door, view.image, view.symbols) for view in SHORT)
+    assert set(times) == {(view.door, view.image, view.symbols) for view in views()
+                          if view.door in NEWEST and view.scenario.platform == HOST}
+    assert min(times.values()) > 3
+    assert len(SHORT) < 5 * len(AT_HOME)
