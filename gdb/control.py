@@ -11,8 +11,8 @@ from typing import Callable, Iterator, Optional, Sequence
 
 import gdb
 
-from arenascope.apply import StackFrame
 from arenascope.errors import RefusedError
+from arenascope.glibc.code import StackFrame
 from arenascope.target import ThreadInfo
 
 RETURNED = "arenascope_returned"
@@ -27,7 +27,7 @@ class GdbController:
 
     def frames(self, thread: ThreadInfo, most: int) -> Sequence[StackFrame]:
         with _selected(thread):
-            return [StackFrame(frame.pc(), frame.name()) for frame in _stack(most)]
+            return [StackFrame(frame.pc(), frame.name(), _stack_pointer(frame)) for frame in _stack(most)]
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
         with _selected(thread), _settings(*QUIET), _without_breakpoints():
@@ -173,6 +173,8 @@ def _selected(thread: Optional[ThreadInfo]) -> Iterator[None]:
     with ExitStack() as stack:
         if gdb.parameter("backtrace limit") is not None:
             stack.enter_context(_settings(("backtrace limit", "unlimited")))
+        # main has callers, and where they end tells whether all of a stack is known
+        stack.enter_context(_settings(("backtrace past-main", "on")))
         if thread is not None:
             _find(thread).switch()
         try:

@@ -9,8 +9,8 @@ from typing import Callable, Iterator, Optional, Sequence
 
 import lldb
 
-from arenascope.apply import StackFrame
 from arenascope.errors import RefusedError
+from arenascope.glibc.code import StackFrame
 from arenascope.target import ThreadInfo
 
 PATIENCE = 3
@@ -35,7 +35,8 @@ class LldbController:
 
     def frames(self, thread: ThreadInfo, most: int) -> Sequence[StackFrame]:
         self._warm_up()
-        return [StackFrame(frame.GetPC(), frame.GetFunctionName()) for frame in _stack(self._thread(thread), most)]
+        return [StackFrame(frame.GetPC(), frame.GetFunctionName(), frame.GetSP())
+                for frame in _stack(self._thread(thread), most)]  # fmt: skip
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
         chosen = self._thread(thread)

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Optional
 
 from .analysis.check import Busy, with_transients
-from .apply import MallocCode
 from .glibc.arena import has_heap
 from .glibc.check_arenas import header_breaches, mmapped_breach
 from .glibc.check_bins import BinCheck, bins_named
 from .glibc.check_chunks import ChunkCheck
 from .glibc.check_lists import doubles, key_breaches, list_breach
+from .glibc.code import MallocCode
+from .glibc.stacks import Stacks
 from .meter import Meter, metered, stopped
 from .model import Arena, Breach, Finding
 from .session import Session
-from .target import ThreadInfo
 
-RETURNS = 4
-"""How many words of a stack may lie over the return address of a function that malloc calls (brk, mprotect)."""
 IN_DETAIL = ("bin-link", "size")
 """Rules of findings that are looked into again, more closely."""
 LISTS = ("fast-link", "fast-size", "tcache-link", "tcache-size", "tcache-count", "double-free")
@@ -157,11 +155,13 @@ def _all_is_here(session: Session) -> bool:
 
 
 def find_busy(session: Session) -> list[Busy]:
-    """Arenas that are locked, and threads whose program counter is in malloc's code or in what it called."""
-    code = MallocCode(session, by_name=False)
+    """Arenas that are locked, and threads that are in malloc or in what it called, or were when a signal came."""
+    target = session.target
+    code = MallocCode(target, session.memory, session.located.libc, session.regions)
+    stacks = Stacks(session.memory, target.machine, session.regions, code, target.pid)
     arenas = {header.address: header.index for header in session.headers}
     inside = {words.thread.tid: arenas.get(words.arena or 0) for words in session.thread_words[0]
-              if _is_inside(session, code, words.thread)}  # fmt: skip
+              if stacks.in_malloc(words.thread)}  # fmt: skip
     busy = []
     for header in session.headers:
         if header.mutex:
@@ -169,19 +169,3 @@ def find_busy(session: Session) -> list[Busy]:
             busy.append(Busy(header.index, tid, True))
     told = {each.tid for each in busy}
     return busy + [Busy(index, tid, False) for tid, index in inside.items() if tid not in told]
-
-
-def _in_libc(session: Session, address: int) -> bool:
-    path = session.located.libc.path
-    return any(region.contains(address) and region.path == path for region in session.regions)
-
-
-def _is_inside(session: Session, code: MallocCode, thread: ThreadInfo) -> bool:
-    if thread.program_counter is None:
-        return False
-    if code.low <= thread.program_counter < code.high:
-        return True
-    if thread.stack_pointer is None or not _in_libc(session, thread.program_counter):
-        return False
-    words = [session.memory.try_word(thread.stack_pointer + n * session.layout.word) for n in range(RETURNS)]
-    return any(word is not None and code.low <= word < code.high for word in words)

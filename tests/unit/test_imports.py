@@ -96,6 +96,12 @@ def test_what_render_and_analysis_take_is_types_alone() -> None:
             assert not used & {"read", "try_word", "words", "node", "u32", "symbol", "thread_local"}, name
 
 
+def test_what_only_reads_does_not_know_what_calls() -> None:
+    """In the shell, in commands/__init__ and in the text it is a type alone."""
+    users = {name for name in GRAPH if "apply" in GRAPH[name]}
+    assert users == {"commands/__init__", "commands/trim", "commands/trim_text", "shell"}
+
+
 def test_no_circles() -> None:
     done: set[str] = set()
 

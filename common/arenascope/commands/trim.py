@@ -48,6 +48,7 @@ def trim_command(context: Context) -> Answer:
     if controller is not None:
         if problems:
             raise RefusedError("the heap is not sound enough to call into it", problems[0])
+        _check_soundness(context)
         applied = _apply(context, controller, plans)
     keys = {
         "arenas": [_arena_json(trim, options.ranges) for trim in plans],
@@ -89,6 +90,18 @@ def _prepare(context: Context) -> Controller:
     context.renew()
     check_locks(context.session)
     return controller
+
+
+def _check_soundness(context: Context) -> None:
+    """malloc_trim aborts the process at the first thing that it finds damaged: `check` finds it before."""
+    from ..audit import audit
+
+    found = audit(context.session)
+    for breach in found.breaches:
+        raise RefusedError(f"the heap is damaged at {breach.address:#x} ({breach.rule}): malloc_trim could end the "
+                           f"process", f"{context.style.program} check")  # fmt: skip
+    for unread in found.unread:
+        raise RefusedError("the heap is not sound enough to call into it", unread)
 
 
 def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> Applied:

@@ -1,0 +1,93 @@
+"""heap trim --apply, where a signal handler stands on top of an interrupted malloc: it must not go ahead."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from applying import ANOTHER_WAY, APPLY, applied, drive, lives_on, tell
+from doors import DOORS, GDB, Live
+from looks import Outcome, one_line, opened
+from platforms import HOST
+from subjects import Subject
+
+pytestmark = pytest.mark.xdist_group("lldb")
+INSIDE = ("thread {pid} (interrupted) is inside malloc and does not leave it",)
+BARE = ("thread {pid} (interrupted) may be inside malloc: its stack cannot be followed to its end, and malloc's code "
+        "is on its stack at 0x", ANOTHER_WAY)
+CASES = (
+    ("gdb", ("deep",), "unlink_chunk", "tick", INSIDE),
+    ("gdb", ("bare",), "_int_free", "tick", BARE),
+    ("gdb", ("deep", "alternate"), "systrim", "trim", INSIDE),
+    ("gdb", ("bare", "alternate"), "malloc_consolidate", "trim", BARE),
+    ("lldb-19", ("deep", "alternate"), "unlink_chunk", "tick", INSIDE),
+    ("lldb-19", ("bare",), "unlink_chunk", "tick", BARE),
+    ("lldb-16", ("bare", "alternate"), "_int_free", "tick", BARE),
+    ("lldb-16", ("deep",), "_int_free", "tick", INSIDE),
+)
+
+
+def park(subject: Subject, place: str, command: str) -> None:
+    """Has the handler park on top of a function of malloc's; the process goes on, parked."""
+    at = drive(GDB, subject, f"break {place}", tell(subject, command), "continue", "backtrace 1",
+               "delete", "tbreak park", "signal SIGUSR1")
+    assert f" {place} (" in at[3].text
+    assert subject.hear() == "parked"
+
+
+def look(door: str, subject: Subject, *commands: str) -> list[Outcome]:
+    return opened(DOORS[door]).run(Live(subject.pid, subject.program), list(commands))
+
+
+@pytest.mark.parametrize(("door", "shape", "place", "command", "words"), CASES)
+def test_a_parked_handler_means_refusal(door: str, shape: tuple[str, ...], place: str, command: str,
+                                        words: tuple[str, ...]) -> None:
+    if "bare" in shape and HOST.machine != "x86_64":
+        pytest.skip("the handler without unwind tables is written for x86-64")
+    with Subject("interrupted", *shape) as subject:
+        park(subject, place, command)
+        before = subject.rollup("Anonymous")
+        check, refused = look(door, subject, "check --json", "trim --apply -y")
+        error = one_line(refused)
+        for word in words:
+            assert word.format(pid=subject.pid) in error
+        assert subject.rollup("Anonymous") >= before
+        # nor is what malloc was about to do taken for damage
+        assert subject.pid in [each["tid"] for each in check.json()["busy"]]
+        assert [each for each in check.json()["breaches"] if not each["transient"]] == []
+        os.kill(subject.pid, signal.SIGUSR2)
+        assert subject.hear() in ("ticked", "trimmed 1")
+        lives_on(subject)
+
+
+def test_a_handler_that_ends_is_run_out() -> None:
+    """400 frames of its own, then what it interrupted, then malloc's caller."""
+    with Subject("interrupted", "deep") as subject:
+        outcomes = drive(GDB, subject, "break unlink_chunk", tell(subject, "tick"), "continue", "delete",
+                         "tbreak park", "signal SIGUSR1", "set var go_on = 1", APPLY)
+        assert applied(outcomes[-1])
+        assert (subject.hear(), subject.hear()) == ("parked", "ticked")
+        lives_on(subject)
+
+
+def test_a_handler_outside_malloc_is_in_nobodys_way() -> None:
+    """It is not the depth of a stack that is refused."""
+    with Subject("interrupted", "deep", "alternate") as subject:
+        os.kill(subject.pid, signal.SIGUSR1)
+        assert subject.hear() == "parked"
+        for door in ("gdb", "lldb-19"):
+            outcome, = look(door, subject, "trim --apply -y --json")
+            assert outcome.json()["applied"]["released_bytes"] >= 0
+        os.kill(subject.pid, signal.SIGUSR2)
+        lives_on(subject)
+
+
+@pytest.mark.parametrize("kind", ["use_after_free_nextsize", "wrong_arena", "overflow"])
+def test_a_damaged_heap_is_not_called_into(kind: str) -> None:
+    """malloc_trim could abort: what `heap check` sees is asked before."""
+    with Subject("corrupt", kind) as subject:
+        subject.send("tick")
+        refused, = drive(GDB, subject, "heap trim --apply -y")
+        assert "heap" in one_line(refused)
+        assert subject.process.poll() is None
