@@ -14,7 +14,7 @@ from .commands.table import NAMES, all_commands, find_command
 from .errors import ArenascopeError, TargetError, UsageError
 from .printable import make_streams_safe, one_line
 from .render import optional
-from .shell import ShellDoor
+from .shell import ShellDoor, unbroken
 
 DONE, NOTHING, FAILED = 0, 1, 2
 TRIES = 10
@@ -94,15 +94,16 @@ def _run(words: Sequence[str]) -> int:
     subject = subjects[0] if subjects else None
     if own.no_stop:
         return _run_unstopped(command, rest, subject, own)
+    return unbroken(lambda: _run_held(command, rest, subject, own))
+
+
+def _run_held(command: Command, words: Sequence[str], subject: Optional[str], own: argparse.Namespace) -> int:
     door = ShellDoor(subject, own.stop, own.debug_dir, not own.no_symbols)
-    return _execute(command, rest, door)
-
-
-def _execute(command: Command, words: Sequence[str], door: ShellDoor) -> int:
     try:
         status = execute(command, words, door)
-    finally:
         door.release()
+    finally:
+        door.drop()
     sys.stdout.flush()
     return status
 

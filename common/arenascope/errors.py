@@ -3,6 +3,7 @@
     ArenascopeError                 one line for the user, and perhaps a hint: what to try next
     ├── UsageError                  the command line is wrong
     ├── TargetError                 there is no process or core to look at, or it cannot be opened
+    │   └── HoldEnded               a live process was let go before it was read whole
     ├── MemoryReadError             these bytes cannot be read
     ├── NotFoundError               no glibc heap could be located in this image
     └── RefusedError                what was asked would not be safe now
@@ -33,6 +34,14 @@ class UsageError(ArenascopeError):
 
 class TargetError(ArenascopeError):
     """There is nothing to look at, or it cannot be opened."""
+
+
+class HoldEnded(TargetError):
+    """A live process was let go before it was read whole; `again`: by something that looking anew gets over."""
+
+    def __init__(self, message: str, hint: Optional[str] = None, again: bool = False) -> None:
+        super().__init__(message, hint)
+        self.again = again
 
 
 class MemoryReadError(ArenascopeError):

@@ -19,7 +19,7 @@ from .fault import STATUS, fault_line
 from .printable import one_line
 from .render.json import SCHEMA
 from .render.text import Style
-from .shell import ShellDoor
+from .shell import ShellDoor, unbroken
 
 
 class Look(NamedTuple):
@@ -59,17 +59,23 @@ class _Collecting(ShellDoor):
 
 def look(asked: Look) -> Seen:
     """One subject; its error is data."""
-    door = _Collecting(asked.subject, asked.stop, asked.folders, asked.symbols)
     try:
-        status = execute(find_command(asked.command), asked.words, door)
-        return Seen(asked.subject, "".join(door.written), None, status)
+        return unbroken(lambda: _look(asked))
     except ArenascopeError as error:
         return Seen(asked.subject, "", one_line(str(error)), 2)
     except Exception as error:
         # one subject's fault is not to end the looks at all others
         return Seen(asked.subject, "", fault_line(error, asked.command, "shell"), STATUS)
-    finally:
+
+
+def _look(asked: Look) -> Seen:
+    door = _Collecting(asked.subject, asked.stop, asked.folders, asked.symbols)
+    try:
+        status = execute(find_command(asked.command), asked.words, door)
         door.release()
+        return Seen(asked.subject, "".join(door.written), None, status)
+    finally:
+        door.drop()
 
 
 def document(subject: str, command: str = "report", words: Sequence[str] = ()) -> dict[str, Any]:

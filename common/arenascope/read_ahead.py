@@ -10,7 +10,7 @@ import signal
 from collections import deque
 from typing import TYPE_CHECKING, Callable, Optional, Sequence
 
-from .errors import MemoryReadError
+from .errors import ArenascopeError
 
 if TYPE_CHECKING:
     from queue import SimpleQueue
@@ -133,7 +133,7 @@ def _work(fill: Fill, jobs: SimpleQueue[Optional[_Job]]) -> None:
             return
         try:
             job.words = job.buffer[: fill(job.address, job.buffer.cast("B")[: job.size]) // job.buffer.itemsize]
-        except (MemoryReadError, OSError):
+        except (ArenascopeError, OSError):
             pass  # whoever waits reads there again, and hears why
         finally:
             job.finished = True

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Optional, Sequence, TypeVar
 
-from .errors import TargetError, UsageError
+from .errors import HoldEnded, TargetError, UsageError
 from .render.text import Style
 from .target import Target
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LOADED_BEFORE = ("json", "queue", "threading")
 """What is otherwise loaded where it is needed, which would be while a process stands still."""
 
-
+TRIES = 10
 LONGEST_PID = 10
 
 
@@ -50,29 +50,43 @@ class ShellDoor:
         return core
 
     def _process(self, pid: int) -> ShellTarget:
+        from .sources.process import ProcessImage
+
+        image = ProcessImage(pid)  # what the kernel refuses it refuses here
+        if self.stop != "none":
+            from .sources.freeze import Freeze
+
+            # it makes itself ready while we do
+            self.freeze = Freeze(self.stop)
         # loaded before the process is held, and not for a core
         for name in LOADED_BEFORE:
             import_module(name)
-        from .sources.freeze import PtraceFreeze, SignalFreeze
         from .sources.process_target import ProcessTarget
 
-        # all that can be had beforehand is: symbols, modules, and what the kernel refuses
-        running = ProcessTarget(pid, None, self.folders)
+        # all that can be had beforehand is: symbols and modules
+        running = ProcessTarget(image, None, self.folders)
         running.use_symbols = self.symbols
         running.symbol("main_arena")
-        if self.stop == "ptrace":
-            self.freeze = PtraceFreeze(pid)
-        elif self.stop == "signal":
-            self.freeze = SignalFreeze(pid)
+        if self.freeze is not None:
+            self.freeze.hold(image.pid, image.born)
+            if self.freeze.how != self.stop:
+                self.notice("note: this Python has no ctypes, so that the process is held by a signal\n")
         return running.held_by(self.freeze)
 
     def let_go(self) -> float:
-        """The seconds for which the process was held."""
+        """The seconds for which the process was held; HoldEnded where it was let go before."""
         freeze, self.freeze = self.freeze, None
         return freeze.release() if freeze is not None else 0.0
 
     def release(self) -> None:
-        held = self.let_go()
+        self._tell(self.let_go())
+
+    def drop(self) -> None:
+        """Lets go after an error, whatever it was."""
+        freeze, self.freeze = self.freeze, None
+        self._tell(freeze.drop() if freeze is not None else 0.0)
+
+    def _tell(self, held: float) -> None:
         if held:
             self.notice(f"process {self.subject} was held for {held * 1000:.1f} ms\n")
 
@@ -110,6 +124,20 @@ class ShellDoor:
 
     def describe(self) -> Sequence[str]:
         return ["no debugger: the shell"]
+
+
+T = TypeVar("T")
+
+
+def unbroken(look: Callable[[], T]) -> T:
+    """What a look gives, begun anew where the process had to be let go in its middle because we were suspended."""
+    for _ in range(TRIES):
+        try:
+            return look()
+        except HoldEnded as error:
+            if not error.again:
+                raise
+    return look()
 
 
 def _columns() -> int:

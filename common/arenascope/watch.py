@@ -12,7 +12,7 @@ from .commands.gather_rss import resident_picture
 from .errors import TargetError, UsageError
 from .render.text import Style
 from .session import Session
-from .shell import ShellDoor
+from .shell import ShellDoor, unbroken
 
 HEADERS = ("time", "RSS", "change", "live", "free", "trim gives", "tops", "scraps", "arenas", "held")
 WIDTHS = (8, 10, 11, 10, 10, 10, 10, 10, 6, 8)
@@ -43,7 +43,7 @@ def run(words: Sequence[str]) -> int:
     number = 0
     while not options.count or number < options.count:
         try:
-            cells, rss = _line(ShellDoor(str(options.pid), "ptrace", ()), style, before)
+            cells, rss = unbroken(lambda: _line(ShellDoor(str(options.pid), "ptrace", ()), style, before))  # noqa: B023
         except TargetError as error:
             if not number:
                 raise
@@ -64,8 +64,9 @@ def _line(door: ShellDoor, style: Style, before: Optional[int]) -> tuple[list[st
         session = Session(door.target())
         picture = resident_picture(session, trims(session)) if session.started else None
         arenas = len(session.headers)
-    finally:
         held = door.let_go()
+    finally:
+        door.drop()
     now = time.strftime("%H:%M:%S")
     if picture is None:
         return [now, *["?"] * 7, str(arenas), f"{held * 1000:.0f} ms"], None

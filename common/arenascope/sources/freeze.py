@@ -1,171 +1,148 @@
-"""Holding a process still while it is read: ptrace (seize and interrupt), or SIGSTOP.
-
-PTRACE_SEIZE sends no signal, and the kernel lets every thread go when the tracer ends, however it ends. SIGSTOP needs
-no ptrace right beyond a signal's; a guard process sends SIGCONT should this one be killed.
-"""
+"""Holding a process still while it is read, by a guard (guard.py): whatever becomes of us, the process is let go."""
 
 from __future__ import annotations
 
-import ctypes
+import _thread
 import os
 import signal
 import time
-from typing import Optional, Protocol
+from contextlib import suppress
+from typing import Any, Callable, Optional
 
-from ..errors import TargetError
-from . import procfiles
-from .corenotes import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS
+from ..errors import HoldEnded, TargetError
+from . import guard
 from .registers import ThreadRecord
 
-PTRACE_GETREGSET, PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4204, 0x4206, 0x4207, 17
-WALL = 0x40000000
-ROUNDS = 100
-"""Threads may start others while they are being seized: until a round finds no new one."""
-REGISTER_BYTES = 1024
-WAIT_SECONDS = 10.0
+AT_MOST = 120.0
+"""Seconds: a service that stood still for so long is missed. A heap of 50 GiB is read in half of it."""
+ANSWERS_IN = 15.0
+"""Longer than the guard itself waits for a thread to stop."""
+LETS_GO_IN = 2.0
 
 
-class Freeze(Protocol):
-    """A process that is held."""
+class Freeze:
+    """A process that is held: from hold() to release()."""
+
+    def __init__(self, how: str, at_most: float = AT_MOST) -> None:
+        """Starts the guard, which makes itself ready meanwhile. `how`: "ptrace" or "signal"."""
+        self.how, self.at_most = how, at_most
+        self._pid = 0
+        self._started = 0.0
+        self._why: Optional[bytes] = None
+        self._lost: Optional[HoldEnded] = None
+        self._on_end: Optional[Callable[[HoldEnded], None]] = None
+        self._watched = _thread.allocate_lock()
+        self._guard, self._orders, self._replies, self._last_word = _start_guard(how)
+
+    def hold(self, pid: int, born: int) -> None:
+        """Stops the process that was started at `born`; TargetError where that cannot be done."""
+        self._pid, self._started = pid, time.monotonic()
+        guard.send(self._orders, (pid, born, self.at_most))
+        held, said, hint = self._answer()
+        if not held:
+            raise TargetError(said, hint)
+        self.how = said
+        # signals are for the thread that reads
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        self._watched.acquire()
+        try:
+            _thread.start_new_thread(self._watch, ())
+        except RuntimeError as error:
+            self._watched.release()
+            raise TargetError(f"cannot watch over the hold: {error}") from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _answer(self) -> Any:
+        try:
+            return guard.receive(self._replies, ANSWERS_IN)
+        except TimeoutError:
+            os.kill(self._guard, signal.SIGKILL)
+            raise self._broken() from None
+        except EOFError:
+            raise self._broken() from None
+
+    def on_end(self, told: Callable[[HoldEnded], None]) -> None:
+        """Who is told, from a thread of its own, when the process is let go before release()."""
+        self._on_end = told
+        if self._why is not None:
+            told(self._ended())  # it was by now
+
+    def _watch(self) -> None:
+        self._why = os.read(self._last_word, 1)
+        if self._why != guard.DONE and self._on_end is not None:
+            self._on_end(self._ended())
+        self._watched.release()
+
+    def _ended(self) -> HoldEnded:
+        who = f"process {self._pid} was let go before it was read whole"
+        if self._why == guard.SUSPENDED:
+            return HoldEnded(f"{who}: arenascope was suspended", "look again", again=True)
+        if self._why == guard.TOO_LONG or time.monotonic() - self._started > self.at_most:
+            return HoldEnded(f"{who}: it had been held for {self.at_most:g} s",
+                             "--no-stop does not hold it; arenas --quick reads little")  # fmt: skip
+        return HoldEnded(f"{who}: what held it was killed", "look again")
 
     def records(self) -> list[ThreadRecord]:
         """The threads' registers, where holding them gives a right to see them."""
-
-    def release(self) -> float:
-        """Lets go; the seconds for which it was held. Again: 0.0."""
-
-
-class _Iovec(ctypes.Structure):
-    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
-
-
-class PtraceFreeze:
-    """Every thread seized and interrupted."""
-
-    def __init__(self, pid: int) -> None:
-        self._ptrace = ctypes.CDLL(None, use_errno=True).ptrace
-        self._ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-        self._ptrace.restype = ctypes.c_long
-        self._held: list[int] = []
-        self._started = time.monotonic()
         try:
-            self._seize_all(pid)
-        except BaseException:
-            self.release()
-            raise
-
-    def _seize_all(self, pid: int) -> None:
-        for _ in range(ROUNDS):
-            new = [tid for tid in procfiles.thread_ids(pid) if tid not in self._held]
-            if not new:
-                return
-            for tid in new:
-                self._seize(pid, tid)
-        raise TargetError(f"process {pid} starts threads faster than they can be held", "--stop signal")
-
-    def _seize(self, pid: int, tid: int) -> None:
-        if self._ptrace(PTRACE_SEIZE, tid, None, None) == -1:
-            error = ctypes.get_errno()
-            if tid != pid and not os.path.exists(f"/proc/{pid}/task/{tid}"):
-                return  # it ended meanwhile
-            tracer = procfiles.tracer_of(tid)
-            if tracer:
-                raise TargetError(f"process {pid} is already traced by process {tracer}",
-                                  "ask there, or use --no-stop")  # fmt: skip
-            raise TargetError(f"cannot hold process {pid}: {os.strerror(error)}", "use sudo, or --no-stop")
-        self._held.append(tid)
-        self._ptrace(PTRACE_INTERRUPT, tid, None, None)
-        self._await_stop(tid)
-
-    def _await_stop(self, tid: int) -> None:
-        limit = time.monotonic() + WAIT_SECONDS
-        while time.monotonic() < limit:
-            try:
-                found, _ = os.waitpid(tid, WALL | os.WNOHANG)
-            except ChildProcessError:
-                return
-            if found == tid:
-                return
-            time.sleep(0.0001)
-        raise TargetError(f"thread {tid} does not stop (in an uninterruptible wait?)", "--no-stop reads all the same")
-
-    def records(self) -> list[ThreadRecord]:
-        found = []
-        for tid in self._held:
-            registers = self._register_set(tid, NT_PRSTATUS)
-            tls = self._register_set(tid, NT_ARM_TLS) or self._register_set(tid, NT_386_TLS)
-            found.append(ThreadRecord(tid, registers, tls))
-        return found
-
-    def _register_set(self, tid: int, kind: int) -> bytes:
-        buffer = ctypes.create_string_buffer(REGISTER_BYTES)
-        iovec = _Iovec(ctypes.cast(buffer, ctypes.c_void_p), REGISTER_BYTES)
-        if self._ptrace(PTRACE_GETREGSET, tid, kind, ctypes.addressof(iovec)) == -1:
-            return b""
-        return buffer.raw[: iovec.length]
+            guard.send(self._orders, "records")
+        except OSError:
+            raise self._broken() from None
+        return [ThreadRecord(*each) for each in self._answer()]
 
     def release(self) -> float:
-        if not self._held:
+        """Lets go; the seconds for which it was held. HoldEnded where that had ended before. Again: 0.0."""
+        if self._lost:
+            raise self._lost
+        if not self._guard:
             return 0.0
-        for tid in self._held:
-            self._ptrace(PTRACE_DETACH, tid, None, None)
-        self._held = []
-        return time.monotonic() - self._started
-
-
-class SignalFreeze:
-    """Stopped by SIGSTOP, unless somebody else had stopped it before."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._guard: Optional[int] = None
-        self._started = time.monotonic()
-        if procfiles.read_status(pid).state == "T":
-            return  # stopped already, and not ours to let go
-        self._guard = _start_guard(pid)
         try:
-            os.kill(pid, signal.SIGSTOP)
-            self._await_stop()
-        except PermissionError:
-            self.release()
-            raise TargetError(f"not permitted to stop process {pid}", "use sudo, or --no-stop") from None
-        except BaseException:
-            self.release()
-            raise
+            guard.send(self._orders, "release")
+            while not isinstance(seconds := guard.receive(self._replies, LETS_GO_IN), float):
+                pass  # Ctrl-C had come between a question and its answer
+        except (BrokenPipeError, EOFError):
+            raise self._broken() from None
+        except (TimeoutError, ValueError, TypeError):
+            # it was stopped itself, or Ctrl-C had come within an answer: its end lets go
+            os.kill(self._guard, signal.SIGKILL)
+            seconds = time.monotonic() - self._started
+        self._end_guard()
+        return seconds
 
-    def _await_stop(self) -> None:
-        limit = time.monotonic() + WAIT_SECONDS
-        while time.monotonic() < limit:
-            states = [procfiles.thread_state(self._pid, tid) for tid in procfiles.thread_ids(self._pid)]
-            if all(state in "TtZX" for state in states):
-                return
-            time.sleep(0.0005)
-        raise TargetError(f"process {self._pid} does not stop", "--no-stop reads all the same")
+    def drop(self) -> float:
+        """Lets go, whatever happened."""
+        with suppress(HoldEnded):
+            return self.release()
+        return 0.0
 
-    def records(self) -> list[ThreadRecord]:
-        return []
+    def _broken(self) -> HoldEnded:
+        """The guard is gone."""
+        self._end_guard()
+        self._lost = self._ended()
+        return self._lost
 
-    def release(self) -> float:
-        if self._guard is None:
-            return 0.0
-        os.kill(self._pid, signal.SIGCONT)
-        os.close(self._guard)
-        os.wait()
-        self._guard = None
-        return time.monotonic() - self._started
+    def _end_guard(self) -> None:
+        pid, self._guard = self._guard, 0
+        with suppress(ChildProcessError):  # whoever started us ignores SIGCHLD: the kernel reaps
+            os.waitpid(pid, 0)
+        with self._watched:
+            self._why = os.read(self._last_word, 1) if self._why is None else self._why
+        for file in (self._orders, self._replies, self._last_word):
+            os.close(file)
 
 
-def _start_guard(pid: int) -> int:
-    """A child that sends SIGCONT once our end of the pipe is closed, by us or by our death."""
-    reader, writer = os.pipe()
-    if os.fork():
-        os.close(reader)
-        return writer
-    os.close(writer)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    os.read(reader, 1)
+def _start_guard(how: str) -> tuple[int, int, int, int]:
+    """(its pid, where it takes orders, where it replies, where it says why it ends)."""
+    (orders, to_guard), (from_guard, replies), (heard, last_word) = os.pipe(), os.pipe(), os.pipe()
+    parent = os.getpid()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
-        os.kill(pid, signal.SIGCONT)
+        pid = os.fork()
+        if not pid:
+            guard.serve(how, orders, replies, last_word, parent)
     finally:
-        os._exit(0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    for file in (orders, replies, last_word):
+        os.close(file)
+    return pid, to_guard, from_guard, heard

@@ -10,6 +10,7 @@ from ..errors import MemoryReadError, TargetError
 from . import environment, procfiles
 from .corenotes import AT_PAGESZ, parse_auxv
 from .elf import MAGIC
+from .refusal import refusal
 
 T = TypeVar("T")
 # one pread moves at most MAX_RW_COUNT bytes, and takes no offset above the signed range
@@ -23,12 +24,17 @@ class ProcessImage:
     `memory_tid` is the thread whose folder has the memory: `pid`, or another where the main thread has exited.
     """
 
-    _mem: Optional[int] = None
+    _mem = -1
+    _over: Optional[TargetError] = None
+    """Why nothing more may be read."""
 
     def __init__(self, pid: int) -> None:
         self.status, self.memory_tid = _find_process(pid)
         self.pid = self.status.tgid
         self._folder = f"/proc/{self.memory_tid}"
+        self.born = self._guard(lambda: procfiles.born(self.pid))
+        # first of all: it stays the memory of this program, should the process become another
+        self._mem = self._guard(lambda: os.open(f"{self._folder}/mem", os.O_RDONLY | os.O_CLOEXEC))
         ident = self._guard(self._read_ident)
         self.pointer_size = 4 if ident[4] == 1 else 8
         self.byte_order = "little" if ident[5] == 1 else "big"
@@ -51,13 +57,33 @@ class ProcessImage:
         try:
             return action()
         except PermissionError as error:
-            raise _refusal(self.pid, self.status.uid) from error
+            raise refusal(self.pid, self.status.uid) from error
         except (FileNotFoundError, ProcessLookupError) as error:
             raise TargetError(f"process {self.pid} has ended") from error
 
+    def _gone(self) -> TargetError:
+        """Why its memory is no more: the kernel has nothing to read once the address space is taken down."""
+        if self._over is not None:
+            return self._over
+        try:
+            status = procfiles.read_status(self.pid)
+            if procfiles.born(self.pid) == self.born and status.rss is not None:
+                return TargetError(f"process {self.pid} has become another program meanwhile: {status.name}",
+                                   "look again")  # fmt: skip
+        except (OSError, KeyError):
+            pass
+        return TargetError(f"process {self.pid} has ended")
+
+    def give_up(self, why: TargetError) -> None:
+        """From another thread: whatever is read from now on is refused. Costs no read a question."""
+        self._over = why
+        if self._mem >= 0:
+            with open(os.devnull, "rb") as nothing:
+                os.dup2(nothing.fileno(), self._mem, inheritable=False)
+
     def close(self) -> None:
-        memory, self._mem = self._mem, None
-        if memory is not None:
+        memory, self._mem = self._mem, -1
+        if memory >= 0:
             os.close(memory)
 
     def __del__(self) -> None:
@@ -70,16 +96,11 @@ class ProcessImage:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _open_memory(self) -> int:
-        return self._guard(lambda: os.open(f"{self._folder}/mem", os.O_RDONLY | os.O_CLOEXEC))
-
     def read(self, address: int, size: int) -> bytes:
         """All of it, or MemoryReadError.
 
         A page that was never touched becomes present by this, as the shared zero page: RSS does not count it.
         """
-        if self._mem is None:
-            self._mem = self._open_memory()
         if not 0 <= address <= address + size <= ADDRESS_LIMIT:
             raise MemoryReadError(address, size)
         try:
@@ -93,24 +114,26 @@ class ProcessImage:
 
     def fill(self, address: int, block: memoryview) -> int:
         """Reads into `block`, up to where nothing is mapped."""
-        if self._mem is None:
-            self._mem = self._open_memory()
         if not 0 <= address <= address + len(block) <= ADDRESS_LIMIT:
             raise MemoryReadError(address, len(block))
         try:
-            return os.preadv(self._mem, [block], address)
+            size = os.preadv(self._mem, [block], address)
         except (OSError, OverflowError) as error:
             raise MemoryReadError(address, len(block)) from error
+        if not size and len(block):
+            raise self._gone()
+        return size
 
     def _read_on(self, file: int, address: int, size: int, data: bytes) -> bytes:
-        """The rest after a short read: beyond MAX_RW_COUNT, or the end of what is mapped (or of the process)."""
+        """The rest after a short read: beyond MAX_RW_COUNT, or the end of what is mapped."""
         parts, done = [data], len(data)
         while data and done < size:
             data = os.pread(file, min(size - done, LARGEST_READ), address + done)
             parts.append(data)
             done += len(data)
         if done < size:
-            raise MemoryReadError(address, size)
+            # where nothing is mapped it is EIO that the kernel says
+            raise self._gone()
         return b"".join(parts)
 
     def regions(self) -> Sequence[target.Region]:
@@ -206,24 +229,3 @@ def _find_process(pid: int) -> tuple[procfiles.Status, int]:
     if status.rss is None:
         raise TargetError(f"process {pid} ({status.name}) is a kernel thread: it has no memory of its own")
     return status, status.tgid
-
-
-def _refusal(pid: int, uid: int) -> TargetError:
-    """Why the kernel refused, and the command that lifts it (ptrace_may_access, then Yama)."""
-    message = f"not permitted to read process {pid}"
-    if uid != os.geteuid():
-        who = "root's" if uid == 0 else f"user {uid}'s"
-        return TargetError(f"{message}, which is {who}", "use sudo; in a container also --cap-add SYS_PTRACE")
-    try:
-        scope = int(procfiles.read_bytes("/proc/sys/kernel/yama/ptrace_scope"))
-    except (OSError, ValueError):
-        scope = 0
-    if scope == 3:
-        return TargetError(f"{message}: kernel.yama.ptrace_scope is 3", "only a reboot lifts it; a core can be read")
-    if scope == 2:
-        return TargetError(f"{message}: kernel.yama.ptrace_scope is 2", "use sudo")
-    if scope == 1:
-        return TargetError(f"{message}: kernel.yama.ptrace_scope is 1",
-                           "use sudo, or: sudo sysctl kernel.yama.ptrace_scope=0")
-    return TargetError(f"{message}: it has more privileges than you, or is not dumpable",
-                       "use sudo; in a container --cap-add SYS_PTRACE")

@@ -18,15 +18,20 @@ if TYPE_CHECKING:
 class ProcessTarget(ShellTarget):
     """A live process, held by `freeze` or running on."""
 
-    def __init__(self, pid: int, freeze: Optional[Freeze], folders: Sequence[str] = ()) -> None:
-        self.process = ProcessImage(pid)
+    def __init__(self, process: ProcessImage, freeze: Optional[Freeze], folders: Sequence[str] = ()) -> None:
+        self.process = process
         self.freeze = freeze
         super().__init__(self.process, "live", folders)
 
     def held_by(self, freeze: Optional[Freeze]) -> ProcessTarget:
-        """The same process once it stands still: symbols stay, mappings are read anew."""
-        held = ProcessTarget(self.process.pid, freeze)
+        """The same process once it stands still: symbols stay, mappings are read anew.
+
+        And the same image: were it another program's by now, its memory would say so.
+        """
+        held = ProcessTarget(self.process, freeze)
         held._folders, held._symbols, held.use_symbols = self._folders, self._symbols, self.use_symbols
+        if freeze is not None:
+            freeze.on_end(self.process.give_up)
         return held
 
     def threads(self) -> Sequence[ThreadInfo]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Iterator, NamedTuple, Optional
 
+from ..errors import TargetError
 from ..target import MappingUse, Region
 from .corenotes import undeleted
 
@@ -152,6 +153,21 @@ def read_status(pid: int) -> Status:
 
 def thread_ids(pid: int) -> list[int]:
     return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+
+
+def born(pid: int) -> int:
+    """When it was started, in ticks since the machine was: with its number, what no other process has."""
+    return int(read_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()[19])
+
+
+def check_born(pid: int, when: int) -> None:
+    """TargetError where that process has ended, though its number may be another's by now."""
+    try:
+        if born(pid) == when:
+            return
+    except OSError:
+        pass
+    raise TargetError(f"process {pid} has ended")
 
 
 def thread_state(pid: int, tid: int) -> str:

@@ -1,0 +1,248 @@
+"""How a live process is held: no signal of its is lost, and whatever becomes of who looks, it runs on."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from subjects import Subject
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
+HOWS = ("ptrace", "signal")
+
+LOOKS = """
+import sys
+from arenascope.fleet import Look, look
+pid, how, number = sys.argv[1:]
+for _ in range(int(number)):
+    seen = look(Look(pid, "arenas", ("--quick",), stop=how))
+    assert seen.error is None, seen.error
+"""
+
+HOLD = """
+import sys, time
+from arenascope.errors import HoldEnded
+from arenascope.sources import freeze
+from arenascope.sources.procfiles import born
+pid, how, at_most = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+held = freeze.Freeze(how, at_most)
+held.hold(pid, born(pid))
+print("held", held._guard, flush=True)
+sys.stdin.readline()
+try:
+    print("released", held.release(), flush=True)
+except HoldEnded as error:
+    print("ended", error, flush=True)
+"""
+
+
+def states(pid):
+    """The state of every thread; "" where one ends at this moment."""
+    found = []
+    for name in os.listdir(f"/proc/{pid}/task"):
+        try:
+            found.append(Path(f"/proc/{pid}/task/{name}/stat").read_text().rpartition(")")[2].split()[0])
+        except OSError:
+            found.append("")
+    return found
+
+
+def is_held(pid):
+    """Every thread is: one alone is for a moment at each signal of its own under ptrace."""
+    return set(states(pid)) <= {"t", "T"}
+
+
+def wait_until(truth, seconds=20):
+    limit = time.monotonic() + seconds
+    while not truth():
+        assert time.monotonic() < limit
+        time.sleep(0.005)
+
+
+class Holder:
+    """A program that holds a process until it is told, in a process group of its own."""
+
+    def __init__(self, pid, how, at_most=120.0):
+        self.process = subprocess.Popen([sys.executable, "-c", HOLD, str(pid), how, str(at_most)], env=ENVIRONMENT,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        start_new_session=True)
+        word, guard = self.process.stdout.readline().split()
+        assert word == "held"
+        self.pid, self.guard = self.process.pid, int(guard)
+        assert is_held(pid)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def let_go(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
+
+
+@pytest.fixture
+def sender():
+    with Subject("signals", "8") as subject:
+        yield subject
+
+
+def is_well(subject):
+    """Runs on, every thread of it, and has had all its signals."""
+    wait_until(lambda: not {"t", "T"} & set(states(subject.pid)))
+    assert subject.send("tick") == "ticked"
+    assert subject.send("check") == "intact"
+
+
+def look_often(subject, how, number):
+    done = subprocess.run([sys.executable, "-c", LOOKS, str(subject.pid), how, str(number)], env=ENVIRONMENT,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    is_well(subject)
+    assert subject.quit() == 0
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_no_signal_is_lost(sender, how):
+    look_often(sender, how, 40)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("how", HOWS)
+def test_no_signal_is_lost_in_many_looks(sender, how):
+    look_often(sender, how, 2000)
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGSTOP])
+def test_it_runs_on_when_the_group_gets_a_signal(sender, how, number):
+    with Holder(sender.pid, how) as holder:
+        os.killpg(holder.pid, number)
+        is_well(sender)
+        if number == signal.SIGSTOP:
+            os.killpg(holder.pid, signal.SIGCONT)
+            assert "arenascope was suspended" in holder.let_go()
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_it_runs_on_when_the_guard_is_killed(sender, how):
+    with Holder(sender.pid, how) as holder:
+        os.kill(holder.guard, signal.SIGKILL)
+        is_well(sender)
+        assert "what held it was killed" in holder.let_go()
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_guard_that_is_stopped_lets_go_at_its_end(sender, how):
+    with Holder(sender.pid, how) as holder:
+        os.kill(holder.guard, signal.SIGSTOP)
+        assert holder.let_go().startswith("released")
+        is_well(sender)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_it_runs_on_when_all_are_stopped(sender, how):
+    """Nobody is left to let go but the kernel."""
+    with Holder(sender.pid, how, 0.5) as holder:
+        os.kill(holder.guard, signal.SIGSTOP)
+        os.kill(holder.pid, signal.SIGSTOP)
+        is_well(sender)
+        os.kill(holder.pid, signal.SIGCONT)
+        assert "held for 0.5 s" in holder.let_go()
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_hold_ends_after_its_longest(sender, how):
+    with Holder(sender.pid, how, 0.2) as holder:
+        is_well(sender)
+        assert "it had been held for 0.2 s" in holder.let_go()
+
+
+def test_a_stop_that_comes_while_it_is_held(sender):
+    with Holder(sender.pid, "ptrace") as holder:
+        os.kill(sender.pid, signal.SIGSTOP)
+        assert holder.let_go().startswith("released")
+        wait_until(lambda: set(states(sender.pid)) == {"T"})
+    os.kill(sender.pid, signal.SIGCONT)
+    is_well(sender)
+
+
+@pytest.mark.parametrize("after", ["continued", "left"])
+def test_a_stopped_process_that_is_held(sender, after):
+    os.kill(sender.pid, signal.SIGSTOP)
+    wait_until(lambda: set(states(sender.pid)) == {"T"})
+    with Holder(sender.pid, "ptrace") as holder:
+        if after == "continued":
+            os.kill(sender.pid, signal.SIGCONT)
+        assert set(states(sender.pid)) <= {"t", "T"}
+        assert holder.let_go().startswith("released")
+    if after == "left":
+        time.sleep(0.1)
+        assert set(states(sender.pid)) == {"T"}
+        os.kill(sender.pid, signal.SIGCONT)
+    is_well(sender)
+
+
+def look(pid, how):
+    words = ["--no-stop"] if how == "none" else ["--stop", how]
+    return subprocess.Popen([sys.executable, "-m", "arenascope", "arenas", str(pid), "--json", *words],
+                            env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            start_new_session=True)
+
+
+def suspend_in_the_middle(subject, how, delay):
+    done = look(subject.pid, how)
+    time.sleep(delay)
+    os.killpg(done.pid, signal.SIGSTOP)
+    is_well(subject)
+    os.killpg(done.pid, signal.SIGCONT)
+    out, err = done.communicate(timeout=60)
+    assert (done.returncode, out.count("\n")) == (0, 1), err
+    assert "Traceback" not in err
+
+
+def end_in_the_middle(subject, how, delay, number):
+    done = look(subject.pid, how)
+    time.sleep(delay)
+    os.killpg(done.pid, number)
+    done.communicate(timeout=60)
+    is_well(subject)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("how", [*HOWS, "none"])
+@pytest.mark.parametrize("what", ["kill", "quit", "suspend"])
+def test_rounds_of_looks_that_are_broken_off(sender, how, what):
+    for _ in range(200):
+        delay = random.uniform(0.02, 0.25)
+        if what == "suspend":
+            suspend_in_the_middle(sender, how, delay)
+        else:
+            end_in_the_middle(sender, how, delay, signal.SIGKILL if what == "kill" else signal.SIGQUIT)
+    assert sender.quit() == 0
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_look_that_was_suspended_begins_anew(how):
+    with Subject("churn") as subject:
+        words = ["chunks", str(subject.pid), "--summary", "--stop", how]
+        done = subprocess.Popen([sys.executable, "-m", "arenascope", *words], env=ENVIRONMENT, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        wait_until(lambda: is_held(subject.pid) or done.poll() is not None)
+        os.killpg(done.pid, signal.SIGSTOP)
+        wait_until(lambda: not {"t", "T"} & set(states(subject.pid)))
+        os.killpg(done.pid, signal.SIGCONT)
+        err = done.communicate(timeout=60)[1]
+        assert done.returncode == 0, err
+        assert "was held for" in err
+        assert subject.send("check") == "intact"
