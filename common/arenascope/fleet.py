@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from argparse import Namespace
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from .commands import execute
+from .commands import Context, execute
+from .commands.snapshot import SECTIONS, take
 from .commands.table import find_command
 from .errors import ArenascopeError
 from .fault import STATUS, fault_line
@@ -74,6 +76,29 @@ def _look(asked: Look) -> Seen:
         status = execute(find_command(asked.command), asked.words, door)
         door.release()
         return Seen(asked.subject, "".join(door.written), None, status)
+    finally:
+        door.drop()
+
+
+def figures(subject: str) -> dict[str, Any]:
+    """What a snapshot holds, by one look; only "error" where there is none to be had."""
+    for name in SECTIONS:
+        # loaded before the process is held
+        find_command(name)
+    try:
+        return unbroken(lambda: _figures(subject))
+    except ArenascopeError as error:
+        return {"error": one_line(str(error))}
+    except Exception as error:
+        return {"error": fault_line(error, "metrics", "shell")}
+
+
+def _figures(subject: str) -> dict[str, Any]:
+    door = _Collecting(subject, "ptrace", ())
+    try:
+        found = take(Context(door, Namespace(libc=0)), sizes=False)
+        door.release()
+        return found
     finally:
         door.drop()
 

@@ -6,19 +6,23 @@ Printed, written for a node exporter's textfile collector, or served. A scrape h
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-import threading
 from importlib import import_module
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 from .errors import ArenascopeError, UsageError
-from .fleet import document
+from .fleet import figures
+from .printable import one_line
 from .render import optional
 from .whole_file import write_whole
 
 SUMMARY = "Figures of processes for Prometheus (OpenMetrics): printed, into a file, or served."
 PREFIX = "glibc_malloc"
 ARENA_FIGURES = ("system_bytes", "used_bytes", "top_bytes", "resident_bytes", "trim_resident_bytes")
+LAST_PORT = 65535
+STATE, STARTTIME = 3, 22
+"""Fields of /proc/PID/stat, as proc(5) counts them."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,16 +40,13 @@ def parser() -> argparse.ArgumentParser:
 
 def run(words: Sequence[str]) -> int:
     options = parser().parse_args(words)
-    client = optional.load("prometheus_client")
-    if client is None:
+    if optional.load("prometheus_client") is None:
         raise ArenascopeError("prometheus-client is not installed", "pip install prometheus-client")
-    registry = client.CollectorRegistry(auto_describe=False)
     collector = Collector(options.pids)
-    registry.register(collector)
     if options.listen:
-        return _serve(options.listen, registry)
+        return _serve(options.listen, collector)
     form = "prometheus_client.exposition" if options.output else "prometheus_client.openmetrics.exposition"
-    text: bytes = import_module(form).generate_latest(registry)
+    text: bytes = import_module(form).generate_latest(_Read(list(collector.collect())))
     if options.output:
         write_whole(options.output, text)
     else:
@@ -53,37 +54,76 @@ def run(words: Sequence[str]) -> int:
     return 2 if collector.failed else 0
 
 
-def _serve(where: str, registry: Any) -> int:
+def _serve(where: str, collector: Collector) -> int:
     host, _, port = where.rpartition(":")
-    if not port.isdigit():
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= LAST_PORT):
         raise UsageError(f"--listen {where} names no port", "--listen 9911, or --listen 0.0.0.0:9911")
-    try:
-        server, _ = import_module("prometheus_client").start_http_server(int(port), host or "127.0.0.1", registry)
-    except OSError as error:
-        raise ArenascopeError(f"cannot listen on {where}: {error.strerror}") from error
-    sys.stderr.write(f"serving http://{host or '127.0.0.1'}:{server.server_port}/metrics, Ctrl-C ends it\n")
-    sys.stderr.flush()
-    threading.Event().wait()
+    exposition = import_module("prometheus_client.exposition")
+
+    def encode(families: Sequence[Any], accept: str) -> tuple[bytes, str]:
+        write, kind = exposition.choose_encoder(accept)
+        return write(_Read(families)), kind
+
+    def say(text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    import_module(f"{__package__}.scrape").serve(
+        host.strip("[]") or "127.0.0.1", int(port), lambda: list(collector.collect()), encode, say)
     return 0
 
 
+class _Read:
+    """Families that were read, where prometheus-client wants a registry."""
+
+    def __init__(self, families: Sequence[Any]) -> None:
+        self._families = families
+
+    def collect(self) -> Sequence[Any]:
+        return self._families
+
+
+class _Subject:
+    """A process that was asked for. One that has its number later is another."""
+
+    def __init__(self, pid: str) -> None:
+        self.pid = pid
+        self.name = ""
+        self._started: Optional[bytes] = None
+        self._is_here()
+
+    def figures(self) -> Optional[dict[str, Any]]:
+        """None where it has ended, or cannot be read; it keeps its last name."""
+        if not self._is_here():
+            return None
+        found = figures(self.pid)
+        return found if "error" not in found and self._is_here() else None
+
+    def _is_here(self) -> bool:
+        if not self.pid.isdigit():
+            return True
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb") as file:
+                before, _, after = file.read().rpartition(b")")
+        except OSError:
+            return False
+        started = after.split()[STARTTIME - STATE]
+        if self._started is None:
+            self._started = started
+        if self._started != started:
+            return False
+        self.name = one_line(os.fsdecode(before.partition(b"(")[2]))
+        return True
+
+
 class Collector:
-    """Reads every process anew at each scrape, one after the other: two scrapes at once would hold it twice."""
+    """Reads every process anew, one after the other, each in one look."""
 
     def __init__(self, pids: Sequence[str]) -> None:
-        self.pids = pids
+        self.subjects = [_Subject(pid) for pid in pids]
         self.failed = False
-        self._one = threading.Lock()
-
-    def describe(self) -> Sequence[Any]:
-        # registering must not scrape
-        return ()
 
     def collect(self) -> Iterator[Any]:
-        with self._one:
-            yield from self._families()
-
-    def _families(self) -> Iterator[Any]:
         core = import_module("prometheus_client.core")
 
         def gauge(name: str, text: str, labels: Sequence[str]) -> Any:
@@ -97,22 +137,22 @@ class Collector:
         count = gauge("arenas", "Number of arenas", ())
         thresholds = gauge("parameter", "mp_ as it stands", ("parameter",))
         self.failed = False
-        for pid in self.pids:
-            who = [pid, _name(pid)]
-            report = document(pid)
-            up.add_metric(who, 0 if "error" in report else 1)
-            if "error" in report:
+        for subject in self.subjects:
+            found = subject.figures()
+            who = [subject.pid, subject.name]
+            up.add_metric(who, 0 if found is None else 1)
+            if found is None:
                 self.failed = True
                 continue
-            _add(rss, who, report["rss_bytes"])
-            for part in report["parts"]:
+            _add(rss, who, found["report"]["rss_bytes"])
+            for part in found["report"]["parts"] or ():
                 _add(parts, [*who, part["part"]], part["bytes"])
-            rows = document(pid, "arenas").get("arenas") or ()
+            rows = found["arenas"]["arenas"] or ()
             _add(count, who, len(rows))
             for row in rows:
                 for name, family in arenas.items():
                     _add(family, [*who, str(row["index"])], row[name])
-            for param in document(pid, "params").get("params") or ():
+            for param in found["params"]["params"] or ():
                 if param["name"] in ("mmap_threshold", "trim_threshold", "n_mmaps", "mmapped_mem"):
                     _add(thresholds, [*who, param["name"]], param["value"])
         yield from (up, rss, parts, count, *arenas.values(), thresholds)
@@ -123,10 +163,3 @@ def _add(family: Any, labels: Sequence[str], value: object) -> None:
     if value is not None:
         family.add_metric(labels, value)
 
-
-def _name(pid: str) -> str:
-    try:
-        with open(f"/proc/{pid}/comm") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Iterable
 
 import pytest
-from looks import ROOT, plain_environment
+from looks import ROOT, give_up, plain_environment
 from subjects import Subject
 
 pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")
@@ -70,22 +73,118 @@ def test_a_process_that_is_gone_is_down_and_not_zero() -> None:
     assert found == {("glibc_malloc_up", ""): 0}
 
 
+class Serving:
+    """arenascope metrics PID --listen, and what it answers."""
+
+    def __init__(self, pid: int) -> None:
+        self.process = subprocess.Popen([*COMMAND, "metrics", str(pid), "--listen", "0"], text=True,
+                                        stderr=subprocess.PIPE, env=ENVIRONMENT)
+        self.port = int(re.search(r"127\.0\.0\.1:(\d+)/metrics", self.process.stderr.readline()).group(1))
+
+    def __enter__(self) -> Serving:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.send_signal(signal.SIGINT)
+        said = self.process.communicate(timeout=20)[1]
+        assert (self.process.returncode, said) == (130, "arenascope: stopped\n")
+
+    def get(self, path: str = "/metrics") -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
+            return answer.read().decode()
+
+    def samples(self) -> dict[tuple[str, str], float]:
+        return samples(parse_text(self.get()))
+
+    def connect(self, text: bytes) -> socket.socket:
+        made = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        made.sendall(text)
+        return made
+
+
 def test_served_and_read_anew_at_each_scrape() -> None:
-    with Subject("pinned", "main", "40") as subject:
-        serving = subprocess.Popen([*COMMAND, "metrics", str(subject.pid), "--listen", "0"], stderr=subprocess.PIPE,
-                                   text=True, env=ENVIRONMENT)
-        try:
-            port = re.search(r"127\.0\.0\.1:(\d+)/metrics", serving.stderr.readline()).group(1)
-            address = f"http://127.0.0.1:{port}/metrics"
+    with Subject("pinned", "main", "40") as subject, Serving(subject.pid) as serving:
+        assert serving.samples()["glibc_malloc_part_bytes", "returnable"] > 39 << 20
+        subject.send("trim")
+        assert ("glibc_malloc_part_bytes", "returnable") not in serving.samples()
 
-            def returnable() -> float:
-                with urllib.request.urlopen(address, timeout=60) as answer:
-                    found = samples(parse_text(answer.read().decode()))
-                return found.get(("glibc_malloc_part_bytes", "returnable"), 0)
 
-            assert returnable() > 39 << 20
-            subject.send("trim")
-            assert returnable() == 0
-        finally:
-            serving.send_signal(signal.SIGINT)
-            assert serving.wait(20) == 130
+def test_half_requests_neither_pile_up_nor_look() -> None:
+    """Each would have had a thread, and a look at the process once it was closed."""
+    with Subject("bins") as subject, Serving(subject.pid) as serving:
+        half = [serving.connect(b"GET /metrics HTTP/1.1\r\nHost: x\r\n") for _ in range(300)]
+        # theirs do not stand in the way of one that is whole
+        assert serving.samples()["glibc_malloc_up", "bins"] == 1
+        status = Path(f"/proc/{serving.process.pid}/status").read_text()
+        assert int(re.search(r"Threads:\s+(\d+)", status).group(1)) <= 4
+        assert len(list(Path(f"/proc/{serving.process.pid}/fd").iterdir())) < 100
+        switched = scheduled(subject.pid)
+        for connection in half:
+            connection.close()
+        assert "404" in refused(serving, "/favicon.ico")
+        # nobody had it run to be held
+        assert scheduled(subject.pid) == switched
+
+
+def test_a_half_request_has_an_end() -> None:
+    with Subject("bins") as subject, Serving(subject.pid) as serving:
+        assert serving.connect(b"GET / HTTP/1.1\r\n").recv(1) == b""
+        assert serving.connect(b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000).recv(1) in (b"", None)
+
+
+def scheduled(pid: int) -> str:
+    """How often it was on a processor: who is stopped and let go gets there."""
+    return re.search(r"^voluntary_ctxt_switches:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)[1]
+
+
+def refused(serving: Serving, path: str) -> str:
+    with pytest.raises(urllib.error.HTTPError) as raised:
+        serving.get(path)
+    return str(raised.value)
+
+
+def test_one_look_serves_all_that_wait(tmp_path: Path) -> None:
+    """Told by the kernel: how often the process was seized."""
+    if not shutil.which("strace"):
+        give_up("strace is not installed")
+    log = tmp_path / "log"
+    with Subject("hoard", "2", "12") as subject:
+        with Serving(subject.pid) as serving:
+            tracing = subprocess.Popen(["strace", "-f", "-e", "trace=ptrace", "-o", str(log), "-p",
+                                        str(serving.process.pid)], stderr=subprocess.PIPE, text=True)
+            assert "attached" in tracing.stderr.readline()
+            asked = [serving.connect(b"GET /metrics HTTP/1.1\r\n\r\n") for _ in range(40)]
+            answers = [connection.makefile("rb").read() for connection in asked]
+        tracing.communicate(timeout=20)
+        looks = len(re.findall(rf"PTRACE_SEIZE, {subject.pid},", log.read_text()))
+    assert [answer.split(b"\r\n")[0] for answer in answers] == [b"HTTP/1.1 200 OK"] * 40
+    assert all(b"glibc_malloc_arenas" in answer for answer in answers)
+    assert 1 <= looks < 20
+
+
+def test_one_look_is_one_hold(tmp_path: Path) -> None:
+    if not shutil.which("strace"):
+        give_up("strace is not installed")
+    log = tmp_path / "log"
+    with Subject("bins") as subject:
+        done = subprocess.run(["strace", "-f", "-qq", "-e", "trace=ptrace", "-o", str(log), *COMMAND, "metrics",
+                               str(subject.pid)], capture_output=True, text=True, timeout=100, env=ENVIRONMENT)
+    assert "glibc_malloc_parameter" in done.stdout, done.stderr
+    assert len(re.findall(rf"PTRACE_SEIZE, {subject.pid},", log.read_text())) == 1
+
+
+def test_the_series_of_a_process_that_ended_goes_on() -> None:
+    with Subject("bins") as subject:
+        serving = Serving(subject.pid)
+        assert serving.samples()["glibc_malloc_up", "bins"] == 1
+    with serving:
+        assert serving.samples() == {("glibc_malloc_up", "bins"): 0}
+
+
+@pytest.mark.parametrize(("where", "said"), [("nowhere.invalid:0", "cannot listen on nowhere.invalid:0"),
+                                             ("127.0.0.1:99999", "names no port"),
+                                             ("9911x", "names no port"), ("\N{SUPERSCRIPT TWO}", "names no port")])
+def test_where_it_cannot_listen(where: str, said: str) -> None:
+    done = arenascope("metrics", "1", "--listen", where)
+    line, = done.stderr.splitlines()
+    assert (done.returncode, said in line) == (2, True), line
