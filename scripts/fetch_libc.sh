@@ -30,13 +30,14 @@ work=$(mktemp -d "$folder.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work"/apt/{lists,cache/archives}/partial "$work"/{debs,root}
 printf 'deb [signed-by=%s] %s %s main\n' "$keyring" "$archive" "$suite" >"$work/apt/sources.list"
+# a suite that nobody renews any more still has the release that it had
 apt=(apt-get -qq
     -o Dir::Etc::SourceList="$work/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null
     -o Dir::State::Lists="$work/apt/lists" -o Dir::Cache="$work/apt/cache" -o Dir::State::status=/dev/null
     -o APT::Architecture="$arch" -o APT::Architectures="$arch" -o Acquire::Languages=none
     -o Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled=false
     -o APT::Update::Post-Invoke::= -o APT::Update::Post-Invoke-Success::= -o APT::Sandbox::User=
-    -o Acquire::Retries=2 -o Acquire::http::Timeout=30 -o APT::Update::Error-Mode=any)
+    -o Acquire::Check-Valid-Until=false -o Acquire::Retries=2 -o Acquire::http::Timeout=30 -o APT::Update::Error-Mode=any)
 
 attempt() {
     "$@" >"$work/log" 2>&1 </dev/null && return

@@ -123,7 +123,7 @@ have() {
 
 compiles() { echo 'int main(void) { return 0; }' | "$@" -x c - -o "$work/program"; }
 
-library() { ldconfig -p | grep -q "^\s*lib$1\.so"; }
+library() { [[ $(ldconfig -p) == *"lib$1.so"* ]]; }
 
 have_lldb() {
     command -v "lldb-$1" >/dev/null &&

@@ -14,9 +14,10 @@ from typing import Any, Iterator, Mapping, Optional, Sequence
 
 import pytest
 from doors import DOORS, Core, Door, Image, Live, Outcome, give_up
+from lldb_door import NEWEST_LLDB
 from subjects import Subject
 
-DOOR_NAMES = [name for name in ("gdb", "lldb-19", "shell") if name in DOORS]
+DOOR_NAMES = [name for name in ("gdb", NEWEST_LLDB.name, "shell") if name in DOORS]
 FIXED = ["-std=gnu11", "-D_GNU_SOURCE", "-pthread", "-g", "-O1", "-fno-builtin"]
 COMMANDS = ["version --json", "arenas --json", "version", "arenas", "arenas --quick --json"]
 BUILD_SECONDS = 200

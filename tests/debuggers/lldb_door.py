@@ -109,6 +109,13 @@ def _why_not(door: Lldb) -> Optional[str]:
     return None
 
 
-EVERY_LLDB = tuple(Lldb(version) for version in (14, 16, 19))
+def _newest(usual: int = 19) -> int:
+    """The highest that is installed: distributions go on."""
+    found = [int(path.name[5:]) for path in Path("/usr/bin").glob("lldb-[0-9]*") if path.name[5:].isdigit()]
+    return max([usual, *found])
+
+
+NEWEST_LLDB = Lldb(_newest())
+EVERY_LLDB = (Lldb(14), Lldb(16), NEWEST_LLDB)
 LLDBS = EVERY_LLDB[1:]
 """The two that are held against truth in every scenario that is theirs; the oldest is held against them."""

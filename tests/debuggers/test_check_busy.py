@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from doors import DOORS, Live, give_up
+from lldb_door import NEWEST_LLDB
 from subjects import Subject
 
-LOOKS = {"shell": 12, "gdb": 4, "lldb-19": 2}
+LOOKS = {"shell": 12, "gdb": 4, NEWEST_LLDB.name: 2}
 
 
 @pytest.mark.parametrize("door", LOOKS)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from doors import DOORS, Core, Live, give_up
+from lldb_door import NEWEST_LLDB
 from platforms import ELSEWHERE, HOST, Platform
 from subjects import Subject
 
@@ -13,7 +14,7 @@ KINDS = ("overflow", "off_by_one", "underflow", "negative_index", "double_free_t
          "use_after_free_tcache", "use_after_free_key", "use_after_free_fd", "use_after_free_bk",
          "use_after_free_both", "use_after_free_nextsize", "wrong_arena", "mapped_flag", "size_grown",
          "size_misaligned", "freed_size_mismatch", "top_overwrite", "mmapped_header", "heap_info")
-LOOKED_AT_BY = ("gdb", "lldb-19", "shell")
+LOOKED_AT_BY = ("gdb", NEWEST_LLDB.name, "shell")
 MOST = 3
 """A breach may have a consequence or two, not more."""
 

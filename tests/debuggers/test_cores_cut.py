@@ -13,6 +13,7 @@ from typing import Any, Iterator, Mapping
 
 import pytest
 from doors import DOORS, GDB, Core, Door, Live, Outcome, give_up
+from lldb_door import NEWEST_LLDB
 from looks import opened
 from partial import LOOKS, figures, look, wrong
 from subjects import Subject
@@ -21,7 +22,7 @@ COMMANDS = [f"{name} --json" for name in LOOKS] + ["arenas", "info"]
 Documents = dict[str, dict[str, Any]]
 
 
-@pytest.fixture(params=["gdb", "lldb-19", "shell"])
+@pytest.fixture(params=["gdb", NEWEST_LLDB.name, "shell"])
 def door(request: pytest.FixtureRequest) -> Door:
     return opened(DOORS[request.param])
 

@@ -11,10 +11,11 @@ from typing import Any, Mapping, Optional
 
 import pytest
 from doors import DOORS, Core, Door, Live, Outcome
+from lldb_door import NEWEST_LLDB
 from looks import ROOT, plain_environment
 from subjects import Subject
 
-DOOR_NAMES = [name for name in ("gdb", "lldb-19", "shell") if name in DOORS]
+DOOR_NAMES = [name for name in ("gdb", NEWEST_LLDB.name, "shell") if name in DOORS]
 COMMANDS = ["info", "info --libc 1", "arenas --json", "arenas --json --libc 1", "threads --json --libc 1",
             "version --json", "version", "params --json --libc=1"]
 

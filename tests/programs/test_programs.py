@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from doors import DOORS, GDB, Live, Outcome, give_up
+from lldb_door import NEWEST_LLDB
 from running import Running
 
 PAGE = 4096
@@ -236,7 +237,7 @@ def test_it_reads_well(moment: Moment) -> None:
     assert ("This is live data" in verdict) <= (2 * live >= free)
 
 
-@pytest.mark.parametrize("door", ["gdb", "lldb-19", "shell"])
+@pytest.mark.parametrize("door", ["gdb", NEWEST_LLDB.name, "shell"])
 def test_while_it_runs(door: str, running: Running, subject: Live) -> None:
     """Nobody holds it for the test: what is read is one moment all the same, and it goes on afterwards."""
     if DOORS[door].available():
