@@ -169,11 +169,10 @@ class Session:
     @cached_property
     def thread_words(self) -> tuple[list[threads.ThreadWords], str]:
         """Every thread's arena and cache, and how they were found."""
-        by_address = {header.address: header.index for header in self._ring}
         told = sorted(self.target.threads(), key=lambda thread: thread.tid)
         everyone = thread_pointers.complete(self.memory, self.target.machine, self.located.libc, self.regions, told)
-        return threads.find_thread_words(self.memory, self.located.layout, self.target, everyone, by_address,
-                                         self.located.own_symbols)  # fmt: skip
+        return threads.find_thread_words(self.memory, self.located.layout, self.target, everyone, self.located.libc,
+                                         self._ring, self.located.own_symbols)  # fmt: skip
 
     @cached_property
     def thread_owners(self) -> list[ThreadCache]:

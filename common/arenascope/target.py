@@ -166,5 +166,8 @@ class Target(Protocol):
     def environment(self) -> Optional[Mapping[str, str]]:
         """The environment that the process was started with; None where nothing can tell."""
 
+    def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
+        """Local files that may have the table of symbols of the file behind `region`; the reader compares build-ids."""
+
     def open_file(self, region: Region) -> Optional[str]:
         """A local path under which the file behind `region` can be read, or None."""

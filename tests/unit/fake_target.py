@@ -162,6 +162,9 @@ class FakeTarget:
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.env
 
+    def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
+        return ()
+
     def open_file(self, region: Region) -> Optional[str]:
         return self.files.get(region.path)
 

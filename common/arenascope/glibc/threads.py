@@ -1,30 +1,25 @@
 """Whose arena is whose: each thread's thread_arena and tcache, by symbol or by what its TLS block holds.
 
 Without symbols the two words are recognised by value: one equals a known arena, the other points to a
-tcache_perthread_struct. Both lie at the same distance from every thread's pointer, which is the proof.
+tcache_perthread_struct (find_caches.py). Both lie at the same distance from every thread's pointer.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import Container, Mapping, NamedTuple, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..model import ArenaHeader
 from ..target import Target, ThreadInfo
-from .layout import Layout, TcacheLayout, tcache_forms
-from .tcache import has_tcache_size, is_tcache
-from .tcache_form import heads, leads_to_block, solve
+from .find_caches import ARENA_NAMES, Blocks, CacheFinder, Found
+from .layout import Layout
+from .libc_file import Libc
 
-ARENA_NAMES = ("thread_arena", "__libc_tsd_MALLOC")  # since 2.23, before
 WINDOW = 4096
 SPANS = (1, 4, 16)
 """How many windows to look at, one try after the other: libc's block is near, unless the program has large TLS."""
-NEAR = 8
-"""In words: malloc.c has these two and tcache_shutting_down, and the next libc's block (dlmopen) is not far."""
-DAMAGED_BINS = 8
-"""How many bins of a thread cache may be damaged while it is still known as one."""
 TLS_BELOW = ("x86_64", "i386", "x32", "s390x", "s390", "")
 """Machines whose TLS blocks end at the thread pointer (variant II); elsewhere they follow it."""
 
@@ -39,26 +34,27 @@ class ThreadWords(NamedTuple):
     arena: Optional[int] = None
     """thread_arena: an arena's address, or 0 before the first malloc and after thread exit."""
     tcache: Optional[int] = None
-    """0 where the thread has no cache."""
+    """0 where the thread is known to have no cache."""
 
 
-def find_thread_words(memory: Memory, layout: Layout, target: Target, threads: Sequence[ThreadInfo],
-                      arenas: Mapping[int, int], symbols: bool) -> tuple[list[ThreadWords], str]:  # fmt: skip
+def find_thread_words(memory: Memory, layout: Layout, target: Target, threads: Sequence[ThreadInfo], libc: Libc,
+                      ring: Sequence[ArenaHeader], symbols: bool) -> tuple[list[ThreadWords], str]:  # fmt: skip
     """Every thread's words, and how they were found: "symbols", "scan" or "" (not at all).
 
     Without `symbols` those that the target knows are another libc's.
     """
-    by_symbol = [_by_symbol(memory, layout, target, thread, arenas) for thread in threads if symbols]
+    caches = CacheFinder(memory, layout, target, libc, ring)
+    by_symbol = [_by_symbol(caches, thread) for thread in threads if symbols]
     if by_symbol and all(words is not None for words in by_symbol):
         return [words for words in by_symbol if words is not None], "symbols"
-    scanned = _by_scan(memory, layout, target, threads, arenas)
+    scanned = _by_scan(caches, threads)
     if scanned is not None:
         return scanned, "scan"
     return [ThreadWords(thread) for thread in threads], ""
 
 
-def _by_symbol(memory: Memory, layout: Layout, target: Target, thread: ThreadInfo,
-               arenas: Mapping[int, int]) -> Optional[ThreadWords]:  # fmt: skip
+def _by_symbol(caches: CacheFinder, thread: ThreadInfo) -> Optional[ThreadWords]:
+    target, memory = caches.target, caches.memory
     for name in ARENA_NAMES:
         address = target.thread_local(name, thread)
         if address is not None:
@@ -66,50 +62,57 @@ def _by_symbol(memory: Memory, layout: Layout, target: Target, thread: ThreadInf
     else:
         return None
     arena = memory.try_word(address)
-    if arena is None or (arena and arena not in arenas):
+    if arena is None or (arena and arena not in caches.arenas):
         return None
-    if layout.tcache is None:
+    if caches.layout.tcache is None:
         return ThreadWords(thread, arena, 0)
     where = target.thread_local("tcache", thread)
     pointer = memory.try_word(where) if where is not None else None
     if pointer is None:
         return None
-    # 2.43 points to a read-only dummy while there is none
-    if layout.newer is not None:
-        return ThreadWords(thread, arena, pointer if in_heap(target, pointer) else 0)
-    real = any(has_tcache_size(memory, layout, form, pointer) for form in tcache_forms(layout)) if pointer else False
-    return ThreadWords(thread, arena, pointer if real else None if in_heap(target, pointer) else 0)
+    return ThreadWords(thread, arena, caches.pointer(Found(None), pointer))
 
 
-def _by_scan(memory: Memory, layout: Layout, target: Target, threads: Sequence[ThreadInfo],
-             arenas: Mapping[int, int]) -> Optional[list[ThreadWords]]:  # fmt: skip
+def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[list[ThreadWords]]:
+    memory, machine = caches.memory, caches.target.machine
+    pointers = {thread.tid: thread.thread_pointer - TLS_BIAS.get(machine, 0) for thread in threads
+                if thread.thread_pointer}  # fmt: skip
     for windows in SPANS:
-        blocks = {thread.tid: _tls_words(memory, target.machine, thread.thread_pointer, windows) for thread in threads
-                  if thread.thread_pointer}  # fmt: skip
-        at_arena = _agreed_offset(blocks, lambda _, value: value in arenas)
+        blocks = {tid: _tls_words(memory, machine, pointer, windows) for tid, pointer in pointers.items()}
+        at_arena = _agreed_offset(blocks, caches.arenas)
         if at_arena is not None:
             break
     else:
         return None
-    form: Optional[TcacheLayout] = None
-    at_tcache: Optional[int] = None
-    known = True
-    if layout.tcache is not None and layout.newer is None:
-        form, at_tcache = _find_tcaches(memory, layout, blocks, at_arena)
-    elif layout.tcache is not None:
-        form, at_tcache, known = _find_new_tcaches(memory, layout, target, blocks, at_arena, arenas)
-    found = []
-    for thread in threads:
-        words = blocks.get(thread.tid)
-        arena = words.get(at_arena, 0) if words else None
-        if words is None or arena is None or (arena and arena not in arenas):
-            found.append(ThreadWords(thread))
-            continue
-        cache: Optional[int] = 0 if at_tcache is None else words.get(at_tcache, 0)
-        if cache and form is not None and not has_tcache_size(memory, layout, form, cache):
-            cache = None if in_heap(target, cache) else 0
-        found.append(ThreadWords(thread, arena, cache if known else None))
-    return found
+    found = _caches(caches, pointers, at_arena) if caches.layout.tcache is not None else None
+    return [_words_of(caches, thread, blocks.get(thread.tid), pointers, at_arena, found) for thread in threads]
+
+
+def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> Found:
+    distance = caches.distance()
+    if distance is not None:
+        return Found(at_arena + distance)
+    reach = caches.reach()
+    # no TLS lies beyond the thread pointer where blocks end there: that is struct pthread
+    first, last = at_arena - reach, at_arena + reach
+    below = caches.target.machine in TLS_BELOW
+    first, last = (first, min(last, 0)) if below else (max(first, 0), last)
+    blocks = {tid: _words_between(caches.memory, pointer, first, last, at_arena) for tid, pointer in pointers.items()}
+    return caches.find(blocks, at_arena)
+
+
+def _words_of(caches: CacheFinder, thread: ThreadInfo, words: Optional[Mapping[int, int]], pointers: Mapping[int, int],
+              at_arena: int, found: Optional[Found]) -> ThreadWords:  # fmt: skip
+    arena = words.get(at_arena, 0) if words else None
+    if arena is None or (arena and arena not in caches.arenas):
+        return ThreadWords(thread)
+    if found is None:
+        return ThreadWords(thread, arena, 0)
+    if found.offset is None:
+        # arena_get() comes before tcache_init(): who never had an arena has no cache
+        return ThreadWords(thread, arena, None if arena else 0)
+    value = caches.memory.try_word(pointers[thread.tid] + found.offset)
+    return ThreadWords(thread, arena, caches.pointer(found, value) if value is not None else None)
 
 
 def confirm_attached(headers: Sequence[ArenaHeader], words: Sequence[ThreadWords]) -> list[ArenaHeader]:
@@ -120,54 +123,25 @@ def confirm_attached(headers: Sequence[ArenaHeader], words: Sequence[ThreadWords
     return [header._replace(attached_threads=None) for header in headers]
 
 
-def in_heap(target: Target, address: int) -> bool:
-    """Whether malloc's memory can be here: writable, and no file's."""
-    here = next((region for region in target.regions() if region.contains(address)), None)
-    return here is not None and here.writable and not here.is_file
-
-
-def _find_new_tcaches(
-    memory: Memory, layout: Layout, target: Target, blocks: Mapping[int, Mapping[int, int]], at_arena: int,
-    arenas: Mapping[int, int],
-) -> tuple[Optional[TcacheLayout], Optional[int], bool]:  # fmt: skip
-    """(form, distance of the pointers, whether that is known) in a release that the table does not know.
-
-    Where no word near thread_arena leads to a block that leads to others, no cache holds anything.
-    """
-    best: Optional[tuple[int, int, TcacheLayout]] = None
-    leads = False
+def _words_between(memory: Memory, pointer: int, first: int, last: int, sure: int) -> dict[int, int]:
+    """The words from one distance to the other that are not 0; only as far from `sure` as can be read."""
     step = memory.pointer_size
-    for offset in range(at_arena - NEAR * step, at_arena + (NEAR + 1) * step, step):
-        values = [words[offset] for words in blocks.values() if words.get(offset, 0) not in (0, *arenas)]
-        values = [each for each in values if leads_to_block(memory, layout, each) and in_heap(target, each)]
-        leads = leads or any(heads(memory, layout, each) for each in values)
-        form = solve(memory, layout, values) if values else None
-        if form is not None and form.shown and form.layout.tcache and (best is None or len(values) > best[0]):
-            best = (len(values), offset, form.layout.tcache)
-    return (best[2], best[1], True) if best else (None, None, not leads)
-
-
-def _find_tcaches(memory: Memory, layout: Layout, blocks: Mapping[int, Mapping[int, int]],
-                  at_arena: int) -> tuple[Optional[TcacheLayout], Optional[int]]:  # fmt: skip
-    """The form of thread cache that is there, and the distance of the pointers to it: whole ones, else damaged ones."""
-    for wrong in (0, DAMAGED_BINS):
-        for form in tcache_forms(layout):
-            offset = _agreed_offset(
-                blocks,
-                lambda offset, value, form=form, wrong=wrong: (  # type: ignore[misc]
-                    abs(offset - at_arena) <= NEAR * memory.pointer_size
-                    and is_tcache(memory, layout, form, value, wrong)
-                ),
-            )
-            if offset is not None:
-                return form, offset
-    return None, None
+    data = memory.try_read(pointer + first, last - first)
+    if data is not None:
+        return _placed(memory.unpack_words(data), pointer + first, pointer, memory)
+    found: dict[int, int] = {}
+    for way, end in ((-step, first), (step, last)):
+        for distance in range(sure, end, way):
+            value = memory.try_word(pointer + distance)
+            if value is None:
+                break
+            found[distance] = value
+    return {distance: value for distance, value in found.items() if value}
 
 
 def _tls_words(memory: Memory, machine: str, pointer: int, windows: int) -> dict[int, int]:
     """The words around a thread pointer that are not 0, by their distance from it."""
     words: dict[int, int] = {}
-    pointer -= TLS_BIAS.get(machine, 0)
     below = [pointer - WINDOW * n for n in range(1, windows + 1)]
     above = [] if machine in TLS_BELOW else [pointer + WINDOW * n for n in range(windows)]
     for starts in (below, above):
@@ -206,14 +180,8 @@ def _readable_head(memory: Memory, start: int) -> tuple[int, ...]:
         return ()
 
 
-def _agreed_offset(blocks: Mapping[int, Mapping[int, int]], fits: Callable[[int, int], bool]) -> Optional[int]:
-    """The distance at which the most threads have a fitting word."""
-    votes: dict[int, int] = {}
-    for words in blocks.values():
-        for offset, value in words.items():
-            if fits(offset, value):
-                votes[offset] = votes.get(offset, 0) + 1
-    if not votes:
-        return None
+def _agreed_offset(blocks: Blocks, wanted: Container[int]) -> Optional[int]:
+    """The distance at which the most threads have a word that is wanted."""
+    votes = Counter(offset for words in blocks.values() for offset, value in words.items() if value in wanted)
     # a chance match (a stack below the TLS block) is at one thread's offset only; of equals the nearest counts
-    return max(votes, key=lambda offset: (votes[offset], -abs(offset)))
+    return max(votes, key=lambda offset: (votes[offset], -abs(offset))) if votes else None

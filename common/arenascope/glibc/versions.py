@@ -100,6 +100,8 @@ class Behaviour(NamedTuple):
     """2.29: what is in a thread cache bears a key behind its link."""
     tcache_logarithmic: bool
     """2.42: 12 more thread-cache bins for powers of two above the small sizes."""
+    tcache_dummy: bool
+    """2.43: a thread without a cache points to zeros among libc's constants, no longer nowhere."""
     heap_max_follows_hugepages: bool
     """2.35 to 2.41: heap_max_size() is 4 huge pages where mp_.hp_pagesize is set."""
     mmapped_size_less_header: bool
@@ -140,6 +142,7 @@ def behaviour(release: Release) -> Behaviour:
         safe_linking=since(2, 32),
         tcache_key=since(2, 29),
         tcache_logarithmic=since(2, 42),
+        tcache_dummy=since(2, 43),
         heap_max_follows_hugepages=since(2, 35) and not since(2, 42),
         mmapped_size_less_header=since(2, 43),
         info_top_in_rest=since(2, 31),

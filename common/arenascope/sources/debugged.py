@@ -13,7 +13,7 @@ from ..errors import ArenascopeError, MemoryReadError
 from ..memory import BlockCache, Fill, Read, Window
 from ..target import MappingUse, Region, Residency
 from .core import CoreImage
-from .naming import DEBUG_FOLDERS, Naming
+from .naming import DEBUG_FOLDERS, Naming, files_of
 from .pagemap import PagemapResidency
 from .process import ProcessImage
 from .procfiles import mappings_of, memory_of, read_bytes, read_maps, unreleasable_ranges
@@ -74,6 +74,9 @@ class DebuggedTarget:
         if isinstance(self.image, ProcessImage):
             return self.image.open_file(region)
         return next((path for path in self.local_paths(region) if os.path.isfile(path)), None)
+
+    def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
+        return files_of(self, region, build_id, DEBUG_FOLDERS)
 
     def describe(self, address: int) -> Optional[str]:
         return self._naming.describe(self, address)

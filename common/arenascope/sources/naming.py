@@ -46,6 +46,12 @@ class Named(Protocol):
         """The debugger's own knowledge: (mangled name, offset)."""
 
 
+def files_of(image: Named, region: Region, build_id: str, folders: Sequence[str]) -> list[str]:
+    """Where a module's symbols may be: its separate debug file first, then the file itself."""
+    paths = find_debug_file(build_id, folders), image.open_file(region)
+    return [path for path in paths if path is not None]
+
+
 class Naming:
     """The names of one image, which keeps this: so that it can go at once, this does not keep the image."""
 
@@ -96,9 +102,7 @@ class Naming:
         build_id = module_build_id(image.read, start.start)
         if build_id is None:
             return
-        for path in (find_debug_file(build_id, self._folders), image.open_file(start)):
-            if path is None:
-                continue
+        for path in files_of(image, start, build_id, self._folders):
             try:
                 with ElfFile(path) as file:
                     if file.build_id() != build_id:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Mapping, Optional, Sequence, Union
 from ..errors import ArenascopeError, UsageError
 from ..memory import Fill
 from ..target import MappingUse, Region, Residency, StructInfo, Symbol, ThreadInfo
-from .elf import ElfFile, find_debug_file, module_build_id
+from .elf import ElfFile, module_build_id
 from .machines import machine_name
-from .naming import DEBUG_FOLDERS, Naming
+from .naming import DEBUG_FOLDERS, Naming, files_of
 from .symbols import find_symbols
 
 if TYPE_CHECKING:
@@ -102,11 +102,8 @@ class ShellTarget:
     def _symbols_of(self, region: Region, build_id: Optional[str]) -> dict[str, Symbol]:
         if build_id is None:
             return {}
-        paths = [find_debug_file(build_id, self._folders) if self.use_symbols else None, self.open_file(region)]
         wanted = WANTED if self.use_symbols else EXPORTED
-        for path in paths:
-            if path is None:
-                continue
+        for path in files_of(self, region, build_id, self._folders if self.use_symbols else ()):
             try:
                 with ElfFile(path) as file:
                     if file.build_id() != build_id:
@@ -118,6 +115,9 @@ class ShellTarget:
             if symbols:
                 return {name: Symbol(entries[0].value + bias, build_id) for name, entries in symbols.items()}
         return {}
+
+    def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
+        return files_of(self, region, build_id, self._folders) if self.use_symbols else ()
 
     def describe(self, address: int) -> Optional[str]:
         if self._naming is None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 import sys
-from typing import Iterable, Iterator, NamedTuple, Optional
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
+from ..errors import ArenascopeError
 from .elf import PT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB, Elf, ElfFile, Read, Section, Segment
 from .machines import EM_ALPHA, EM_S390
 
@@ -44,6 +45,25 @@ def find_symbols(elf: ElfFile, names: Iterable[str]) -> dict[str, list[ElfSymbol
             if section.type == kind and missing:
                 found.update(_search_table(elf, section, missing))
     return found
+
+
+def tls_offsets(paths: Iterable[str], build_id: str, names: Sequence[str]) -> dict[str, int]:
+    """Where thread-local variables lie in their module's block, by the first of the files that has any of them.
+
+    Only files of that build-id count, and only names that one variable bears: a static program may have its own.
+    """
+    for path in paths:
+        try:
+            with ElfFile(path) as file:
+                same = file.build_id() == build_id
+                symbols = find_symbols(file, names) if same else {}
+        except ArenascopeError:
+            continue
+        local = {name: [each.value for each in found if each.is_tls] for name, found in symbols.items()}
+        told = {name: values[0] for name, values in local.items() if len(values) == 1}
+        if told:
+            return told
+    return {}
 
 
 def _search_table(elf: ElfFile, table: Section, names: list[str]) -> dict[str, list[ElfSymbol]]:
