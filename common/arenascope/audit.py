@@ -7,13 +7,13 @@ from typing import Optional
 from .analysis.check import Busy, with_transients
 from .glibc.arena import has_heap
 from .glibc.check_arenas import header_breaches, mmapped_breach
-from .glibc.check_bins import BinCheck, bins_named
+from .glibc.check_bins import BinCheck, bins_cut
 from .glibc.check_chunks import ChunkCheck
 from .glibc.check_lists import doubles, key_breaches, list_breach
 from .glibc.code import MallocCode
 from .glibc.stacks import Stacks
-from .meter import Meter, metered, stopped
-from .model import Arena, Breach, Finding
+from .meter import Meter, metered
+from .model import Arena, Breach, Finding, Statement
 from .session import Session
 
 IN_DETAIL = ("bin-link", "size")
@@ -27,8 +27,8 @@ class Audit:
     def __init__(self) -> None:
         self.breaches: list[Breach] = []
         self.busy: list[Busy] = []
-        self.unread: list[str] = []
-        """What could not be checked, in words."""
+        self.unread: list[Statement] = []
+        """What could not be checked."""
         self.arenas = 0
         self.heaps = 0
         self.chunks = 0
@@ -46,7 +46,7 @@ def audit(session: Session, wanted: Optional[int] = None) -> Audit:
         _arenas(session, wanted, found)
     except KeyboardInterrupt:
         session.stopped = True
-        found.unread.append(stopped(f"{found.arenas} arenas, {found.chunks} chunks"))
+        found.unread.append(Statement("stopped", {"arenas": found.arenas, "chunks": found.chunks}))
     _findings(session, found)
     if wanted is None:
         found.breaches += mmapped_breach(session.layout, session.params, session.mmapped, _all_is_here(session))
@@ -79,7 +79,7 @@ def _arena(session: Session, arena: Arena, check: BinCheck, found: Audit, meter:
     found.heaps += len(arena.heaps)
     found.bin_entries += check.entries + sum(each.chunks for each in arena.fastbins)
     found.breaches += check.breaches
-    found.unread += [f"arena {arena.header.index}: {what}" for what in bins_named(check.broken, session.layout)]
+    found.unread += bins_cut(check.broken, session.layout, arena.header.index)
     found.breaches += header_breaches(session.layout, arena.header)
     if has_heap(session.layout, arena.header):
         _chunks(session, arena, check, found, meter)
@@ -99,11 +99,11 @@ def _chunks(session: Session, arena: Arena, lists: BinCheck, found: Audit, meter
         # of what Ctrl-C ended, too
         found.chunks += check.chunks
         found.breaches += check.breaches
-    where = f"arena {arena.header.index}"
-    found.unread += [f"{where}: {gap.bytes} bytes from {gap.address:#x} on hold no headers that could be followed"
+    index = arena.header.index
+    found.unread += [Statement("headers-unread", {"arena": index, "bytes": gap.bytes}, {"address": f"{gap.address:#x}"})
                      for gap in check.unread]  # fmt: skip
     if check.loose:
-        found.unread.append(f"{where}: {check.loose} free chunks may be in the bins that were not read to the end")
+        found.unread.append(Statement("bins-unread", {"arena": index, "chunks": check.loose}))
 
 
 def _lists(session: Session, binned: dict[int, int], found: Audit) -> None:
@@ -132,7 +132,7 @@ def _findings(session: Session, found: Audit) -> None:
         if finding.rule in IN_DETAIL:
             continue
         if not finding.rule or _is_missing(session, finding):
-            found.unread.append(str(finding))
+            found.unread.append(finding.statement)
         elif finding.rule in LISTS:
             found.breaches.append(list_breach(session.layout, finding, holds))
         else:

@@ -18,8 +18,10 @@ from .commands.snapshot import SECTIONS, take
 from .commands.table import find_command
 from .errors import ArenascopeError
 from .fault import STATUS, fault_line
+from .model import Statement
 from .printable import one_line
 from .render.json import SCHEMA
+from .render.problems import statement_json
 from .render.text import Style
 from .shell import ShellDoor, unbroken
 
@@ -112,7 +114,8 @@ def _document(seen: Seen, command: str) -> dict[str, Any]:
     if seen.error is None:
         return {"subject": seen.subject, **json.loads(seen.text)}
     return {"subject": seen.subject, "schema": SCHEMA, "command": command, "complete": False,
-            "problems": [seen.error], "error": seen.error}  # fmt: skip
+            "problems": [seen.error], "problem_records": [statement_json(Statement("not-read"), seen.error)],
+            "error": seen.error}  # fmt: skip
 
 
 def run(looks: Sequence[Look], jobs: int, lines: bool) -> int:

@@ -37,8 +37,3 @@ def metered(parts: Iterable[Part], meter: Meter) -> Iterator[Part]:
     for part in parts:
         yield part
         meter.advance(part.bytes)
-
-
-def stopped(done: str) -> str:
-    """The problem that an interrupted command names."""
-    return f"stopped at Ctrl-C after {done}"

@@ -5,6 +5,19 @@ from __future__ import annotations
 from typing import Mapping, NamedTuple, Optional, Sequence, Union
 
 
+class Statement(NamedTuple):
+    """What is concluded of a process, apart from its words: those are the text's to find, by `id`."""
+
+    id: str
+    """Stays the same from release to release: "thresholds-grew", "stopped" …"""
+    figures: Mapping[str, Optional[float]] = {}
+    """What shows it, by name; None where one of them is not known."""
+    names: Mapping[str, str] = {}
+    """What else shows it and is no number: addresses, names."""
+    text: str = ""
+    """Where whoever met it has put it into words already."""
+
+
 class Finding(NamedTuple):
     """Something in memory that is not as glibc leaves it, or that could not be read."""
 
@@ -16,6 +29,14 @@ class Finding(NamedTuple):
     expected: str = ""
     holder: Optional[int] = None
     """Where the link lies that led to `address`: a chunk, or the head of its list."""
+    unknown: str = "unreadable"
+    """Where no rule is broken: what is not known, by a short name."""
+
+    @property
+    def statement(self) -> Statement:
+        figures = {} if self.arena is None else {"arena": self.arena}
+        names = {} if self.address is None else {"address": f"{self.address:#x}"}
+        return Statement(self.rule or self.unknown, figures, names, str(self))
 
     def __str__(self) -> str:
         where = f" at {self.address:#x}" if self.address is not None else ""

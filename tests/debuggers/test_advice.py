@@ -14,9 +14,7 @@ from subjects import Subject
 
 SLACK = 512 << 10
 """What differs from run to run: pages of files, stacks, thread caches."""
-PIN, ARENAS = "pin the thresholds", "limit the number of arenas"
-ONCE, TOPS = "call malloc_trim(0) once", "release the tops"
-LEAVE = "do not set MALLOC_ARENA_MAX=2"
+PIN, ARENAS, ONCE, TOPS, LEAVE = "pin-thresholds", "limit-arenas", "trim-once", "release-tops", "leave-arena-max"
 
 
 def rss_with(name: str, env: Optional[Mapping[str, str]] = None, trim: bool = False) -> int:
@@ -33,18 +31,12 @@ def own_memory(subject: Subject) -> int:
 
 
 def report(name: str) -> tuple[int, dict[str, dict[str, Any]]]:
-    """(its own memory, advice by what it says to do)."""
+    """(its own memory, advice by id)."""
     each = BY_ID[name]
     with Subject(each.fixture, *each.arguments, env=each.env) as subject:
         before = own_memory(subject)
         document = DOORS["shell"].run(Live(subject.pid, subject.program), ["report --json"])[0].json()
-    return before, {each["action"].split(":")[0]: each for each in document["advice"]}
-
-
-def named(advice: Mapping[str, dict[str, Any]], start: str) -> dict[str, Any]:
-    found = [each for action, each in advice.items() if action.startswith(start)]
-    assert len(found) == 1, list(advice)
-    return found[0]
+    return before, {each["id"]: each for each in document["advice"]}
 
 
 def environment(advice: Mapping[str, Any]) -> dict[str, str]:
@@ -59,7 +51,7 @@ def environment(advice: Mapping[str, Any]) -> dict[str, str]:
 def test_pinned_thresholds(name: str) -> None:
     """Celonis's tops, and the threshold experiment: nearly all of the bound is had."""
     rss, advice = report(name)
-    pin = named(advice, PIN)
+    pin = advice[PIN]
     saved = rss - rss_with(name, environment(pin))
     assert pin["bound"]
     assert 0.9 * pin["effect_bytes"] <= saved <= pin["effect_bytes"] + SLACK
@@ -67,14 +59,14 @@ def test_pinned_thresholds(name: str) -> None:
 
 def test_the_tunable_does_the_same() -> None:
     rss, advice = report("workers-30MB")
-    pin = named(advice, PIN)
+    pin = advice[PIN]
     tunable = next(line for line in pin["how"] if "GLIBC_TUNABLES=" in line).split("GLIBC_TUNABLES=")[1].split()[0]
     assert rss - rss_with("workers-30MB", {"GLIBC_TUNABLES": tunable}) >= 0.9 * pin["effect_bytes"]
 
 
 def test_the_folklore_is_refuted_where_thresholds_are_the_cause() -> None:
     rss, advice = report("workers-30MB")
-    leave, pin = named(advice, LEAVE), named(advice, PIN)
+    leave, pin = advice[LEAVE], advice[PIN]
     assert leave["effect_bytes"] == 0
     saved = rss - rss_with("workers-30MB", {"MALLOC_ARENA_MAX": "2"})
     assert saved <= 0.6 * (rss - rss_with("workers-30MB", environment(pin)))
@@ -82,7 +74,7 @@ def test_the_folklore_is_refuted_where_thresholds_are_the_cause() -> None:
 
 def test_fewer_arenas_where_they_are_the_cause() -> None:
     rss, advice = report("turns")
-    limit = named(advice, ARENAS)
+    limit = advice[ARENAS]
     saved = rss - rss_with("turns", environment(limit))
     assert limit["bound"]
     assert limit["effect_bytes"] / 2 < saved <= limit["effect_bytes"] + SLACK
@@ -91,7 +83,7 @@ def test_fewer_arenas_where_they_are_the_cause() -> None:
 @pytest.mark.parametrize("name", ["pinned-main", "pinned-thread", "hoard", "arenas14"])
 def test_one_trim(name: str) -> None:
     rss, advice = report(name)
-    once = named(advice, ONCE)
+    once = advice[ONCE]
     saved = rss - rss_with(name, trim=True)
     assert not once["bound"]
     assert once["effect_bytes"] - SLACK <= saved <= once["effect_bytes"] + SLACK
@@ -102,20 +94,20 @@ def test_tops() -> None:
     with Subject(each.fixture, *each.arguments) as subject:
         image = Live(subject.pid, subject.program)
         document = DOORS["shell"].run(image, ["report --json"])[0].json()
-        advice = {entry["action"]: entry for entry in document["advice"]}
+        advice = {entry["id"]: entry for entry in document["advice"]}
         before = subject.rollup("Rss")
         gdb = DOORS["gdb"]
         if gdb.available():
             give_up(gdb.available() or "")
         applied = gdb.run(image, ["trim --apply --tops -y --json"])[0].json()["applied"]
         saved = before - subject.rollup("Rss")
-    effect = named(advice, TOPS)["effect_bytes"]
+    effect = advice[TOPS]["effect_bytes"]
     assert abs(applied["predicted_bytes"] - effect) <= 4 * 4096
     assert effect - 2 * SLACK <= saved <= effect + SLACK
 
 
 def test_live_data_needs_no_advice_but_a_profiler() -> None:
     rss, advice = report("full_heap")
-    only = named(advice, "nothing to tune")
+    only = advice["nothing-to-tune"]
     assert rss_with("full_heap", trim=True) >= rss - SLACK
     assert any("profiler" in line for line in only["how"])

@@ -8,7 +8,7 @@ import pytest
 from album import DOCUMENTS, Sight
 from scenarios import seen
 
-ENVELOPE = ["schema", "command", "door", "complete", "problems", "target", "glibc"]
+ENVELOPE = ["schema", "command", "door", "complete", "problems", "problem_records", "target", "glibc"]
 OWN_KEYS = {
     "arenas": ["arenas", "mmapped", "totals", "allocators", "share"],
     "heaps": ["heaps"],
@@ -25,7 +25,7 @@ ROW_KEYS = {
     "heaps": ["arena", "address", "end", "bytes", "mprotect_bytes", "resident_bytes", "last"],
     "bins": ["arena", "tid", "kind", "index", "min_bytes", "max_bytes", "chunks", "bytes"],
     "threads": ["tid", "name", "arena", "tcache"],
-    "params": ["name", "value", "default", "requested", "note"],
+    "params": ["name", "value", "default", "requested", "note", "note_record"],
     "blocks": ["address", "bytes", "resident_bytes"],
 }
 

@@ -116,7 +116,7 @@ def test_a_core_without_holes_says_so() -> None:
     assert document.json()["rss_bytes"] is None
     assert document.json()["parts"] == []
     assert "does not tell which pages were in memory" in text.text
-    assert "address space" in document.json()["verdict"]
+    assert document.json()["judgement"]["id"] == "address-space"
 
 
 def test_the_screen_is_one_screen() -> None:
@@ -132,5 +132,5 @@ def test_the_screen_is_one_screen() -> None:
 def test_before_the_first_malloc() -> None:
     with Subject("untouched") as subject:
         document = DOORS["shell"].run(Live(subject.pid, subject.program), [REPORT])[0].json()
-    assert document["verdict"].startswith("no heap yet")
+    assert document["judgement"]["id"] == "no-heap"
     assert Path(f"/proc/{subject.pid}").exists() is False

@@ -71,7 +71,7 @@ ROOMS = {
     "session": ("errors", "memory", "meter", "target", "model", "printable", "glibc/"),
     "analysis/": ("model", "target", "glibc/chunk", "glibc/layout", "glibc/tunables", "glibc/versions", "errors"),
     # render/json.py's envelope says what was looked at, and how it was found
-    "render/": ("model", "printable", "glibc/layout", "glibc/locate", "target"),
+    "render/": ("errors", "model", "printable", "glibc/layout", "glibc/locate", "target"),
 }
 
 

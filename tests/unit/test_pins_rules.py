@@ -108,4 +108,4 @@ def test_the_break_is_not_known() -> None:
     target.symbols = {name: value for name, value in target.symbols.items() if name != "__curbrk"}
     document = run_json(target, "pins")
     assert document["pins"] == []
-    assert any("__curbrk" in problem for problem in document["problems"])
+    assert "brk-not-found-for-pins" in [each["id"] for each in document["problem_records"]]

@@ -85,7 +85,8 @@ def test_ctrl_c_gives_what_was_done() -> None:
     summary = document["summary"]
     counted = sum(summary[state]["chunks"] for state in ("used", "tcache", "fast", "free"))
     assert 0 < counted < sum(whole[state]["chunks"] for state in ("used", "tcache", "fast", "free"))
-    assert document["problems"][0] == f"stopped at Ctrl-C after {counted} chunks"
+    stopped = document["problem_records"][0]
+    assert (stopped["id"], stopped["figures"]) == ("stopped", {"chunks": counted})
     assert document["chunks"]
 
 
@@ -126,7 +127,7 @@ def test_ctrl_c_anywhere_is_never_taken_for_the_whole(command: str) -> None:
         if outcome is not None:
             status, document = outcome
             assert (status, document["complete"]) == (130, False)
-            assert any("Ctrl-C" in problem for problem in document["problems"])
+            assert "stopped" in [each["id"] for each in document["problem_records"]]
             told += 1
     assert told, "no moment at which the command keeps what it has"
 

@@ -121,7 +121,7 @@ def test_a_library_that_is_nowhere() -> None:
 
 # whole documents
 
-ENVELOPE = ["schema", "command", "door", "complete", "problems", "target", "glibc"]
+ENVELOPE = ["schema", "command", "door", "complete", "problems", "problem_records", "target", "glibc"]
 KEYS = {
     "arenas": ["arenas", "mmapped", "totals", "allocators", "share"],
     "heaps": ["heaps"],
@@ -147,7 +147,7 @@ ROWS_KEYS = {
     ("heaps", "heaps"): "arena address end bytes mprotect_bytes resident_bytes last",
     ("bins", "bins"): "arena tid kind index min_bytes max_bytes chunks bytes",
     ("threads", "threads"): "tid name arena tcache",
-    ("params", "params"): "name value default requested note",
+    ("params", "params"): "name value default requested note note_record",
     ("mmapped", "blocks"): "address bytes resident_bytes",
     ("trim", "arenas"): "index address madvise_bytes brk_bytes resident_bytes kept tops_bytes tops_range",
 }
@@ -201,3 +201,39 @@ def test_wrong_words_are_usage_errors(words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError):
         execute(find_command("bins"), list(words), door)
     assert door.written == []
+
+
+WITH_TABLES = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "trim", "chunks", "pins", "map")
+
+
+@pytest.mark.parametrize("command", WITH_TABLES)
+def test_every_table_takes_a_format(command: str) -> None:
+    target = everything("2.36-64").target()
+    written = run_text(target, command, "--table", "html", *(["--own"] if command == "pins" else []))
+    assert "<table>" in written
+    assert "---" not in written
+
+
+def test_a_format_is_whole_and_plain() -> None:
+    class Terminal(FakeDoor):
+        def style(self) -> Style:
+            return Style(width=20, colour=True)
+
+    door = Terminal(everything("2.36-64").target())
+    execute(find_command("heaps"), ["--table", "github"], door)
+    written = "".join(door.written)
+    assert "\033" not in written
+    assert "accessible" in written
+    assert "left out, the terminal" not in written
+
+
+def test_cells_do_not_break_a_format() -> None:
+    rows = [["operator|", ""], ["b", "2"]]
+    assert list(table(("name", "last"), rows, (0, 1), form="tsv")) == ["name\tlast", "operator|\t", "b\t2"]
+    assert next(line for line in table(("name", "last"), rows, form="github") if "operator" in line).count("|") == 4
+
+
+def test_without_tabulate_a_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text.optional, "load", lambda name: None)
+    with pytest.raises(UsageError, match="tabulate"):
+        run_text(everything("2.36-64").target(), "heaps", "--table", "html")

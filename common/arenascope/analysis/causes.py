@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ..model import Allocator, Params
+from ..model import Allocator, Params, Statement
 from .params import MMAP_THRESHOLD
 from .report import Picture
 from .usage import ArenaUsage, orphans
 
-Say = Callable[[Optional[int]], str]
-"""Writes a size for people."""
 WORTH = 1 << 20
+
+
+def matters(size: int, rss: int) -> bool:
+    """Worth a reader's while: 2 % of what is resident, and a megabyte."""
+    return size >= max(WORTH, rss // 50)
 
 
 class Facts(NamedTuple):
@@ -45,8 +48,7 @@ class Facts(NamedTuple):
         return self.part("returnable") - sum(each.top_end for each in self.picture.arenas)
 
     def matters(self, size: int) -> bool:
-        """Worth a reader's while: 2 % of what is resident, and a megabyte."""
-        return size >= max(WORTH, self.rss // 50)
+        return matters(size, self.rss)
 
     @property
     def grown(self) -> Optional[int]:
@@ -57,83 +59,69 @@ class Facts(NamedTuple):
         return value if value > MMAP_THRESHOLD else None
 
 
-def places(number: int) -> str:
-    return "1 place" if number == 1 else f"{number:,} places"
-
-
-class Cause(NamedTuple):
-    cause: str
-    evidence: str
-
-
-def find_causes(facts: Facts, say: Say) -> list[Cause]:
+def find_causes(facts: Facts) -> list[Statement]:
     """In the order of their weight for most processes: thresholds first."""
-    return [*_thresholds(facts, say), *_middle(facts, say), *_orphans(facts, say), *_scraps(facts, say),
-            *_caches(facts, say), *_huge_pages(facts, say), *_others(facts, say)]  # fmt: skip
+    return [*_thresholds(facts), *_middle(facts), *_orphans(facts), *_scraps(facts), *_caches(facts),
+            *_huge_pages(facts), *_others(facts)]  # fmt: skip
 
 
-def _thresholds(facts: Facts, say: Say) -> Iterator[Cause]:
+def _thresholds(facts: Facts) -> Iterator[Statement]:
     tops = sum(each.top + each.top_end for each in facts.picture.arenas)
     if facts.params is None or not facts.matters(tops + facts.part("returnable")):
         return
-    trim = facts.params.values["trim_threshold"]
     held = [each.top + each.top_end for each in facts.picture.arenas if facts.matters(each.top + each.top_end)]
-    where = f"{say(tops)} in tops" + (f", the largest {say(max(held))}" if len(held) > 1 else "")
+    figures = {
+        "mmap_threshold_bytes": facts.params.values["mmap_threshold"],
+        "mmap_threshold_default_bytes": MMAP_THRESHOLD,
+        "trim_threshold_bytes": facts.params.values["trim_threshold"],
+        "tops_bytes": tops,
+        "large_tops": len(held),
+        "largest_top_bytes": max(held, default=0),
+    }
     if facts.grown:
-        yield Cause(
-            f"a freed block of {say(facts.grown)} raised mmap_threshold to {say(facts.grown)} and trim_threshold to "
-            f"{say(trim)}: requests below the first come from arenas, and free() leaves a top below the second alone",
-            f"mp_.mmap_threshold {facts.grown:,} (default {MMAP_THRESHOLD:,}), mp_.trim_threshold {trim:,}; {where}",
-        )
+        yield Statement("thresholds-grew", figures)
     elif held:
-        yield Cause(f"free() gives a top back only once it reaches trim_threshold, {say(trim)}",
-                    f"mp_.trim_threshold {trim:,}; {where}")  # fmt: skip
+        yield Statement("top-below-threshold", figures)
 
 
-def _middle(facts: Facts, say: Say) -> Iterator[Cause]:
-    size = facts.between
-    if facts.matters(size):
-        yield Cause("free blocks lie between live ones: glibc by itself gives back only the end of a heap",
-                    f"{say(size)} of whole pages in free blocks, in {places(facts.calls)}")  # fmt: skip
+def _middle(facts: Facts) -> Iterator[Statement]:
+    if facts.matters(facts.between):
+        yield Statement("free-between-live", {"bytes": facts.between, "places": facts.calls})
 
 
-def _orphans(facts: Facts, say: Say) -> Iterator[Cause]:
+def _orphans(facts: Facts) -> Iterator[Statement]:
     left = orphans(facts.usages)
     held = sum(usage.resident or 0 for usage in left)
     if left and facts.matters(held):
-        yield Cause(f"{len(left)} of {len(facts.usages)} arenas outlived their threads: arenas are never freed, only "
-                    "handed to new threads",
-                    f"they hold {say(held)} resident; {facts.threads} threads now"
-                    + (f", at most {facts.limit} arenas" if facts.limit else ""))  # fmt: skip
+        yield Statement("arenas-outlived-threads", {"orphans": len(left), "arenas": len(facts.usages),
+                        "resident_bytes": held, "threads": facts.threads, "limit": facts.limit})  # fmt: skip
 
 
-def _scraps(facts: Facts, say: Say) -> Iterator[Cause]:
+def _scraps(facts: Facts) -> Iterator[Statement]:
     size = facts.part("scraps")
     if facts.matters(size):
-        yield Cause("live blocks share pages with free ones, and a page goes back only as a whole",
-                    f"{say(size)} free in pages that hold something live")  # fmt: skip
+        yield Statement("pages-shared-with-live", {"bytes": size})
 
 
-def _caches(facts: Facts, say: Say) -> Iterator[Cause]:
+def _caches(facts: Facts) -> Iterator[Statement]:
     size = facts.part("tcache")
     if facts.matters(size):
-        yield Cause("threads keep freed blocks for themselves (tcache) until they end",
-                    f"{say(size)} in the caches of {facts.threads} threads")  # fmt: skip
+        yield Statement("thread-caches", {"bytes": size, "threads": facts.threads})
 
 
-def _huge_pages(facts: Facts, say: Say) -> Iterator[Cause]:
+def _huge_pages(facts: Facts) -> Iterator[Statement]:
     huge = facts.picture.huge or 0
     if huge and facts.matters(huge):
-        yield Cause("transparent huge pages back the heap: one live block can hold 2 MiB, and khugepaged may fill "
-                    "again what was returned",
-                    f"AnonHugePages {say(huge)} of malloc's mappings")  # fmt: skip
+        yield Statement("huge-pages", {"bytes": huge})
 
 
-def _others(facts: Facts, say: Say) -> Iterator[Cause]:
+def _others(facts: Facts) -> Iterator[Statement]:
     size = facts.part("other")
     if 2 * size > facts.rss or (facts.allocators and facts.matters(size)):
-        names = " and ".join(each.name for each in facts.allocators)
-        whose = f" ({names} {'has' if len(facts.allocators) == 1 else 'have'} a heap in this process)" if names else ""
-        largest = facts.picture.others[0] if facts.picture.others else None
-        named = f", the largest mapping {say(largest.bytes)} at {largest.region.start:#x}" if largest else ""
-        yield Cause(f"memory that this malloc did not hand out{whose}", f"{say(size)} anonymous{named}")
+        figures: dict[str, Optional[float]] = {"bytes": size, "allocators": len(facts.allocators)}
+        names = {"allocators": " and ".join(each.name for each in facts.allocators)}
+        if facts.picture.others:
+            largest = facts.picture.others[0]
+            figures["largest_bytes"] = largest.bytes
+            names["largest"] = f"{largest.region.start:#x}"
+        yield Statement("not-this-malloc", figures, names)

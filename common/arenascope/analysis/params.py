@@ -6,7 +6,7 @@ from typing import Mapping, NamedTuple, Optional
 
 from ..glibc.layout import Layout
 from ..glibc.tunables import Request, requests
-from ..model import Params
+from ..model import Params, Statement
 
 SIZES = {"trim_threshold", "top_pad", "mmap_threshold", "thp_pagesize", "hp_pagesize", "mmapped_mem", "max_mmapped_mem",
          "max_total_mem", "tcache_max_bytes"}  # fmt: skip
@@ -21,7 +21,7 @@ class Param(NamedTuple):
     value: Optional[int]
     default: Optional[int]
     requested: Optional[str]
-    note: Optional[str]
+    note: Optional[Statement]
 
     @property
     def is_size(self) -> bool:
@@ -66,36 +66,35 @@ def describe_params(params: Params, layout: Layout, environment: Optional[Mappin
         rows.append(Param(name, value, known.get(name), text, _note(params, name, known, request)))
     for name, request in asked.items():
         # asked for, and this glibc has no such field, or one that is newer than the table keeps it somewhere else
-        lacking = "this glibc has no such parameter" if layout.newer is None else "mp_ of this glibc is known in parts"
-        rows.append(Param(name, 0 if layout.newer is None else None, None, request.text, request.refusal or lacking))
+        lacking = Statement("no-such-parameter" if layout.newer is None else "known-in-parts")
+        note = Statement("not-heard", text=request.refusal) if request.refusal else lacking
+        rows.append(Param(name, 0 if layout.newer is None else None, None, request.text, note))
     return rows
 
 
-def _note(params: Params, name: str, known: Mapping[str, int], request: Optional[Request]) -> Optional[str]:
-    if request is not None:
-        return request.refusal or _effect(params.values[name], request)
+def _note(params: Params, name: str, known: Mapping[str, int], request: Optional[Request]) -> Optional[Statement]:
     values = params.values
+    if request is not None:
+        return _effect(values[name], request)
     dynamic = values["no_dyn_threshold"] == 0
+    figures = {"bytes": values[name]}
     if name == "mmap_threshold" and values[name] != known[name]:
-        if dynamic:
-            return (f"grown by itself: a mmapped block of {values[name]:,} bytes was freed, so requests below that "
-                    "no longer get a mapping of their own")  # fmt: skip
-        return "set by the program (mallopt): it no longer grows"
+        return Statement("grew-by-itself" if dynamic else "set-and-fixed", figures)
     if name == "trim_threshold" and values[name] != known[name]:
-        if dynamic and values[name] == 2 * values["mmap_threshold"]:
-            return (f"twice mmap_threshold, since that grew: free() leaves a top below {values[name]:,} bytes alone, "
-                    "in every arena")  # fmt: skip
-        return "set by the program (mallopt)"
+        twice = dynamic and values[name] == 2 * values["mmap_threshold"]
+        return Statement("twice-mmap-threshold" if twice else "set-by-program", figures)
     if name == "no_dyn_threshold" and values[name]:
-        return "mmap_threshold and trim_threshold stay as they are: one of them, top_pad or mmap_max was set"
+        return Statement("thresholds-fixed")
     if name == "arena_max" and not values[name]:
-        return "no limit was set: glibc counts processors"
+        return Statement("no-limit-set")
     return None
 
 
-def _effect(value: int, request: Request) -> Optional[str]:
+def _effect(value: int, request: Request) -> Statement:
+    if request.refusal:
+        return Statement("not-heard", text=request.refusal)
     if request.value is None:
-        return f"{request.text} is no number: ignored"
+        return Statement("no-number", names={"requested": request.text})
     if request.value == value:
-        return "in effect"
-    return f"asked for {request.value:,}, but {value:,} stands: refused as out of range, or changed since"
+        return Statement("in-effect")
+    return Statement("not-in-effect", {"requested": request.value, "value": value})

@@ -9,11 +9,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NamedTuple, NoReturn, Optional, Protocol, Sequence
 
 from ..errors import ArenascopeError, UsageError
+from ..model import Statement
 from ..printable import printable
 from ..render.json import envelope
+from ..render.problems import first_sentences
 from ..render.progress import Progress
-from ..render.spool import Spool, in_blocks
-from ..render.text import Style
+from ..render.spool import in_blocks
+from ..render.text import Style, known_form
 from ..session import Session
 from ..target import Target
 
@@ -71,6 +73,7 @@ ARENA = argument("--arena", type=int, metavar="N", help="only arena N (0 is main
 COMMON = (
     argument("--json", action="store_true", help="one JSON document"),
     argument("--bytes", action="store_true", help="exact bytes instead of units"),
+    argument("--table", metavar="FORMAT", help="tables as tabulate has them: github, html, latex, rst, tsv and others"),
     argument("--libc", type=int, default=0, metavar="N", help="of several glibcs in the process the Nth (see version)"),
 )
 
@@ -80,9 +83,9 @@ class Answer(NamedTuple):
 
     keys: Mapping[str, object]
     lines: Iterable[str]
-    problems: Sequence[str] = ()
+    problems: Sequence[Statement] = ()
     status: int = 0
-    rows: Optional[Spool] = None
+    rows: Optional[Iterable[str]] = None
     """Text that goes on behind the lines."""
     exact: bool = False
     """The text is glibc's own, byte for byte: what a reader must know stands beside it, not in it."""
@@ -116,7 +119,9 @@ class Context:
 
     @cached_property
     def style(self) -> Style:
-        return self.door.style()._replace(exact=bool(self.options.bytes))
+        style = self.door.style()._replace(exact=bool(self.options.bytes))
+        form = self.options.table
+        return style._replace(form=form, width=0, colour=False) if form else style
 
     def check_arena(self, index: Optional[int]) -> None:
         """UsageError where that arena does not exist."""
@@ -195,16 +200,16 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
         door.write(parser.format_help())
         return 0
     context = Context(door, parser.parse_args(double_dashes(command, words)))
+    if context.options.table:
+        # before a process is held
+        known_form(context.options.table)
     answer = command.function(context)
     status = answer.status
-    notes: Sequence[str] = ()
     session = context.__dict__.get("session")
     if session is not None and session.stopped:
         status = INTERRUPTED
     located = session.__dict__.get("located") if session is not None else None
-    if located is not None:
-        notes = located.notes
-    for note in notes:
+    for note in located.notes if located is not None else ():
         door.notice(printable(f"note: {note}\n"))
     if context.options.json:
         document = envelope(
@@ -215,7 +220,8 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
         return status
     # all of it before the first word is written: a door may let the process go in between
     text = [printable(line) + "\n" for line in answer.lines]
-    warnings = [context.style.warn(printable(f"incomplete: {problem}")) + "\n" for problem in _first(answer.problems)]
+    problems = first_sentences(answer.problems)
+    warnings = [context.style.warn(printable(f"incomplete: {problem}")) + "\n" for problem in problems]
     rows = (row + "\n" for row in answer.rows or ())
     for part in in_blocks(chain(text, rows, () if answer.exact else warnings)):
         door.write(part)
@@ -228,12 +234,6 @@ def double_dashes(command: Command, words: Sequence[str]) -> list[str]:
     """GDB's users write -json where Unix has --json; both are taken."""
     known = set(command.option_names())
     return [f"-{word}" if f"-{word}".split("=")[0] in known else word for word in words]
-
-
-def _first(problems: Sequence[str], most: int = 8) -> list[str]:
-    if len(problems) <= most:
-        return list(problems)
-    return [*problems[:most], f"and {len(problems) - most} more problems (--json lists them all)"]
 
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ..glibc.copies import Copy
-from ..model import Allocator
+from ..model import Allocator, Statement
 from ..render.json import address
 from ..render.text import Style
 from ..session import Session
@@ -40,13 +40,13 @@ def copies_lines(copies: Sequence[Copy], chosen: int) -> Iterator[str]:
         yield f"libc {number}: {copy.file}, main_arena {copy.main_arena:#x}{state}"
 
 
-def replaced(session: Session) -> Optional[str]:
+def replaced(session: Session) -> Optional[Statement]:
     """The problem: malloc leads past the arenas."""
     others = [each for each in session.located.allocators if each.replaces_malloc]
     if not others:
         return None
     names = " and ".join(f"{each.name} ({each.how})" for each in others)
-    return f"{names} serves malloc in this process: glibc's arenas hold only what goes past it"
+    return Statement("malloc-replaced", names={"allocators": names})
 
 
 def allocators_lines(style: Style, session: Session, walk: bool = True) -> Iterator[str]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.check import Busy
 from ..audit import Audit, audit
-from ..model import Breach
+from ..model import Breach, Statement
 from ..render.json import address
+from ..render.problems import sentence, statement_json
 from ..render.text import Style, count, cut, left_out, table
 from ..session import Session
 from . import ARENA, LIMIT, Answer, Context, command
 from .gather import problems_of
 
 BROKEN = 1
+NO_HEAP = "no heap yet: malloc has not been called in this process"
 
 
 @command(
@@ -29,7 +31,7 @@ def check_command(context: Context) -> Answer:
     context.check_arena(context.options.arena)
     found = audit(session, context.options.arena)
     damage = [each for each in found.breaches if not each.transient]
-    keys = {
+    keys: dict[str, object] = {
         "breaches": [_json(each) for each in found.breaches],
         "busy": [{"arena": each.arena, "tid": each.tid, "locked": each.locked} for each in found.busy],
         "checked": {
@@ -42,8 +44,12 @@ def check_command(context: Context) -> Answer:
     }
     # what the walkers found is among the breaches, or in found.unread
     said = {str(finding) for finding in session.findings}
-    problems = list(dict.fromkeys([*(each for each in problems_of(session) if each not in said), *found.unread]))
-    return Answer(keys, _lines(context, found, damage, problems), problems, BROKEN if damage else 0)
+    others = [each for each in problems_of(session) if each.text not in said]
+    problems = list({sentence(each): each for each in [*others, *found.unread]}.values())
+    judgement = judge(found, damage, problems) if session.started else Statement("no-heap", text=NO_HEAP)
+    verdict = judgement.text or _verdict(judgement)
+    keys = {**keys, "verdict": verdict, "judgement": statement_json(judgement, verdict)}
+    return Answer(keys, _lines(context, found, damage, verdict), problems, BROKEN if damage else 0)
 
 
 def _json(breach: Breach) -> dict[str, object]:
@@ -58,12 +64,12 @@ def _json(breach: Breach) -> dict[str, object]:
     }
 
 
-def _lines(context: Context, found: Audit, damage: Sequence[Breach], problems: Sequence[str]) -> Iterator[str]:
+def _lines(context: Context, found: Audit, damage: Sequence[Breach], verdict: str) -> Iterator[str]:
     style, session = context.style, context.session
     if not session.started:
-        yield "no heap yet: malloc has not been called in this process"
+        yield verdict
         return
-    yield style.bold(_verdict(found, damage, problems))
+    yield style.bold(verdict)
     for each in found.busy:
         yield _who(session, each)
     if not found.breaches:
@@ -73,22 +79,31 @@ def _lines(context: Context, found: Audit, damage: Sequence[Breach], problems: S
              each.rule + (" (in transition)" if each.transient else ""), each.expected, each.found]
             for each in found.breaches]  # fmt: skip
     shown, more = cut(rows, context.options.limit)
-    yield from table(("address", "arena", "rule", "expected", "found"), shown, left=(0, 1, 2, 3, 4))
+    yield from table(("address", "arena", "rule", "expected", "found"), shown, left=(0, 1, 2, 3, 4),
+                     form=style.form)
     yield from left_out(style, more, "breach")
     yield ""
     yield from _hints(style, damage)
 
 
-def _verdict(found: Audit, damage: Sequence[Breach], problems: Sequence[str]) -> str:
-    entries = found.bin_entries + found.tcache_entries
-    checked = (f"{count(found.arenas, 'arena')}, {count(found.chunks, 'chunk')}, "
-               f"{count(entries, 'list entry', 'list entries')} checked")  # fmt: skip
+def judge(found: Audit, damage: Sequence[Breach], problems: Sequence[Statement]) -> Statement:
+    figures = {"arenas": found.arenas, "chunks": found.chunks, "list_entries": found.bin_entries + found.tcache_entries,
+               "breaches": len(damage), "passing": len(found.breaches) - len(damage)}  # fmt: skip
     if damage:
-        first = min(breach.address for breach in damage)
-        return f"damaged: {count(len(damage), 'breach', 'breaches')}, the lowest at {first:#x}; {checked}"
-    if found.breaches:
+        return Statement("damaged", figures, {"lowest": f"{min(breach.address for breach in damage):#x}"})
+    return Statement("busy" if found.breaches else "no-breach-in-part" if problems else "sound", figures)
+
+
+def _verdict(said: Statement) -> str:
+    figures: Mapping[str, Any] = said.figures
+    checked = (f"{count(figures['arenas'], 'arena')}, {count(figures['chunks'], 'chunk')}, "
+               f"{count(figures['list_entries'], 'list entry', 'list entries')} checked")  # fmt: skip
+    if said.id == "damaged":
+        breaches = count(figures["breaches"], "breach", "breaches")
+        return f"damaged: {breaches}, the lowest at {said.names['lowest']}; {checked}"
+    if said.id == "busy":
         return f"busy: what is not in order, a call in progress explains; {checked}"
-    if problems:
+    if said.id == "no-breach-in-part":
         return f"no breach in what could be read: {checked}"
     return f"sound: {checked}"
 

@@ -9,8 +9,9 @@ from ..glibc.bins import bin_kind, find_bin
 from ..glibc.fastbins import fastbin_index
 from ..glibc.find_block import Placed, find_block
 from ..glibc.tcache import tcache_index
-from ..model import ArenaHeader, Heap, MmappedBlock
+from ..model import ArenaHeader, Heap, MmappedBlock, Statement
 from ..render.json import address as hexadecimal
+from ..render.problems import sentences
 from ..render.text import Style
 from ..session import Session
 from . import Answer, Context, argument, command
@@ -55,20 +56,20 @@ def chunk_command(context: Context) -> Answer:
     if context.target.machine == "aarch64":
         place &= (1 << TAG_BITS) - 1
     found: Optional[Found] = None
-    problems: list[str] = []
+    problems: list[Statement] = []
     if session.started:
         found = _in_heaps(session, place, problems) or _mmapped(session, place)
     if found is None and not problems:
         problems.append(where_else(session, place))
     keys = {"chunk": _json(session, found) if found else None}
-    lines = _lines(context.style, session, found, place) if found else problems[:1]
+    lines = _lines(context.style, session, found, place) if found else sentences(problems[:1])
     said = problems_of(session)
     if found is not None and found.block.state == "used" and not session.caches_known:
-        problems.append("it may lie in a thread's cache that was not found")
+        problems.append(Statement("perhaps-cached"))
     return Answer(keys, lines, [*problems, *said] if context.options.json or found else said)
 
 
-def _in_heaps(session: Session, place: int, problems: list[str]) -> Optional[Found]:
+def _in_heaps(session: Session, place: int, problems: list[Statement]) -> Optional[Found]:
     for header in session.headers:
         for part in session.heaps[header.index]:
             if part.address <= place < part.end:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import Iterable, NamedTuple, Optional
 
 from ..analysis.chunks import SizeClass, Sums, SweepSums, count_between, histogram, total, within
 from ..errors import UsageError
 from ..glibc.blocks import blocks
-from ..meter import metered, stopped
-from ..model import ArenaHeader, Gap, Piece, Run, Tally
+from ..meter import metered
+from ..model import ArenaHeader, Gap, Piece, Run, Statement, Tally
 from ..render.json import tally_json
 from ..render.spool import Spool
 from ..session import Session
 from . import ARENA, LIMIT, Answer, Context, argument, command
-from .chunks_text import chunk_row, heading, summary_lines
-from .gather import problems_of
+from .chunks_text import chunk_row, heading, summary_lines, table_of
+from .gather import listed_not_met, parts_differ, problems_of, top_differs
 from .sizes import parse_size
 
 
@@ -52,7 +52,7 @@ class Sweep:
         self.sums: dict[int, Sums] = {}
         self.rows = Spool()
         self.wanted = 0
-        self.problems: list[str] = []
+        self.problems: list[Statement] = []
         self.doubtful = False
         """Not every thread cache and fastbin could be read: a chunk that looks used may be in one."""
 
@@ -94,8 +94,10 @@ def chunks_command(context: Context) -> Answer:
     }
     lines = heading(context.style, context.options, left_out) if not options.summary and sweep.rows.count else ()
     text = [*summary_lines(context, sweep.sums, classes, wanted.only, sweep.doubtful), *lines]
-    return Answer(keys, text, [*sweep.problems, *problems_of(session)],
-                  rows=None if options.json else sweep.rows)  # fmt: skip
+    rows: Optional[Iterable[str]] = None if options.json else sweep.rows
+    if rows is not None and context.style.form:
+        rows = table_of(sweep.rows, context.style)
+    return Answer(keys, text, [*sweep.problems, *problems_of(session)], rows=rows)
 
 
 def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
@@ -127,7 +129,7 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
         if adding is not None and counting is not None:
             sweep.sums[counting.index] = adding.sums()
         done = sum(each.chunks for each in sweep.sums.values())
-        sweep.problems.append(stopped(f"{done} chunks"))
+        sweep.problems.append(Statement("stopped", {"chunks": done}))
 
 
 def _close(session: Session, header: ArenaHeader, adding: SweepSums, wanted: Filter, sweep: Sweep) -> None:
@@ -136,12 +138,12 @@ def _close(session: Session, header: ArenaHeader, adding: SweepSums, wanted: Fil
     sweep.wanted += wanted.how_many(sums, sums.gaps["top"])
     say = sweep.problems.append
     if sums.bytes != header.system_mem:
-        say(f"arena {header.index}: its parts sum to {sums.bytes} bytes, system_mem says {header.system_mem}")
+        say(parts_differ(header, sums.bytes))
     if header.top_bytes is not None and sums.gaps["top"] != header.top_bytes:
-        say(f"arena {header.index}: top is {header.top_bytes} bytes by its size word, {sums.gaps['top']} to its end")
+        say(top_differs(header, sums.gaps["top"]))
     inside = sum(count_between(session.listed_order, part.address, part.end) for part in session.heaps[header.index])
     if inside != adding.met:
-        say(f"arena {header.index}: {inside - adding.met} chunks in thread caches or fastbins are not where one starts")
+        say(listed_not_met(header, inside - adding.met))
 
 
 def _list(rows: Spool, piece: Piece, listed: dict[int, str], wanted: Filter, limit: Optional[int],

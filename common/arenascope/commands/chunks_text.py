@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Callable, Iterator, Mapping, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.chunks import SizeClass, Sums, total
 from ..model import Tally
@@ -18,6 +18,9 @@ MEANING = {
     "free": "in bins",
     "top": "at an arena's end",
 }
+HEADERS = ("chunk", "size", "state", "arena")
+CELLS = "\t"
+"""Between the cells of a row that waits for --table."""
 ROW = "{:<18}  {:>14}  {:<6}  {:>5}"
 
 
@@ -25,6 +28,8 @@ def chunk_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, Op
     if as_json:
         return lambda chunk, size, state: (f'{{"address": "{chunk:#x}", "bytes": {size}, "state": '
                                            f'{_quoted(state)}, "arena": {arena}}}')  # fmt: skip
+    if style.form:
+        return lambda chunk, size, state: CELLS.join((f"{chunk:#x}", style.size(size), state or "?", str(arena)))
     return lambda chunk, size, state: ROW.format(f"{chunk:#x}", style.size(size), state or "?", arena)
 
 
@@ -37,8 +42,15 @@ def heading(style: Style, options: argparse.Namespace, left_out: Optional[int]) 
     if left_out:
         yield style.dim(f"the first {options.limit:,}; {count(left_out, 'more chunk')} left out; --limit 0 shows all")
         yield ""
-    yield ROW.format("chunk", "size", "state", "arena")
+    if style.form:
+        return
+    yield ROW.format(*HEADERS)
     yield ROW.format("-" * 18, "-" * 14, "-" * 6, "-" * 5)
+
+
+def table_of(rows: Iterable[str], style: Style) -> Iterator[str]:
+    """What chunk_row made of them, for --table, which measures all before it writes any."""
+    return table(HEADERS, [row.split(CELLS) for row in rows], left=(0, 2), form=style.form)
 
 
 def summary_lines(context: Context, by_arena: Mapping[int, Sums], classes: Sequence[SizeClass], only: Optional[str],
@@ -74,7 +86,8 @@ def _states(style: Style, by_arena: Mapping[int, Sums], sums: Sums, doubtful: bo
     for kind, meaning in (("foreign", "somebody else's, by sbrk"), ("damage", "could not be read as chunks")):
         if sums.gaps[kind]:
             rows.append([kind, "", style.size(sums.gaps[kind]), meaning])
-    yield from table(("state", "chunks", "bytes", ""), rows, (0, 3), ["all", "", style.size(sums.bytes), ""])
+    yield from table(("state", "chunks", "bytes", ""), rows, (0, 3), ["all", "", style.size(sums.bytes), ""],
+                     form=style.form)
 
 
 def _classes(style: Style, classes: Sequence[SizeClass], only: Optional[str], doubtful: bool) -> Iterator[str]:
@@ -90,7 +103,7 @@ def _classes(style: Style, classes: Sequence[SizeClass], only: Optional[str], do
             cells += [number(tally.chunks), style.size(tally.bytes)] if tally else ["", ""]
         rows.append([*cells, _bar(row, most)])
     yield from table(("size to", "used", "bytes", "free", "bytes ", "█ used ░ free"), rows, (5,), width=style.width,
-                     expendable=("bytes", "bytes "))  # fmt: skip
+                     expendable=("bytes", "bytes "), form=style.form)  # fmt: skip
 
 
 def _bar(row: SizeClass, most: int) -> str:

@@ -6,6 +6,8 @@ from typing import Iterator, Optional, Sequence
 
 from ..analysis.diff import Change, Diff, compare
 from ..analysis.report import LABELS
+from ..model import Statement
+from ..render.problems import sentence, statement_json
 from ..render.text import Style, cut, left_out, table
 from ..snapshot import read
 from . import Answer, Context, argument, command
@@ -31,17 +33,29 @@ TABLES = (("part of resident memory", "parts"), ("arena, by what it took", "aren
 )
 def diff_command(context: Context) -> Answer:
     before = read(context.options.before)
+    problems: list[Statement] = []
     if context.options.after is not None:
-        after, problems = read(context.options.after), []
+        after = read(context.options.after)
     else:
         after = take(context, sizes="chunks" in before)
         problems = problems_of(context.session)
     for name, document in (("the earlier", before), ("the later", after)):
-        problems += [f"{name} snapshot: {each}" for each in document.get("problems") or () if each not in problems]
+        known = [sentence(each) for each in problems]
+        problems += [Statement("snapshot-problem", names={"snapshot": name}, text=f"{name} snapshot: {each}")
+                     for each in document.get("problems") or () if each not in known]  # fmt: skip
     found = compare(before, after)
-    keys = {"seconds": found.seconds, "rss_bytes": _json(found, [found.rss])[0],
+    keys: dict[str, object] = {"seconds": found.seconds, "rss_bytes": _json(found, [found.rss])[0],
             **{name: _json(found, getattr(found, name)) for _, name in TABLES}}  # fmt: skip
+    judgement, verdict = _judge(found), _sentence(context.style, found)
+    keys = {**keys, "verdict": verdict, "judgement": statement_json(judgement, verdict)}
     return Answer(keys, _lines(context, found), problems)
+
+
+def _judge(found: Diff) -> Statement:
+    change = found.rss.change
+    figures = {"seconds": found.seconds, "before_bytes": found.rss.before, "after_bytes": found.rss.after,
+               "change_bytes": change}  # fmt: skip
+    return Statement("unknown" if change is None else "grew" if change > 0 else "fell" if change else "same", figures)
 
 
 def _json(found: Diff, changes: Sequence[Change]) -> list[dict[str, object]]:
@@ -65,7 +79,7 @@ def _lines(context: Context, found: Diff) -> Iterator[str]:
                  style.size(each.after), signed(style, each.change), _rate(style, found, each)]
                 for each in changes]  # fmt: skip
         shown, more = cut(rows, context.options.limit)
-        yield from table((title, "before", "after", "change", "per hour"), shown)
+        yield from table((title, "before", "after", "change", "per hour"), shown, form=style.form)
         yield from left_out(style, more, "row")
 
 

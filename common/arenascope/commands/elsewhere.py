@@ -1,44 +1,45 @@
-"""Where an address lies that no chunk holds, in words."""
+"""Where an address lies that no chunk holds."""
 
 from __future__ import annotations
 
 from typing import Optional
 
-from ..model import Gap, Heap
+from ..model import Gap, Heap, Statement
 from ..session import Session
 
 KINDS = {
-    "header": "the header of heap {heap:#x} (heap_info, perhaps malloc_state), no chunk",
-    "fencepost": "a fencepost, the end of what was once top: no chunk",
-    "foreign": "memory that somebody else took by sbrk, in the middle of the main arena",
-    "damage": "a part of heap {heap:#x} that could not be read as chunks",
+    "header": "in-heap-header",
+    "fencepost": "in-fencepost",
+    "foreign": "in-foreign-sbrk",
+    "damage": "in-damage",
 }
 
 
-def in_heap(session: Session, place: int, heap: Heap, gap: Optional[Gap]) -> str:
+def in_heap(session: Session, place: int, heap: Heap, gap: Optional[Gap]) -> Statement:
     kind = gap.kind if gap is not None else "damage"
-    return f"{place:#x} lies in arena {heap.arena}: {KINDS[kind].format(heap=heap.address)}"
+    return Statement(KINDS[kind], {"arena": heap.arena}, {"address": f"{place:#x}", "heap": f"{heap.address:#x}"})
 
 
-def where_else(session: Session, place: int) -> str:
-    return f"{place:#x} lies in no chunk: {_place(session, place)}"
+def where_else(session: Session, place: int) -> Statement:
+    said = _place(session, place)
+    return said._replace(names={"address": f"{place:#x}", **said.names})
 
 
-def _place(session: Session, place: int) -> str:
+def _place(session: Session, place: int) -> Statement:
     for parts in session.heaps.values() if session.started else ():
         for part in parts:
             if part.mprotect_bytes and part.end <= place < part.address + part.mprotect_bytes:
-                return f"it is behind the end of heap {part.address:#x} of arena {part.arena}, given up yet accessible"
+                return Statement("behind-heap-end", {"arena": part.arena}, {"heap": f"{part.address:#x}"})
     region = next((each for each in session.regions if each.contains(place)), None)
     if region is None:
-        return "nothing is mapped there" if session.regions else "what is mapped is not known"
+        return Statement("not-mapped" if session.regions else "mappings-unknown")
     for thread in session.target.threads():
         if thread.stack_pointer is not None and region.contains(thread.stack_pointer) and not region.is_file:
-            named = f" ({thread.name})" if thread.name else ""
-            return f"it is in the stack of thread {thread.tid}{named}"
+            return Statement("in-stack", {"tid": thread.tid}, {"name": thread.name or ""})
     name = session.target.describe(place)
     if name is not None:
-        return f"it is {name}, in {region.path or 'the nameless part of that file'}"
+        return Statement("in-file", names={"name": name, "path": region.path})
     if region.path == "[heap]":
-        return "it is in the break's mapping, where no arena of this libc has it"
-    return f"it is in the mapping {region.start:#x} to {region.end:#x}{' ' + region.path if region.path else ''}"
+        return Statement("in-break")
+    extent = {"start": f"{region.start:#x}", "end": f"{region.end:#x}"}
+    return Statement("in-mapping", names={**extent, "path": region.path})

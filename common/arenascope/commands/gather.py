@@ -8,34 +8,35 @@ from typing import Iterable, Iterator, NamedTuple, Optional
 from ..analysis.trim import ArenaTrim, Range, Rules, plan_trim, until_locked
 from ..analysis.usage import ArenaUsage, arena_usage, header_usage
 from ..glibc.brk import current_brk
-from ..model import Tally
+from ..model import ArenaHeader, Statement, Tally
+from ..render.problems import sentence
 from ..session import Session
 from .allocators import replaced
 
 
-def problems_of(session: Session) -> list[str]:
+def problems_of(session: Session) -> list[Statement]:
     """What a reader must know before trusting a figure, in the order in which it was met."""
-    problems = [str(finding) for finding in session.findings]
+    problems = [finding.statement for finding in session.findings]
     shortage = session.target.shortage()
     if shortage:
-        problems.insert(0, shortage)
+        problems.insert(0, Statement("core-cut", text=shortage))
     problems += _absent(session)
     past = replaced(session)
     if past:
         problems.append(past)
     if session.params is None:
-        problems.append("mp_ was not found: thresholds and blocks served by mmap are not known")
+        problems.append(Statement("mp-not-found"))
     if "thread_caches" in session.__dict__ and not session.caches_known:
-        problems.append("not every thread's cache was found: what they hold is not told from blocks in use")
+        problems.append(Statement("caches-not-found"))
     if None in session.__dict__.get("cached_by_arena", {}).values():
-        problems.append("whose some cached chunks are is not known: the start of their heap is not in this image")
+        problems.append(Statement("cached-chunks-unowned"))
     words = session.thread_words[0] if session.started and "thread_words" in session.__dict__ else []
     if any(each.arena is None for each in words):
-        problems.append("not every thread's arena was found")
+        problems.append(Statement("thread-arenas-not-found"))
     return problems
 
 
-def _absent(session: Session) -> Iterator[str]:
+def _absent(session: Session) -> Iterator[Statement]:
     """Heaps that a core holds in part: it was cut, or the program withheld pages (MADV_DONTDUMP)."""
     if session.target.kind != "core" or not session.regions:
         return
@@ -46,20 +47,32 @@ def _absent(session: Session) -> Iterator[str]:
         while 0 <= index < len(present) and present[index].start <= there < heap.end and present[index].end > there:
             there, index = present[index].end, index + 1
         if there < heap.end:
-            yield f"arena {heap.arena}: its heap at {heap.address:#x} is not in this image, or not all of it"
+            yield Statement("heap-absent", {"arena": heap.arena}, {"address": f"{heap.address:#x}"})
+
+
+def parts_differ(header: ArenaHeader, found: int) -> Statement:
+    return Statement("parts-differ", {"arena": header.index, "parts_bytes": found, "system_bytes": header.system_mem})
+
+
+def top_differs(header: ArenaHeader, found: int) -> Statement:
+    return Statement("top-differs", {"arena": header.index, "top_bytes": header.top_bytes, "to_end_bytes": found})
+
+
+def listed_not_met(header: ArenaHeader, chunks: int) -> Statement:
+    return Statement("listed-not-met", {"arena": header.index, "chunks": chunks})
 
 
 def inexact(session: Session) -> Optional[str]:
     """Why a text of glibc's own cannot be written as glibc would; None where nothing that it tells is missing."""
     sound = session.all_arenas and all(arena.complete for arena in session.arenas) and session.params is not None
-    return None if sound else problems_of(session)[0]
+    return None if sound else sentence(problems_of(session)[0])
 
 
-def unknown_release(session: Session) -> list[str]:
+def unknown_release(session: Session) -> list[Statement]:
     """For what differs from release to release; no problem for figures, as memory tells the layout."""
     if session.located.version is not None:
         return []
-    return [f"which release of glibc this is cannot be told: taken for {'.'.join(map(str, session.layout.release))}"]
+    return [Statement("release-unknown", names={"taken_for": ".".join(map(str, session.layout.release))})]
 
 
 def full_usages(session: Session) -> list[ArenaUsage]:

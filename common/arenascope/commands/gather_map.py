@@ -7,11 +7,10 @@ from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.heap_map import Span, Strip, between, cell_bytes, overlap
 from ..analysis.trim import Range, plan_trim, until_locked
-from ..meter import Meter, metered, stopped
-from ..model import ArenaHeader, Heap, Run
-from ..render.text import count
+from ..meter import Meter, metered
+from ..model import ArenaHeader, Heap, Run, Statement
 from ..session import Session
-from .gather import trim_rules
+from .gather import listed_not_met, parts_differ, top_differs, trim_rules
 
 
 class Picture:
@@ -19,7 +18,7 @@ class Picture:
 
     def __init__(self) -> None:
         self.strips: list[Strip] = []
-        self.problems: list[str] = []
+        self.problems: list[Statement] = []
 
 
 class GoesBack(NamedTuple):
@@ -52,7 +51,7 @@ def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], pictur
                 picture.problems += _differences(header, strips, order)
     except KeyboardInterrupt:
         session.stopped = True
-        picture.problems.append(stopped(count(len(picture.strips), "heap")))
+        picture.problems.append(Statement("stopped", {"heaps": len(picture.strips)}))
     if session.residency is None:
         for strip in picture.strips:
             strip.unknown |= {"resident", "releasable_resident"}
@@ -71,7 +70,7 @@ def _resident(session: Session, heap: Heap) -> Optional[Sequence[Span]]:
     return session.residency.resident_ranges(heap.address, heap.end)
 
 
-def _goes_back(session: Session, headers: Sequence[ArenaHeader], problems: list[str]) -> Mapping[int, GoesBack]:
+def _goes_back(session: Session, headers: Sequence[ArenaHeader], problems: list[Statement]) -> Mapping[int, GoesBack]:
     rules, found = trim_rules(session), {}
     for arena in session.arenas:
         if arena.header not in headers:
@@ -79,7 +78,7 @@ def _goes_back(session: Session, headers: Sequence[ArenaHeader], problems: list[
         plan = plan_trim(arena, None, rules)
         known = plan.madvise is not None and plan.brk_bytes is not None
         if plan.brk_bytes is None and plan.top is not None:
-            problems.append("__curbrk was not found: whether the main arena's top would be trimmed is not known")
+            problems.append(Statement("brk-not-found"))
         # the break moves back over locked pages; madvise ends at them
         really = [*until_locked(plan.madvise or (), session.locked), *([plan.brk_range] if plan.brk_range else [])]
         found[plan.arena] = GoesBack(
@@ -115,14 +114,14 @@ def _sweep(session: Session, header: ArenaHeader, strip: Strip, meter: Meter) ->
             strip.add_gap(piece.kind, piece.address, piece.bytes)
 
 
-def _differences(header: ArenaHeader, strips: Sequence[Strip], order: Sequence[int]) -> Iterator[str]:
+def _differences(header: ArenaHeader, strips: Sequence[Strip], order: Sequence[int]) -> Iterator[Statement]:
     """Holds an arena's parts against its own figures."""
     bytes_in_all, top = sum(strip.bytes for strip in strips), sum(strip.total("top") or 0 for strip in strips)
     if bytes_in_all != header.system_mem:
-        yield f"arena {header.index}: its parts sum to {bytes_in_all} bytes, system_mem says {header.system_mem}"
+        yield parts_differ(header, bytes_in_all)
     if header.top_bytes is not None and top != header.top_bytes:
-        yield f"arena {header.index}: top is {header.top_bytes} bytes by its size word, {top} to its end"
+        yield top_differs(header, top)
     listed = sum(bisect_left(order, strip.heap.end) - bisect_left(order, strip.heap.address) for strip in strips)
     missed = listed - sum(strip.met for strip in strips)
     if missed:
-        yield f"arena {header.index}: {missed} chunks in thread caches or fastbins are not where one starts"
+        yield listed_not_met(header, missed)

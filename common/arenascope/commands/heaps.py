@@ -62,5 +62,6 @@ def _lines(context: Context, rows: list[tuple[Heap, Optional[int]]], partial: bo
                       style.size(resident), "top" if heap.last else ""])  # fmt: skip
     shown, more = cut(cells, context.options.limit)
     headers = ("arena", "from", "to", "size", "accessible", "resident", "holds")
-    yield from table(headers, shown, left=(0, 1, 2, 6), width=style.width, expendable=("accessible", "to"))
+    yield from table(headers, shown, left=(0, 1, 2, 6), width=style.width, expendable=("accessible", "to"),
+                     form=style.form)
     yield from left_out(style, more, "heap")

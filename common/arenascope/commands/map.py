@@ -10,6 +10,7 @@ from ..analysis.usage import total
 from ..model import Heap
 from ..render.heap_map_page import page
 from ..render.json import address
+from ..render.problems import sentences as sentences_of
 from ..whole_file import write_whole
 from . import ARENA, LIMIT, Answer, Context, argument, command
 from .gather import problems_of
@@ -45,7 +46,8 @@ def map_command(context: Context) -> Answer:
     problems = [*picture.problems, *problems_of(session)]
     written = None
     if options.html:
-        data = page(_facts(context, picture, problems), [_page_row(context, strip) for strip in picture.strips])
+        rows = [_page_row(context, strip) for strip in picture.strips]
+        data = page(_facts(context, picture, sentences_of(problems)), rows)
         # a slow disk, or a FIFO's reader, is not waited for while the process stands still
         context.door.release()
         write_whole(options.html, data)

@@ -9,7 +9,7 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 from ..analysis.heap_map import LAYERS, PARTS, Strip
 from ..analysis.usage import total
 from ..printable import PLAIN
-from ..render.text import AT_LEAST, UNKNOWN, Style, count, left_out
+from ..render.text import AT_LEAST, UNKNOWN, Style, count, left_out, table
 from . import Context
 
 PIPE_CELLS = 64
@@ -95,6 +95,11 @@ def lines(context: Context, strips: Sequence[Strip], written: Optional[Mapping[s
     yield ""
     beside = max(map(len, marks)) if not style.width or style.width >= ONE_LINE else 0
     figures = ("arena", "from", "size", "a cell", "used", "resident", "trim frees")
+    if style.form:
+        cells = [[*_figures(style, strip), _coloured(style, unicode, row)] for strip, row in zip(shown, marks)]
+        yield from table((*figures, "occupancy"), cells, left=(0, 1, 7), form=style.form)
+        yield from left_out(style, len(order) - len(shown), "heap")
+        return
     yield style.dim(_row(figures, f"{'occupancy':<{beside}}" if beside else "").rstrip())
     for strip, row in zip(shown, marks):
         text = _coloured(style, unicode, row)

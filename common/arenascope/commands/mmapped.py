@@ -6,8 +6,9 @@ from typing import Iterator, Optional, Sequence
 
 from ..glibc.layout import Layout
 from ..glibc.mmapped import counts_headers_twice
-from ..model import MmappedBlock, Tally
+from ..model import MmappedBlock, Statement, Tally
 from ..render.json import address, tally_json
+from ..render.problems import NOT_AS_COUNTED
 from ..render.text import count, cut, left_out, table
 from ..session import Session
 from . import LIMIT, Answer, Context, command
@@ -45,16 +46,16 @@ def _explained(layout: Layout, found: Tally, expected: Tally) -> bool:
     return found.chunks == expected.chunks and counts_headers_twice(layout, expected.bytes, found.bytes)
 
 
-def mismatch(session: Session) -> Optional[str]:
+def mismatch(session: Session) -> Optional[Statement]:
     """The problem, where the blocks found are not those that glibc counts."""
     blocks = session.mmapped if session.started else []
     found, expected = Tally(len(blocks), sum(block.bytes for block in blocks)), mmapped_tally(session)
     if expected is not None and (found == expected or _explained(session.layout, found, expected)):
         return None
     if expected is None:
-        return "mp_ was not found, so nothing tells how many blocks there should be"
-    return (f"{count(found.chunks, 'block')} of {found.bytes} bytes recognised, "
-            f"mp_ counts {expected.chunks} of {expected.bytes}")  # fmt: skip
+        return Statement("blocks-uncounted")
+    return Statement(NOT_AS_COUNTED, {"found_blocks": found.chunks, "found_bytes": found.bytes,
+                                      "blocks": expected.chunks, "bytes": expected.bytes})  # fmt: skip
 
 
 def _lines(
@@ -73,5 +74,5 @@ def _lines(
     order = sorted(zip(blocks, resident), key=lambda pair: -pair[0].bytes)
     rows = [[f"{block.chunk:#x}", style.size(block.bytes), style.size(held)] for block, held in order]
     shown, more = cut(rows, context.options.limit)
-    yield from table(("chunk", "size", "resident"), shown)
+    yield from table(("chunk", "size", "resident"), shown, form=style.form)
     yield from left_out(style, more, "block")

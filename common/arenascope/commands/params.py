@@ -6,6 +6,8 @@ from typing import Iterator, Optional, Sequence
 
 from ..analysis.params import Param, describe_params
 from ..glibc.limits import arena_limit
+from ..model import Statement
+from ..render.problems import statement_json
 from ..render.text import AT_LEAST, Style, count, number, table
 from . import Answer, Context, command
 from .gather import problems_of, unknown_release
@@ -26,13 +28,39 @@ def params_command(context: Context) -> Answer:
     headers = session.headers
     problems = problems_of(session) + release
     if environment is None:
-        problems.append("the environment that the process was started with is not in this image")
+        problems.append(Statement("environment-unknown"))
     keys = {
-        "params": [{"name": row.name, "value": row.value, "default": row.default, "requested": row.requested,
-                    "note": row.note} for row in rows],
+        "params": [_json(row) for row in rows],
         "arenas": {"count": len(headers) if session.all_arenas else None, "limit": limit},
-    }  # fmt: skip
+    }
     return Answer(keys, _lines(context, rows, limit), problems)
+
+
+NOTES = {
+    "no-such-parameter": "this glibc has no such parameter",
+    "known-in-parts": "mp_ of this glibc is known in parts",
+    "no-number": "{requested} is no number: ignored",
+    "in-effect": "in effect",
+    "not-in-effect": "asked for {requested:,}, but {value:,} stands: refused as out of range, or changed since",
+    "grew-by-itself": "grown by itself: a mmapped block of {bytes:,} bytes was freed, so requests below that no longer "
+    "get a mapping of their own",
+    "set-and-fixed": "set by the program (mallopt): it no longer grows",
+    "twice-mmap-threshold": "twice mmap_threshold, since that grew: free() leaves a top below {bytes:,} bytes alone, "
+    "in every arena",
+    "set-by-program": "set by the program (mallopt)",
+    "thresholds-fixed": "mmap_threshold and trim_threshold stay as they are: one of them, top_pad or mmap_max was set",
+    "no-limit-set": "no limit was set: glibc counts processors",
+}
+
+
+def _note(said: Statement) -> str:
+    return said.text or NOTES[said.id].format(**said.figures, **said.names)
+
+
+def _json(row: Param) -> dict[str, object]:
+    note = _note(row.note) if row.note else None
+    return {"name": row.name, "value": row.value, "default": row.default, "requested": row.requested, "note": note,
+            "note_record": statement_json(row.note, note) if row.note and note else None}  # fmt: skip
 
 
 def _lines(context: Context, rows: Sequence[Param], limit: Optional[int]) -> Iterator[str]:
@@ -45,8 +73,8 @@ def _lines(context: Context, rows: Sequence[Param], limit: Optional[int]) -> Ite
     cells = [
         [row.name, _value(style, row, row.value), _value(style, row, row.default), row.requested or ""] for row in rows
     ]
-    yield from table(("parameter", "value", "default", "asked for"), cells, left=(0, 3))
-    notes = [(row.name, row.note) for row in rows if row.note]
+    yield from table(("parameter", "value", "default", "asked for"), cells, left=(0, 3), form=style.form)
+    notes = [(row.name, _note(row.note)) for row in rows if row.note]
     if notes:
         yield ""
     for name, note in notes:

@@ -13,14 +13,14 @@ from ..analysis.trim import Rules, until_locked
 from ..analysis.usage import total
 from ..glibc.blocks import blocks
 from ..glibc.tcache import tcache_index
-from ..meter import metered, stopped
-from ..model import ArenaHeader, Piece, Run
+from ..meter import metered
+from ..model import ArenaHeader, Piece, Run, Statement
 from ..render.json import address
-from ..render.text import count
+from ..render.problems import statement_json
 from ..session import Session
 from . import ARENA, Answer, Context, argument, command
 from .gather import problems_of, resident_bytes, trim_rules
-from .pins_text import Shown, Sums, lines
+from .pins_text import Shown, Sums, lines, note_text
 
 
 @command(
@@ -42,18 +42,18 @@ def pins_command(context: Context) -> Answer:
     context.check_arena(options.arena)
     ranking = Ranking(options.limit if options.limit > 0 else None, options.own)
     pending: dict[int, int] = {}
-    problems: list[str] = []
+    problems: list[Statement] = []
     if session.started:
         rules = trim_rules(session)
         if rules.brk is None:
-            problems.append("__curbrk was not found: what the block below the main arena's top keeps is not known")
+            problems.append(Statement("brk-not-found-for-pins"))
         try:
             _search_all(session, options.arena, rules, ranking, pending)
         except KeyboardInterrupt:
-            problems.append(stopped(count(len(pending), "arena")))
+            problems.append(Statement("stopped", {"arenas": len(pending)}))
             session.stopped = True
     notes = _Notes(session)
-    pins = [Shown(pin, _resident(session, pin.gain), notes.symbol(pin), notes.note(pin)) for pin in ranking.pins]
+    pins = [Shown(pin, _resident(session, pin.gain), notes.symbol(pin), notes.notes(pin)) for pin in ranking.pins]
     together = [(each, _resident(session, each.gain)) for each in ranking.together]
     sums = _sums(session, ranking)
     keys = {
@@ -153,6 +153,7 @@ def _pin_json(session: Session, shown: Shown, with_ranges: bool) -> dict[str, ob
         "user_address": address(pin.address + session.layout.header),
         "resident_bytes": shown.resident,
         "note": shown.note,
+        "note_records": [statement_json(each, note_text(each)) for each in shown.notes],
     }
     return {**found, **_ranges_json(pin.gain)} if with_ranges else found
 
@@ -186,19 +187,20 @@ class _Notes(NamedTuple):
         word = self.session.memory.try_word(pin.address + self.session.layout.header)
         return self.session.target.describe(word) if word else None
 
-    def note(self, pin: Pin) -> Optional[str]:
+    def notes(self, pin: Pin) -> list[Statement]:
+        """What comes first, in that order."""
         session, layout, params = self.session, self.session.layout, self.session.params
         for cache in session.thread_caches:
             if cache.address == pin.address + layout.header:
-                return f"is glibc's own: the cache of thread {cache.tid}, which goes when that ends"
+                return [Statement("own-thread-cache", {"tid": cache.tid})]
         notes = []
         size = pin.gain.bytes
         slots = params.get("tcache_count") if params and layout.tcache else None
         if params and slots:
             most, bins = params.get("tcache_max_bytes") or 0, params.get("tcache_bins") or 0
             if size < most if layout.behaviour.tcache_logarithmic else tcache_index(layout, size) < bins:
-                notes.append(f"is cached first: a thread keeps {slots} of its size")
+                notes.append(Statement("cached-first", {"slots": slots}))
         # global_max_fast, where mallopt and the tunable left it alone
         if layout.fastbins and size <= (64 * layout.word // 4 + layout.word) & ~layout.mask:
-            notes.append("lies in a fastbin until malloc_trim, or a free() of 64 KiB, merges it")
-        return ", then ".join(notes) or None
+            notes.append(Statement("in-fastbin-first"))
+        return notes

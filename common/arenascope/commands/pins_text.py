@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.ranking import Pin, Ranking, Together
+from ..model import Statement
 from ..render.text import Style, count, left_out, table
 from . import Context
 
@@ -17,7 +18,23 @@ class Shown(NamedTuple):
     pin: Pin
     resident: Optional[int]
     symbol: Optional[str]
-    note: Optional[str]
+    notes: Sequence[Statement]
+
+    @property
+    def note(self) -> Optional[str]:
+        return ", then ".join(map(note_text, self.notes)) or None
+
+
+NOTES = {
+    "own-thread-cache": "is glibc's own: the cache of thread {tid}, which goes when that ends",
+    "cached-first": "is cached first: a thread keeps {slots} of its size",
+    "in-fastbin-first": "lies in a fastbin until malloc_trim, or a free() of 64 KiB, merges it",
+}
+"""What stands between a call of free() and a block's being free."""
+
+
+def note_text(said: Statement) -> str:
+    return NOTES[said.id].format(**said.figures)
 
 
 TOGETHER = 3
@@ -56,7 +73,8 @@ def lines(context: Context, ranking: Ranking, pins: Sequence[Shown], sums: Sums,
         rows = [_row(style, shown) for shown in pins]
         width = len(HEADERS) if any(shown.symbol for shown in pins) else len(HEADERS) - 1
         yield from table(HEADERS[:width], [row[:width] for row in rows], left=(0, 5, 6, 7), width=style.width,
-                         expendable=("first word", "resident")[0 if width == len(HEADERS) else 1:])  # fmt: skip
+                         expendable=("first word", "resident")[0 if width == len(HEADERS) else 1:],
+                         form=style.form)  # fmt: skip
         yield from left_out(style, ranking.count - len(rows), "block")
         yield ""
         yield from _notes(style, pins)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Iterable, Optional, Sequence
 
-from ..analysis.advice import Advice, find_advice
-from ..analysis.causes import Cause, Facts, find_causes
+from ..analysis.advice import find_advice
+from ..analysis.causes import Facts, find_causes
 from ..analysis.report import LABELS, Picture
-from ..analysis.verdict import verdict
+from ..analysis.verdict import judge
 from ..glibc.limits import arena_limit
+from ..model import Statement
 from ..render.json import address
+from ..render.problems import statement_json
 from ..render.text import Style
 from ..session import Session
 from . import Answer, Context, argument, command
+from .advice_words import words
 from .gather import Trim, full_usages, problems_of, trims
 from .gather_rss import resident_picture
 from .mmapped import mismatch
-from .report_text import lines, space_verdict
+from .report_text import Conclusions, address_space, advice_line, cause_line, lines
+from .report_words import NO_HEAP, cause, space_verdict, verdict
 
 CORE_CANNOT_TELL = "a core does not tell which pages of files were in memory: the parts are of anonymous memory alone"
 IN_A_CALL = "an arena is locked: some thread was inside malloc at this moment. Another moment may read whole: ask again"
@@ -32,28 +36,32 @@ NO_RESIDENCY = "this image does not tell which pages were in memory: the figures
 )
 def report_command(context: Context) -> Answer:
     session = context.session
+    say = Style().size
     if not session.started:
-        return Answer(_keys(None, None, "no heap yet: malloc has not been called in this process", [], []),
-                      ["no heap yet: malloc has not been called in this process"], problems_of(session))  # fmt: skip
+        return _answer(context, None, Conclusions(Statement("no-heap", text=NO_HEAP), NO_HEAP))
     # smaps and page tables first: reading memory can map zero pages
     plans = trims(session)
     picture = resident_picture(session, plans)
-    say = Style().size
     if picture is None:
-        sentence, notes = space_verdict(plans, full_usages(session), say), [NO_RESIDENCY]
-        keys = _keys(None, None, sentence, [], [])
-        return Answer(keys, lines(context, sentence, None, [], [], notes), problems_of(session))
+        space = address_space(plans, full_usages(session))
+        return _answer(context, None, Conclusions(space, space_verdict(space, say), notes=[NO_RESIDENCY]))
     facts = _facts(context, picture, plans)
-    sentence = verdict(facts, say)
-    causes, advice = find_causes(facts, say), find_advice(facts, say)
+    judgement = judge(facts)
     notes = [] if picture.rss is not None else [CORE_CANNOT_TELL]
     if facts.part("unread") and session.target.kind == "live" and any(each.mutex for each in session.headers):
         notes.append(IN_A_CALL)
-    keys = _keys(picture.rss, picture, sentence, causes, advice)
-    return Answer(keys, lines(context, sentence, picture, causes, advice, notes), _problems(session))
+    causes = [(each, cause(each, say)) for each in find_causes(facts)]
+    advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
+    return _answer(context, picture, Conclusions(judgement, verdict(judgement, say), causes, advice, notes))
 
 
-def _problems(session: Session) -> list[str]:
+def _answer(context: Context, picture: Optional[Picture], concluded: Conclusions) -> Answer:
+    text: Iterable[str] = lines(context, picture, concluded) if context.session.started else [concluded.verdict]
+    problems = _problems(context.session) if picture else problems_of(context.session)
+    return Answer(_keys(picture, concluded), text, problems)
+
+
+def _problems(session: Session) -> list[Statement]:
     """A block too many or too few would be in the wrong part."""
     problem = mismatch(session) if session.params is not None else None
     return [*problems_of(session), *([problem] if problem else [])]
@@ -76,20 +84,21 @@ def _facts(context: Context, picture: Picture, plans: Sequence[Trim]) -> Facts:
     )
 
 
-def _keys(rss: Optional[int], picture: Optional[Picture], sentence: str, causes: Sequence[Cause],
-          advice: Sequence[Advice]) -> dict[str, object]:  # fmt: skip
+def _keys(picture: Optional[Picture], concluded: Conclusions) -> dict[str, object]:
     parts = picture.parts if picture else {}
     return {
-        "rss_bytes": rss,
+        "rss_bytes": picture.rss if picture else None,
         "swap_bytes": picture.swapped if picture else None,
         "parts": [{"part": name, "bytes": parts[name], "label": LABELS[name]} for name in LABELS if name in parts],
-        "verdict": sentence,
-        "causes": [{"cause": each.cause, "evidence": each.evidence} for each in causes],
-        "advice": [{"action": each.action, "effect_bytes": each.effect, "bound": each.bound,
-                    "evidence": each.evidence, "how": list(each.how), "cost": each.cost or None,
-                    "not_when": each.not_when or None} for each in advice],
+        "verdict": concluded.verdict,
+        "causes": [{"cause": what, "evidence": evidence, **statement_json(said, cause_line((what, evidence)))}
+                   for said, (what, evidence) in concluded.causes],
+        "advice": [{"action": said.action, "effect_bytes": each.effect, "bound": each.bound,
+                    "evidence": said.evidence, "how": list(said.how), "cost": said.cost or None,
+                    "not_when": said.not_when or None,
+                    **statement_json(Statement(each.id, each.figures), advice_line(Style(), each, said))}
+                   for each, said in concluded.advice],
         "other_mappings": [{"address": address(each.region.start), "bytes": each.bytes, "name": each.name}
                            for each in (picture.others if picture else ())],
+        "judgement": statement_json(concluded.judgement, concluded.verdict),
     }  # fmt: skip
-
-

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.advice import Advice
-from ..analysis.causes import Cause, Say
 from ..analysis.report import FREE, LABELS, LIVE, Picture
 from ..analysis.usage import ArenaUsage, total
+from ..model import Statement
 from ..render.text import Style, count, table
 from . import Context
+from .advice_words import Words
 from .gather import Trim
+from .report_words import Pair
 
 WIDTH = 100
 """A line longer than this is not read."""
@@ -19,39 +21,49 @@ SMALL = 200
 """A part of less than one in so many is a row of its own only with --full."""
 
 
-def space_verdict(plans: Sequence[Trim], usages: Sequence[ArenaUsage], say: Say) -> str:
+class Conclusions(NamedTuple):
+    """What is concluded, each beside its words."""
+
+    judgement: Statement
+    verdict: str
+    causes: Sequence[tuple[Statement, Pair]] = ()
+    advice: Sequence[tuple[Advice, Words]] = ()
+    notes: Sequence[str] = ()
+
+
+def address_space(plans: Sequence[Trim], usages: Sequence[ArenaUsage]) -> Statement:
     """For an image without residency: what lies where in address space."""
-    system = sum(usage.header.system_mem for usage in usages)
-    used = total(usage.used for usage in usages)
-    released = total(trim.plan.release_bytes for trim in plans)
-    tops = total(trim.plan.tops_bytes for trim in plans)
-    return (f"{say(system)} of address space in {count(len(usages), 'arena')}: {say(used)} in use; malloc_trim would "
-            f"release {say(released)}, and {say(tops)} lies in tops that it never touches. How much of it was "
-            "resident, this image does not tell.")  # fmt: skip
+    return Statement("address-space", {
+        "system_bytes": sum(usage.header.system_mem for usage in usages),
+        "arenas": len(usages),
+        "used_bytes": total(usage.used for usage in usages),
+        "release_bytes": total(trim.plan.release_bytes for trim in plans),
+        "tops_bytes": total(trim.plan.tops_bytes for trim in plans),
+    })  # fmt: skip
 
 
-def lines(context: Context, sentence: str, picture: Optional[Picture], causes: Sequence[Cause],
-          advice: Sequence[Advice], notes: Sequence[str]) -> Iterator[str]:  # fmt: skip
+def lines(context: Context, picture: Optional[Picture], concluded: Conclusions) -> Iterator[str]:
     style = context.style
     width = min(style.width or WIDTH, WIDTH)
-    for line in textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False):
+    for line in textwrap.wrap(concluded.verdict, width, break_long_words=False, break_on_hyphens=False):
         yield style.bold(line)
-    for note in notes:
+    for note in concluded.notes:
         yield from textwrap.wrap(f"note: {note}", width)
     if picture is not None:
         yield ""
         yield from _parts(style, picture, context.options.full)
-    if causes:
+    if concluded.causes:
         yield ""
         yield style.bold("why it stays")
-        for cause in causes:
-            yield from _item(f"{cause.cause} [{cause.evidence}]", width)
-    if advice:
+        for _, pair in concluded.causes:
+            yield from _item(cause_line(pair), width)
+    if concluded.advice:
         yield ""
-        overlap = sum(1 for each in advice if each.effect) > 1
+        overlap = sum(1 for each, _ in concluded.advice if each.effect) > 1
         yield style.bold("what to do") + (" (figures overlap: do not add them)" if overlap else "")
-        for number, each in enumerate(advice, 1):
-            yield from _advice(style, number, each, width, context.options.full)
+        for number, (each, words) in enumerate(concluded.advice, 1):
+            yield from _item(advice_line(style, each, words), width, f"{number}.")
+            yield from _details(words, width, context.options.full)
     yield ""
     more = "" if context.options.full else f"{style.program} report --full (costs, other ways to set it), "
     yield style.dim(f"next: {more}{style.program} trim, {style.program} pins, {style.program} arenas")
@@ -67,7 +79,8 @@ def _parts(style: Style, picture: Picture, full: bool) -> Iterator[str]:
         rest = sum(picture.parts[name] for name in small)
         rows.append([f"{count(len(small), 'smaller part')} (--full)", style.size(rest), _share(rest, whole), ""])
     name = "RSS" if picture.rss is not None else "anonymous memory"
-    yield from table(("part", "resident", "share", ""), rows, left=(0, 3), footer=[name, style.size(whole), "", ""])
+    yield from table(("part", "resident", "share", ""), rows, left=(0, 3), footer=[name, style.size(whole), "", ""],
+                     form=style.form)
     if picture.swapped:
         yield f"in swap besides: {style.size(picture.swapped)}"
     for owner in picture.others[:3]:
@@ -88,14 +101,21 @@ def _item(text: str, width: int, mark: str = "-") -> Iterator[str]:
                              break_long_words=False, break_on_hyphens=False)  # fmt: skip
 
 
-def _advice(style: Style, number: int, advice: Advice, width: int, full: bool) -> Iterator[str]:
+def cause_line(pair: Pair) -> str:
+    return f"{pair[0]} [{pair[1]}]"
+
+
+def advice_line(style: Style, advice: Advice, words: Words) -> str:
     effect = ""
     if advice.effect:
         effect = f": {'at most ' if advice.bound else ''}{style.size(advice.effect)}"
-    yield from _item(f"{advice.action}{effect} [{advice.evidence}]", width, f"{number}.")
-    for how in advice.how if full else advice.how[:1]:
+    return f"{words.action}{effect} [{words.evidence}]"
+
+
+def _details(words: Words, width: int, full: bool) -> Iterator[str]:
+    for how in words.how if full else words.how[:1]:
         yield from _item(how, width, "  →")
-    if full and advice.cost:
-        yield from _item(f"costs: {advice.cost}", width, "   ")
-    if full and advice.not_when:
-        yield from _item(advice.not_when, width, "   ")
+    if full and words.cost:
+        yield from _item(f"costs: {words.cost}", width, "   ")
+    if full and words.not_when:
+        yield from _item(words.not_when, width, "   ")

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from .. import __version__
+from ..render.problems import sentences
 from ..render.text import count
 from ..snapshot import write
 from . import Answer, Context, argument, command
@@ -59,5 +60,5 @@ def take(context: Context, sizes: bool) -> dict[str, Any]:
         part = context.beside(found.parser("arenascope").parse_args(words))
         keys = found.function(part).keys
         document[name] = {key: keys.get(key) for key in kept}
-    document["problems"] = problems_of(session)
+    document["problems"] = sentences(problems_of(session))
     return document

@@ -58,7 +58,8 @@ def _lines(context: Context, caches: Sequence[ThreadCache], alone: Optional[Sequ
              number(cache.tally.chunks if cache.known else None),
              style.size(cache.tally.bytes if cache.known else None)] for cache in caches]  # fmt: skip
     shown, more = cut(rows, context.options.limit)
-    yield from table(("tid", "name", "arena", "cache at", "chunks", "bytes"), shown, left=(0, 1, 2, 3))
+    yield from table(("tid", "name", "arena", "cache at", "chunks", "bytes"), shown, left=(0, 1, 2, 3),
+                     form=style.form)
     yield from left_out(style, more, "thread")
     if alone:
         alone_hold = sum(header.system_mem for header in session.headers if header.index in alone)

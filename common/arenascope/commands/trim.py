@@ -7,7 +7,9 @@ from typing import Optional, Sequence
 from ..analysis.usage import total
 from ..apply import Applied, Controller, Stopwatch, call_trim, check_locks, release_tops, settle
 from ..errors import RefusedError, UsageError
+from ..model import Statement
 from ..render.json import address
+from ..render.problems import sentence
 from ..render.text import count
 from ..session import Session
 from . import ARENA, LIMIT, Answer, Context, argument, command
@@ -43,11 +45,11 @@ def trim_command(context: Context) -> Answer:
     plans = [trim for trim in trims(session, bounds=not options.json) if options.arena in (None, trim.plan.arena)]
     problems = problems_of(session)
     if any(trim.plan.brk_bytes is None and trim.plan.top is not None for trim in plans):
-        problems.append("__curbrk was not found: whether the main arena's top would be trimmed is not known")
+        problems.append(Statement("brk-not-found"))
     applied = None
     if controller is not None:
         if problems:
-            raise RefusedError("the heap is not sound enough to call into it", problems[0])
+            raise RefusedError("the heap is not sound enough to call into it", sentence(problems[0]))
         _check_soundness(context)
         applied = _apply(context, controller, plans)
     keys = {
@@ -101,7 +103,7 @@ def _check_soundness(context: Context) -> None:
         raise RefusedError(f"the heap is damaged at {breach.address:#x} ({breach.rule}): malloc_trim could end the "
                            f"process", f"{context.style.program} check")  # fmt: skip
     for unread in found.unread:
-        raise RefusedError("the heap is not sound enough to call into it", unread)
+        raise RefusedError("the heap is not sound enough to call into it", sentence(unread))
 
 
 def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> Applied:

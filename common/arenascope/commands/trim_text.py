@@ -6,9 +6,9 @@ from typing import Iterator, Optional, Sequence
 
 from ..analysis.trim import until_locked
 from ..analysis.usage import total
-from ..analysis.verdict import duration, trim_seconds
+from ..analysis.verdict import trim_seconds
 from ..apply import Applied
-from ..render.text import Style, count, cut, left_out, number, table
+from ..render.text import Style, count, cut, duration, left_out, number, table
 from . import Context
 from .gather import Trim
 
@@ -28,7 +28,7 @@ def lines(context: Context, plans: Sequence[Trim], whole: bool, applied: Optiona
     yield ""
     rows = [_row(style, trim) for trim in plans]
     shown, more = cut(rows, context.options.limit)
-    yield from table(HEADERS, shown, footer=_footer(style, plans) if len(rows) > 1 and whole else None)
+    yield from table(HEADERS, shown, footer=_footer(style, plans) if len(rows) > 1 and whole else None, form=style.form)
     yield from left_out(style, more, "arena")
     yield ""
     yield from _why(context, plans)
@@ -139,7 +139,7 @@ def _range_lines(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
             start, size = trim.plan.tops
             rows.append([str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", context.style.size(size), "--tops"])
     shown, more = cut(rows, context.options.limit)
-    yield from table(("arena", "from", "to", "size", "by"), shown, left=(0, 1, 2, 4))
+    yield from table(("arena", "from", "to", "size", "by"), shown, left=(0, 1, 2, 4), form=context.style.form)
     yield from left_out(context.style, more, "range")
 
 

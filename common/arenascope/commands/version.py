@@ -11,7 +11,7 @@ from ..glibc.allocators import find_allocators
 from ..glibc.layout import Check, Layout
 from ..glibc.prove import prove
 from ..glibc.versions import NEVER, text
-from ..model import Allocator
+from ..model import Allocator, Statement
 from ..render import optional
 from ..session import Session
 from . import Answer, Context, command
@@ -43,7 +43,8 @@ def version_command(context: Context) -> Answer:
         "allocators": allocators_json(_allocators(context, problem)),
         "share": share_json(context.session) if problem is None else None,
     }
-    return Answer(keys, _lines(context, problem, checks), [problem] if problem else problems_of(context.session))
+    problems = [Statement("no-glibc", text=problem)] if problem else problems_of(context.session)
+    return Answer(keys, _lines(context, problem, checks), problems)
 
 
 def _allocators(context: Context, problem: Optional[str]) -> Sequence[Allocator]:

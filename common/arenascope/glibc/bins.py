@@ -113,7 +113,7 @@ def walk_all(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader], fin
     except KeyboardInterrupt:
         left = len(headers) - len(found)
         findings.append(Finding(f"stopped at Ctrl-C: the free lists of {left} of {len(headers)} arenas were not read "
-                                "to their end"))  # fmt: skip
+                                "to their end", unknown="stopped"))  # fmt: skip
         return found + [((), False)] * left, True
     return found, False
 

@@ -9,7 +9,7 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
-from ..model import ArenaHeader, Bin, Breach
+from ..model import ArenaHeader, Bin, Breach, Statement
 from .bins import NBINS, UNSORTED, bin_kind, bin_sizes, min_large_size
 from .chunk import SIZE_BITS
 from .layout import Layout
@@ -213,7 +213,7 @@ def _nodes(memory: Memory, layout: Layout, start: int, head: int,
         link = ahead
 
 
-def bins_named(broken: Sequence[Rescued], layout: Layout) -> list[str]:
+def bins_cut(broken: Sequence[Rescued], layout: Layout, arena: int) -> list[Statement]:
     """What to tell of the lists that were not read to the end."""
-    return [f"{bin_kind(layout, each.bin)} bin {each.bin}: {len(each.chunks)} chunks could be reached, "
-            "there may be more" for each in broken if not each.whole]  # fmt: skip
+    return [Statement("bin-cut", {"arena": arena, "bin": each.bin, "chunks": len(each.chunks)},
+                      {"kind": bin_kind(layout, each.bin)}) for each in broken if not each.whole]  # fmt: skip

@@ -58,7 +58,8 @@ def unknown_lists(memory: Memory, layout: Layout, arenas: Sequence[int], leads: 
             value = memory.try_word(arena + offset) or 0
             if value >= PAGE and leads(value):
                 found.append(Finding(f"malloc_state+{offset} leads to {value:#x} inside a heap: a list of a kind that "
-                                     "this arenascope does not know", arena, index))  # fmt: skip
+                                     "this arenascope does not know", arena, index,
+                                     unknown="list-unknown"))  # fmt: skip
     return found
 
 

@@ -92,7 +92,7 @@ def derive_params(window: Window, layout: Layout, main: ArenaHeader, guess: Opti
     finding = None
     if missing:
         finding = Finding(f"mp_ of a glibc newer than {versions.text(versions.NEWEST)} is known in parts, "
-                          f"not: {', '.join(missing)}", address)  # fmt: skip
+                          f"not: {', '.join(missing)}", address, unknown="mp-in-parts")  # fmt: skip
     ordered = dict(sorted(offsets.items(), key=lambda item: item[1]))
     return Proven(address, Struct(ordered, max(ordered.values()) + layout.word), finding, front)
 

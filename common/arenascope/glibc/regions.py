@@ -62,7 +62,7 @@ def main_regions(memory: Memory, layout: Layout, header: ArenaHeader, params: Op
     if total != header.system_mem:
         findings.append(Finding(f"the main arena's regions that were found sum to {total} of {header.system_mem}: "
                                 "brk was refused, and glibc keeps no list of what it mapped instead",
-                                header.address))  # fmt: skip
+                                header.address, unknown="regions-missing"))  # fmt: skip
     return [Heap(header.index, start, stop, None, last=start <= header.top < stop) for start, stop in parts]
 
 

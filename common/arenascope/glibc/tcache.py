@@ -93,7 +93,8 @@ def walk_tcache(
     form = layout.tcache
     assert form is not None
     if not layout.tcache_proven:
-        findings.append(Finding("a thread cache of a form that this arenascope does not know", address))
+        findings.append(Finding("a thread cache of a form that this arenascope does not know", address,
+                                unknown="tcache-form"))  # fmt: skip
         return [], False
     try:
         counts, entries = read_tcache(memory, form, address)

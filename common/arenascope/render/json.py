@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
-from ..model import Tally
+from ..model import Statement, Tally
+from .problems import sentence, statement_json
 from .spool import Spool
 
 if TYPE_CHECKING:
@@ -14,15 +15,17 @@ if TYPE_CHECKING:
 SCHEMA = 1
 
 
-def envelope(command: str, door: str, target: Optional[Target], located: Optional[Located], problems: Sequence[str],
-             keys: Mapping[str, object]) -> Iterator[str]:  # fmt: skip
+def envelope(command: str, door: str, target: Optional[Target], located: Optional[Located],
+             problems: Sequence[Statement], keys: Mapping[str, object]) -> Iterator[str]:  # fmt: skip
     """One document in parts, its keys in the order of the contract. A Spool is a list of what its lines say."""
+    texts = [sentence(each) for each in problems]
     document: dict[str, object] = {
         "schema": SCHEMA,
         "command": command,
         "door": door,
         "complete": not problems,
-        "problems": list(problems),
+        "problems": texts,
+        "problem_records": [statement_json(each, text) for each, text in zip(problems, texts)],
         "target": target
         and {
             "kind": target.kind,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterator, NamedTuple, Optional, Sequence
 
+from ..errors import UsageError
 from ..printable import one_line
 from . import optional
 
@@ -21,6 +22,8 @@ class Style(NamedTuple):
     colour: bool = False
     exact: bool = False
     """--bytes: no units."""
+    form: str = ""
+    """--table: one of tabulate's formats; "" for the usual one."""
     program: str = "heap"
     """What a user types in front of a command here."""
 
@@ -58,6 +61,10 @@ def number(value: Optional[int]) -> str:
     return UNKNOWN if value is None else f"{value:,}"
 
 
+def duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{max(1, round(seconds * 1000))} ms"
+
+
 def table(
     headers: Sequence[str],
     rows: Sequence[Sequence[str]],
@@ -65,6 +72,7 @@ def table(
     footer: Optional[Sequence[str]] = None,
     width: int = 0,
     expendable: Sequence[str] = (),
+    form: str = "",
 ) -> Iterator[str]:
     """Aligned columns: right, but for those in `left`. The footer stands under a second rule.
 
@@ -77,6 +85,9 @@ def table(
     kept, gone = _columns(every, width, expendable)
     every = [[one_line(row[column]) for column in kept] for row in every]
     align = ["left" if column in left else "right" for column in kept]
+    if form:
+        yield from _in_form(every[0], every[1:], align, form)
+        return
     lines = _table_lines(every[0], every[1:], align)
     if footer:
         lines.insert(len(lines) - 1, lines[1])
@@ -109,6 +120,32 @@ def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], align: S
     finally:
         tabulate.MIN_PADDING = padding
     return text.splitlines()
+
+
+MARKDOWN = ("github", "pipe")
+
+
+def known_form(form: str) -> str:
+    """One of tabulate's formats; UsageError where that, or tabulate, is not to be had."""
+    tabulate: Any = optional.load("tabulate")
+    if tabulate is None:
+        raise UsageError("--table needs tabulate, which is not installed for this Python", "pip install tabulate")
+    known = tabulate.tabulate_formats
+    if form not in known:
+        raise UsageError(f"there is no table format {form!r}", f"one of: {', '.join(known)}")
+    return form
+
+
+def _in_form(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str], form: str) -> Iterator[str]:
+    tabulate: Any = optional.load("tabulate")
+    if form in MARKDOWN:
+        rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    if form == "tsv":
+        # tabulate lines columns up with spaces and drops empty cells at the end: neither is for programs
+        yield from ("\t".join(row) for row in (headers, *rows))
+        return
+    text: str = tabulate.tabulate(rows, headers, tablefmt=form, disable_numparse=True, colalign=align)
+    yield from text.splitlines()
 
 
 def _plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> Iterator[str]:

@@ -1,0 +1,160 @@
+"""The sentences of `heap report`'s verdict and causes, each by its id."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Optional
+
+from ..analysis.causes import matters
+from ..model import Statement
+from ..render.text import count, duration
+
+Say = Callable[[Optional[int]], str]
+"""Writes a size for people."""
+Figures = Mapping[str, Any]
+"""Those of a statement: counts and sizes are whole numbers."""
+Names = Mapping[str, str]
+Pair = tuple[str, str]
+"""What it is, and its evidence."""
+NO_HEAP = "no heap yet: malloc has not been called in this process"
+JUDGEMENTS = {
+    "unread": "No judgement: part of the heap could not be read.",
+    "mostly-not-this-malloc": "Most of it did not come from this malloc",
+    "mostly-mapped-files": "Most of it is mapped files",
+    "mostly-shared-memory": "Most of it is shared memory",
+    "mostly-not-malloc": "More than half of it is not malloc's",
+    "freed": "Not a leak: the program freed it, malloc holds it.",
+    "freed-thresholds-grew": "Not a leak: the program freed it, malloc holds it.",
+    "live-data": "This is live data: whether it is a leak only the program knows; malloc has little to give back.",
+    "live-and-freed": "Live data and freed memory both matter here.",
+}
+
+
+def places(number: int) -> str:
+    return "1 place" if number == 1 else f"{number:,} places"
+
+
+def verdict(said: Statement, say: Say) -> str:
+    """The answer, where the image tells which pages are in memory."""
+    figure: Figures = said.figures
+    name = "RSS" if figure["rss_bytes"] is not None else "Anonymous memory in this core"
+    arenas = f"{figure['arenas']} arenas" if figure["arenas"] != 1 else "1 arena"
+    known = figure["known_bytes"]
+    text = f"{name} {say(known)}: {say(figure['live_bytes'])} live, {say(figure['free_bytes'])} free in {arenas}"
+    details = _details(figure, say)
+    if details:
+        text += f" ({'; '.join(details)})"
+    if _matters(figure, "not_malloc_bytes"):
+        text += f", {say(figure['not_malloc_bytes'])} not malloc's"
+    if figure["unread_bytes"]:
+        text += f", {say(figure['unread_bytes'])} in arenas that could not be read whole"
+    return f"{text}. {_judgement(said.id, figure, say)}"
+
+
+def space_verdict(said: Statement, say: Say) -> str:
+    """The answer, where the image does not tell that."""
+    figure: Figures = said.figures
+    return (f"{say(figure['system_bytes'])} of address space in {count(figure['arenas'], 'arena')}: "
+            f"{say(figure['used_bytes'])} in use; malloc_trim would release {say(figure['release_bytes'])}, and "
+            f"{say(figure['tops_bytes'])} lies in tops that it never touches. How much of it was resident, this image "
+            "does not tell.")  # fmt: skip
+
+
+def _matters(figure: Figures, name: str) -> bool:
+    return matters(figure[name], figure["known_bytes"])
+
+
+def _details(figure: Figures, say: Say) -> list[str]:
+    found = []
+    returnable = figure["returnable_bytes"]
+    if returnable or _matters(figure, "thread_tops_bytes"):
+        seconds = duration(figure["trim_seconds"])
+        found.append(f"malloc_trim returns {say(returnable)} now, in about {seconds}" if returnable else
+                     "malloc_trim returns nothing")  # fmt: skip
+    if _matters(figure, "thread_tops_bytes"):
+        where = f"{figure['thread_tops']} thread-arena {'top' if figure['thread_tops'] == 1 else 'tops'}"
+        found.append(f"{say(figure['thread_tops_bytes'])} sits in {where} that it never touches")
+    if _matters(figure, "scraps_bytes"):
+        found.append(f"{say(figure['scraps_bytes'])} is stranded below page size")
+    if _matters(figure, "tcache_bytes"):
+        found.append(f"{say(figure['tcache_bytes'])} is in thread caches")
+    return found
+
+
+def _judgement(kind: str, figure: Figures, say: Say) -> str:
+    text = JUDGEMENTS[kind]
+    if kind.startswith("mostly-"):
+        return f"{text}: trimming {'helps little' if _matters(figure, 'free_bytes') else 'cannot help'}."
+    if kind == "freed-thresholds-grew":
+        return f"Cause: a freed block of {say(figure['mmap_threshold_bytes'])} raised mmap_threshold. {text}"
+    return text
+
+
+def _where(figure: Figures, say: Say) -> str:
+    more = f", the largest {say(figure['largest_top_bytes'])}" if figure["large_tops"] > 1 else ""
+    return f"{say(figure['tops_bytes'])} in tops{more}"
+
+
+def _thresholds_grew(figure: Figures, names: Names, say: Say) -> Pair:
+    grown, trim = figure["mmap_threshold_bytes"], figure["trim_threshold_bytes"]
+    return (f"a freed block of {say(grown)} raised mmap_threshold to {say(grown)} and trim_threshold to {say(trim)}: "
+            "requests below the first come from arenas, and free() leaves a top below the second alone",
+            f"mp_.mmap_threshold {grown:,} (default {figure['mmap_threshold_default_bytes']:,}), "
+            f"mp_.trim_threshold {trim:,}; {_where(figure, say)}")  # fmt: skip
+
+
+def _top_below(figure: Figures, names: Names, say: Say) -> Pair:
+    trim = figure["trim_threshold_bytes"]
+    return (f"free() gives a top back only once it reaches trim_threshold, {say(trim)}",
+            f"mp_.trim_threshold {trim:,}; {_where(figure, say)}")  # fmt: skip
+
+
+def _between(figure: Figures, names: Names, say: Say) -> Pair:
+    return ("free blocks lie between live ones: glibc by itself gives back only the end of a heap",
+            f"{say(figure['bytes'])} of whole pages in free blocks, in {places(figure['places'])}")  # fmt: skip
+
+
+def _outlived(figure: Figures, names: Names, say: Say) -> Pair:
+    limit = f", at most {figure['limit']} arenas" if figure["limit"] else ""
+    return (f"{figure['orphans']} of {figure['arenas']} arenas outlived their threads: arenas are never freed, only "
+            "handed to new threads",
+            f"they hold {say(figure['resident_bytes'])} resident; {figure['threads']} threads now{limit}")  # fmt: skip
+
+
+def _shared(figure: Figures, names: Names, say: Say) -> Pair:
+    return ("live blocks share pages with free ones, and a page goes back only as a whole",
+            f"{say(figure['bytes'])} free in pages that hold something live")  # fmt: skip
+
+
+def _caches(figure: Figures, names: Names, say: Say) -> Pair:
+    return ("threads keep freed blocks for themselves (tcache) until they end",
+            f"{say(figure['bytes'])} in the caches of {figure['threads']} threads")  # fmt: skip
+
+
+def _huge_pages(figure: Figures, names: Names, say: Say) -> Pair:
+    return ("transparent huge pages back the heap: one live block can hold 2 MiB, and khugepaged may fill again what "
+            "was returned", f"AnonHugePages {say(figure['bytes'])} of malloc's mappings")  # fmt: skip
+
+
+def _others(figure: Figures, names: Names, say: Say) -> Pair:
+    have = "has" if figure["allocators"] == 1 else "have"
+    whose = f" ({names['allocators']} {have} a heap in this process)" if names["allocators"] else ""
+    largest = ""
+    if "largest" in names:
+        largest = f", the largest mapping {say(figure['largest_bytes'])} at {names['largest']}"
+    return f"memory that this malloc did not hand out{whose}", f"{say(figure['bytes'])} anonymous{largest}"
+
+
+CAUSES: Mapping[str, Callable[[Figures, Names, Say], Pair]] = {
+    "thresholds-grew": _thresholds_grew,
+    "top-below-threshold": _top_below,
+    "free-between-live": _between,
+    "arenas-outlived-threads": _outlived,
+    "pages-shared-with-live": _shared,
+    "thread-caches": _caches,
+    "huge-pages": _huge_pages,
+    "not-this-malloc": _others,
+}
+
+
+def cause(said: Statement, say: Say) -> Pair:
+    return CAUSES[said.id](said.figures, said.names, say)

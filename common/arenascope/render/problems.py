@@ -1,0 +1,98 @@
+"""What a reader must know before trusting a figure, in words: one sentence for each id."""
+
+from __future__ import annotations
+
+from typing import Callable, Mapping, Sequence, Union
+
+from ..model import Statement
+from .text import count
+
+PER_ARENA = "arena {arena}: "
+NOT_AS_COUNTED = "block-count"
+
+
+def _stopped(said: Statement) -> str:
+    figures = said.figures
+    done = [count(None if figures[many] is None else int(figures[many] or 0), many[:-1]) for many in figures]
+    return f"stopped at Ctrl-C after {', '.join(done)}"
+
+
+def _block_count(said: Statement) -> str:
+    figures = {name: int(value or 0) for name, value in said.figures.items()}
+    return (f"{count(figures['found_blocks'], 'block')} of {figures['found_bytes']} bytes recognised, "
+            f"mp_ counts {figures['blocks']} of {figures['bytes']}")  # fmt: skip
+
+
+def _in_stack(said: Statement) -> str:
+    named = f" ({said.names['name']})" if said.names["name"] else ""
+    return f"{said.names['address']} lies in no chunk: it is in the stack of thread {said.figures['tid']}{named}"
+
+
+def _in_file(said: Statement) -> str:
+    address, name, path = (said.names[key] for key in ("address", "name", "path"))
+    return f"{address} lies in no chunk: it is {name}, in {path or 'the nameless part of that file'}"
+
+
+def _in_mapping(said: Statement) -> str:
+    address, start, end, path = (said.names[key] for key in ("address", "start", "end", "path"))
+    return f"{address} lies in no chunk: it is in the mapping {start} to {end}{' ' + path if path else ''}"
+
+
+IN_NONE = "{address} lies in no chunk: "
+IN_ARENA = "{address} lies in arena {arena}: "
+SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
+    "stopped": _stopped,
+    "mp-not-found": "mp_ was not found: thresholds and blocks served by mmap are not known",
+    "caches-not-found": "not every thread's cache was found: what they hold is not told from blocks in use",
+    "cached-chunks-unowned": "whose some cached chunks are is not known: the start of their heap is not in this image",
+    "thread-arenas-not-found": "not every thread's arena was found",
+    "heap-absent": PER_ARENA + "its heap at {address} is not in this image, or not all of it",
+    "malloc-replaced": "{allocators} serves malloc in this process: glibc's arenas hold only what goes past it",
+    "release-unknown": "which release of glibc this is cannot be told: taken for {taken_for}",
+    "environment-unknown": "the environment that the process was started with is not in this image",
+    "brk-not-found": "__curbrk was not found: whether the main arena's top would be trimmed is not known",
+    "brk-not-found-for-pins": "__curbrk was not found: what the block below the main arena's top keeps is not known",
+    NOT_AS_COUNTED: _block_count,
+    "blocks-uncounted": "mp_ was not found, so nothing tells how many blocks there should be",
+    "parts-differ": PER_ARENA + "its parts sum to {parts_bytes} bytes, system_mem says {system_bytes}",
+    "top-differs": PER_ARENA + "top is {top_bytes} bytes by its size word, {to_end_bytes} to its end",
+    "listed-not-met": PER_ARENA + "{chunks} chunks in thread caches or fastbins are not where one starts",
+    "headers-unread": PER_ARENA + "{bytes} bytes from {address} on hold no headers that could be followed",
+    "bins-unread": PER_ARENA + "{chunks} free chunks may be in the bins that were not read to the end",
+    "bin-cut": PER_ARENA + "{kind} bin {bin}: {chunks} chunks could be reached, there may be more",
+    "perhaps-cached": "it may lie in a thread's cache that was not found",
+    "in-heap-header": IN_ARENA + "the header of heap {heap} (heap_info, perhaps malloc_state), no chunk",
+    "in-fencepost": IN_ARENA + "a fencepost, the end of what was once top: no chunk",
+    "in-foreign-sbrk": IN_ARENA + "memory that somebody else took by sbrk, in the middle of the main arena",
+    "in-damage": IN_ARENA + "a part of heap {heap} that could not be read as chunks",
+    "behind-heap-end": IN_NONE + "it is behind the end of heap {heap} of arena {arena}, given up yet accessible",
+    "not-mapped": IN_NONE + "nothing is mapped there",
+    "mappings-unknown": IN_NONE + "what is mapped is not known",
+    "in-stack": _in_stack,
+    "in-file": _in_file,
+    "in-break": IN_NONE + "it is in the break's mapping, where no arena of this libc has it",
+    "in-mapping": _in_mapping,
+}
+"""By id. What is not here is said in the words of whoever met it: a finding in memory, a core that was cut."""
+
+
+def sentence(said: Statement) -> str:
+    if said.text:
+        return said.text
+    words = SENTENCES[said.id]
+    return words.format(**said.figures, **said.names) if isinstance(words, str) else words(said)
+
+
+def sentences(said: Sequence[Statement]) -> list[str]:
+    return [sentence(each) for each in said]
+
+
+def first_sentences(said: Sequence[Statement], most: int = 8) -> list[str]:
+    """What a screen has room for."""
+    if len(said) <= most:
+        return sentences(said)
+    return [*sentences(said[:most]), f"and {len(said) - most} more problems (--json lists them all)"]
+
+
+def statement_json(said: Statement, text: str) -> dict[str, object]:
+    return {"id": said.id, "figures": dict(said.figures), "names": dict(said.names), "text": text}
