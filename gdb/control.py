@@ -6,18 +6,26 @@ import os
 import signal
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Callable, Iterator, Optional, Sequence
 
 import gdb
 
-from arenascope.errors import RefusedError
+from arenascope.apply import FATAL_SIGNALS, taken_back
+from arenascope.errors import EndedError, RefusedError
 from arenascope.glibc.code import StackFrame
+from arenascope.load_once import load_once
+from arenascope.sources.procfiles import exit_code, is_dead
 from arenascope.target import ThreadInfo
+
+_beside = load_once("arenascope_gdb.for_a_while", os.path.join(os.path.dirname(__file__), "for_a_while.py"))
+selected, settings, without_breakpoints = _beside.selected, _beside.settings, _beside.without_breakpoints
 
 RETURNED = "arenascope_returned"
 QUIET = (("scheduler-locking", "on"), ("pagination", "off"), ("follow-fork-mode", "parent"), ("detach-on-fork", "on"))
 """Nothing but the chosen thread may run, and GDB must not go over to a child that it makes."""
+DYING_SECONDS = 0.3
+"""How long the kernel may take to end the last thread after the first."""
 FRAMES_BEYOND = 16
 """A frame's caller, behind those that were inlined into it."""
 
@@ -26,11 +34,11 @@ class GdbController:
     """Drives the selected inferior; settings, breakpoints, thread and frame are as they were when it is done."""
 
     def frames(self, thread: ThreadInfo, most: int) -> Sequence[StackFrame]:
-        with _selected(thread):
+        with selected(thread):
             return [StackFrame(frame.pc(), frame.name(), _stack_pointer(frame)) for frame in _stack(most)]
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
-        with _selected(thread), _settings(*QUIET), _without_breakpoints():
+        with selected(thread), settings(*QUIET), without_breakpoints():
             frames = _stack(depth + FRAMES_BEYOND)
             # what is inlined into its caller returns where the caller does
             while depth < len(frames) and frames[depth].type() == gdb.INLINE_FRAME:
@@ -40,16 +48,19 @@ class GdbController:
             out = _Return(frames[depth + 1])
             try:
                 _resume(seconds)
+                if not out.reached:
+                    _check_alive()
             finally:
-                out.delete()
+                if out.is_valid():
+                    out.delete()
             return out.reached
 
     def call(self, address: int, arguments: Sequence[int], seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
         types = ", ".join("unsigned long" for _ in arguments)
         values = ", ".join(f"{value}UL" for value in arguments)
         # with `unwindonsignal on` an interrupted call would be torn out of the middle of malloc
-        settings = (*QUIET, ("unwindonsignal", "off"), ("language", "c"))
-        with _selected(None), _settings(*settings), _without_breakpoints():
+        chosen = (*QUIET, ("unwindonsignal", "off"), ("language", "c"))
+        with selected(None), settings(*chosen), without_breakpoints(), _last_signal() as last:
             try:
                 # not parse_and_eval(): what GDB says of an interrupted call would go to its output
                 expression = f"${RETURNED} = ((long (*) ({types})) {address:#x}) ({values})"
@@ -59,17 +70,23 @@ class GdbController:
                 gdb.set_convenience_variable(RETURNED, None)
                 return 0 if value is None else int(value)
             except (gdb.error, KeyboardInterrupt) as error:
-                return self._recover(str(error).split("\n")[0], seconds, is_lock_wait)
+                return self._recover(str(error).split("\n")[0] or "interrupted", seconds, is_lock_wait, last)
 
-    def _recover(self, error: str, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
-        """A call that did not come back: unwound where it waits for a lock, else let go on to its end."""
+    def _recover(self, error: str, seconds: float, is_lock_wait: Callable[[str], bool], last: list[str]) -> int:
+        """A call that did not come back: unwound where it waits for a lock or is about to die, else let go on."""
         end = time.monotonic() + seconds
+        _check_alive()
         if not _in_call():
             raise RefusedError(f"the call failed: {error}")
         while not any(is_lock_wait(frame.name() or "") for frame in _stack(3)):
+            if last and last[-1] in FATAL_SIGNALS:
+                _unwind()
+                gdb.execute("queue-signal 0", to_string=True)
+                raise RefusedError(*taken_back(last[-1]))
             if time.monotonic() > end:
                 raise RefusedError("the call is still at work and must not be torn off", "`continue` lets it finish")
             _resume(max(end - time.monotonic(), 1.0))
+            _check_alive()
             if not _in_call():
                 return 0
         _unwind()
@@ -154,6 +171,21 @@ def _stack(most: int) -> list[gdb.Frame]:
     return frames
 
 
+@contextmanager
+def _last_signal() -> Iterator[list[str]]:
+    """The name of the signal at which the process stopped last, if it was one."""
+    last: list[str] = []
+
+    def note(event: gdb.StopEvent) -> None:
+        last[:] = [event.stop_signal] if isinstance(event, gdb.SignalEvent) else []
+
+    gdb.events.stop.connect(note)
+    try:
+        yield last
+    finally:
+        gdb.events.stop.disconnect(note)
+
+
 def _in_call() -> bool:
     return any(frame.type() == gdb.DUMMY_FRAME for frame in _stack(64))
 
@@ -162,68 +194,33 @@ def _unwind() -> None:
     """Pops everything down to the caller of the function that was called."""
     dummy = next(frame for frame in _stack(64) if frame.type() == gdb.DUMMY_FRAME)
     dummy.select()
-    with _settings(("confirm", "off")):
+    with settings(("confirm", "off")):
         gdb.execute("return", to_string=True)
 
 
-@contextmanager
-def _selected(thread: Optional[ThreadInfo]) -> Iterator[None]:
-    """Selects a thread (None: leaves it) for a while; the frame that the user had selected comes back, if it exists."""
-    before, frame = gdb.selected_thread(), gdb.selected_frame()
-    with ExitStack() as stack:
-        if gdb.parameter("backtrace limit") is not None:
-            stack.enter_context(_settings(("backtrace limit", "unlimited")))
-        # main has callers, and where they end tells whether all of a stack is known
-        stack.enter_context(_settings(("backtrace past-main", "on")))
-        if thread is not None:
-            _find(thread).switch()
-        try:
-            yield
-        finally:
-            if before is not None and before.is_valid():
-                before.switch()
-                if frame.is_valid():
-                    frame.select()
+def _check_alive() -> None:
+    """EndedError with what it died of: GDB has forgotten everything else about it."""
+    pid = gdb.selected_inferior().pid
+    if pid and (_in_call() or not _dies(pid)):
+        return
+    if pid:
+        # it has seen one thread end, and would stumble over the others when it lets the process go
+        code = exit_code(pid)
+        with settings(("confirm", "off")):
+            gdb.execute("kill", to_string=True)
+        if code is not None:
+            raise EndedError(f"of {signal.Signals(code & 127).name}" if code & 127 else f"with status {code >> 8}")
+    number, status = gdb.convenience_variable("_exitsignal"), gdb.convenience_variable("_exitcode")
+    if number is None:
+        raise EndedError("how is not known" if status is None else f"with status {int(status)}")
+    raise EndedError(f"of {signal.Signals(int(number)).name}")
 
 
-def _find(thread: ThreadInfo) -> gdb.InferiorThread:
-    for each in gdb.selected_inferior().threads():
-        if (each.ptid[1] or each.ptid[0]) == thread.tid:
-            return each
-    raise RefusedError(f"thread {thread.tid} is gone", "try again")
-
-
-@contextmanager
-def _settings(*wanted: tuple[str, str]) -> Iterator[None]:
-    """GDB settings for a while."""
-    before = [(name, _shown(gdb.parameter(name))) for name, _ in wanted]
-    try:
-        try:
-            for name, value in wanted:
-                gdb.execute(f"set {name} {value}", to_string=True)
-        except gdb.error as error:
-            raise RefusedError(f"threads of this target cannot be held: {error}") from None
-        yield
-    finally:
-        for name, value in reversed(before):
-            gdb.execute(f"set {name} {value}", to_string=True)
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return "unlimited" if value is None else str(value)
-
-
-@contextmanager
-def _without_breakpoints() -> Iterator[None]:
-    """The user's own breakpoints, in malloc perhaps, are off for a while."""
-    enabled = [each for each in gdb.breakpoints() if each.enabled]
-    for each in enabled:
-        each.enabled = False
-    try:
-        yield
-    finally:
-        for each in enabled:
-            if each.is_valid():
-                each.enabled = True
+def _dies(pid: int) -> bool:
+    """Whether all threads are dead, or will be in a moment: the kernel ends them one after the other."""
+    end = time.monotonic() + DYING_SECONDS
+    while not is_dead(pid):
+        if time.monotonic() > end:
+            return False
+        time.sleep(DYING_SECONDS / 10)
+    return True

@@ -9,7 +9,8 @@ from typing import Callable, Iterator, Optional, Sequence
 
 import lldb
 
-from arenascope.errors import RefusedError
+from arenascope.apply import FATAL_SIGNALS, taken_back
+from arenascope.errors import EndedError, RefusedError
 from arenascope.glibc.code import StackFrame
 from arenascope.target import ThreadInfo
 
@@ -60,6 +61,7 @@ class LldbController:
                 with self._watchdog(end - time.monotonic()):
                     if self.process.Continue().Fail():
                         return False
+                self._check_alive()
                 frame = thread.GetFrameAtIndex(0)
                 # not in a call of the same function from further down
                 if frame.GetPC() == address and frame.GetCFA() >= stack:
@@ -79,24 +81,45 @@ class LldbController:
             )
             if value.GetError().Success():
                 return value.GetValueAsSigned()
+            self._check_alive()
             if _place(thread) == before:
-                raise RefusedError(f"the call failed: {' '.join((value.GetError().GetCString() or '').split())}")
+                reason = " ".join((value.GetError().GetCString() or "interrupted").split())
+                raise RefusedError(f"the call failed: {reason}")
             return self._recover(thread, before, seconds, is_lock_wait)
 
     def _recover(
         self, thread: lldb.SBThread, before: tuple[int, int], seconds: float, is_lock_wait: Callable[[str], bool]
     ) -> int:  # fmt: skip
-        """A call that did not come back: unwound where it waits for a lock, else let go on to its end."""
+        """A call that did not come back: unwound where it waits for a lock or is about to die, else let go on."""
         for _ in range(PATIENCE):
+            name = self._signal_of(thread)
+            if name in FATAL_SIGNALS:
+                thread.UnwindInnermostExpression()
+                raise RefusedError(*taken_back(name))
             if any(is_lock_wait(frame.GetFunctionName() or "") for frame in _stack(thread, WHERE_LOCKS_SHOW)):
                 thread.UnwindInnermostExpression()
                 raise RefusedError("the call waited for a lock that nobody gave back, and was taken back",
                                    "let the process run for a moment, then try again")  # fmt: skip
             with self._watchdog(seconds):
                 self.process.Continue()
+            self._check_alive()
             if _place(thread) == before:
                 return 0
         raise RefusedError("the call is still at work and must not be torn off", "`continue` lets it finish")
+
+    def _check_alive(self) -> None:
+        """EndedError with what it died of."""
+        if self.process.GetState() != lldb.eStateExited:
+            return
+        status, reason = self.process.GetExitStatus(), self.process.GetExitDescription()
+        # lldb-server tells both in one number
+        signal = self.process.GetUnixSignals().GetSignalAsCString(status)
+        raise EndedError(reason or f"with status {status}" + (f", or of {signal}" if signal else ""))
+
+    def _signal_of(self, thread: lldb.SBThread) -> str:
+        if thread.GetStopReason() != lldb.eStopReasonSignal:
+            return ""
+        return self.process.GetUnixSignals().GetSignalAsCString(thread.GetStopReasonDataAtIndex(0)) or ""
 
     def _warm_up(self) -> None:
         """The first call makes LLDB map memory in the process for its code: not while RSS is being measured."""

@@ -16,9 +16,11 @@ from .glibc.code import MallocCode, StackFrame
 from .glibc.stacks import Stacks
 from .glibc.thread_pointers import complete
 from .session import Session
+from .sources.procfiles import seccomp_modes
 from .target import ThreadInfo
 
 MADV_DONTNEED = 4
+SECCOMP_STRICT = 1
 STEP_SECONDS = (0.1, 0.5, 2.0)
 """How long a thread may take out of malloc, until none gets out in so long a time."""
 CALL_SECONDS = 120.0
@@ -28,6 +30,16 @@ FRAMES = 1 << 14
 """How many frames of a thread are asked for: of a stack that is deeper the words are looked at instead."""
 
 LOCK_WAITS = ("__lll_lock_wait_private", "__lll_lock_wait", "__GI___lll_lock_wait_private", "__GI___lll_lock_wait")
+
+FATAL_SIGNALS = ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS")
+"""Raised by what the call itself does: it would be the end to go on with one of these."""
+
+
+def taken_back(signal: str) -> tuple[str, str]:
+    """What to say of a call that was unwound at such a signal, and what next."""
+    return (f"the call was taken back at {signal}, which would have ended the process",
+            "check shows the heap; an arena that was locked then still is")  # fmt: skip
+
 
 class Controller(Protocol):
     """What a door needs to be able to do to a live process, beyond looking."""
@@ -124,6 +136,21 @@ def _stuck(thread: ThreadInfo, session: Session) -> RefusedError:
     return RefusedError(f"{_who(thread)} is inside malloc and does not leave it{where}", ANOTHER_WAY)
 
 
+def check_filters(pid: int, insist: bool) -> None:
+    """RefusedError where a seccomp filter may end the process at a system call that it never made by itself."""
+    try:
+        modes = seccomp_modes(pid)
+    except OSError:
+        raise RefusedError("whether a seccomp filter forbids madvise cannot be read") from None
+    strict = next((tid for tid, mode in modes.items() if mode == SECCOMP_STRICT), None)
+    if strict is not None:
+        raise RefusedError(f"thread {strict} is in seccomp's strict mode, in which madvise ends it")
+    filtered = next((tid for tid, mode in modes.items() if mode), None)
+    if filtered is not None and not insist:
+        raise RefusedError(f"thread {filtered} is under a seccomp filter, which may end the process at madvise or brk",
+                           "--even-under-seccomp insists")  # fmt: skip
+
+
 def check_locks(session: Session) -> None:
     """RefusedError where an arena is locked although no thread is inside malloc (a fork in progress, a lost lock)."""
     for header in session.headers:
@@ -136,11 +163,14 @@ def call_trim(controller: Controller, session: Session) -> None:
     controller.call(address, [0], CALL_SECONDS, lambda name: name in LOCK_WAITS)
 
 
-def release_tops(controller: Controller, session: Session, ranges: Sequence[tuple[int, int]]) -> None:
-    """madvise(MADV_DONTNEED): takes none of malloc's locks, and top's pages behind its header hold nothing."""
+def release_tops(controller: Controller, session: Session, ranges: Sequence[tuple[int, int]]) -> int:
+    """madvise(MADV_DONTNEED): takes none of malloc's locks, and top's pages behind its header hold nothing.
+
+    How many of them the kernel refused.
+    """
     address = _function(session, "madvise")
-    for start, size in ranges:
-        controller.call(address, [start, size, MADV_DONTNEED], CALL_SECONDS, lambda name: False)
+    return sum(controller.call(address, [start, size, MADV_DONTNEED], CALL_SECONDS, lambda name: False) != 0
+               for start, size in ranges)  # fmt: skip
 
 
 def _function(session: Session, name: str) -> int:

@@ -6,7 +6,8 @@
     │   └── HoldEnded               a live process was let go before it was read whole
     ├── MemoryReadError             these bytes cannot be read
     ├── NotFoundError               no glibc heap could be located in this image
-    └── RefusedError                what was asked would not be safe now
+    ├── RefusedError                what was asked would not be safe now
+    └── EndedError                  the process ended while it was made to do something
 
 Damage inside a heap is not an error: it is a Finding that travels with what could be read.
 """
@@ -59,3 +60,10 @@ class NotFoundError(ArenascopeError):
 
 class RefusedError(ArenascopeError):
     """Not done, because it would not be safe."""
+
+
+class EndedError(ArenascopeError):
+    """The process is gone."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(f"the process has ended, {how}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional, Sequence
 
 from ..analysis.usage import total
-from ..apply import Applied, Controller, Stopwatch, call_trim, check_locks, release_tops, settle
+from ..apply import Applied, Controller, Stopwatch, call_trim, check_filters, check_locks, release_tops, settle
 from ..errors import RefusedError, UsageError
 from ..model import Statement
 from ..render.json import address
@@ -22,11 +22,14 @@ from .trim_text import lines
     "trim --ranges --arena 1",
     "malloc_trim releases whole free pages inside the bins of every arena and the end of the main arena's top. It "
     "never touches the tops of thread arenas, thread caches, or blocks in use. --apply does it in the live process, "
-    "only when no thread is inside malloc; --tops also releases the pages inside the tops of thread arenas.",
+    "only when no thread is inside malloc, the heap is sound and no seccomp filter could end the process for it; "
+    "--tops also releases the pages inside the tops of thread arenas.",
     (
         argument("--ranges", action="store_true", help="list the ranges that would be released"),
         argument("--apply", action="store_true", help="do it (live only; asks first)"),
         argument("--tops", action="store_true", help="also the tops of thread arenas"),
+        argument("--even-under-seccomp", action="store_true",
+                 help="with --apply: also where a filter may end the process for it"),
         argument("-y", "--yes", action="store_true", help="with --apply: do not ask"),
         ARENA,
         LIMIT,
@@ -82,6 +85,8 @@ def _prepare(context: Context) -> Controller:
         raise RefusedError("the shell only looks and cannot call into a process", "use --apply from GDB or LLDB")
     if context.target.memory_use() is None:
         raise RefusedError("the process is on another machine: nothing can be measured", "use arenascope there")
+    if context.target.pid is not None:
+        check_filters(context.target.pid, context.options.even_under_seccomp)
     what = "madvise on the tops of thread arenas" if context.options.tops else ""
     if context.options.arena is None:
         what = "malloc_trim(0)" + (f" and {what}" if what else "")
@@ -112,19 +117,40 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
     rss, anonymous = context.target.memory_use() or (0, 0)
     done = []
     predicted: list[Optional[int]] = []
+    ranges = [each for trim in plans for each in trim.plan.madvise or ()]
+    before = _in_memory(context, ranges)
     with Stopwatch() as watch:
         if context.options.arena is None:
             call_trim(controller, context.session)
             predicted += [trim.resident.trim for trim in plans]
-            ranges = sum(len(trim.plan.madvise or ()) for trim in plans)
-            done.append(f"malloc_trim(0): {count(ranges, 'range')} released")
+            done.append(_released("malloc_trim(0)", "range", len(ranges), _kept(before, _in_memory(context, ranges))))
         if context.options.tops:
             tops = [trim.plan.tops for trim in plans if trim.plan.tops]
-            release_tops(controller, context.session, tops)
+            refused = release_tops(controller, context.session, tops)
             predicted += [trim.resident.tops for trim in plans]
-            done.append(f"madvise: the inside of {count(len(tops), 'top')} released")
+            done.append(_released("madvise", "top", len(tops), refused))
     rss_after, anonymous_after = context.target.memory_use() or (0, 0)
-    return Applied(rss, rss_after, total(predicted), anonymous - anonymous_after, watch.seconds, done)
+    # the call itself touches a page or two of stack and data
+    released = max(anonymous - anonymous_after, 0)
+    return Applied(rss, rss_after, total(predicted), released, watch.seconds, done)
+
+
+def _in_memory(context: Context, ranges: Sequence[tuple[int, int]]) -> list[int]:
+    """What each range has in memory at this moment."""
+    residency = context.target.residency()
+    found = [residency.count(start, start + size) if residency is not None else None for start, size in ranges]
+    return [each.resident if each is not None else 0 for each in found]
+
+
+def _kept(before: Sequence[int], after: Sequence[int]) -> int:
+    """How many ranges the kernel did not release: malloc_trim takes no notice of what madvise says."""
+    return sum(old > 0 and new >= old for old, new in zip(before, after))
+
+
+def _released(what: str, kind: str, number: int, kept: int) -> str:
+    if not kept:
+        return f"{what}: {count(number, kind)} released"
+    return f"{what}: {number - kept} of {count(number, kind)} released, the kernel refused the rest"
 
 
 def _arena_json(trim: Trim, with_ranges: bool) -> dict[str, object]:

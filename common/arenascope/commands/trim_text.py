@@ -161,7 +161,6 @@ def _duration(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
 
 
 def _applied_lines(style: Style, applied: Applied) -> Iterator[str]:
-    # the call itself touches a page or two of stack and data
     returned = style.size(applied.released_bytes) if applied.released_bytes > 0 else "nothing"
     yield style.bold(f"RSS {style.size(applied.rss_before)} before, {style.size(applied.rss_after)} after: "
                      f"{returned} returned in {applied.seconds * 1000:.0f} ms")  # fmt: skip

@@ -84,6 +84,38 @@ def rollup(pid: int) -> dict[str, int]:
     return sizes
 
 
+def seccomp_modes(pid: int) -> dict[int, int]:
+    """By tid: 0 without seccomp, 1 in its strict mode, 2 under a filter; a kernel without it does not say."""
+    found = {}
+    for tid in sorted(int(name) for name in os.listdir(f"/proc/{pid}/task")):
+        rows = read_bytes(f"/proc/{pid}/task/{tid}/status").splitlines()
+        found[tid] = next((int(row.split()[1]) for row in rows if row.startswith(b"Seccomp:")), 0)
+    return found
+
+
+def is_dead(pid: int) -> bool:
+    """Whether no thread of the process is left that is more than a zombie."""
+    try:
+        tids = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return True
+    return all(_stat(f"/proc/{pid}/task/{tid}")[:1] in ([], [b"Z"], [b"X"]) for tid in tids)
+
+
+def exit_code(pid: int) -> Optional[int]:
+    """A zombie's, as wait() gives it; for who may trace it."""
+    fields = _stat(f"/proc/{pid}")
+    return int(fields[-1]) if fields[:1] == [b"Z"] else None
+
+
+def _stat(folder: str) -> list[bytes]:
+    """The fields of stat behind the name, which may hold anything; none where it is gone."""
+    try:
+        return read_bytes(f"{folder}/stat").rpartition(b")")[2].split()
+    except OSError:
+        return []
+
+
 def locked_ranges(pid: int) -> list[tuple[int, int]]:
     """Mappings under mlock, which MADV_DONTNEED refuses with EINVAL."""
     return _flagged(pid, "lo")
