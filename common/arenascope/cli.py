@@ -9,12 +9,13 @@ from importlib import import_module
 from typing import Any, Optional, Sequence
 
 from . import __version__
-from .commands import COMMON, INTERRUPTED, Command, HelpFormatter, execute
+from .commands import INTERRUPTED, Command, HelpFormatter, Parser, execute
 from .commands.table import NAMES, all_commands, find_command
 from .errors import ArenascopeError, TargetError, UsageError
 from .printable import make_streams_safe, one_line
 from .render import optional
 from .shell import ShellDoor, unbroken
+from .words import MAYBE, NOT, full_names, likeness
 
 DONE, NOTHING, FAILED = 0, 1, 2
 TRIES = 10
@@ -62,6 +63,8 @@ def _write_no_more() -> None:
 
 
 def _run(words: Sequence[str]) -> int:
+    if words[:1] == ["help"] and words[1:2]:
+        words = [words[1], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
         sys.stdout.write(overview())
         return DONE if words else FAILED
@@ -79,10 +82,12 @@ def _run(words: Sequence[str]) -> int:
     if words[0] not in NAMES:
         raise UsageError(f"there is no command {words[0]!r}", "arenascope --help lists them")
     command = find_command(words[0])
-    if {"-h", "--help"} & set(words[1:]):
+    usage = f"arenascope {command.name} --help shows how it is used"
+    words = full_names(words[1:], command.all_names(), usage, OWN)
+    if {"-h", "--help"} & set(words):
         sys.stdout.write(command.parser("arenascope").format_help() + SHELL_OPTIONS)
         return DONE
-    own, rest = _shell_parser().parse_known_args(words[1:])
+    own, rest = _shell_parser(command).parse_known_args(words)
     subjects, rest = take_subjects(command, rest)
     if own.jsonl or len(subjects) > 1:
         from . import fleet  # the machinery of several processes, which one look does without
@@ -129,24 +134,24 @@ def _run_unstopped(command: Command, words: Sequence[str], subject: Optional[str
 def take_subjects(command: Command, words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The pids and cores among the words, and the rest: what is neither an option nor an option's value.
 
-    Where a command has words of its own beside options, only the first is a subject.
+    Where a command has words of its own beside options, one word is the subject: the one that most looks like it.
     """
-    takes_value = {name for each in (*command.arguments, *COMMON) for name in each.names
+    takes_value = {name for each in command.all_arguments() for name in each.names
                    if name.startswith("-") and "action" not in each.options}  # fmt: skip
-    most = 1 if any(not name.startswith("-") for each in command.arguments for name in each.names) else len(words)
-    subjects: list[str] = []
-    rest: list[str] = []
-    for before, word in zip(["", *words], words):
-        plain = not word.startswith("-") and not (before in takes_value and before.startswith("-"))
-        if plain and len(subjects) < most and not (command.optional_subject and _is_snapshot(word)):
-            subjects.append(word)
-        else:
-            rest.append(word)
-    return subjects, rest
+    plain = [index for index, (before, word) in enumerate(zip(["", *words], words))
+             if not word.startswith("-") and before not in takes_value]  # fmt: skip
+    own = [each for each in command.arguments if not each.names[0].startswith("-")]
+    if own:
+        likely = [(likeness(words[index]), -index) for index in plain]
+        # what may go without a subject, or without anything else to tell its own words by, has none that is unlikely
+        needed = MAYBE if command.optional_subject or len(plain) <= len(own) else NOT
+        plain = [-index for how, index in sorted(likely, reverse=True)[:1] if how >= needed]
+    return [words[index] for index in plain], [word for index, word in enumerate(words) if index not in plain]
 
 
-def _shell_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, formatter_class=HelpFormatter)
+def _shell_parser(command: Command) -> argparse.ArgumentParser:
+    prog = f"arenascope {command.name}"
+    parser = Parser(prog=prog, add_help=False, allow_abbrev=False, formatter_class=HelpFormatter)
     parser.add_argument("--stop", choices=("ptrace", "signal"), default="ptrace")
     parser.add_argument("--no-stop", action="store_true")
     parser.add_argument("--no-symbols", action="store_true")
@@ -156,6 +161,7 @@ def _shell_parser() -> argparse.ArgumentParser:
     return parser
 
 
+OWN = ("--stop", "--no-stop", "--no-symbols", "--jobs", "--jsonl", "--debug-dir")
 SHELL_OPTIONS = """
 in the shell, also:
   PID|CORE              the process or core file to look at, anywhere among the words
@@ -166,10 +172,6 @@ in the shell, also:
   --jobs N              so many of them at a time (as many as there are processors)
   --debug-dir DIR       also look for libc's debug symbols under DIR/.build-id
 """
-
-
-def _is_snapshot(word: str) -> bool:
-    return bool(_other("snapshot").looks_like_one(word))
 
 
 def _other(name: str) -> Any:

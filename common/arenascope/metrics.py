@@ -11,6 +11,7 @@ import sys
 from importlib import import_module
 from typing import Any, Iterator, Optional, Sequence
 
+from .commands import Parser
 from .errors import ArenascopeError, UsageError
 from .fleet import figures
 from .printable import one_line
@@ -26,8 +27,8 @@ STATE, STARTTIME = 3, 22
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="arenascope metrics", description=SUMMARY, allow_abbrev=False,
+    made = Parser(
+        prog="arenascope metrics", description=SUMMARY,
         epilog="examples:\n  arenascope metrics 1234 --output /var/lib/node_exporter/textfile/malloc.prom\n"
                "  arenascope metrics 1234 --listen 9911",
         formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip

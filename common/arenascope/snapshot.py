@@ -16,6 +16,7 @@ from typing import Any, Mapping
 
 from .errors import UsageError
 from .whole_file import write_whole
+from .words import is_elf
 
 FORMAT = 1
 NAME = "arenascope_snapshot"
@@ -41,6 +42,8 @@ _NEEDED = {"part", "address", "kind", "min_bytes", "bytes"}
 
 def write(path: str, document: Document) -> int:
     """Whole or not at all, and its size; compressed where the name ends in .gz."""
+    if os.path.isfile(path) and is_elf(path):
+        raise UsageError(f"{path} is a core or a program, and would be overwritten", "name another file")
     data = json.dumps({NAME: FORMAT, **document}, ensure_ascii=False, separators=(",", ":")).encode()
     if path.endswith(".gz"):
         data = gzip.compress(data)

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import Optional, Sequence
 
+from .commands import Parser
 from .commands.gather import trims
 from .commands.gather_rss import resident_picture
 from .errors import TargetError, UsageError
@@ -22,9 +23,9 @@ SUMMARY = "Print a line for each interval: RSS, what is live, what is free."
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="arenascope watch", description=SUMMARY,
-        epilog="example:\n  arenascope watch 1234 --interval 60", allow_abbrev=False,
+        epilog="example:\n  arenascope watch 1234 --interval 60",
         formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     made.add_argument("pid", metavar="PID", type=int)
     made.add_argument("--interval", type=float, default=5.0, metavar="SECONDS", help="from line to line (5)")

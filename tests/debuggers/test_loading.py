@@ -176,10 +176,11 @@ def test_json_is_all_there_is_on_standard_output(gdb: Gdb, subject: Subject, tmp
 
 def test_gdbs_way_of_writing_options(gdb: Gdb, subject: Subject) -> None:
     steps = [{"do": f"heap {words}"} for words in ("arenas --json", "arenas -json", "bins -json -arena 1",
-                                                   "bins --json --arena=1", "bins -json -arena=1")]
+                                                   "bins --json --arena=1", "bins -json -arena=1",
+                                                   "bins -js --ar 1")]
     found = [outcome.json() for outcome in gdb.drive(attach(subject), steps)]
     assert found[0] == found[1]
-    assert found[2] == found[3] == found[4]
+    assert found[2] == found[3] == found[4] == found[5]
     assert {row["arena"] for row in found[2]["bins"] if row["kind"] != "tcache"} == {1}
 
 

@@ -182,6 +182,52 @@ def test_bad_usage_is_one_line_and_status_2(words, said):
     assert done.stderr.count("\n") == 1
 
 
+def test_the_process_stands_anywhere_among_the_words(bins, tmp_path):
+    """Beside an address or a file, and whichever of these is there already."""
+    new, gone, pid = tmp_path / "new.json", tmp_path / "gone.json", bins.pid
+    for words in (["snapshot", new, pid], ["snapshot", pid, new], ["snapshot", new, pid, "--sizes"]):
+        assert f"{new}: 3 arenas" in arenascope(*words).stdout
+    for words in ([new, pid], [pid, new], [new, "--limit", "3", pid]):
+        assert "RSS changed by" in arenascope("diff", *words).stdout
+    for words in (["0x1234", pid], [pid, "0x1234"], ["--limit", "0x1234", pid]):
+        wrong = "--limit" in words
+        done = arenascope("chunk", *words, status=2 if wrong else 0)
+        assert ("there is no option --limit" in done.stderr) if wrong else ("0x1234 lies in no chunk" in done.stdout)
+    assert f"cannot read {gone}" in arenascope("diff", gone, pid, status=2).stderr
+    for words in (["chunk", "0x1234"], ["snapshot", gone]):
+        assert "there is nothing to look at" in arenascope(*words, status=2).stderr
+    assert not gone.exists()
+
+
+def test_a_snapshot_does_not_take_a_core_s_place(bins, tmp_path):
+    core = tmp_path / "a.core"
+    shutil.copy(BUILD / "bins", core)
+    assert "would be overwritten" in arenascope("snapshot", bins.pid, core, status=2).stderr
+    assert core.read_bytes().startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("option", ["--limit 1", "--limit=1", "--lim 1", "-limit 1", "-lim=1", "--lim=1"])
+def test_an_option_cut_short_is_that_option(bins, option):
+    """Its value is no process to be looked at."""
+    done = arenascope("arenas", *option.split(), bins.pid)
+    assert "== " not in done.stdout
+    assert "… 2 more arenas" in done.stdout
+    assert arenascope("arenas", bins.pid, *option.split()).stdout == done.stdout
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    ("arenas --l 1", "--l could be --libc or --limit"), ("arenas --lmit 1", "there is no option --lmit"),
+    ("arenas --job x", "argument --jobs: invalid int value"),
+    ("arenas -x", "there is no option -x"), ("watch --nix", "unrecognized arguments: --nix"),
+    ("watch --i x", "argument --interval"), ("metrics --listne 5", "unrecognized arguments: --listne"),
+])
+def test_an_option_that_there_is_not_is_one_line(bins, words, said):
+    done = arenascope(*words.split(), bins.pid, status=2)
+    line, = done.stderr.splitlines()
+    assert said in line
+    assert done.stdout == ""
+
+
 def test_trim_apply_is_refused(bins):
     assert "from GDB or LLDB" in arenascope("trim", bins.pid, "--apply", "-y", status=2).stderr
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NamedTuple, NoReturn, Optional, Protocol, Sequence
 
-from ..errors import ArenascopeError, UsageError
+from ..errors import UsageError
 from ..model import Statement
 from ..printable import printable
 from ..render.json import envelope
@@ -18,6 +18,7 @@ from ..render.spool import in_blocks
 from ..render.text import Style, known_form
 from ..session import Session
 from ..target import Target
+from ..words import full_names
 
 if TYPE_CHECKING:
     from ..apply import Controller
@@ -148,23 +149,29 @@ class Command(NamedTuple):
     """In the shell: may be asked about files of its own alone, without a process or core."""
 
     def parser(self, program: str) -> argparse.ArgumentParser:
-        parser = _Parser(
+        parser = Parser(
             prog=f"{program} {self.name}",
             description=f"{self.summary}\n\n{textwrap.fill(self.description, HELP_WIDTH)}".strip(),
             epilog=f"example:\n  {program} {self.example}",
             formatter_class=HelpFormatter,
             add_help=False,
-            allow_abbrev=True,
         )
-        for each in (*self.arguments, *COMMON):
+        for each in self.all_arguments():
             parser.add_argument(*each.names, help=each.help, **each.options)  # type: ignore[arg-type]
         parser.add_argument("-h", "--help", action="store_true", help="this text")
         return parser
 
+    def all_arguments(self) -> tuple[Argument, ...]:
+        return (*self.arguments, *COMMON)
+
+    def all_names(self) -> list[str]:
+        """Of its options, however they are spelt."""
+        names = [name for each in self.all_arguments() for name in each.names if name.startswith("-")]
+        return sorted([*names, "-h", "--help"])
+
     def option_names(self) -> list[str]:
         """For completion."""
-        names = [name for each in (*self.arguments, *COMMON) for name in each.names if name.startswith("--")]
-        return sorted([*names, "--help"])
+        return [name for name in self.all_names() if name.startswith("--")]
 
 
 def command(
@@ -187,7 +194,9 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, width=HELP_WIDTH - 1)
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
+    """What is wrong is one line."""
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, f"{self.prog} --help shows how it is used")
 
@@ -196,10 +205,11 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
     """Runs a command for a door and writes what it says; errors are the door's to show."""
     program = door.style().program
     parser = command.parser(program)
-    if {"-h", "--help", "-help"} & set(words):
+    words = full_names(words, command.all_names(), f"{program} {command.name} --help shows how it is used")
+    if {"-h", "--help"} & set(words):
         door.write(parser.format_help())
         return 0
-    context = Context(door, parser.parse_args(double_dashes(command, words)))
+    context = Context(door, parser.parse_args(words))
     if context.options.table:
         # before a process is held
         known_form(context.options.table)
@@ -228,23 +238,3 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
     if answer.exact and warnings:
         door.notice("".join(warnings))
     return status
-
-
-def double_dashes(command: Command, words: Sequence[str]) -> list[str]:
-    """GDB's users write -json where Unix has --json; both are taken."""
-    known = set(command.option_names())
-    return [f"-{word}" if f"-{word}".split("=")[0] in known else word for word in words]
-
-
-__all__ = [
-    "ARENA",
-    "LIMIT",
-    "Answer",
-    "ArenascopeError",
-    "Command",
-    "Context",
-    "Door",
-    "argument",
-    "command",
-    "execute",
-]
