@@ -8,6 +8,7 @@ import signal
 import pytest
 from applying import ANOTHER_WAY, APPLY, applied, drive, lives_on, tell
 from doors import DOORS, GDB, Live
+from lldb_door import NEWEST_LLDB
 from looks import Outcome, one_line, opened
 from platforms import HOST
 from subjects import Subject
@@ -21,8 +22,8 @@ CASES = (
     ("gdb", ("bare",), "_int_free", "tick", BARE),
     ("gdb", ("deep", "alternate"), "systrim", "trim", INSIDE),
     ("gdb", ("bare", "alternate"), "malloc_consolidate", "trim", BARE),
-    ("lldb-19", ("deep", "alternate"), "unlink_chunk", "tick", INSIDE),
-    ("lldb-19", ("bare",), "unlink_chunk", "tick", BARE),
+    (NEWEST_LLDB.name, ("deep", "alternate"), "unlink_chunk", "tick", INSIDE),
+    (NEWEST_LLDB.name, ("bare",), "unlink_chunk", "tick", BARE),
     ("lldb-16", ("bare", "alternate"), "_int_free", "tick", BARE),
     ("lldb-16", ("deep",), "_int_free", "tick", INSIDE),
 )
@@ -76,7 +77,7 @@ def test_a_handler_outside_malloc_is_in_nobodys_way() -> None:
     with Subject("interrupted", "deep", "alternate") as subject:
         os.kill(subject.pid, signal.SIGUSR1)
         assert subject.hear() == "parked"
-        for door in ("gdb", "lldb-19"):
+        for door in ("gdb", NEWEST_LLDB.name):
             outcome, = look(door, subject, "trim --apply -y --json")
             assert outcome.json()["applied"]["released_bytes"] >= 0
         os.kill(subject.pid, signal.SIGUSR2)
