@@ -10,7 +10,7 @@ JOBS        ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: zipapp docs matrix stories help setup demo test test-all check soak fuzz bench fixtures releases clean
+.PHONY: zipapp docs matrix stories help setup demo test test-all newcomer check soak fuzz bench fixtures releases clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +42,9 @@ check: setup-check ## lint, types and the oldest Python that the code may need
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	$(PYTHON) .venv/bin/vermin --quiet --no-tips --violations --target=3.9- $(wildcard common gdb lldb tests)
+
+newcomer: ## run README's commands on minimal Debian roots (as root with debootstrap; SUITES='trixie sid')
+	@scripts/newcomer.sh $(SUITES)
 
 soak: setup fixtures ## long run against a busy process
 	@$(PYTHON) -m pytest -m soak --timeout=0 $(PYTEST_ARGS) </dev/null

@@ -5,9 +5,9 @@
 apt=(apt-get -y -qq --no-install-recommends --no-remove -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300)
 policy=
 
-# Reads lines "RANK NEED [PACKAGES]" of what is missing.
+# Reads lines "RANK NEED [PATTERNS]" of what is missing.
 install_packages() {
-    local rank need patterns packages wanted=()
+    local rank need patterns options wanted
     mapfile -t wanted < <(awk '{ print $2 }' "$1")
     say "missing for '$level': ${wanted[*]}"
     if ! can_install; then
@@ -17,21 +17,40 @@ install_packages() {
     update_lists
     while read -r rank need patterns; do
         # shellcheck disable=SC2086 # several patterns
-        packages=$(package_for ${patterns:-"$need"})
-        if [ -n "$packages" ]; then
-            echo "$rank $need $packages"
+        options=$(packages_for ${patterns:-"$need"} | paste -sd '|')
+        if [ -n "$options" ]; then
+            echo "$rank|$need|$options"
         else
             cannot_have "$rank" "$need" "no package for it in this release of the distribution" >&3
         fi
-    done 3>&1 <"$1" >"$work/choice"
-    choose "$work/choice"
-    [ ${#chosen[@]} -gt 0 ] || return 0
-    say "apt-get install $(foretell "${chosen[@]}"): ${chosen[*]}"
+    done 3>&1 <"$1" >"$work/options"
+    mapfile -t wanted < <(cut -d '|' -f 3 "$work/options" | xargs -n 1)
+    [ ${#wanted[@]} -gt 0 ] || return 0
+    say "apt-get install $(foretell "${wanted[@]}"): ${wanted[*]}"
     hold_services
-    quietly "${apt[@]}" install "${chosen[@]}"
+    install "${wanted[@]}" || install_in_turn "$work/options"
     release_services
     done_something=yes
 }
+
+install() { "${apt[@]}" install "$@" >"$log" 2>&1 </dev/null; }
+
+# Something does not go with the rest, or with what is here, or is named and not there: that is replaced, or left out.
+install_in_turn() {
+    local row option
+    say "not all of it at once: $(why_not)"
+    while IFS='|' read -r -a row; do
+        for option in "${row[@]:2}"; do
+            # shellcheck disable=SC2086 # several packages
+            ! install $option || continue 2
+        done
+        [ "${row[0]}" != hard ] || cat "$log" >&2
+        cannot_have "${row[0]}" "${row[1]}" "apt cannot install it here: $(why_not)"
+    done <"$1"
+}
+
+# Addresses of archives aside.
+why_not() { grep -m 1 -E '^E:|Depends:|Conflicts:' "$log" | sed -E 's#[a-z]+://[^ ]*/##g' | xargs; }
 
 can_install() { command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ]; }
 
@@ -42,38 +61,19 @@ update_lists() {
     apt-cache pkgnames >"$work/names"
 }
 
-# The package that gives a need here, and its companions; nothing where none can be had.
-package_for() {
+# The packages that give a need here, each with its companions on its line, the best first.
+packages_for() {
     local pattern name companion
     for pattern in "$@"; do
         while IFS= read -r name; do
             for companion in "$name" $(companions "$name"); do
                 [[ $(apt-cache policy "$companion" 2>/dev/null) =~ Candidate:\ [0-9] ]] || continue 2
             done
-            echo "$name" "$(companions "$name")"
-            return
+            # shellcheck disable=SC2046 # none, or one
+            echo "$name" $(companions "$name")
         done < <(grep -xE -e "$pattern" "$work/names" | sort -Vr)
     done
 }
-
-# Sets `chosen` to what can be installed together: all of it, or, where something does not go with the rest or with what
-# is here, what is left without that.
-choose() {
-    local rank need packages
-    mapfile -t chosen < <(cut -d ' ' -f 3- "$1" | xargs -n 1)
-    ! installable "${chosen[@]}" || return 0
-    chosen=()
-    while read -r rank need packages; do
-        # shellcheck disable=SC2086,SC2206 # several packages
-        if installable "${chosen[@]}" $packages; then
-            chosen+=($packages)
-        else
-            cannot_have "$rank" "$need" "apt cannot install it here: $(grep -m 1 -E '^E:|Depends:|Conflicts:' "$log" | xargs)"
-        fi
-    done <"$1"
-}
-
-installable() { "${apt[@]}" -s install "$@" >"$log" 2>&1 </dev/null; }
 
 # How much it is, and how long that takes at 10 MB and three packages a second, which is a usual machine.
 foretell() {
@@ -107,15 +107,18 @@ unpack_lldbs() {
     for version in "${lldbs[@]}"; do
         ! have_lldb "$version" && ! known_absent "lldb-$version" || continue
         update_lists
-        if [ -z "$(package_for "lldb-$version")" ]; then
+        if [ -z "$(packages_for "lldb-$version")" ]; then
             cannot_have may "lldb-$version" "no package for it in this release of the distribution"
             continue
         fi
         folder=$work/lldb-$version
         mkdir "$folder"
         say "unpacking lldb-$version beside the other"
-        quietly "${apt[@]}" install "liblldb-$version" python3-six
-        (cd "$folder" && quietly "${apt[@]}" download "lldb-$version" "python3-lldb-$version")
+        if ! install "liblldb-$version" python3-six ||
+            ! (cd "$folder" && "${apt[@]}" download "lldb-$version" "python3-lldb-$version" >"$log" 2>&1); then
+            cannot_have may "lldb-$version" "apt cannot get it: $(why_not)"
+            continue
+        fi
         for package in "$folder"/*.deb; do
             quietly dpkg -x "$package" /
         done

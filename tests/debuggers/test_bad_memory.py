@@ -27,7 +27,7 @@ DAMAGES = {
     "a fastbin's head": ("(long)&main_arena.fastbinsY[{fast_index}]", "0x1230"),
     "a thread cache's entry": ("(long)&tcache->entries[{tcache_index}]", "0x1230"),
     "a cached chunk's next": ("(long)tcache->entries[{tcache_index}]", "0x4141414141414141"),
-    "a thread cache's count": ("(long)&tcache->counts[{tcache_index} & ~3]", "0x0102010201020102"),
+    "a thread cache's count": ("(long)&tcache->{counts}[{tcache_index} & ~3]", "0x0102010201020102"),
     "top": ("(long)&main_arena.top", "0x1000"),
     "top null": ("(long)&main_arena.top", "0"),
     "top's size": ("(long)main_arena.top + 8", "0xfffffffffff1"),
@@ -49,21 +49,28 @@ class Places:
     def __init__(self, gdb: Gdb, subject: Subject) -> None:
         self.subject = subject
         select = ["-p", str(subject.pid), "-ex", "thread 1"]
-        lists = [{"value": name} for name in ("main_arena.bins", "main_arena.fastbinsY", "tcache->counts")]
-        bins, fast, cached = (outcome.value for outcome in gdb.drive(select, lists, load=()))
+        lists = [{"value": name} for name in ("main_arena.bins", "main_arena.fastbinsY", "tcache->counts",
+                                              "tcache->num_slots")]
+        bins, fast, cached, left = (outcome.value for outcome in gdb.drive(select, lists, load=()))
+        counts = "counts" if cached is not None else "num_slots"  # from 2.42 on: how many more go in
+        cached = cached if cached is not None else [-slots for slots in left]
         heads = {index: bins[2 * (index - 1)] for index in range(1, 127)
                  if bins[2 * (index - 1)] != bins[2 * index - 1]}  # more than one chunk, so that a list is cut
         small, large = (next(index for index in heads if low <= index < high) for low, high in ((2, 64), (64, 127)))
-        fast_index = next(index for index, head in enumerate(fast) if head)
         names = {"small": heads[small], "small_index": small, "large": heads[large], "unsorted": heads[1],
-                 "fast": fast[fast_index], "fast_index": fast_index,
-                 "tcache_index": max(range(len(cached)), key=lambda index: cached[index])}
-        words = [{"value": text.format(**names)} for damage in DAMAGES.values() for text in damage]
+                 "counts": counts, "tcache_index": max(range(len(cached)), key=lambda index: cached[index])}
+        if fast is not None:  # 2.43 has none
+            names["fast_index"] = next(index for index, head in enumerate(fast) if head)
+            names["fast"] = fast[names["fast_index"]]
+        damages = {name: damage for name, damage in DAMAGES.items() if fast is not None or "{fast" not in damage[0]}
+        words = [{"value": text.format(**names)} for damage in damages.values() for text in damage]
         values = [outcome.value & (1 << 64) - 1 for outcome in gdb.drive(select, words, load=())]
-        self.damages = dict(zip(DAMAGES, zip(values[::2], values[1::2])))
+        self.damages = dict(zip(damages, zip(values[::2], values[1::2])))
 
     @contextmanager
     def damaged(self, name: str) -> Iterator[None]:
+        if name not in self.damages:
+            pytest.skip("this glibc has no fastbins")
         address, value = self.damages[name]
         with open(f"/proc/{self.subject.pid}/mem", "r+b", buffering=0) as memory:
             memory.seek(address)
