@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
 import pytest
-from doors import DOORS, Core, Door, Image, Live, Outcome, give_up
-from lldb_door import NEWEST_LLDB
+from doors import DOORS, NEWEST, Core, Door, Image, Live, Outcome, give_up
 from subjects import Subject
 
-DOOR_NAMES = [name for name in ("gdb", NEWEST_LLDB.name, "shell") if name in DOORS]
 FIXED = ["-std=gnu11", "-D_GNU_SOURCE", "-pthread", "-g", "-O1", "-fno-builtin"]
 COMMANDS = ["version --json", "arenas --json", "version", "arenas", "arenas --quick --json"]
 BUILD_SECONDS = 200
@@ -58,7 +56,7 @@ class Looks:
                 self._look(Core(getattr(subject, core)(), subject.program))
 
     def _look(self, image: Image) -> None:
-        for name in DOOR_NAMES:
+        for name in NEWEST:
             door: Door = DOORS[name]
             if not door.available():
                 self.outcomes[name, image.kind] = door.run(image, self.commands)

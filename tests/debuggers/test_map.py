@@ -147,6 +147,7 @@ def written(subject: Subject, folder: Path) -> tuple[Path, dict[str, Any]]:
     return page, outcome.json()
 
 
+@pytest.mark.full
 def test_the_page_in_a_browser(random_heap: Subject, tmp_path: Path) -> None:
     """Its script unpacks the data: what it adds up is what JSON says."""
     page, document = written(random_heap, tmp_path)
@@ -169,6 +170,7 @@ def test_the_page_asks_nobody(random_heap: Subject, tmp_path: Path) -> None:
     assert "innerHTML" not in text
 
 
+@pytest.mark.full
 def test_the_page_zooms_and_tells(random_heap: Subject, tmp_path: Path) -> None:
     page, document = written(random_heap, tmp_path)
     told = opened(page, tmp_path, PLAY.read_text()).texts
@@ -189,6 +191,7 @@ def test_the_page_zooms_and_tells(random_heap: Subject, tmp_path: Path) -> None:
         (int(heap["end"], 16) - int(heap["address"], 16) for heap in document["heaps"]), reverse=True)
 
 
+@pytest.mark.full
 def test_damage_is_told_on_the_page(tmp_path: Path) -> None:
     page = tmp_path / "map.html"
     with Subject("corrupt", "size_misaligned") as subject:

@@ -11,8 +11,9 @@ from looks import ROOT
 
 BESIDE = ROOT / "fixtures" / "beside.c"
 
-@pytest.mark.parametrize(("name", "package"), [("jemalloc", "jemalloc"), ("tcmalloc", "tcmalloc_minimal"),
-                                               ("mimalloc", "mimalloc")])
+@pytest.mark.parametrize(("name", "package"), [
+    ("jemalloc", "jemalloc"), pytest.param("tcmalloc", "tcmalloc_minimal", marks=pytest.mark.full),
+    pytest.param("mimalloc", "mimalloc", marks=pytest.mark.full)])
 def test_preloaded(name: str, package: str) -> None:
     looks = Looks("beside", env={"LD_PRELOAD": library(package)})
     assert package in looks.truth["notes"]["malloc_is_of"]
@@ -24,6 +25,7 @@ def test_preloaded(name: str, package: str) -> None:
         assert all(document["totals"]["system_bytes"] > 3_000_000 for _, document in looks.json("arenas"))
 
 
+@pytest.mark.full
 def test_two_are_both_named() -> None:
     """The first in the linker's order has malloc; the other is there for nothing, and is named all the same."""
     looks = Looks("beside", env={"LD_PRELOAD": f"{library('mimalloc')} {library('jemalloc')}"})
@@ -37,6 +39,7 @@ def test_two_are_both_named() -> None:
         assert "mimalloc" in text, where
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["needed", "static", "stripped"])
 def test_linked_in(how: str, tmp_path: Path) -> None:
     if how == "needed":
@@ -53,6 +56,7 @@ def test_linked_in(how: str, tmp_path: Path) -> None:
     check_share(looks)
 
 
+@pytest.mark.full
 def test_a_library_that_malloc_does_not_lead_to(tmp_path: Path) -> None:
     """jemalloc opened late, by a plugin say: glibc serves malloc, and nothing is wrong."""
     source = tmp_path / "late.c"
@@ -92,6 +96,7 @@ def test_a_library_that_nobody_knows(tmp_path: Path) -> None:
                for _, text in looks.words("arenas"))
 
 
+@pytest.mark.full
 def test_address_sanitizer(tmp_path: Path) -> None:
     # the fixture looks at the word before a block, where ASan has none of glibc's
     program = build(tmp_path / "asan", BESIDE, "gcc", "-fsanitize=address", "-fsanitize-recover=address", "-ldl")

@@ -10,6 +10,7 @@ import pytest
 from allocator_looks import BUILD_SECONDS, Looks, build, check_beside, serving
 from looks import give_up
 
+pytestmark = pytest.mark.full
 WAITS = """
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any, Mapping, Optional
 
 import pytest
-from doors import DOORS, Core, Door, Live, Outcome
-from lldb_door import NEWEST_LLDB
+from doors import DOORS, NEWEST, Core, Door, Live, Outcome
 from looks import ROOT, plain_environment
 from subjects import Subject
 
-DOOR_NAMES = [name for name in ("gdb", NEWEST_LLDB.name, "shell") if name in DOORS]
 COMMANDS = ["info", "info --libc 1", "arenas --json", "arenas --json --libc 1", "threads --json --libc 1",
             "version --json", "version", "params --json --libc=1"]
 
@@ -31,7 +29,7 @@ class Copies:
             self.notes = notes_of(subject.pid)
             for make in (lambda: Live(subject.pid, subject.program), lambda: Core(subject.gcore(), subject.program)):
                 image = make()
-                for name in DOOR_NAMES:
+                for name in NEWEST:
                     for symbols in (True, False):
                         door: Door = DOORS[name]
                         if not door.available():
@@ -125,7 +123,7 @@ def test_libc_malloc_debug_without_checks() -> None:
     """Preloaded and asked for nothing, it hands all on: its own main_arena is there, and was never used."""
     with Subject("beside", "5", env={"LD_PRELOAD": "libc_malloc_debug.so.0"}) as subject:
         image = Live(subject.pid, subject.program)
-        for name in DOOR_NAMES:
+        for name in NEWEST:
             whole, version, other = DOORS[name].run(image, ["info", "version --json", "arenas --libc 1"])
             assert whole.text == subject.info_xml
             assert [each["used"] for each in version.json()["libcs"]] == [True, False]
@@ -194,7 +192,7 @@ def test_dlopen_from_a_static_program(tmp_path: Path) -> None:
         assert [each["path"].rsplit("/", 1)[-1] for each in document["libcs"]] == ["opens", "libc.so.6"]
 
 
-@pytest.mark.parametrize("name", DOOR_NAMES)
+@pytest.mark.parametrize("name", NEWEST)
 def test_a_number_that_is_not_there(name: str) -> None:
     with Subject("bins") as one, Subject("dlmopen") as two:
         for subject, said in ((one, "this process has one, number 0"), (two, "this process has libcs 0 to 1")):

@@ -74,6 +74,7 @@ def test_text_of_several(cores: list[Path]) -> None:
     assert done.stdout.count("anonymous memory") >= 2
 
 
+@pytest.mark.full
 def test_dask(cores: list[Path], tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     pytest.importorskip("distributed", reason="distributed is not installed")
@@ -89,6 +90,7 @@ def test_dask(cores: list[Path], tmp_path: Path) -> None:
         assert row["glibc_version"] if "glibc_version" in row else row["glibc"]
 
 
+@pytest.mark.full
 def test_duckdb_reads_the_lines(cores: list[Path], tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
     lines = tmp_path / "reports.jsonl"

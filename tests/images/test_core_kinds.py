@@ -94,6 +94,7 @@ void _start(void) {
 }"""
 
 
+@pytest.mark.full
 def test_i386(build, start):
     """A 32-bit process on this kernel: its TLS base is in NT_386_TLS only."""
     program = build(I386, "-m32", "-nostdlib", "-static", "-ffreestanding", "-fno-pie", "-no-pie",
@@ -149,6 +150,7 @@ int main(void) {
 }"""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("compiler", "machine", "pointer_size", "byte_order", "tells_tp"), [
     ("s390x-linux-gnu-gcc", "s390x", 8, "big", True),
     ("aarch64-linux-gnu-gcc", "aarch64", 8, "little", False),  # QEMU writes no NT_ARM_TLS

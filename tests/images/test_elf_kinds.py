@@ -17,6 +17,7 @@ from arenascope.sources.notes import parse_notes
 from arenascope.sources.symbols import find_symbols
 
 
+@pytest.mark.full
 def test_32_bit(build):
     source = SOURCE + "void _start(void) { tail += function() + long_tail[0]; for (;;); }"
     path = build(source, "-m32", "-nostdlib", "-static", "-ffreestanding", "-fno-pie", "-no-pie", "-Wl,--build-id")
@@ -29,6 +30,7 @@ def test_32_bit(build):
         name: truth[name] for name in ("tail", "slot", "hidden")}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("compiler", "size", "order"), [
     ("s390x-linux-gnu-gcc", 8, "big"), ("powerpc-linux-gnu-gcc", 4, "big"), ("arm-linux-gnueabihf-gcc", 4, "little"),
     ("aarch64-linux-gnu-gcc", 8, "little"),

@@ -50,6 +50,7 @@ def installed(wheel, tmp_path_factory):
     return folder / "bin" / "arenascope"
 
 
+@pytest.mark.full
 @pytest.mark.xdist_group("packaging")
 def test_the_wheel_has_one_name_at_its_top(wheel):
     names = zipfile.ZipFile(wheel).namelist()
@@ -57,6 +58,7 @@ def test_the_wheel_has_one_name_at_its_top(wheel):
     assert {"arenascope/doors/gdb/arena.py", "arenascope/doors/lldb/arena.py"} <= set(names)
 
 
+@pytest.mark.full
 @pytest.mark.xdist_group("packaging")
 def test_the_installed_command_reads_a_process(installed, process):
     pid, folder = process
@@ -66,6 +68,7 @@ def test_the_installed_command_reads_a_process(installed, process):
     assert "no module" not in run(installed, "version", pid).stdout.lower()
 
 
+@pytest.mark.full
 @pytest.mark.xdist_group("packaging")
 def test_gdb_sources_the_installed_door(installed, process):
     pid, _ = process
@@ -177,6 +180,7 @@ def test_nor_do_the_other_forms(hostile, process, tmp_path, how):
     assert not mark.exists(), mark.read_text()
 
 
+@pytest.mark.full
 @pytest.mark.xdist_group("packaging")
 def test_nor_does_the_installed_command(hostile, process, installed):
     folder, mark = hostile

@@ -30,6 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.debugger)
+            item.add_marker(pytest.mark.full)
 
 
 @dataclass(frozen=True)
