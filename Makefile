@@ -4,13 +4,17 @@ PYTHON      := .venv/bin/python
 # what imports nothing but the package itself runs on any Python
 ANY_PYTHON   = $(or $(wildcard $(PYTHON)),python3)
 PYTEST_ARGS ?=
-JOBS        ?= 2
+JOBS        ?= $(shell nproc)
+N           ?= 10
+TARGET      ?= test
+# the marks are told in pyproject.toml
+SHORT        = not full and not soak and not fuzz
 
 # without it every shell and debugger that is started here would compile the whole package anew
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: zipapp docs matrix stories help setup demo test test-all newcomer check soak fuzz bench fixtures releases clean
+.PHONY: zipapp docs matrix stories help setup demo test test-all newcomer flaky check soak fuzz bench fixtures releases clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -33,10 +37,18 @@ demo: setup-runtime ## walk a hoarding process and its core in GDB
 	@scripts/demo.sh
 
 # pytest comes last, so that its closing line is the last line
-test: setup-all fixtures releases ## run the tests (PYTEST_ARGS='-k bins' passes through, JOBS=4 for more workers)
+test: setup fixtures ## what tells most, in at most 5 minutes on two cores (PYTEST_ARGS='-k bins' passes through, JOBS=4)
+	@echo "test: unit tests, cores and /proc, a short fuzz; each scenario by GDB, the newest LLDB and the shell, live and in"
+	@echo "test: cores, on this machine's glibc. Up to 5 minutes on two cores. Other releases, machines, programs: make test-all"
+	@$(PYTHON) -m pytest -m '$(SHORT)' -n $(JOBS) --dist loadgroup $(PYTEST_ARGS) </dev/null
+
+test-all: setup-all fixtures releases ## the whole matrix: every release, machine, LLDB and program; up to 20 minutes
+	@echo "test-all: as make test, and every scenario through every door on each glibc release, other machines under QEMU,"
+	@echo "test-all: other allocators, real programs. Up to 20 minutes on two cores."
 	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS) </dev/null
 
-test-all: test ## as `make test`, for now
+flaky: ## run the tests N times, and show how each run came off (TARGET=test-all, LOAD=1 on busy cores)
+	@$(ANY_PYTHON) scripts/flaky.py $(N) --target $(TARGET) $(if $(LOAD),--load)
 
 check: setup-check ## lint, types and the oldest Python that the code may need
 	$(PYTHON) -m ruff check .

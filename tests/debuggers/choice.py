@@ -1,4 +1,6 @@
-"""Which looks are the few that tell most: pairwise, so that no two traits of a look stay untried together.
+"""Which looks, and which tests of many alike, are the few that tell most: `make test` runs these.
+
+Looks are chosen pairwise, so that no two traits of a look stay untried together.
 
 A fault shows in one trait (this scenario, that door) or where two meet; so each scenario is seen in each of its images,
 by each door, with symbols and without, and each door has each image with and without symbols of as many scenarios as
@@ -8,7 +10,9 @@ any other.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Hashable, Iterable, Iterator, Protocol, TypeVar
+from typing import Hashable, Iterable, Iterator, Protocol, Sequence, TypeVar
+
+import pytest
 
 
 class Look(Protocol):
@@ -44,3 +48,31 @@ def pairwise(looks: Iterable[AnyLook]) -> Iterator[AnyLook]:
             missing.difference_update(pairs(best))
             taken[sides(best)] += 1
             yield best
+
+
+def not_in_turn(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """Of each test that is marked in_turns("door", "name"), those beyond the few that show every value of each of these
+    parameters: the one with the most values is gone through, and the others take their values in turns."""
+    alike: dict[tuple[str, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("in_turns") and not item.get_closest_marker("full"):
+            alike.setdefault((item.location[0], getattr(item, "originalname", "")), []).append(item)
+    for group in alike.values():
+        names = group[0].get_closest_marker("in_turns").args
+        values = [[item.callspec.params[name] for item in group] for name in names]
+        found = list(zip(*([column.index(value) for value in column] for column in values)))
+        kept = turns([sorted(set(column)) for column in zip(*found)])
+        yield from (item for item, place in zip(group, found) if place not in kept)
+
+
+def turns(columns: Sequence[Sequence[int]]) -> set[tuple[int, ...]]:
+    order = sorted(range(len(columns)), key=lambda number: -len(columns[number]))
+    kept = set()
+    for row in range(len(columns[order[0]])):
+        chosen, rest = [0] * len(columns), row
+        for number in order:
+            chosen[number] = columns[number][rest % len(columns[number])]
+            # the first of the others changes with each row, the next once that has been through, and so on
+            rest = row if number == order[0] else rest // len(columns[number])
+        kept.add(tuple(chosen))
+    return kept

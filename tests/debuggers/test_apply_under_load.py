@@ -65,6 +65,7 @@ def rounds(gdb: Gdb, number: int, kind: str, symbols: bool) -> None:
         assert subject.quit() == 0
 
 
+@pytest.mark.in_turns("kind", "symbols")
 @pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
 @pytest.mark.parametrize("kind", CHURNS)
 def test_a_process_that_never_stands_still(gdb: Gdb, kind: str, symbols: bool) -> None:

@@ -130,6 +130,7 @@ def fails_or_admits(outcome: Outcome, whole: dict[str, Any]) -> None:
         assert "incomplete: " in outcome.text, outcome.command
 
 
+@pytest.mark.in_turns("part", "fixture", "door")
 @pytest.mark.parametrize("part", [0.9, 0.5, 0.02])
 @pytest.mark.parametrize("fixture", ["bins", "bins.static"])
 def test_truncated_cores(door: Door, fixture: str, part: float, tmp_path: Path) -> None:

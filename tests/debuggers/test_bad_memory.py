@@ -90,12 +90,10 @@ def places(gdb: Gdb) -> Iterator[Places]:
         yield Places(gdb, subject)
 
 
+@pytest.mark.in_turns("name", "door", "symbols")
 @pytest.mark.xdist_group("damage")
-@pytest.mark.parametrize(("name", "symbols"), [
-    pytest.param(name, symbols, id=f"{name}-{'symbols' if symbols else 'stripped'}",
-                 # for `make test` with symbols and without in turns
-                 marks=[pytest.mark.full] if symbols is (number % 2 == 0) else [])
-    for number, name in enumerate(DAMAGES) for symbols in (True, False)])
+@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
+@pytest.mark.parametrize("name", DAMAGES)
 def test_damage_is_named_and_ends_nothing(door: Door, places: Places, name: str, symbols: bool) -> None:
     subject = places.subject
     with places.damaged(name):

@@ -75,6 +75,7 @@ def in_common(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "door": "", "glibc": {**document["glibc"], "located_by": ""}}
 
 
+@pytest.mark.in_turns("name", "door")
 @pytest.mark.parametrize("name", ["pinned-main", "tcache", "mmapped", "foreign_sbrk", "full_heap"])
 @pytest.mark.parametrize("door", DOORS)
 def test_a_block_is_found_from_within(name: str, door: str) -> None:

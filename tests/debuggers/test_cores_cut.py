@@ -60,6 +60,7 @@ def check(door: Door, core: Core, whole: Mapping[str, Mapping[str, Any]], words:
     return answered
 
 
+@pytest.mark.in_turns("door", "kind", "part")
 @pytest.mark.xdist_group("cut cores")
 @pytest.mark.parametrize("part", [0.97, 0.6, 0.1])
 @pytest.mark.parametrize("kind", ["kernel", "gcore"])
@@ -119,6 +120,7 @@ def withhold(subject: Subject, start: int, size: int) -> None:
     assert "$1 = 0" in done.stdout, done.all
 
 
+@pytest.mark.in_turns("where", "kind", "door")
 @pytest.mark.xdist_group("withheld pages")
 @pytest.mark.parametrize("kind", ["kernel", "gcore"])
 @pytest.mark.parametrize("where", ["main heap", "thread heap", "thread heap's end", "mmapped block"])

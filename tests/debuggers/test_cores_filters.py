@@ -78,6 +78,7 @@ def cores() -> Iterator[dict[int, tuple[Truth, Core]]]:
         subject.end()
 
 
+@pytest.mark.in_turns("bits", "door")
 @pytest.mark.xdist_group("core filters")
 @pytest.mark.parametrize("bits", WHOLE, ids=hex)
 def test_all_that_is_asked_for(door: Door, cores: dict[int, tuple[Truth, Core]], bits: int) -> None:
@@ -88,6 +89,7 @@ def test_all_that_is_asked_for(door: Door, cores: dict[int, tuple[Truth, Core]],
     assert (info.text, stats.text) == (truth.xml, truth.stats)
 
 
+@pytest.mark.in_turns("bits", "door", "symbols")
 @pytest.mark.xdist_group("core filters")
 @pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
 @pytest.mark.parametrize("bits", NAMELESS, ids=hex)
@@ -103,6 +105,7 @@ def test_without_pages_of_files(door: Door, cores: dict[int, tuple[Truth, Core]]
     assert (info.text, stats.text) == (truth.xml, truth.stats)
 
 
+@pytest.mark.in_turns("bits", "door")
 @pytest.mark.xdist_group("core filters")
 @pytest.mark.parametrize("bits", EMPTY, ids=hex)
 def test_without_private_memory(door: Door, cores: dict[int, tuple[Truth, Core]], bits: int) -> None:
@@ -122,6 +125,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.in_turns("how", "door")
 @pytest.mark.xdist_group("gcore settings")
 @pytest.mark.parametrize("how", SETTINGS)
 def test_gcore(door: Door, how: str, tmp_path: Path) -> None:

@@ -9,15 +9,14 @@ from typing import Any, Iterator
 
 import pytest
 from browser import opened
-from doors import DOORS, Core, Image, Live, Outcome, give_up
-from lldb_door import NEWEST_LLDB
+from doors import DOORS, NEWEST, Core, Image, Live, Outcome, give_up
 from looks import HERE
 from scenarios import BY_ID, Scenario
 from shell_door import SHELL
 from subjects import Subject
 
 SCENES = ("hoard", "many_heaps-spread", "foreign_sbrk", "random-1")
-OPENED = ("gdb", NEWEST_LLDB.name, "shell")
+OPENED = NEWEST
 COMMANDS = ("map --cells 4096 --json", "chunks --summary --json", "trim --json", "map")
 PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
 PLAY = HERE / "play_map.js"

@@ -44,6 +44,7 @@ def present_bytes(pid: int, ranges: Iterable[tuple[int, int]]) -> int:
     return found
 
 
+@pytest.mark.in_turns("name", "door")
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("name", CHOSEN)
 def test_the_parts_sum_to_rss(name: str, door: str) -> None:
@@ -93,6 +94,7 @@ def test_what_malloc_trim_returns_is_that_part(name: str) -> None:
     assert abs(by_part(later)["live"] - by_part(document)["live"]) <= 2 * PAGE
 
 
+@pytest.mark.in_turns("name", "door")
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("name", ["hoard", "arenas14", "mmapped"])
 def test_a_kernel_core_tells_malloc_s_parts(name: str, door: str) -> None:

@@ -14,7 +14,7 @@ from subjects import Subject
 
 # `version` tells of the debugger
 OWN = ("version", "version --json")
-FIXTURES = ("bins", "bins.static", "dlmopen")
+FIXTURES = ("bins", *(pytest.param(name, marks=pytest.mark.full) for name in ("bins.static", "dlmopen")))
 
 Answers = dict[tuple[str, bool], list[Outcome]]
 

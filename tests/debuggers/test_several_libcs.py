@@ -102,7 +102,7 @@ def test_dlmopen() -> None:
 
 
 @pytest.mark.xdist_group("several_libcs")
-@pytest.mark.parametrize("how", ["tunable", "variable"])
+@pytest.mark.parametrize("how", [pytest.param("tunable", marks=pytest.mark.full), "variable"])
 def test_libc_malloc_debug(how: str) -> None:
     """It serves malloc by a copy of the allocator; what is asked of __libc_malloc is libc.so's still."""
     asked = {"GLIBC_TUNABLES": "glibc.malloc.check=3"} if how == "tunable" else {"MALLOC_CHECK_": "3"}
@@ -118,6 +118,7 @@ def test_libc_malloc_debug(how: str) -> None:
     assert "libc_malloc_debug.so serves malloc here" in copies.notes
 
 
+@pytest.mark.full
 @pytest.mark.xdist_group("several_libcs")
 def test_libc_malloc_debug_without_checks() -> None:
     """Preloaded and asked for nothing, it hands all on: its own main_arena is there, and was never used."""
@@ -180,6 +181,7 @@ int main(int argc, char **argv) {
 """
 
 
+@pytest.mark.full
 @pytest.mark.xdist_group("several_libcs")
 def test_dlopen_from_a_static_program(tmp_path: Path) -> None:
     (tmp_path / "opens.c").write_text(STATIC)

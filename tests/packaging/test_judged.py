@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 import pytest
+from choice import turns
 from doors import NEWEST
 from kept import Looks, Sights, each_look
 from platforms import HOST
@@ -70,3 +71,11 @@ def test_the_few_looks_are_spread_evenly() -> None:
                           if view.door in NEWEST and view.scenario.platform == HOST}
     assert min(times.values()) > 3
     assert len(SHORT) < 5 * len(AT_HOME)
+
+
+def test_in_turns_every_value_occurs() -> None:
+    doors, names, symbols = range(3), range(7), range(2)
+    kept = turns([names, doors, symbols])
+    assert len(kept) == len(names)
+    assert [set(column) for column in zip(*kept)] == [set(names), set(doors), set(symbols)]
+    assert {(door, symbol) for _, door, symbol in kept} == {(door, symbol) for door in doors for symbol in symbols}

@@ -1,0 +1,67 @@
+"""Every command there is, through each door that `make test` opens, of each kind of image: it answers, says that it is
+complete, and says the same through all of them. That the figures are true is for the other tests to show.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doors import DOORS, NEWEST, Core, Image, Live
+from looks import opened
+from scenarios import IMAGES
+from subjects import Subject
+
+from arenascope.commands.table import all_commands
+
+MOMENT = ("snapshot", "diff", "version")
+"""Commands that say when they looked, or who does."""
+
+
+def words_of(command: str, subject: Subject, folder: Path) -> list[str]:
+    """The command as it is typed: one that calls for more than options has it here."""
+    more = {"chunk": [hex(next(iter(subject.live_blocks)))], "chunks": ["--limit", "50"],
+            "snapshot": [str(folder / "now.json")], "diff": [str(folder / "before.json")]}
+    return [command, *more.get(command, ())]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict[str, Any]]:
+    """What was answered through each door of each image, of one process."""
+    folder, found = tmp_path_factory.mktemp("commands"), {}
+    doors = [opened(DOORS[name]) for name in NEWEST]
+    with Subject("bins") as subject:
+        lines = [" ".join(words_of(command.name, subject, folder)) for command in all_commands()]
+        DOORS["shell"].run(Live(subject.pid, subject.program), [f"snapshot {folder / 'before.json'}"])
+        images: dict[str, Image] = {"live": Live(subject.pid, subject.program)}
+        for kind in IMAGES:
+            if kind != "live":
+                path = subject.gcore() if kind == "gcore" else subject.kernel_core()
+                images[kind] = Core(path, subject.program)
+            for door in doors:
+                texts = door.run(images[kind], lines)
+                documents = door.run(images[kind], [f"{line} --json" for line in lines])
+                found[door.name, kind] = {line.split()[0]: answers for *answers, line in zip(texts, documents, lines)}
+    return found
+
+
+@pytest.mark.xdist_group("every command")
+@pytest.mark.parametrize("image", IMAGES)
+@pytest.mark.parametrize("door", NEWEST)
+def test_it_answers(told: dict[tuple[str, str], dict[str, Any]], door: str, image: str) -> None:
+    answers, shell = told[door, image], told["shell", image]
+    assert list(answers) == [command.name for command in all_commands()]
+    for name, (text, document) in answers.items():
+        assert text.error is None, f"{name}: {text.error}"
+        assert text.text.endswith("\n"), name
+        assert document.json()["command"] == name
+        assert (document.json()["complete"], document.json()["problems"]) == (True, []), name
+        if name not in MOMENT:
+            assert common(document.text) == common(shell[name][1].text), name
+
+
+def common(text: str) -> dict[str, Any]:
+    """What a document says, but for what a door has its own word for."""
+    return {key: value for key, value in json.loads(text).items() if key not in ("door", "glibc")}
