@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping
 
 import pytest
-from doors import DOORS, GDB, Core, Door, Live, Outcome, give_up
-from lldb_door import NEWEST_LLDB
+from doors import DOORS, GDB, NEWEST, Core, Door, Live, Outcome, give_up
 from looks import opened
 from partial import LOOKS, figures, look, wrong
 from subjects import Subject
@@ -22,7 +21,7 @@ COMMANDS = [f"{name} --json" for name in LOOKS] + ["arenas", "info"]
 Documents = dict[str, dict[str, Any]]
 
 
-@pytest.fixture(params=["gdb", NEWEST_LLDB.name, "shell"])
+@pytest.fixture(params=NEWEST)
 def door(request: pytest.FixtureRequest) -> Door:
     return opened(DOORS[request.param])
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from doors import DOORS, GDB, Core, Door, Live, Outcome, give_up
-from lldb_door import NEWEST_LLDB
+from doors import DOORS, GDB, NEWEST, Core, Door, Live, Outcome, give_up
 from looks import opened
 from partial import LOOKS, figures, wrong
 from subjects import Subject
@@ -22,7 +21,7 @@ NAMELESS = (0x3, 0x1)
 EMPTY = (0x10, 0x2, 0x0)
 
 
-@pytest.fixture(params=["gdb", NEWEST_LLDB.name, "shell"])
+@pytest.fixture(params=NEWEST)
 def door(request: pytest.FixtureRequest) -> Door:
     return opened(DOORS[request.param])
 

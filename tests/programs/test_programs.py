@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doors import DOORS, GDB, Live, Outcome, give_up
-from lldb_door import NEWEST_LLDB
+from doors import DOORS, GDB, NEWEST, Live, Outcome, give_up
 from running import Running
 
 PAGE = 4096
@@ -237,7 +236,7 @@ def test_it_reads_well(moment: Moment) -> None:
     assert (judgement == "live-data") <= (2 * live >= free)
 
 
-@pytest.mark.parametrize("door", ["gdb", NEWEST_LLDB.name, "shell"])
+@pytest.mark.parametrize("door", NEWEST)
 def test_while_it_runs(door: str, running: Running, subject: Live) -> None:
     """Nobody holds it for the test: what is read is one moment all the same, and it goes on afterwards."""
     if DOORS[door].available():
