@@ -221,6 +221,15 @@ def test_another_users_process(subject):
     assert re.fullmatch(rf"not permitted to read process {subject.pid}, which is root's \| use sudo.*", said)
 
 
+def test_from_inside_a_user_namespace(subject):
+    code = AS_USER.replace("os.setgid({user}); os.setuid({user})\n", "").format(
+        path=str(Path(procfiles.__file__).parents[2]), pid=subject.pid, address=subject.facts["block"])
+    if subprocess.run(["unshare", "-Ur", "true"], capture_output=True).returncode:
+        pytest.skip("user namespaces are refused here")
+    said = subprocess.run(["unshare", "-Ur", sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert re.match(rf"not permitted to read process {subject.pid} from inside the user namespace user:\[\d+\]", said)
+
+
 @pytest.mark.needs_root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 def test_own_process_that_is_not_dumpable(build, start, tmp_path_factory):

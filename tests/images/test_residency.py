@@ -131,7 +131,7 @@ def test_gone(readers, program, start):
     residency = PagemapResidency((subject := start(program)).pid, PAGE)
     subject.end()
     assert not (residency.count(0, TOP) or Pages(0)).resident
-    with pytest.raises(TargetError, match="pagemap"):
+    with pytest.raises(TargetError, match="has ended"):
         PagemapResidency(subject.pid, PAGE)
     residency.close()
     assert residency.count(0, PAGE) is None

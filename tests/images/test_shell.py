@@ -78,6 +78,16 @@ def test_lets_the_process_go(bins, how):
     assert re.search(said, done.stderr)
 
 
+def test_a_python_without_ctypes(bins, tmp_path):
+    """As in minimal images: ptrace is out of reach, a signal is not."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['_ctypes'] = None\n")
+    done = subprocess.run([sys.executable, "-m", "arenascope", "info", str(bins.pid)], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'common'}"}, timeout=120)
+    assert (done.returncode, done.stdout) == (0, bins.info), done.stderr
+    assert "note: this Python has no ctypes, so that the process is held by a signal" in done.stderr
+    assert state(bins.pid) == "S"
+
+
 def test_a_stopped_process_stays_stopped(bins):
     os.kill(bins.pid, signal.SIGSTOP)
     while state(bins.pid) != "T":

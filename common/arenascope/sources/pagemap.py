@@ -54,6 +54,8 @@ class PagemapResidency:
         self.page_size = page_size
         try:
             self._file = open(f"/proc/{pid}/pagemap", "rb", buffering=0)  # noqa: SIM115 - lives as long as this
+        except FileNotFoundError as error:
+            raise TargetError(f"process {pid} has ended") from error
         except OSError as error:
             raise TargetError(f"cannot open /proc/{pid}/pagemap: {error.strerror}") from error
         scan = ScanReader(self._file.fileno(), pid)

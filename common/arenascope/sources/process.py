@@ -32,15 +32,15 @@ class ProcessImage:
         self.status, self.memory_tid = _find_process(pid)
         self.pid = self.status.tgid
         self._folder = f"/proc/{self.memory_tid}"
-        self.born = self._guard(lambda: procfiles.born(self.pid))
+        self.born = self.guarded(lambda: procfiles.born(self.pid))
         # first of all: it stays the memory of this program, should the process become another
-        self._mem = self._guard(lambda: os.open(f"{self._folder}/mem", os.O_RDONLY | os.O_CLOEXEC))
-        ident = self._guard(self._read_ident)
+        self._mem = self.guarded(lambda: os.open(f"{self._folder}/mem", os.O_RDONLY | os.O_CLOEXEC))
+        ident = self.guarded(self._read_ident)
         self.pointer_size = 4 if ident[4] == 1 else 8
         self.byte_order = "little" if ident[5] == 1 else "big"
         self._mark = "<" if ident[5] == 1 else ">"
         self.machine = int.from_bytes(ident[18:20], "little" if ident[5] == 1 else "big")
-        self.auxv_bytes = self._guard(lambda: procfiles.read_bytes(f"{self._folder}/auxv"))
+        self.auxv_bytes = self.guarded(lambda: procfiles.read_bytes(f"{self._folder}/auxv"))
         self.auxv = parse_auxv(self.auxv_bytes, self.pointer_size, self._mark)
         self.page_size = self.auxv.get(AT_PAGESZ) or os.sysconf("SC_PAGE_SIZE")
 
@@ -52,7 +52,7 @@ class ProcessImage:
             raise TargetError(f"the program of process {self.pid} is not an ELF file")
         return ident
 
-    def _guard(self, action: Callable[[], T]) -> T:
+    def guarded(self, action: Callable[[], T]) -> T:
         """The action's result, with what the kernel refuses put into words."""
         try:
             return action()
@@ -73,6 +73,13 @@ class ProcessImage:
         except (OSError, KeyError):
             pass
         return TargetError(f"process {self.pid} has ended")
+
+    def all_of(self, rows: Callable[[], Sequence[T]]) -> Sequence[T]:
+        """The rows of a file that has some as long as there is memory."""
+        found = self.guarded(rows)
+        if not found:
+            raise self._gone()
+        return found
 
     def give_up(self, why: TargetError) -> None:
         """From another thread: whatever is read from now on is refused. Costs no read a question."""
@@ -138,11 +145,11 @@ class ProcessImage:
 
     def regions(self) -> Sequence[target.Region]:
         """The mappings as they are now."""
-        return [line.region for line in self._guard(lambda: procfiles.read_maps(self.memory_tid))]
+        return [line.region for line in self.all_of(lambda: procfiles.read_maps(self.memory_tid))]
 
     def threads(self) -> Sequence[target.ThreadInfo]:
         """By tid. The thread pointer is not among what /proc tells: only ptrace has it."""
-        tids = self._guard(lambda: sorted(int(name) for name in os.listdir(f"/proc/{self.pid}/task")))
+        tids = self.guarded(lambda: sorted(int(name) for name in os.listdir(f"/proc/{self.pid}/task")))
         found = []
         for tid in tids:
             try:
@@ -177,7 +184,7 @@ class ProcessImage:
         """A path under which the very file that is mapped can be read, also when it was deleted or replaced since."""
         if not region.is_file:
             return None
-        line = next((m for m in self._guard(lambda: procfiles.read_maps(self.memory_tid))
+        line = next((m for m in self.guarded(lambda: procfiles.read_maps(self.memory_tid))
                      if m.region.contains(region.start) and m.region.is_file), None)
         if line is None:
             return None
@@ -226,6 +233,8 @@ def _find_process(pid: int) -> tuple[procfiles.Status, int]:
         raise TargetError(f"process {pid} may not be looked at", "run as its user, or with sudo") from error
     if status.state in "ZX":
         raise TargetError(f"process {pid} ({status.name}) has ended and waits for its parent: it has no memory left")
-    if status.rss is None:
+    if status.rss is None and procfiles.is_kernel_thread(pid):
         raise TargetError(f"process {pid} ({status.name}) is a kernel thread: it has no memory of its own")
+    if status.rss is None:
+        raise TargetError(f"process {pid} ({status.name}) has ended: it has no memory left")
     return status, status.tgid

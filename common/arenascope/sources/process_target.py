@@ -47,10 +47,10 @@ class ProcessTarget(ShellTarget):
         return self.process.open_file(region)
 
     def residency(self) -> Optional[Residency]:
-        return PagemapResidency(self.process.pid, self.page_size)
+        return self.process.guarded(lambda: PagemapResidency(self.process.pid, self.page_size))
 
     def mapping_use(self) -> Optional[Sequence[MappingUse]]:
-        return mappings_of(self.process.pid)
+        return self.process.all_of(lambda: mappings_of(self.process.pid))
 
     def locked(self) -> Sequence[tuple[int, int]]:
-        return unreleasable_ranges(self.process.pid)
+        return self.process.guarded(lambda: unreleasable_ranges(self.process.pid))

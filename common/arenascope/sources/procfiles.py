@@ -9,6 +9,8 @@ from ..errors import TargetError
 from ..target import MappingUse, Region
 from .corenotes import undeleted
 
+PF_KTHREAD = 0x00200000  # linux/sched.h
+
 
 class MapsLine(NamedTuple):
     """A mapping with what identifies its file."""
@@ -189,7 +191,16 @@ def thread_ids(pid: int) -> list[int]:
 
 def born(pid: int) -> int:
     """When it was started, in ticks since the machine was: with its number, what no other process has."""
-    return int(read_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()[19])
+    fields = _stat(f"/proc/{pid}")
+    if not fields:
+        raise ProcessLookupError
+    return int(fields[19])
+
+
+def is_kernel_thread(pid: int) -> bool:
+    """A process that is about to end has no memory either. False where it has ended."""
+    fields = _stat(f"/proc/{pid}")
+    return bool(fields) and bool(int(fields[6]) & PF_KTHREAD)
 
 
 def check_born(pid: int, when: int) -> None:
@@ -204,11 +215,8 @@ def check_born(pid: int, when: int) -> None:
 
 def thread_state(pid: int, tid: int) -> str:
     """One letter, as in Status.state; "X" where the thread is gone."""
-    try:
-        # the name may hold spaces and brackets: the state follows the last one
-        return read_bytes(f"/proc/{pid}/task/{tid}/stat").rpartition(b")")[2].split()[0].decode()
-    except OSError:
-        return "X"
+    fields = _stat(f"/proc/{pid}/task/{tid}")
+    return fields[0].decode() if fields else "X"
 
 
 def tracer_of(tid: int) -> int:

@@ -1,0 +1,87 @@
+"""A process that ends, or becomes another program, between the first word that is asked of it and the last."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from arenascope.commands.table import NAMES
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "fixtures" / "build"
+WORDS = {"chunk": ["0x10000"], "snapshot": [os.devnull]}
+LEFT_OUT = {"diff", "version"}  # one wants a file of its own first, one answers with what went wrong
+COMMANDS = sorted(set(NAMES) - LEFT_OUT)
+
+# what happens to the process, at the moment at which it would be held
+CHANGES = """
+import os, signal, sys, time
+from pathlib import Path
+from arenascope.cli import main
+from arenascope.sources import freeze
+how, pid = sys.argv[1], int(sys.argv[2])
+hold = freeze.Freeze.hold
+def hold_and_kill(self, pid, born):
+    hold(self, pid, born)
+    os.kill(pid, signal.SIGKILL)
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+        time.sleep(0.001)
+def become_another(self, pid, born):
+    os.kill(pid, signal.SIGUSR1)
+    while Path(f"/proc/{pid}/comm").read_text() != "sleep\\n":
+        time.sleep(0.001)
+    hold(self, pid, born)
+freeze.Freeze.hold = hold_and_kill if how == "ends" else become_another
+sys.exit(main(sys.argv[3:]))
+"""
+
+
+def look(how, pid, *words):
+    done = subprocess.run([sys.executable, "-c", CHANGES, how, str(pid), *words], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "common")}, timeout=60)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("stop", ["ptrace", "signal"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_it_ends(tmp_path, command, stop):
+    subject = subprocess.Popen([BUILD / "bins", tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert subject.stdout.readline().startswith(b"ready")
+        words = [command, str(subject.pid), *WORDS.get(command, ()), "--stop", stop]
+        assert look("ends", subject.pid, *words) == f"arenascope {command}: process {subject.pid} has ended"
+    finally:
+        subject.kill()
+        subject.communicate()
+
+
+@pytest.fixture(scope="module")
+def turncoat(build):
+    return build(r"""
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void turn(int number) { (void)number; execlp("sleep", "sleep", "60", NULL); }
+int main(void) { signal(SIGUSR1, turn); free(malloc(100)); printf("ready 0\n"); fflush(stdout); for (;;) pause(); }""")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_it_becomes_another_program(start, turncoat, command):
+    subject = start(turncoat, environment=dict(os.environ))
+    said = look("turns", subject.pid, command, str(subject.pid), *WORDS.get(command, ()))
+    assert said == (f"arenascope {command}: process {subject.pid} has become another program meanwhile: sleep "
+                    "(look again)")  # fmt: skip
+
+
+def test_one_that_is_about_to_end_is_no_kernel_thread():
+    from arenascope.sources import procfiles
+
+    assert not procfiles.is_kernel_thread(os.getpid())
+    if Path("/proc/2/comm").exists() and Path("/proc/2/comm").read_text() == "kthreadd\n":
+        assert procfiles.is_kernel_thread(2)
