@@ -62,6 +62,17 @@ int main(int argc, char **argv, char **envp) {
         assert core.environment() == {}
 
 
+@pytest.mark.parametrize("arguments", [[], ["--library-path", "/lib"], ["--inhibit-cache"]])
+def test_started_by_way_of_ld_so(program, start, arguments):
+    """`ld.so PROGRAM` moves all below the strings down by its own arguments, and corrects the auxiliary vector."""
+    told = subprocess.run(["readelf", "-lW", str(program)], capture_output=True, text=True, check=True).stdout
+    linker = re.search(r"program interpreter: (.*)\]", told)[1]
+    environment = {"LANG": "C", "TITLE": "two words", "EMPTY": ""}
+    subject = start(Path(linker), *arguments, str(program), "--a=b", environment=environment)
+    with CoreImage(str(subject.kernel_core())) as core:
+        assert core.environment() == environment
+
+
 def test_big_environment(program, start):
     environment = {f"KEY_{index}": "v" * 5000 for index in range(150)}
     with CoreImage(str(start(program, environment=environment).kernel_core())) as core:
