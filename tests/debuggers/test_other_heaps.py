@@ -25,10 +25,10 @@ int main(void) {
 """
 
 
-@pytest.mark.parametrize("how", ["dynamic", "static"])
+@pytest.mark.parametrize("how", ["dynamic", "static", "stripped"])
 def test_musl(how: str, tmp_path: Path) -> None:
     (tmp_path / "waits.c").write_text(WAITS)
-    static = ["-static"] if how == "static" else []
+    static = {"dynamic": [], "static": ["-static"], "stripped": ["-static", "-s"]}[how]
     program = build(tmp_path / f"musl-{how}", tmp_path / "waits.c", "musl-gcc", *static)
     looks = Looks(str(program))
     for where, document in looks.json("version"):

@@ -55,7 +55,9 @@ KINDS = (
     Kind("Valgrind", r"vgpreload_(?!core)", (), "Valgrind's own report: --leak-check=full, --tool=massif",
          by_force=True),
     Kind("musl", "", ("__libc_malloc_impl",),
-         "musl keeps no figures: /proc/PID/smaps_rollup has the sums", by_force=True),
+         # of its strerror(), which its printf() brings in
+         "musl keeps no figures: /proc/PID/smaps_rollup has the sums",
+         strings=(b"No error information",), by_force=True),
     Kind("Go", "", ("runtime.mallocgc",), "GODEBUG=gctrace=1, runtime/metrics and go tool pprof tell of its heap",
          own_heap=True, sections=(".go.buildinfo", ".gopclntab")),
     Kind("JVM", r"libjvm\.so", ("JNI_CreateJavaVM",),
@@ -143,7 +145,7 @@ def _in_program(modules: Modules, owner: Optional[Module], known: bool) -> Itera
             sign = "by its messages"
         if sign is not None:
             replaces: Optional[bool] = not kind.own_heap and (owns or kind.by_force)
-            if not known and not static and not kind.own_heap:
+            if not (known or static or kind.own_heap or kind.by_force):
                 replaces = None
             yield Allocator(kind.name, f"in {program.name}: {sign}", replaces, kind.instead)
 
