@@ -111,3 +111,4 @@ def test_a_core_without_stacks_is_called_partial(platform: Platform) -> None:
             assert (document["totals"]["tcache"] == {"chunks": None, "bytes": None}) is lost
             held = [thread["arena"] for thread in threads.json()["threads"]]
             assert (None in held) is lost
+            assert any("gcore leaves them so where guard pages" in each for each in document["problems"]) is lost

@@ -13,6 +13,9 @@ from ..render.problems import sentence
 from ..session import Session
 from .allocators import replaced
 
+STACK_WORDS = 32
+"""A thread that waits has return addresses in its innermost frames."""
+
 
 def problems_of(session: Session) -> list[Statement]:
     """What a reader must know before trusting a figure, in the order in which it was met."""
@@ -32,8 +35,20 @@ def problems_of(session: Session) -> list[Statement]:
         problems.append(Statement("cached-chunks-unowned"))
     words = session.thread_words[0] if session.started and "thread_words" in session.__dict__ else []
     if any(each.arena is None for each in words):
-        problems.append(Statement("thread-arenas-not-found"))
+        problems += [Statement("thread-arenas-not-found"), *_without_stacks(session)]
     return problems
+
+
+def _without_stacks(session: Session) -> Iterator[Statement]:
+    """Why, where a core has only zeros for the stacks of such threads."""
+    if session.target.kind != "core":
+        return
+    size = STACK_WORDS * session.target.pointer_size
+    lost = [each.thread for each in session.thread_words[0] if each.arena is None and each.thread.stack_pointer]
+    empty = [thread for thread in lost
+             if not (session.memory.try_read(thread.stack_pointer or 0, size) or b"?").strip(b"\0")]  # fmt: skip
+    if empty:
+        yield Statement("stacks-empty", {"threads": len(session.thread_words[0]), "empty": len(empty)})
 
 
 def _absent(session: Session) -> Iterator[Statement]:
