@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 import pytest
-from fake_door import run_json
+from fake_door import run_json, run_text
 from future_checks import verdict
 from future_rows import Change, fill, future, insert, move, remove
 from heapbuilder import HeapImage, Row
@@ -142,3 +142,14 @@ def test_a_request_for_what_is_not_known() -> None:
     assert rows["arena_max"]["value"] is None
     assert rows["arena_max"]["requested"] == "MALLOC_ARENA_MAX=2"
     assert rows["mmap_threshold"]["value"] == 131072
+
+
+@pytest.mark.parametrize("change", ["as it was", "a word at the start"])
+def test_where_it_begins_is_told_by_a_symbol_alone(change: str) -> None:
+    """Without one, what is shown is where its first known member stands."""
+    image = HeapImage(future("2.43-64", par=PAR[change]))
+    image.main.mix(5)
+    place = image.addresses["mp_"]
+    assert f"mp_ {place:#x}" in run_text(image.target(), "version")
+    threshold = place + image.row.par["trim_threshold"]
+    assert f"mp_.trim_threshold {threshold:#x}" in run_text(image.target(symbols=False), "version")

@@ -9,6 +9,7 @@ from .. import __version__
 from ..errors import ArenascopeError, UsageError
 from ..glibc.allocators import find_allocators
 from ..glibc.layout import Check, Layout
+from ..glibc.locate import Located
 from ..glibc.prove import prove
 from ..glibc.versions import NEVER, text
 from ..model import Allocator, Statement
@@ -82,6 +83,16 @@ def _release(layout: Layout) -> str:
     return f"glibc {text(layout.release)} ({newer})"
 
 
+def _mp(located: Located) -> str:
+    """A new release may have a member in front of the first one that is known: only a symbol tells the start."""
+    if located.params is None:
+        return "mp_ not found"
+    layout = located.layout
+    first = min(layout.params.offsets, key=lambda name: layout.params.offsets[name])
+    start = "mp_" if layout.newer is None or located.located_by == "symbols" else f"mp_.{first}"
+    return f"{start} {located.params:#x}"
+
+
 def _lines(context: Context, problem: Optional[str], checks: Sequence[Check]) -> Iterator[str]:
     yield f"arenascope {__version__}"
     yield from context.door.describe()
@@ -98,8 +109,7 @@ def _lines(context: Context, problem: Optional[str], checks: Sequence[Check]) ->
     if libc.build_id:
         yield f"build-id {libc.build_id}"
     found = "by symbol" if located.located_by == "symbols" else "by scan"
-    yield f"main_arena {located.main_arena:#x}, found {found}; mp_ " + (
-        f"{located.params:#x}" if located.params is not None else "not found")  # fmt: skip
+    yield f"main_arena {located.main_arena:#x}, found {found}; {_mp(located)}"
     yield from copies_lines(located.copies, context.session.libc)
     yield from allocators_lines(context.style, context.session)
     if context.session.started:
