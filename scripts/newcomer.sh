@@ -49,6 +49,8 @@ settings() { env | grep -E '^(PIP_[A-Z_]*|[A-Za-z]*_proxy|[A-Z]*_PROXY|SSL_CERT_
 # In a mount and process namespace of its own: what is mounted and started here is gone with it.
 inside() {
     local root=$1 status=0 command variables
+    # a mount of its own, which tests need to mount things in turn
+    mount --bind "$root" "$root"
     mount -t proc proc "$root/proc"
     mount -t sysfs -o ro sysfs "$root/sys"
     mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts "$root/dev/pts"
