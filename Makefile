@@ -67,7 +67,7 @@ fuzz: setup fixtures ## long run over damaged images (ARENASCOPE_FUZZ_RUNS=30000
 stories: setup-runtime fixtures ## renew the screens in docs/case-studies
 	@$(PYTHON) scripts/stories.py
 
-docs: setup-python ## renew docs/commands.md and the man page from the command table
+docs: setup-python ## renew docs/commands.md, the man page and docs/schema from the code
 	@$(ANY_PYTHON) scripts/reference.py
 
 matrix: setup-all fixtures releases ## run the tests that the support matrix counts, and renew docs/support-matrix.md

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Writes docs/commands.md and docs/arenascope.1 from the command table: `make docs`. With --check it only compares."""
+"""Writes docs/commands.md and docs/arenascope.1 from the command table, and docs/schema/ from the descriptions of the
+documents: `make docs`. With --check it only compares."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -13,6 +16,7 @@ sys.path.insert(0, str(ROOT / "common"))
 from arenascope import __version__, cli  # noqa: E402
 from arenascope.commands import COMMON, Argument, Command  # noqa: E402
 from arenascope.commands.table import all_commands  # noqa: E402
+from arenascope.documents.schemas import schemas  # noqa: E402
 
 HEAD = """# Commands
 
@@ -86,21 +90,28 @@ def man_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"docs/commands.md": reference, "docs/arenascope.1": man_page}
+def as_json(schema: dict) -> str:
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+PAGES = {"docs/commands.md": reference, "docs/arenascope.1": man_page,
+         **{f"docs/schema/{name}.json": partial(as_json, schema) for name, schema in schemas().items()}}
 
 
 def main() -> int:
-    stale = []
+    expected = {ROOT / name for name in PAGES}
+    stale = [str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "schema").glob("*.json") if path not in expected]
     for name, make in PAGES.items():
         path, text = ROOT / name, make()
         if (path.read_text() if path.exists() else "") == text:
             continue
         stale.append(name)
         if "--check" not in sys.argv:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text)
             print(f"wrote {name}")
     if "--check" in sys.argv and stale:
-        print(f"{', '.join(stale)}: not what the command table says; make docs")
+        print(f"{', '.join(stale)}: not what the code says; make docs")
         return 1
     return 0
 

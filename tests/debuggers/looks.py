@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Mapping, NoReturn, Optional, Protocol, Sequence, TypeVar, Union
 
 import pytest
+from schemas import valid
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -53,7 +54,7 @@ class Outcome:
 
     def json(self) -> dict[str, Any]:
         assert self.error is None, f"{self.command}: {self.error}"
-        return json.loads(self.text)
+        return valid(json.loads(self.text))
 
 
 class Door(Protocol):

@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
+from schemas import valid
+
 from arenascope.cli import main
 
 LOOKS = ("arenas", "arenas --quick", "heaps", "bins", "threads", "trim --ranges", "mmapped", "info", "stats", "params")
@@ -41,7 +43,7 @@ def documents(core: Path, looks: Sequence[str] = LOOKS) -> dict[str, dict[str, A
     for each in looks:
         status, said, complained = look(core, each, "--json")
         assert status == 0, complained
-        found[each] = json.loads(said)
+        found[each] = valid(json.loads(said))
     return found
 
 
@@ -73,7 +75,7 @@ def wrong(found: Any, whole: Any, where: str = "") -> Iterator[str]:
 
 
 def check_document(said: str, whole: Mapping[str, Any], name: str) -> None:
-    document = json.loads(said)
+    document = valid(json.loads(said))
     assert document["complete"] is (not document["problems"]), name
     found = [f"{name}{each}" for each in wrong(figures(document), figures(whole))]
     assert not found, "\n".join([*found, *document["problems"]])

@@ -11,6 +11,7 @@ from typing import Iterator
 
 import pytest
 from looks import ROOT, give_up, plain_environment
+from schemas import valid
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("fleet")
@@ -48,7 +49,7 @@ def alone(core: Path) -> dict:
 
 def test_a_line_for_each_in_their_order(cores: list[Path]) -> None:
     done = arenascope("report", "--jsonl", "--jobs", "2", *cores)
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    lines = [valid(json.loads(line)) for line in done.stdout.splitlines()]
     assert [line["subject"] for line in lines] == [str(core) for core in cores]
     assert done.returncode == 2
     assert "not an ELF file" in lines[-1]["error"]
@@ -60,7 +61,7 @@ def test_a_line_for_each_in_their_order(cores: list[Path]) -> None:
 def test_live_processes_are_let_go(cores: list[Path]) -> None:
     with Subject("bins") as first, Subject("hoard", "2", "12") as second:
         done = arenascope("arenas", "--jsonl", first.pid, second.pid, cores[0])
-        documents = [json.loads(line) for line in done.stdout.splitlines()]
+        documents = [valid(json.loads(line)) for line in done.stdout.splitlines()]
         assert [each["target"]["kind"] for each in documents] == ["live", "live", "core"]
         for subject, document in zip((first, second), documents):
             assert document["target"]["pid"] == subject.pid

@@ -18,6 +18,7 @@ from typing import Any, Iterator
 import pytest
 from looks import ROOT, give_up
 from partial import check_image, documents, figures, look
+from schemas import valid
 from subjects import Subject
 
 from arenascope.sources import compressed
@@ -71,8 +72,8 @@ def test_every_figure_but_residency(core: Path, whole: Whole, ending: str, tmp_p
     for name, document in documents(packed, LOOKS).items():
         assert figures(document) == figures(whole[name])
         assert document["complete"]
-    assert json.loads(look(core, "arenas", "--json")[1])["totals"]["resident_bytes"]
-    assert json.loads(look(packed, "arenas", "--json")[1])["totals"]["resident_bytes"] is None
+    assert valid(json.loads(look(core, "arenas", "--json")[1]))["totals"]["resident_bytes"]
+    assert valid(json.loads(look(packed, "arenas", "--json")[1]))["totals"]["resident_bytes"] is None
     assert list(empty.iterdir()) == []
 
 
@@ -106,7 +107,7 @@ def test_packed_and_damaged(core: Path, whole: Whole, tmp_path: Path, empty: Pat
     data = bytearray(packed.read_bytes())
     data[-6] ^= 1  # CRC32 and ISIZE are the last eight bytes
     packed.write_bytes(data)
-    document = json.loads(look(packed, "arenas", "--json")[1])
+    document = valid(json.loads(look(packed, "arenas", "--json")[1]))
     assert not document["complete"]
     assert "CRC" in document["problems"][0]
 

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from schemas import valid
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"
@@ -144,7 +145,7 @@ def test_no_stop_says_when_nothing_agrees(tmp_path):
 def test_a_busy_process_is_read_whole(tmp_path):
     with Running(tmp_path, BUILD / "churn", tmp_path) as running:
         for _ in range(5):
-            document = json.loads(arenascope("arenas", running.pid, "--json").stdout)
+            document = valid(json.loads(arenascope("arenas", running.pid, "--json").stdout))
             assert document["target"] == {"kind": "live", "pid": running.pid, "pointer_bytes": 8, "page_bytes": 4096}
             assert document["arenas"][0]["main"]
 
@@ -156,7 +157,7 @@ def test_another_pid_namespace(tmp_path):
     with Running(tmp_path, "unshare", "-pfm", "--mount-proc", BUILD / "bins", tmp_path) as running:
         assert running.pid != running.process.pid
         assert arenascope("info", running.pid).stdout == running.info
-        threads = json.loads(arenascope("threads", running.pid, "--json").stdout)["threads"]
+        threads = valid(json.loads(arenascope("threads", running.pid, "--json").stdout))["threads"]
         assert running.pid in [thread["tid"] for thread in threads]
         assert {thread["name"] for thread in threads} == {"bins", "worker-1", "worker-2"}
 
@@ -172,7 +173,7 @@ def test_a_libc_that_was_deleted(tmp_path):
         (copy / "libc.so.6").unlink()
         assert "(deleted)" in Path(f"/proc/{running.pid}/maps").read_text()
         assert arenascope("info", running.pid).stdout == running.info
-        assert json.loads(arenascope("arenas", running.pid, "--json").stdout)["glibc"]["version"]
+        assert valid(json.loads(arenascope("arenas", running.pid, "--json").stdout))["glibc"]["version"]
 
 
 @pytest.mark.parametrize(("words", "said"), [

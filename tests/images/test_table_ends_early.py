@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from schemas import valid
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"
@@ -48,7 +49,7 @@ def test_figures_are_malloc_infos(words, tmp_path):
         # a fixture that runs itself again has another pid than the one that was started
         pid = int(process.stdout.readline().split()[1])
         info = arenascope("info", pid)
-        arenas, version = (json.loads(arenascope(command, "--json", pid)) for command in ("arenas", "version"))
+        arenas, version = (valid(json.loads(arenascope(command, "--json", pid))) for command in ("arenas", "version"))
     finally:
         process.kill()
         process.wait()

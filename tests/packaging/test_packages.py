@@ -56,6 +56,7 @@ def test_the_wheel_has_one_name_at_its_top(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"arenascope"}
     assert {"arenascope/doors/gdb/arena.py", "arenascope/doors/lldb/arena.py"} <= set(names)
+    assert {f"arenascope/schema/{name}.json" for name in ("arenas", "report", "snapshot-file")} <= set(names)
 
 
 @pytest.mark.full

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional, Sequence
 
 from fake_target import FakeTarget
+from schemas import valid
 
 from arenascope.apply import Controller
 from arenascope.commands import execute
@@ -63,7 +64,7 @@ def run_text(target: FakeTarget, command: str, *words: str) -> str:
 
 
 def run_json(target: FakeTarget, command: str, *words: str) -> dict[str, Any]:
-    """The command's document: exactly one, and nothing but it."""
+    """The command's document: exactly one, nothing but it, and as its schema says."""
     document = json.loads(run_text(target, command, "--json", *words))
     assert isinstance(document, dict)
-    return document
+    return valid(document)

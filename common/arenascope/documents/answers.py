@@ -1,0 +1,139 @@
+"""What trim, report, snapshot, diff, info, stats and version say."""
+
+from __future__ import annotations
+
+from .arenas import ALLOCATORS, INDEX, SHARE
+from .chunks import JUDGEMENT
+from .keys import (
+    address,
+    integer,
+    named,
+    number,
+    one_of,
+    optional,
+    record,
+    rows,
+    size,
+    statement,
+    text,
+    truth,
+    tuple_of,
+)
+
+PARTS = rows("They sum to rss_bytes", record(
+    "A part of resident memory",
+    part=one_of("Which", "live", "mmapped", "tcache", "returnable", "thread_tops", "main_top", "scraps", "unread",
+                "stacks", "files", "shared", "other", "kernel"),
+    bytes=integer("So much"),
+    label=text("What it is, in words"),
+))  # fmt: skip
+RSS = {
+    "rss_bytes": size("Resident memory; null: the image does not tell (a core, of the pages of files)", null=True),
+    "swap_bytes": size("What of it is in swap besides", null=True),
+    "parts": PARTS,
+}
+CHANGE = record(
+    "A figure before and after",
+    name=text("Whose"),
+    before=integer("Before; null: not known", null=True),
+    after=integer("After", null=True),
+    change=integer("By how much it changed", null=True),
+    per_hour=integer("The same in an hour; null where the time is not known", null=True),
+)
+RANGE = tuple_of("A range", address("Its start"), integer("Its bytes"))
+
+DOCUMENTS = {
+    "trim": {
+        "arenas": rows("In the ring's order", record(
+            "What malloc_trim(0) would do to an arena",
+            index=INDEX,
+            address=address("Its malloc_state"),
+            madvise_bytes=size("Pages released inside its bins", null=True),
+            madvise_ranges=optional(rows("With --ranges, in address order", RANGE, null=True)),
+            brk_bytes=integer("How far the break moves back; negative: the heap grows instead", null=True),
+            resident_bytes=size("By how much RSS would fall", null=True),
+            kept=record(
+                "What stays, and why",
+                top_bytes=size("Its top", null=True),
+                top_resident_bytes=size("What of that is in memory", null=True),
+                subpage_bytes=integer("What shares a page with something else", null=True),
+                tcache_bytes=size("What threads keep", null=True),
+            ),
+            tops_bytes=size("What --tops would add", null=True),
+            tops_range=tuple_of("Where", address("Its start"), integer("Its bytes"), null=True),
+        )),
+        "totals": record(
+            "Of all arenas; null where one is not known",
+            release_bytes=size("Address space", null=True),
+            resident_bytes=size("RSS", null=True),
+            kept_bytes=integer("What stays", null=True),
+            tops_bytes=size("What --tops would add", null=True),
+            tops_resident_bytes=size("What of that is in memory", null=True),
+        ),
+        "applied": record(
+            "With --apply: what came of it", True,
+            rss_before=size("RSS"),
+            rss_after=size("RSS afterwards"),
+            predicted_bytes=size("What was foretold", null=True),
+            released_bytes=integer("What was released"),
+            seconds=number("How long it took"),
+        ),
+    },
+    "report": {
+        **RSS,
+        "verdict": text("The answer"),
+        "causes": rows("Why it stays", statement(
+            "A cause", cause=text("What"), evidence=text("The figures that show it, in words"))),
+        "advice": rows("What to do, what helps most first; then what would not", statement(
+            "An advice",
+            action=text("What"),
+            effect_bytes=size("What it would have changed here; null: not known", null=True),
+            bound=truth("Whether that is an upper bound"),
+            evidence=text("The figures that speak for it, in words"),
+            how=rows("How it is done, the usual way first", text("A way")),
+            cost=text("What it costs", null=True),
+            not_when=text("When not to", null=True),
+        )),
+        "other_mappings": rows("The largest that are not this malloc's", record(
+            "A mapping", address=address("Where"), bytes=size("Resident, and not malloc's"), name=text("Its path"))),
+        "judgement": JUDGEMENT,
+    },
+    "snapshot": {"file": text("Where it was written"), "bytes": size("The file's size")},
+    "diff": {
+        "seconds": number("Between the two; null: not known", null=True),
+        "rss_bytes": CHANGE,
+        "parts": rows("Parts of resident memory", CHANGE),
+        "arenas": rows("Arenas, by what they took", CHANGE),
+        "used": rows("Arenas, by what the program holds", CHANGE),
+        "bins": rows("Lists of free chunks", CHANGE),
+        "sizes": rows("Sizes of blocks in use, where both have them", CHANGE),
+        "verdict": text("What changed, in words"),
+        "judgement": JUDGEMENT,
+    },
+    "info": {"xml": text("malloc_info's; null where not all of it can be read", null=True)},
+    "stats": {"text": text("malloc_stats'; null where not all of it can be read", null=True)},
+    "version": {
+        "arenascope": text("Its version"),
+        "debugger": text("The debugger, or that there is none", null=True),
+        "python": text("Its version"),
+        "libraries": named("Optional libraries, and where they are", text("Which and where")),
+        "layout": text("What is known of glibc's structures; null: no glibc", null=True),
+        "checks": record(
+            "What the layout was held against",
+            held=size("How many hold"),
+            tried=size("How many there are"),
+            list=rows("Each", record("A check", check=text("What it checks"), held=truth("Whether it holds"))),
+        ),
+        "libcs": rows("Every glibc in the process", record(
+            "One",
+            libc=integer("Its number, for --libc"),
+            path=text("Its file", null=True),
+            version=text("Its release", null=True),
+            main_arena=address("Its main_arena"),
+            used=truth("Whether its malloc was called"),
+            chosen=truth("Whether it is the one that is looked at"),
+        )),
+        "allocators": ALLOCATORS,
+        "share": SHARE,
+    },
+}  # fmt: skip

@@ -1,0 +1,86 @@
+"""Every JSON Schema of docs/schema/, by its name."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from ..render.json import SCHEMA
+from . import answers, arenas, chunks
+from .keys import Schema, address, integer, one_of, optional, record, rows, size, statement, text, truth
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DOCUMENTS: dict[str, dict[str, Schema]] = {**arenas.DOCUMENTS, **chunks.DOCUMENTS, **answers.DOCUMENTS}
+"""The own keys of each command."""
+PROBLEMS = rows("What a reader must know before trusting a figure", text("One of them, in words"))
+PROBLEM_RECORDS = rows("The same, apart from their words", statement("A problem"))
+FAILED = "failed"
+SNAPSHOT = "snapshot-file"
+
+
+def schemas() -> dict[str, Schema]:
+    found = {name: _command(name, keys) for name, keys in DOCUMENTS.items()}
+    found[FAILED] = _titled("A line of --jsonl of a subject that could not be read", record(
+        "What stands in its document's place",
+        subject=text("The process or core, as it was named"),
+        schema=one_of("The form of these documents", SCHEMA),
+        command=one_of("What was asked", *DOCUMENTS),
+        complete=one_of("Nothing could be read", False),
+        problems=PROBLEMS,
+        problem_records=PROBLEM_RECORDS,
+        error=text("Why, in words"),
+    ))  # fmt: skip
+    found[SNAPSHOT] = _titled("The file that snapshot writes", _snapshot())
+    return found
+
+
+def _titled(title: str, schema: Schema) -> Schema:
+    return {"$schema": DIALECT, "title": title, **schema}
+
+
+def _command(name: str, keys: dict[str, Any]) -> Schema:
+    return _titled(f"What {name} --json prints", record(
+        "One document",
+        subject=optional(text("With --jsonl: the process or core, as it was named")),
+        schema=one_of("The form of these documents", SCHEMA),
+        command=one_of("The command", name),
+        door=one_of("Where it was typed", "gdb", "lldb", "shell"),
+        complete=truth("Whether there is no problem"),
+        problems=PROBLEMS,
+        problem_records=PROBLEM_RECORDS,
+        target=record(
+            "What was looked at; null: nothing", True,
+            kind=one_of("A process, or a core", "live", "core"),
+            pid=integer("Its pid, where that is known", null=True),
+            pointer_bytes=one_of("How wide its addresses are", 4, 8),
+            page_bytes=size("Its page"),
+        ),
+        glibc=record(
+            "The glibc that was looked at; null: none was", True,
+            version=text("Its release", null=True),
+            located_by=one_of("How it was found", "symbols", "scan"),
+            main_arena=address("Its main_arena"),
+        ),
+        **keys,
+    ))  # fmt: skip
+
+
+def _snapshot() -> Schema:
+    """Keys of commands' own documents, as far as they are kept."""
+    from ..commands.snapshot import SECTIONS, SIZES
+
+    def part(name: str, keys: Sequence[str]) -> Schema:
+        return record(f"Of {name}", **{key: DOCUMENTS[name][key] for key in keys})
+
+    kept = {name: part(name, keys) for name, keys in SECTIONS.items()}
+    sizes = {name: optional(part(name, keys)) for name, keys in SIZES.items()}
+    return record(
+        "Figures of one moment, without a byte of what the blocks hold",
+        arenascope_snapshot=one_of("The form of this file", 1),
+        arenascope=text("The version that wrote it"),
+        taken={"description": "When, in seconds since 1970; null: a core", "type": ["number", "null"]},
+        target=record("What was looked at", kind=one_of("A process, or a core", "live", "core"),
+                      pid=integer("Its pid", null=True)),
+        glibc=text("Its release", null=True),
+        **kept, **sizes,
+        problems=PROBLEMS,
+    )  # fmt: skip

@@ -1,0 +1,93 @@
+"""Holds documents against docs/schema/, by as much of JSON Schema as that uses: any other word of it is an error."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schema"
+TYPES: dict[str, Callable[[Any], bool]] = {
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+    "null": lambda value: value is None,
+}
+KNOWN = {"$schema", "title", "description", "type", "enum", "pattern", "minimum", "properties", "required",
+         "additionalProperties", "items", "prefixItems", "minItems"}
+MOST_ROWS = 2000
+"""Of a longer list the first and the last: each row is made by the same line."""
+
+
+@cache
+def schema(name: str) -> dict[str, Any]:
+    return json.loads((FOLDER / f"{name}.json").read_text())
+
+
+def wrong(value: Any, rule: dict[str, Any], where: str = "") -> Iterator[str]:
+    """Every place where the value is not as the schema says."""
+    assert set(rule) <= KNOWN, f"{set(rule) - KNOWN} is not known here"
+    if "enum" in rule and not any(value == each and type(value) is type(each) for each in rule["enum"]):
+        yield f"{where}: {value!r} is none of {rule['enum']}"
+    kinds = rule.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if kinds and not any(TYPES[kind](value) for kind in kinds):
+        yield f"{where}: {value!r} is no {' or '.join(kinds)}"
+    elif isinstance(value, str) and not re.search(rule.get("pattern", ""), value):
+        yield f"{where}: {value!r} is not like {rule['pattern']}"
+    elif TYPES["number"](value) and value < rule.get("minimum", value):
+        yield f"{where}: {value!r} is less than {rule['minimum']}"
+    elif isinstance(value, list):
+        yield from _wrong_rows(value, rule, where)
+    elif isinstance(value, dict):
+        yield from _wrong_keys(value, rule, where)
+
+
+def _wrong_rows(value: list[Any], rule: dict[str, Any], where: str) -> Iterator[str]:
+    first = rule.get("prefixItems", [])
+    if len(value) < rule.get("minItems", 0) or (rule.get("items") is False and len(value) > len(first)):
+        yield f"{where}: {len(value)} items"
+        return
+    for index, (each, each_rule) in enumerate(zip(value, first)):
+        yield from wrong(each, each_rule, f"{where}[{index}]")
+    rest = value[len(first):]
+    if len(rest) > MOST_ROWS:
+        rest = rest[: MOST_ROWS // 2] + rest[-MOST_ROWS // 2 :]
+    if isinstance(rule.get("items"), dict):
+        for index, each in enumerate(rest):
+            yield from wrong(each, rule["items"], f"{where}[{index}]")
+
+
+def _wrong_keys(value: dict[str, Any], rule: dict[str, Any], where: str) -> Iterator[str]:
+    known, others = rule.get("properties", {}), rule.get("additionalProperties", True)
+    for key in rule.get("required", ()):
+        if key not in value:
+            yield f"{where}.{key} is missing"
+    for key, each in value.items():
+        if key in known:
+            yield from wrong(each, known[key], f"{where}.{key}")
+        elif others is False:
+            yield f"{where}.{key} is described nowhere"
+        elif isinstance(others, dict):
+            yield from wrong(each, others, f"{where}.{key}")
+
+
+def valid(document: dict[str, Any]) -> dict[str, Any]:
+    """The document, held against the schema of its command, and its texts against their records."""
+    name = "failed" if "error" in document else document["command"]
+    found = list(wrong(document, schema(name), name))
+    assert not found, "\n".join(found[:20])
+    assert document["complete"] is (not document["problems"])
+    assert [each["text"] for each in document["problem_records"]] == document["problems"]
+    return document
+
+
+def valid_snapshot(document: dict[str, Any]) -> dict[str, Any]:
+    found = list(wrong(document, schema("snapshot-file"), "snapshot"))
+    assert not found, "\n".join(found[:20])
+    return document

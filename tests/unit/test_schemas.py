@@ -1,0 +1,71 @@
+"""docs/schema/ describes every document: of each command, the snapshot file, and what tests hold documents against."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_door import run_json
+from heap_mixtures import everything
+from heapbuilder import HeapImage
+from schemas import FOLDER, schema, valid_snapshot, wrong
+
+from arenascope.commands.table import NAMES
+
+# with the options that bring keys of their own
+WORDS = {
+    "trim": ["--ranges"],
+    "pins": ["--ranges", "--own"],
+    "chunks": ["--summary"],
+    "map": ["--cells", "4"],
+    "chunk": ["0x1000"],
+}
+
+
+def test_each_command_has_one() -> None:
+    assert {path.stem for path in FOLDER.glob("*.json")} == {*NAMES, "failed", "snapshot-file"}
+    for name in NAMES:
+        assert schema(name)["properties"]["command"]["enum"] == [name]
+
+
+@pytest.mark.parametrize("command", [name for name in NAMES if name not in ("snapshot", "diff")])
+def test_with_all_options_and_before_the_first_malloc(command: str) -> None:
+    target = everything("2.36-64").target()
+    run_json(target, command)
+    run_json(target, command, *WORDS.get(command, []))
+    run_json(HeapImage("2.36-64", heap=False).target(), command)
+
+
+def test_snapshot_and_diff(tmp_path: Path) -> None:
+    target = everything("2.36-64").target()
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    run_json(target, "snapshot", first)
+    run_json(target, "snapshot", second, "--sizes")
+    for path in (first, second):
+        valid_snapshot(json.loads(Path(path).read_text()))
+    assert run_json(target, "diff", first, second)["judgement"]["id"] == "unknown"  # how much of a core was resident
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"surplus": 1}, "surplus"),
+        ({"problems": None}, "problems"),
+        ({"schema": 2}, "schema"),
+        ({"heaps": [{"arena": 0}]}, "address"),
+        ({"target": {"kind": "core", "pid": "7", "pointer_bytes": 8, "page_bytes": 4096}}, "pid"),
+        ({"glibc": {"version": None, "located_by": "scan", "main_arena": "7f00"}}, "main_arena"),
+    ],
+)
+def test_what_is_wrong_is_noticed(change: dict[str, Any], said: str) -> None:
+    document = run_json(everything("2.36-64").target(), "heaps")
+    assert not list(wrong(document, schema("heaps")))
+    (complaint,) = [each for each in wrong({**document, **change}, schema("heaps")) if said in each]
+    assert complaint
+
+
+def test_everything_that_is_concluded_has_an_id() -> None:
+    document = run_json(everything("2.36-64").target(), "params")
+    assert all((row["note"] is None) is (row["note_record"] is None) for row in document["params"])
