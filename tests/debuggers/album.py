@@ -13,7 +13,7 @@ from doors import DOORS, GDB, Core, Image, Live
 from kept import Kept, Said, Seen, attempt, by_command, unless_failed
 from looks import opened
 from platforms import Platform
-from scenarios import Scenario, View
+from scenarios import GUARDED, Scenario, View
 from shell_door import SHELL
 from subjects import Present, Subject
 
@@ -70,7 +70,8 @@ class Photographs:
     def __init__(self, scenario: Scenario, views: Sequence[View]) -> None:
         self.seen: dict[View, Seen] = {}
         self.views = views
-        with Subject(scenario.fixture, *scenario.arguments, env=scenario.env, platform=scenario.platform) as subject:
+        with Subject(scenario.fixture, *scenario.arguments, env=scenario.env, platform=scenario.platform,
+                     guard_regions=scenario.platform.release not in GUARDED) as subject:
             self.witness = testify(subject)
             self._look("live", lambda: Live(subject.pid, subject.program))
             self._look("gcore", lambda: Core(subject.gcore(), subject.program))

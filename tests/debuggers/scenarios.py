@@ -79,9 +79,8 @@ AT_HOME = (
 # these also run on the other releases: one for each shape that a release, or a narrow machine, might have otherwise
 EVERYWHERE = ("many_heaps", "bins", "tcache", "mmapped", "foreign_sbrk", "blocked_brk", "pinned-thread")
 # from glibc 2.42 on, and Linux 6.13, a thread's stack has its guard pages in the same mapping, of which GDB 13's gcore
-# writes nothing then (test_a_core_without_stacks_is_called_partial)
+# writes nothing then (test_a_core_without_stacks_is_called_partial): subjects have them apart (guards.py)
 GUARDED = ("2.43",)
-THREADED = ("many_heaps", "bins", "tcache", "pinned-thread")
 # two arenas to a core are all that 32-bit machines allow
 NARROW = {"tcache": ("3",)}
 
@@ -91,8 +90,7 @@ def _elsewhere() -> Iterator[Scenario]:
         for each in AT_HOME:
             if each.name in EVERYWHERE:
                 narrow = NARROW.get(each.name) if platform.pointer_bytes == 4 else None
-                images = ("live", "kernel") if platform.release in GUARDED and each.name in THREADED else each.images
-                yield replace(each, platform=platform, arguments=narrow or each.arguments, images=images)
+                yield replace(each, platform=platform, arguments=narrow or each.arguments)
 
 
 TABLE = (*AT_HOME, *_elsewhere())

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping, Optional
 
 import pytest
+from guards import refuse_guard_regions
 from looks import give_up
 from platforms import HOST, Platform
 
@@ -66,11 +67,14 @@ class Subject:
     """`with Subject("pinned", "thread") as subject`: runs that fixture until it is ready; ends it at the end."""
 
     def __init__(self, fixture: str, *arguments: str, env: Optional[Mapping[str, str]] = None,
-                 coredump_filter: Optional[int] = None, platform: Platform = HOST) -> None:
+                 coredump_filter: Optional[int] = None, platform: Platform = HOST,
+                 guard_regions: bool = True) -> None:
+        """Without `guard_regions` GDB can dump the threads' stacks (guards.py)."""
         self.program = fixture_program(fixture, platform)
         self.arguments = arguments
         self.env = env or {}
         self.coredump_filter = coredump_filter
+        self.guard_regions = guard_regions
         self.left_out = False
 
     def __enter__(self) -> Subject:
@@ -99,6 +103,8 @@ class Subject:
         resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
         if self.coredump_filter is not None:
             Path("/proc/self/coredump_filter").write_text(f"{self.coredump_filter:#x}")
+        if not self.guard_regions:
+            refuse_guard_regions()
 
     def _said(self) -> str:
         return (self.folder / "stderr.txt").read_text(errors="replace").strip()
