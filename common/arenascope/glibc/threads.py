@@ -85,7 +85,9 @@ def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[lis
     else:
         return None
     found = _caches(caches, pointers, at_arena) if caches.layout.tcache is not None else None
-    return [_words_of(caches, thread, blocks.get(thread.tid), pointers, at_arena, found) for thread in threads]
+    # a TLS block of zeros alone is one that gcore left out: no thread has that
+    held = {tid: pointers[tid] for tid, words in blocks.items() if words}
+    return [_words_of(caches, thread, held.get(thread.tid), at_arena, found) for thread in threads]
 
 
 def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> Found:
@@ -101,17 +103,17 @@ def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> 
     return caches.find(blocks, at_arena)
 
 
-def _words_of(caches: CacheFinder, thread: ThreadInfo, words: Optional[Mapping[int, int]], pointers: Mapping[int, int],
-              at_arena: int, found: Optional[Found]) -> ThreadWords:  # fmt: skip
-    arena = words.get(at_arena, 0) if words else None
-    if arena is None or (arena and arena not in caches.arenas):
+def _words_of(caches: CacheFinder, thread: ThreadInfo, pointer: Optional[int], at_arena: int,
+              found: Optional[Found]) -> ThreadWords:  # fmt: skip
+    arena = caches.memory.try_word(pointer + at_arena) if pointer is not None else None
+    if pointer is None or arena is None or (arena and arena not in caches.arenas):
         return ThreadWords(thread)
     if found is None:
         return ThreadWords(thread, arena, 0)
     if found.offset is None:
         # arena_get() comes before tcache_init(): who never had an arena has no cache
         return ThreadWords(thread, arena, None if arena else 0)
-    value = caches.memory.try_word(pointers[thread.tid] + found.offset)
+    value = caches.memory.try_word(pointer + found.offset)
     return ThreadWords(thread, arena, caches.pointer(found, value) if value is not None else None)
 
 
