@@ -66,7 +66,7 @@ def _arenas(session: Session, wanted: Optional[int], found: Audit) -> None:
     asked = [arena.header for arena in arenas if wanted in (None, arena.header.index)]
     with session.meter("checking", sum(header.system_mem for header in asked)) as meter:
         for arena in arenas:
-            check = BinCheck(session.memory, session.layout, arena.header)
+            check = BinCheck(session.memory, session.layout, arena.header, session.reaches[arena.header.index])
             if arena.header.initialised:
                 check.run(arena.bins)
             binned.update(check.binned)

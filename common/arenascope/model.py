@@ -190,6 +190,12 @@ class Arena(NamedTuple):
     def binned(self) -> Optional[Tally]:
         return _sum_of(self.bins) if self.bins_read else None
 
+    @property
+    def free_bytes(self) -> Optional[int]:
+        """In lists and in top; None where not all of it was read."""
+        fast, binned, top = self.fast, self.binned, self.header.top_bytes
+        return None if fast is None or binned is None or top is None else fast.bytes + binned.bytes + top
+
 
 def _sum_of(lists: Sequence[Bin]) -> Tally:
     return Tally(sum(b.chunks for b in lists), sum(b.bytes for b in lists))

@@ -16,6 +16,7 @@ from .glibc.derive import settle_release, with_tcache_seen
 from .glibc.layout import Layout
 from .glibc.locate import Located, locate
 from .glibc.owners import Owners
+from .glibc.reach import Reaches, reaches_of
 from .glibc.sweep import sweep_heap
 from .glibc.tcache_form import settle
 from .memory import Memory
@@ -67,8 +68,7 @@ class Session:
     @property
     def residency(self) -> Optional[Residency]:
         """Only where it is exact: a dense core cannot tell a page of zeros from one that was never there."""
-        found = self.any_residency
-        return found if found is not None and found.exact else None
+        return self.any_residency if self.any_residency is not None and self.any_residency.exact else None
 
     @cached_property
     def locked(self) -> Sequence[tuple[int, int]]:
@@ -105,8 +105,7 @@ class Session:
         """Whether malloc has anything yet: 2.42 and later set main_arena up before the first call."""
         if not self.headers:
             return False
-        if not self.headers[0].initialised:
-            # a top of 0 beside all this is damage
+        if not self.headers[0].initialised:  # a top of 0 beside all this is damage
             return self.headers[0].system_mem != 0 or len(self.headers) > 1
         # a program's only blocks may have been too large for an arena
         mapped = self._mp is None or self._mp.values["max_n_mmaps"] != 0
@@ -122,6 +121,10 @@ class Session:
         }  # fmt: skip
 
     @cached_property
+    def reaches(self) -> Reaches:
+        return reaches_of(self.headers, self.heaps)
+
+    @cached_property
     def resident(self) -> dict[int, Optional[Pages]]:
         """What each arena has in memory; asked for before lists are walked, as reading can map zero pages."""
         found: dict[int, Optional[Pages]] = {}
@@ -129,9 +132,8 @@ class Session:
             # what lies behind a heap's end is accessible, yet no longer the arena's (shrink_heap)
             parts = [self.resident_in(part) for part in self.heaps[header.index]]
             pages = [part for part in parts if part]
-            known = sum(part.bytes for part in self.heaps[header.index]) == header.system_mem
             found[header.index] = Pages(sum(each.resident for each in pages), sum(each.swapped for each in pages)) if (
-                known and len(pages) == len(parts)) else None  # fmt: skip
+                self.reaches[header.index].known and len(pages) == len(parts)) else None  # fmt: skip
         return found
 
     def resident_in(self, part: Heap) -> Optional[Pages]:
@@ -143,15 +145,17 @@ class Session:
     @cached_property
     def fastbins(self) -> dict[int, tuple[tuple[Bin, ...], bool]]:
         """By arena: its fastbins, and whether they are all there is. No other list is walked for them."""
-        return {header.index: fastbins.read_fastbins(self.memory, self.layout, header, self.findings)
-                for header in self.headers}  # fmt: skip
+        return {header.index: fastbins.read_fastbins(self.memory, self.layout, header, self.reaches[header.index],
+                                                     self.findings) for header in self.headers}  # fmt: skip
 
     @cached_property
     def arenas(self) -> list[Arena]:
         """The arenas with all their lists walked; after Ctrl-C, those that were not reached have none."""
         _ = self.resident, self.heaps, self.fastbins
-        walked, stopped = bins.walk_all(self.memory, self.layout, self.headers, self.findings, self.meter)
-        self.stopped = self.stopped or stopped
+        walked, stopped = bins.walk_all(self.memory, self.layout, self.reaches, self.findings, self.meter)
+        self.stopped |= stopped
+        for reach, (lists, _), (fast, _) in zip(self.reaches.values(), walked, self.fastbins.values()):
+            reach.doubt_sum([*lists, *fast], self.findings)
         # a list, a heap or top: whatever is wrong in an arena makes its figures partial
         wrong = {finding.arena for finding in self.findings}
         found = []
@@ -179,15 +183,11 @@ class Session:
         """The threads with their arenas; what their caches hold is not looked at."""
         by_address = {header.address: header.index for header in self.headers}
         return [
-            ThreadCache(
-                tid=each.thread.tid,
-                name=one_line(each.thread.name) if each.thread.name is not None else None,
-                arena=by_address.get(each.arena) if each.arena else None,
-                address=each.tcache or None,
-                known=each.arena is not None and each.tcache is not None,
-            )
+            ThreadCache(each.thread.tid, one_line(each.thread.name) if each.thread.name is not None else None,
+                        by_address.get(each.arena) if each.arena else None, each.tcache or None,
+                        known=each.arena is not None and each.tcache is not None)
             for each in self.thread_words[0]
-        ]
+        ]  # fmt: skip
 
     @cached_property
     def thread_caches(self) -> list[ThreadCache]:
@@ -238,7 +238,7 @@ class Session:
     @cached_property
     def cached_by_arena(self) -> dict[Optional[int], Optional[Tally]]:
         """Cached chunks by the arena that they came from (None: mmapped); a cache may hold any arena's."""
-        return self._owners.tallies(self.thread_caches)
+        return self._owners.tallies(self.thread_caches, self.arenas, self.findings)
 
     def owner_of(self, chunk: int) -> Optional[int]:
         """The arena that a chunk belongs to; None for a mmapped one, and where that cannot be told."""

@@ -106,12 +106,22 @@ def _told(results: io.FileIO, child: int) -> Iterator[tuple[str, str]]:
 
 
 def _be_a_child(make: Callable[[int], Run], indices: Sequence[int], write: int) -> NoReturn:
+    try:
+        _run_each(make, indices, write)
+        os._exit(0)
+    finally:
+        # whatever went wrong here, this process is no second pytest
+        os._exit(1)
+
+
+def _run_each(make: Callable[[int], Run], indices: Sequence[int], write: int) -> None:
     # what is mapped of a file does not count, what is allocated does
     held = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_DATA, (held + BYTES, resource.RLIM_INFINITY))
     signal.signal(signal.SIGPROF, _stop)
     os.environ["ARENASCOPE_DEBUG"] = "1"
     for index in indices:
+        _tell(write, "run", f"number {index}")
         run = make(index)
         _tell(write, "run", run.words)
         start, wrong = time.monotonic(), ""
@@ -123,7 +133,6 @@ def _be_a_child(make: Callable[[int], Run], indices: Sequence[int], write: int) 
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
         _tell(write, f"end {time.monotonic() - start:.3f}", wrong)
-    os._exit(0)
 
 
 def _tell(write: int, kind: str, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 import random
@@ -17,10 +18,10 @@ def damaged(rng: random.Random, document: dict[str, Any]) -> bytes:
     if kind == 0:
         deep = rng.choice((100, 200_000))
         return b'{"arenascope_snapshot":1,"report":' + rng.choice((b"[", b'{"a":')) * deep
-    copy = json.loads(json.dumps(document))
+    changed = json.loads(json.dumps(document))
     for _ in range(rng.choice((1, 1, 2, 5))):
-        _replace(rng, copy)
-    data = json.dumps(copy, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
+        _replace(rng, changed)
+    data = json.dumps(changed, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
     if kind == 1:
         data = data[: rng.randrange(len(data))]
     elif kind == 2:
@@ -48,5 +49,5 @@ def _replace(rng: random.Random, document: Any) -> None:
         if rng.random() < 0.2 and key != "arenascope_snapshot":
             del inner[key]
         else:
-            inner[key] = rng.choice(ODD)
+            inner[key] = copy.deepcopy(rng.choice(ODD))
         return

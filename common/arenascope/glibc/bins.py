@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Optional
 
 from ..errors import MemoryReadError
 from ..memory import Memory
@@ -11,6 +11,7 @@ from ..meter import MakeMeter, metered
 from ..model import ArenaHeader, Bin, Finding
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from .layout import Layout
+from .reach import Reach, Reaches
 
 NBINS = 128
 UNSORTED = 1
@@ -73,7 +74,8 @@ def bin_kind(layout: Layout, index: int) -> str:
     return "small" if index < bin_index(layout, min_large_size(layout)) else "large"
 
 
-def walk_bins(memory: Memory, layout: Layout, header: ArenaHeader, findings: list[Finding]) -> Iterator[Bin]:
+def walk_bins(memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach,
+              findings: list[Finding]) -> Iterator[Bin]:  # fmt: skip
     """The non-empty bins of an arena, by index."""
     base = header.address + layout.arena["bins"]
     try:
@@ -95,19 +97,20 @@ def walk_bins(memory: Memory, layout: Layout, header: ArenaHeader, findings: lis
         limit, before = max(header.system_mem, header.max_system_mem), len(findings)
         walker.follow(bin_header, first, last, least, limit if most is None else min(limit, most))
         if walker.addresses:
-            yield Bin(bin_kind(layout, index), index, least, most, walker.addresses, walker.sizes, walker.flags,
-                      whole=len(findings) == before)  # fmt: skip
+            yield reach.within(Bin(bin_kind(layout, index), index, least, most, walker.addresses, walker.sizes,
+                                   walker.flags, whole=len(findings) == before), findings)  # fmt: skip
 
 
-def walk_all(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader], findings: list[Finding],
+def walk_all(memory: Memory, layout: Layout, reaches: Reaches, findings: list[Finding],
              make_meter: MakeMeter) -> tuple[list[tuple[tuple[Bin, ...], bool]], bool]:  # fmt: skip
     """(of each arena its bins, and whether they are all there is; whether Ctrl-C came before the end)."""
     found: list[tuple[tuple[Bin, ...], bool]] = []
+    headers = [reach.header for reach in reaches.values()]
     try:
         with make_meter("walking free lists", sum(header.system_mem for header in headers)) as meter:
             for header in headers:
                 before = len(findings)
-                lists = tuple(metered(walk_bins(memory, layout, header, findings), meter))
+                lists = tuple(metered(walk_bins(memory, layout, header, reaches[header.index], findings), meter))
                 meter.advance(header.system_mem - sum(each.bytes for each in lists))
                 found.append((lists, len(findings) == before))
     except KeyboardInterrupt:

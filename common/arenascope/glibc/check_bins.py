@@ -13,6 +13,7 @@ from ..model import ArenaHeader, Bin, Breach, Statement
 from .bins import NBINS, UNSORTED, bin_kind, bin_sizes, min_large_size
 from .chunk import SIZE_BITS
 from .layout import Layout
+from .reach import Reach
 
 
 class Rescued(NamedTuple):
@@ -28,8 +29,9 @@ class Rescued(NamedTuple):
 class BinCheck:
     """One arena's bins."""
 
-    def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader) -> None:
+    def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach) -> None:
         self.memory = memory
+        self.reach = reach
         self.layout = layout
         self.header = header
         self.base = header.address + layout.arena["bins"]
@@ -166,6 +168,9 @@ class _Walk:
                 return
             if not check.layout.aligned(link):
                 self.why, self.astray = ", which is no chunk's address", True
+                return
+            if not check.reach.holds(link):
+                self.why, self.astray = ", which lies in no heap of this arena", True
                 return
             if back != self.order[-1] or link in self.chunks:
                 self.why = f", whose {'bk' if forward else 'fd'} is {back:#x}"

@@ -53,13 +53,14 @@ def with_static_program(target: Target, memory: Memory, regions: Sequence[Region
     """Where a libc is loaded by a static program, that program's own comes first."""
     if not libcs:
         return libcs
+    paths = {libc.path for libc in libcs}
     for module in libc_file.modules_of(regions):
-        if module[0].offset or ".so" in module[0].path or any(libc.path == module[0].path for libc in libcs):
+        if module[0].offset or ".so" in module[0].path or module[0].path in paths:
             continue
         try:
             elf = Elf(memory.read, module[0].start, mapped=True)
             if all(segment.type != PT_INTERP for segment in elf.segments):
-                return [libc_file.describe(target, memory, regions, module), *libcs]
+                return [libc_file.describe(target, memory, libc_file.bss_of(regions), module), *libcs]
         except ArenascopeError:
             continue
     return libcs

@@ -10,6 +10,7 @@ from ..memory import Memory
 from ..model import ArenaHeader, Bin, Finding
 from .chunk import SIZE_BITS, reveal
 from .layout import Layout
+from .reach import Reach
 
 
 def fastbin_index(layout: Layout, size: int) -> int:
@@ -20,11 +21,11 @@ def fastbin_size(layout: Layout, index: int) -> int:
     return (index + 2) << (4 if layout.word == 8 else 3)
 
 
-def read_fastbins(memory: Memory, layout: Layout, header: ArenaHeader,
+def read_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach,
                   findings: list[Finding]) -> tuple[tuple[Bin, ...], bool]:  # fmt: skip
     """An arena's fastbins, and whether they are all there is."""
     before = len(findings)
-    lists = tuple(walk_fastbins(memory, layout, header, findings))
+    lists = tuple(reach.within(each, findings) for each in walk_fastbins(memory, layout, header, findings))
     return lists, len(findings) == before
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..errors import ArenascopeError, MemoryReadError
 from ..memory import Memory
@@ -16,6 +16,10 @@ MUSL_NAME = re.compile(r"/(ld-musl-|libc\.musl-)|musl[^/]*/(lib/)?libc\.so")
 BSS_LIMIT = 64 << 20
 TEXT_LIMIT = 16 << 20
 """A libc's read-only part is 2 MB; more is not searched for the version."""
+
+
+Bss = Mapping[int, Region]
+"""Nameless writable mappings by where they start."""
 
 
 class Libc(NamedTuple):
@@ -31,19 +35,18 @@ class Libc(NamedTuple):
 
 def find_libcs(target: Target, memory: Memory, regions: Sequence[Region]) -> list[Libc]:
     """The copies of glibc that are mapped, in address order (dlmopen and libc_malloc_debug bring further ones)."""
-    found = []
-    for module in modules_of(regions):
-        if LIBC_NAME.search(module[0].path):
-            found.append(describe(target, memory, regions, module))
-    return found
+    bss = bss_of(regions)
+    return [describe(target, memory, bss, module) for module in modules_of(regions)
+            if LIBC_NAME.search(module[0].path)]  # fmt: skip
 
 
 def module_at(target: Target, memory: Memory, regions: Sequence[Region], address: Optional[int]) -> Libc:
     """The module whose data holds this address: a libc, or the program itself where it is static."""
     if address is not None:
+        bss = bss_of(regions)
         for module in modules_of(regions):
-            if any(region.contains(address) for region in _data(module, regions)):
-                return describe(target, memory, regions, module)
+            if any(region.contains(address) for region in _data(module, bss)):
+                return describe(target, memory, bss, module)
     return Libc("", None, None, (), None)
 
 
@@ -61,19 +64,23 @@ def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
         yield module
 
 
-def _data(module: Sequence[Region], regions: Sequence[Region]) -> tuple[Region, ...]:
+def bss_of(regions: Sequence[Region]) -> Bss:
+    """By address, as every module asks what lies behind it: a process may have as many modules as mappings."""
+    return {region.start: region for region in regions if not region.path and region.writable}
+
+
+def _data(module: Sequence[Region], bss: Bss) -> tuple[Region, ...]:
     writable = [region for region in module if region.writable and not region.shared]
-    end = module[-1].end
-    # bss: what the loader mapped right behind the file's last part; [heap] is a mapping of its own
-    bss = [region for region in regions if region.start == end and not region.path and region.writable]
-    return tuple(region for region in writable + bss if region.size <= BSS_LIMIT)
+    # what the loader mapped right behind the file's last part; [heap] is a mapping of its own
+    behind = bss.get(module[-1].end)
+    return tuple(region for region in (*writable, behind) if region is not None and region.size <= BSS_LIMIT)
 
 
-def describe(target: Target, memory: Memory, regions: Sequence[Region], module: Sequence[Region]) -> Libc:
+def describe(target: Target, memory: Memory, bss: Bss, module: Sequence[Region]) -> Libc:
     base = module[0].start if not module[0].offset else None
     inside = module_build_id(memory.read, base) if base is not None else None
     version = _version_in_file(target, module[0], inside) or _version_in_memory(memory, module)
-    return Libc(module[0].path, base, inside, _data(module, regions), version)
+    return Libc(module[0].path, base, inside, _data(module, bss), version)
 
 
 def _version_in_file(target: Target, region: Region, inside: Optional[str]) -> Optional[str]:
@@ -103,17 +110,17 @@ def _version_in_memory(memory: Memory, module: Sequence[Region]) -> Optional[str
 
 def build_id_at(memory: Memory, regions: Sequence[Region], address: int) -> Optional[str]:
     """The build-id, out of memory, of the module whose data holds this address."""
+    bss = bss_of(regions)
     for module in modules_of(regions):
-        if module[0].offset == 0 and any(region.contains(address) for region in _data(module, regions)):
+        if module[0].offset == 0 and any(region.contains(address) for region in _data(module, bss)):
             return module_build_id(memory.read, module[0].start)
     return None
 
 
 def file_data(regions: Sequence[Region]) -> list[Region]:
     """The writable data of every mapped file: where a static program keeps main_arena."""
-    found: list[Region] = []
-    for module in modules_of(regions):
-        found += [region for region in _data(module, regions) if region not in found]
+    bss = bss_of(regions)
+    found = list(dict.fromkeys(region for module in modules_of(regions) for region in _data(module, bss)))
     if not found:
         # an image that names no files (a remote stub): all that is writable and small enough for data
         found = [region for region in regions if region.writable and region.size <= BSS_LIMIT and region.present]

@@ -7,7 +7,7 @@ from typing import Mapping, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
-from ..model import ArenaHeader, Heap, Tally, ThreadCache
+from ..model import Arena, ArenaHeader, Finding, Heap, Tally, ThreadCache
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA
 from .heap import heap_for_ptr
 from .layout import Layout
@@ -28,7 +28,8 @@ class Owners:
         for header in headers[1:]:
             self._known[header.address] = self._known[heap_for_ptr(layout, header.address)] = header.index
 
-    def tallies(self, caches: Sequence[ThreadCache]) -> dict[Optional[int], Optional[Tally]]:
+    def tallies(self, caches: Sequence[ThreadCache], arenas: Sequence[Arena],
+                findings: list[Finding]) -> dict[Optional[int], Optional[Tally]]:  # fmt: skip
         """Cached chunks by arena; None where a chunk may be that arena's, as the start of its heap is not in the image.
 
         It can only belong to an arena of which not all heaps are known. Where its flags name another arena than the one
@@ -36,6 +37,7 @@ class Owners:
         """
         found: dict[Optional[int], Tally] = {}
         lost = False
+        stray: Optional[int] = None
         doubtful: set[Optional[int]] = set()
         for cached in (cached for cache in caches for cached in cache.bins):
             for chunk, size in zip(cached.addresses, cached.sizes):
@@ -46,10 +48,23 @@ class Owners:
                     continue
                 found[owner] = found.get(owner, Tally()).plus(Tally(1, size))
                 around = self._around(chunk)
+                if around is None and not self._partial:
+                    stray = chunk
                 if owner != around and (around is not None or not (owner is None or owner in self._partial)):
                     doubtful |= {owner, around}
         if lost:
             doubtful.update(self._partial or self._all)
+        if stray is not None:
+            # mmapped blocks are never kept
+            findings.append(Finding("a thread cache leads to a chunk that lies in no heap", stray,
+                                    unknown="cached-chunks-unowned"))  # fmt: skip
+            doubtful.update(self._all)
+        for index, free in ((arena.header.index, arena.free_bytes) for arena in arenas):
+            kept = found.get(index, Tally()).bytes
+            if free is not None and index not in doubtful and free + kept > arenas[index].header.system_mem:
+                what = f"what thread caches keep of it ({kept} bytes) is more than is left of it"
+                findings.append(Finding(what, arenas[index].header.address, index, unknown="cached-chunks-unowned"))
+                doubtful.add(index)
         return {**found, **dict.fromkeys(doubtful, None)}
 
     def _around(self, chunk: int) -> Optional[int]:

@@ -1,0 +1,70 @@
+"""Where an arena's free chunks can lie: in its own heaps, and no more of them than it has bytes.
+
+A list that is sound in itself may lead anywhere: what it says is believed only of memory that the arena got.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import add
+from typing import Mapping, Optional, Sequence
+
+from ..model import ArenaHeader, Bin, Finding, Heap
+
+
+class Reach:
+    """One arena's heaps. Where not all of them are known, nothing can be said to lie outside."""
+
+    def __init__(self, header: ArenaHeader, heaps: Sequence[Heap]) -> None:
+        self.header = header
+        self.known = sum(heap.bytes for heap in heaps) == header.system_mem
+        ranges = sorted((heap.address, heap.end) for heap in heaps)
+        self._starts = [start for start, _ in ranges]
+        self._ends = [end for _, end in ranges]
+
+    def holds(self, chunk: int, size: int = 1) -> bool:
+        """Whether it lies in one heap as a whole."""
+        if not self.known:
+            return True
+        place = bisect_right(self._starts, chunk) - 1
+        return place >= 0 and chunk + size <= self._ends[place]
+
+    def first_outside(self, addresses: Sequence[int], sizes: Sequence[int]) -> Optional[int]:
+        """Which of the chunks is the first that lies elsewhere."""
+        if not self.known or not addresses:
+            return None
+        if len(self._starts) == 1 and self._starts[0] <= min(addresses) and (
+            max(map(add, addresses, sizes)) <= self._ends[0]
+        ):
+            return None
+        holds = self.holds
+        return next((index for index, chunk in enumerate(zip(addresses, sizes)) if not holds(*chunk)), None)
+
+    def within(self, found: Bin, findings: list[Finding]) -> Bin:
+        """The list up to its first chunk that lies elsewhere, with a finding where there is one."""
+        index = self.first_outside(found.addresses, found.sizes)
+        if index is None:
+            return found
+        chunk = found.addresses[index]
+        kind, link = ("fastbin", "fast-link") if found.kind == "fast" else ("bin", "bin-link")
+        holder = found.addresses[index - 1] if index else self.header.address
+        findings.append(Finding(f"{kind} {found.index}: a chunk that lies in no heap of this arena", chunk,
+                                self.header.index, link, holder=holder))  # fmt: skip
+        return found._replace(addresses=found.addresses[:index], sizes=found.sizes[:index], whole=False,
+                              raw_flags=found.raw_flags and index)  # fmt: skip
+
+    def doubt_sum(self, lists: Sequence[Bin], findings: list[Finding]) -> None:
+        """More free bytes than bytes: chunks that overlap, or a size that is wrong."""
+        free = sum(each.bytes for each in lists) + (self.header.top_bytes or 0)
+        if free > self.header.system_mem:
+            findings.append(Finding(f"what is free in it sums to {free} bytes, system_mem says "
+                                    f"{self.header.system_mem}", self.header.address, self.header.index, "system-mem",
+                                    f"system_mem of {free:#x} at least"))  # fmt: skip
+
+
+Reaches = Mapping[int, Reach]
+"""By arena."""
+
+
+def reaches_of(headers: Sequence[ArenaHeader], heaps: Mapping[int, Sequence[Heap]]) -> Reaches:
+    return {header.index: Reach(header, heaps[header.index]) for header in headers}
