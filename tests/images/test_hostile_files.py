@@ -56,6 +56,9 @@ def refused(path: Path, command: str = "arenas") -> str:
 def test_program_headers_of_another_size(copy: Path, size: int) -> None:
     patch(copy, 54, struct.pack("<H", size))
     assert f"of {size} bytes" in refused(copy)
+    # and none of them at all
+    patch(copy, 56, bytes(2))
+    assert "holds no memory" in refused(copy)
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 65535])

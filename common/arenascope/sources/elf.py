@@ -96,7 +96,7 @@ class Elf:
                               f"of {self._phentsize} bytes")  # fmt: skip
         found = []
         data = self.read(self.base + self._phoff, count * self._phentsize) if count else b""
-        for at in range(0, len(data), self._phentsize):
+        for at in range(0, len(data), layout.size):
             fields = layout.unpack_from(data, at)
             if self.pointer_size == 4:
                 kind, offset, address, _, filesz, memsz, flags, align = fields
