@@ -106,7 +106,7 @@ def test_completion(lldb: Lldb) -> None:
     assert names == others == sorted(COMMANDS)
     assert one == ["arenas"]
     if lldb.version >= PARSED:
-        assert sorted(options) == ["--bytes", "--help", "--json", "--libc", "--limit", "--quick", "--sort"]
+        assert sorted(options) == ["--bytes", "--help", "--json", "--libc", "--limit", "--quick", "--sort", "--table"]
         assert sorted(values) == ["free", "index", "resident", "system", "top", "used"]
         assert apply == ["--apply"]
     else:

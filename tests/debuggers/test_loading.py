@@ -153,7 +153,7 @@ def test_every_help_has_an_example_under_its_prefix(gdb: Gdb) -> None:
     ("heap arenas --j", ["heap arenas --json"]),
     ("heap arenas --bytes --j", ["heap arenas --bytes --json"]),
     ("heap arenas -", [f"heap arenas --{name}"
-                       for name in ("bytes", "help", "json", "libc", "limit", "quick", "sort")]),
+                       for name in ("bytes", "help", "json", "libc", "limit", "quick", "sort", "table")]),
     ("heap arenas --q", ["heap arenas --quick"]),
     ("arenascope bins --a", ["arenascope bins --arena"]),
 ])
