@@ -45,7 +45,8 @@ test: setup fixtures ## what tells most, in at most 5 minutes on two cores (PYTE
 test-all: setup-all fixtures releases ## the whole matrix: every release, machine, LLDB and program; up to 20 minutes
 	@echo "test-all: as make test, and every scenario through every door on each glibc release, other machines under QEMU,"
 	@echo "test-all: other allocators, real programs. Up to 20 minutes on two cores."
-	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS) </dev/null
+	@rm -rf build/coverage && mkdir -p build/coverage
+	@ARENASCOPE_COVERAGE=$(CURDIR)/build/coverage $(PYTHON) -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS) </dev/null
 
 flaky: ## run the tests N times, and show how each run came off (TARGET=test-all, LOAD=1 on busy cores)
 	@$(ANY_PYTHON) scripts/flaky.py $(N) --target $(TARGET) $(if $(LOAD),--load)

@@ -7,12 +7,15 @@ A cell is a look's release, machine, door, image and symbols; a test that judges
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections import Counter
 from pathlib import Path
 
+import covered
 import pytest
 
+MEASURED = pytest.StashKey[object]()
 COUNTED = ("passed", "failed", "skipped")
 
 
@@ -43,6 +46,22 @@ class Cells:
 def pytest_configure(config: pytest.Config) -> None:
     # a shell starts what runs in its background with Ctrl-C ignored, and programs inherit that: tests press it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.stash[MEASURED] = covered.start()
     path = config.getoption("--cells")
     if path and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Cells(Path(path)), "cells")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    # each worker's before the controller's
+    covered.save(session.config.stash[MEASURED])
+    session.config.stash[MEASURED] = None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    folder = os.environ.get(covered.FOLDER)
+    if folder:
+        terminalreporter.section("lines that no test reaches")
+        for line in covered.report(Path(folder)):
+            terminalreporter.write_line(line)

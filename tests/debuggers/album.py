@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Optional, Sequence
 
+from covered import only_if
 from doors import DOORS, GDB, Core, Image, Live
 from kept import Kept, Said, Seen, attempt, by_command, unless_failed
 from looks import opened
 from platforms import Platform
-from scenarios import GUARDED, Scenario, View
+from scenarios import GUARDED, SHORT, Scenario, View
 from shell_door import SHELL
 from subjects import Present, Subject
 
@@ -90,7 +91,8 @@ class Photographs:
 
 def _run(view: View, image: Image) -> Seen:
     commands = COMMANDS if view.symbols else FIGURES
-    return by_command(commands, lambda: opened(DOORS[view.door]).run(image, commands, view.symbols))
+    with only_if(view in SHORT):
+        return by_command(commands, lambda: opened(DOORS[view.door]).run(image, commands, view.symbols))
 
 
 class Sight(Witness, Said):

@@ -6,9 +6,13 @@ word, from debug information alone, against which arenascope is held.
 
 import json
 import os
+import sys
 import time
 
 import gdb
+
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+from covered import covered
 
 
 def as_data(value):
@@ -59,4 +63,5 @@ def main():
             results.flush()
 
 
-main()
+with covered():
+    main()

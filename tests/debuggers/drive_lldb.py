@@ -6,9 +6,13 @@ A step is {"do": COMMAND}, {"complete": LINE} or {"python": STATEMENTS}, of whic
 
 import json
 import os
+import sys
 import time
 
 import lldb
+
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+from covered import covered
 
 
 def do(debugger, line):
@@ -37,7 +41,7 @@ def python(debugger, statements):
 
 def __lldb_init_module(debugger, internal_dict):
     perform = {"do": do, "complete": complete, "python": python}
-    with open(os.environ["ARENASCOPE_RESULTS"], "w") as results:
+    with covered(), open(os.environ["ARENASCOPE_RESULTS"], "w") as results:
         for step in json.loads(os.environ["ARENASCOPE_STEPS"]):
             (kind, words), = step.items()
             start = time.monotonic()
