@@ -48,8 +48,7 @@ def test_free_is_what_malloc_info_counts(sight: Sight) -> None:
 
 @seen(images=("live", "kernel"))
 def test_every_live_block_is_one_used_chunk(sight: Sight) -> None:
-    if not sight.live_blocks:
-        pytest.skip("this fixture does not list its live blocks")
+    assert sight.live_blocks
     chunks = by_address(sight.json("chunks --limit 0"))
     word = sight.view.scenario.platform.pointer_bytes
     starts = [address for address, _, _ in chunks]
