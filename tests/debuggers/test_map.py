@@ -16,6 +16,8 @@ from shell_door import SHELL
 from subjects import Subject
 
 SCENES = ("hoard", "many_heaps-spread", "foreign_sbrk", "random-1")
+FEW = SCENES[1:3]
+"""For `make test`: an arena of several heaps, and a main heap in two parts."""
 OPENED = NEWEST
 COMMANDS = ("map --cells 4096 --json", "chunks --summary --json", "trim --json", "map")
 PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
@@ -41,8 +43,9 @@ class Drawn:
             yield drawn, chunks, trim
 
 
-@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(f"map {name}"))
-                                        for name in SCENES])
+@pytest.fixture(scope="module", params=[
+    pytest.param(name, marks=[pytest.mark.xdist_group(f"map {name}"), *([] if name in FEW else [pytest.mark.full])])
+    for name in SCENES])
 def drawn(request: pytest.FixtureRequest) -> Drawn:
     scenario = BY_ID[request.param]
     doors = {name: DOORS[name] for name in OPENED}

@@ -68,7 +68,9 @@ def test_the_parts_sum_to_rss(name: str, door: str) -> None:
     assert all(size >= 0 for size in parts.values())
 
 
-@pytest.mark.parametrize("each", [*AT_HOME, *OTHERS], ids=lambda each: each.name)
+@pytest.mark.parametrize("each", [
+    pytest.param(each, id=each.name, marks=[pytest.mark.full] if each in AT_HOME and each.name not in CHOSEN else [])
+    for each in (*AT_HOME, *OTHERS)])
 def test_the_shell_says_rss_to_the_byte(each: Scenario) -> None:
     """Of every fixture that stands still: nothing of its own reading counts."""
     with start(each) as subject:

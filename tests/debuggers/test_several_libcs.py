@@ -101,8 +101,9 @@ def test_dlmopen() -> None:
     assert "--libc 1" in copies.notes
 
 
+@pytest.mark.full
 @pytest.mark.xdist_group("several_libcs")
-@pytest.mark.parametrize("how", [pytest.param("tunable", marks=pytest.mark.full), "variable"])
+@pytest.mark.parametrize("how", ["tunable", "variable"])
 def test_libc_malloc_debug(how: str) -> None:
     """It serves malloc by a copy of the allocator; what is asked of __libc_malloc is libc.so's still."""
     asked = {"GLIBC_TUNABLES": "glibc.malloc.check=3"} if how == "tunable" else {"MALLOC_CHECK_": "3"}

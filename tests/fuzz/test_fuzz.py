@@ -13,7 +13,7 @@ import pytest
 from images import Image, all_images
 from oracle import Failure, one_run
 
-SHORT, LONG = 2_000, 30_000
+SHORT, LONG = 1_000, 30_000
 MOST_SHOWN = 20
 
 
@@ -51,9 +51,10 @@ def today() -> str:
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("seed", ["always", "always again", "today", "today again"])
+@pytest.mark.parametrize("seed", ["always", "always again"])
 def test_a_few(images: list[Image], seed: str) -> None:
-    fuzz(images, SHORT // 4, seed.replace("today", today()))
+    """Always the same, as a test may not depend on the day: what is new is for `make fuzz`."""
+    fuzz(images, SHORT // 2, seed)
 
 
 @pytest.mark.fuzz

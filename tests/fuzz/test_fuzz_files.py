@@ -212,9 +212,9 @@ def fuzz(bench: Bench, count: int, seed: str) -> None:
     assert not failures, "\n\n".join(failures)
 
 
-@pytest.mark.parametrize("seed", ["always", "today"])
+@pytest.mark.parametrize("seed", ["always", "always again"])
 def test_a_few(bench: Bench, seed: str) -> None:
-    fuzz(bench, SHORT // 2, seed.replace("today", today()))
+    fuzz(bench, SHORT // 2, seed)
 
 
 @pytest.mark.fuzz
