@@ -48,7 +48,8 @@ def run(target: str, load: bool) -> Run:
     lines = done.stdout.splitlines()
     closing = next((line for line in reversed(lines) if re.search(r"\d+ \w+.* in [\d.]+s", line)), "")
     counts = {word: sum(map(int, re.findall(rf"(\d+) {word}", closing))) for word in WORDS}
-    failed = [line.split()[1] for line in lines if line.startswith(("FAILED ", "ERROR ")) and len(line.split()) > 1]
+    failed = [line.partition(" ")[2].partition(" - ")[0] for line in lines
+              if line.startswith(("FAILED tests", "ERROR tests"))]
     if not closing:
         print("\n".join(lines[-30:]))
     return Run(time.monotonic() - start, cpu, counts, failed, done.returncode)
