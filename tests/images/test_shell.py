@@ -74,7 +74,7 @@ def bins(tmp_path):
 def test_lets_the_process_go(bins, how):
     done = arenascope("info", bins.pid, *how)
     assert done.stdout == bins.info
-    assert state(bins.pid) == "S"
+    assert state(bins.pid) in "RS"  # on its way to sleep again
     said = "two readings agreed" if "--no-stop" in how else rf"process {bins.pid} was held for [0-9.]+ ms"
     assert re.search(said, done.stderr)
 
@@ -86,7 +86,7 @@ def test_a_python_without_ctypes(bins, tmp_path):
                           env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'common'}"}, timeout=120)
     assert (done.returncode, done.stdout) == (0, bins.info), done.stderr
     assert "note: this Python has no ctypes, so that the process is held by a signal" in done.stderr
-    assert state(bins.pid) == "S"
+    assert state(bins.pid) in "RS"  # on its way to sleep again
 
 
 def test_a_stopped_process_stays_stopped(bins):
