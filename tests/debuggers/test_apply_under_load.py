@@ -69,7 +69,7 @@ def rounds(gdb: Gdb, number: int, kind: str, symbols: bool) -> None:
 @pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
 @pytest.mark.parametrize("kind", CHURNS)
 def test_a_process_that_never_stands_still(gdb: Gdb, kind: str, symbols: bool) -> None:
-    rounds(gdb, 5, kind, symbols)
+    rounds(gdb, 3, kind, symbols)
 
 
 @pytest.mark.soak

@@ -7,7 +7,7 @@ from doors import DOORS, Live, give_up
 from lldb_door import NEWEST_LLDB
 from subjects import Subject
 
-LOOKS = {"shell": 8, "gdb": 3, NEWEST_LLDB.name: 2}
+LOOKS = {"shell": 6, "gdb": 2, NEWEST_LLDB.name: 1}
 
 
 @pytest.mark.parametrize("door", LOOKS)
