@@ -87,6 +87,7 @@ def check_both(copies: Copies, first: str, second: str) -> None:
         assert f"libc 1: {document['libcs'][1]['path']}, main_arena {other}" in copies.text("version")[where], where
 
 
+@pytest.mark.full
 @pytest.mark.xdist_group("several_libcs")
 def test_dlmopen() -> None:
     copies = Copies("dlmopen")
