@@ -45,7 +45,7 @@ ARENA_ROWS = rows("In the ring's order", record(
     address=address("Its malloc_state"),
     main=truth("Whether it is main_arena"),
     heaps=size("How many heaps it has", null=True),
-    attached_threads=integer("How many threads it counts"),
+    attached_threads=integer("How many threads it counts", null=True),
     threads=rows("Those that use it", record("A thread", tid=TID, name=THREAD_NAME)),
     **figures(),
 ))
