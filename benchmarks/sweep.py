@@ -52,9 +52,9 @@ def __lldb_init_module(debugger, names):
 """
 PLACES = """
 import sys
-from arenascope.glibc.sweep import first_chunk
+from arenascope.glibc.chunks.sweep import first_chunk
 from arenascope.session import Session
-from arenascope.sources.core_target import CoreTarget
+from arenascope.sources.core.target import CoreTarget
 target = CoreTarget(sys.argv[1])
 session = Session(target)
 for header in session.headers:

@@ -10,8 +10,7 @@ from typing import Iterator, Optional, Sequence
 import gdb
 
 from arenascope.apply import Controller
-from arenascope.commands import Command, execute
-from arenascope.commands.table import all_commands
+from arenascope.command import Command, all_commands, execute
 from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import STATUS, fault_line
 from arenascope.load_once import load_once

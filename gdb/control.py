@@ -13,9 +13,9 @@ import gdb
 
 from arenascope.apply import FATAL_SIGNALS, taken_back
 from arenascope.errors import EndedError, RefusedError
-from arenascope.glibc.code import StackFrame
+from arenascope.glibc.find.code import StackFrame
 from arenascope.load_once import load_once
-from arenascope.sources.procfiles import exit_code, is_dead
+from arenascope.sources.live.procfiles import exit_code, is_dead
 from arenascope.target import ThreadInfo
 
 _beside = load_once("arenascope_gdb.for_a_while", os.path.join(os.path.dirname(__file__), "for_a_while.py"))

@@ -10,10 +10,10 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 import gdb
 
 from arenascope.memory import Memory
-from arenascope.sources.corenotes import AT_PAGESZ, parse_auxv
-from arenascope.sources.environment import from_stack, parse_block
-from arenascope.sources.linkmap import loaded_regions
-from arenascope.sources.procfiles import parse_maps_line
+from arenascope.sources.elf.core_notes import AT_PAGESZ, parse_auxv
+from arenascope.sources.elf.environment import from_stack, parse_block
+from arenascope.sources.elf.linkmap import loaded_regions
+from arenascope.sources.live.procfiles import parse_maps_line
 from arenascope.target import Region
 
 BLOCK = 2048

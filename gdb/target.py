@@ -13,15 +13,8 @@ import gdb
 
 from arenascope.errors import MemoryReadError, TargetError, UsageError
 from arenascope.memory import Memory
-from arenascope.sources.core import CoreImage
-from arenascope.sources.debugged import (
-    DebuggedTarget,
-    Image,
-    find_core,
-    held_files,
-    is_traced_by_us,
-    open_process,
-)
+from arenascope.sources.core.image import CoreImage
+from arenascope.sources.debugged import DebuggedTarget, Image, find_core, held_files, is_traced_by_us, open_process
 from arenascope.target import Region, StructInfo, Symbol, ThreadInfo
 
 MACHINES = {"i386:x86-64": "x86_64", "i386:x64-32": "x32", "i386": "i386", "aarch64": "aarch64", "arm": "arm",

@@ -10,8 +10,7 @@ from typing import Iterator, Optional, Sequence, Union
 import lldb
 
 from arenascope.apply import Controller
-from arenascope.commands import COMMON, Argument, Command, argument, execute
-from arenascope.commands.table import all_commands
+from arenascope.command import COMMON, Argument, Command, all_commands, argument, execute
 from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import fault_line
 from arenascope.load_once import load_once

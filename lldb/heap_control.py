@@ -11,7 +11,7 @@ import lldb
 
 from arenascope.apply import FATAL_SIGNALS, taken_back
 from arenascope.errors import EndedError, RefusedError
-from arenascope.glibc.code import StackFrame
+from arenascope.glibc.find.code import StackFrame
 from arenascope.target import ThreadInfo
 
 PATIENCE = 3

@@ -12,9 +12,9 @@ from typing import Callable, Iterator, Optional, Sequence, TypeVar
 import lldb
 
 from arenascope.errors import MemoryReadError, TargetError, UsageError
-from arenascope.sources.core import CoreImage
+from arenascope.sources.core.image import CoreImage
 from arenascope.sources.debugged import DebuggedTarget, Image, find_core, held_files, open_process
-from arenascope.sources.machines import machine_name
+from arenascope.sources.elf.machines import machine_name
 from arenascope.target import Region, StructInfo, Symbol, ThreadInfo
 
 # the first word of a triple, where Linux has another name for the machine

@@ -14,8 +14,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "common"))
 
 from arenascope import __version__, cli  # noqa: E402
-from arenascope.commands import COMMON, Argument, Command  # noqa: E402
-from arenascope.commands.table import all_commands  # noqa: E402
+from arenascope.command import (  # noqa: E402
+    COMMON,
+    Argument,
+    Command,
+    all_commands,
+)
 from arenascope.documents.schemas import schemas  # noqa: E402
 
 HEAD = """# Commands

@@ -11,12 +11,12 @@ import time
 from typing import Callable, Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from .errors import RefusedError
-from .glibc.brk import exported
-from .glibc.code import MallocCode, StackFrame
-from .glibc.stacks import Stacks
-from .glibc.thread_pointers import complete
+from .glibc.find.brk import exported
+from .glibc.find.code import MallocCode, StackFrame
+from .glibc.find.stacks import Stacks
+from .glibc.find.thread_pointers import complete
 from .session import Session
-from .sources.procfiles import seccomp_modes
+from .sources.live.procfiles import seccomp_modes
 from .target import ThreadInfo
 
 MADV_DONTNEED = 4

@@ -6,12 +6,12 @@ from typing import Optional
 
 from .analysis.check import Busy, with_transients
 from .glibc.arena import has_heap
-from .glibc.check_arenas import header_breaches, mmapped_breach
-from .glibc.check_bins import BinCheck, bins_cut
-from .glibc.check_chunks import ChunkCheck
-from .glibc.check_lists import doubles, key_breaches, list_breach
-from .glibc.code import MallocCode
-from .glibc.stacks import Stacks
+from .glibc.check.arenas import header_breaches, mmapped_breach
+from .glibc.check.bins import BinCheck, bins_cut
+from .glibc.check.chunks import ChunkCheck
+from .glibc.check.lists import doubles, key_breaches, list_breach
+from .glibc.find.code import MallocCode
+from .glibc.find.stacks import Stacks
 from .meter import Meter, metered
 from .model import Arena, Breach, Finding, Statement
 from .session import Session

@@ -9,8 +9,16 @@ from importlib import import_module
 from typing import Any, Optional, Sequence
 
 from . import __version__
-from .commands import INTERRUPTED, Command, HelpFormatter, Parser, execute
-from .commands.table import NAMES, all_commands, find_command
+from .command import (
+    INTERRUPTED,
+    Command,
+    HelpFormatter,
+    Parser,
+    all_commands,
+    command_names,
+    execute,
+    find_command,
+)
 from .errors import ArenascopeError, TargetError, UsageError
 from .printable import make_streams_safe, one_line
 from .render import optional
@@ -33,7 +41,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         sys.stdout.flush()
         return status
     except ArenascopeError as error:
-        said = " ".join(["arenascope", *[word for word in words[:1] if word in NAMES]])
+        said = " ".join(["arenascope", *[word for word in words[:1] if word in command_names()]])
         sys.stderr.write(f"{said}: {one_line(str(error))}\n")
         return FAILED
     except KeyboardInterrupt:
@@ -79,7 +87,7 @@ def _run(words: Sequence[str]) -> int:
         return DONE
     if words[0] in OTHERS:
         return int(_other(words[0]).run(words[1:]))
-    if words[0] not in NAMES:
+    if words[0] not in command_names():
         raise UsageError(f"there is no command {words[0]!r}", "arenascope --help lists them")
     command = find_command(words[0])
     usage = f"arenascope {command.name} --help shows how it is used"

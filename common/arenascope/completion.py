@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from .commands import Command
+from .command import Command
 from .errors import UsageError
 
 SHELL_WIDE = ("--stop", "--no-stop", "--no-symbols", "--debug-dir")

@@ -13,9 +13,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from .commands import Context, execute
+from .command import Context, execute, find_command
 from .commands.snapshot import SECTIONS, take
-from .commands.table import find_command
 from .errors import ArenascopeError
 from .fault import STATUS, fault_line
 from .model import Statement

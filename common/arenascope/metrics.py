@@ -11,7 +11,7 @@ import sys
 from importlib import import_module
 from typing import Any, Iterator, Optional, Sequence
 
-from .commands import Parser
+from .command import Parser
 from .errors import ArenascopeError, UsageError
 from .fleet import figures
 from .printable import one_line

@@ -8,17 +8,18 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Iterator, Optional, Sequence
 
-from .glibc import bins, fastbins, mmapped, params, regions, tcache, thread_pointers, threads
+from .glibc import bins, fastbins, mmapped, params, regions, tcache
 from .glibc.arena import has_heap, is_closed, walk_ring
-from .glibc.blocks import listed_chunks
 from .glibc.chunk import masked
-from .glibc.derive import settle_release, with_tcache_seen
+from .glibc.chunks.blocks import listed_chunks
+from .glibc.chunks.sweep import sweep_heap
+from .glibc.derive.rows import settle_release, with_tcache_seen
+from .glibc.derive.tcache_form import settle
+from .glibc.find import thread_pointers, threads
+from .glibc.find.locate import Located, locate
 from .glibc.layout import Layout
-from .glibc.locate import Located, locate
 from .glibc.owners import Owners
 from .glibc.reach import Reaches, reaches_of
-from .glibc.sweep import sweep_heap
-from .glibc.tcache_form import settle
 from .memory import Memory
 from .meter import MakeMeter, unseen
 from .model import Arena, ArenaHeader, Bin, Finding, Heap, MmappedBlock, Params, Piece, Tally, ThreadCache

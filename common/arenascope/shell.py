@@ -13,7 +13,7 @@ from .target import Target
 
 if TYPE_CHECKING:
     from .apply import Controller
-    from .sources.freeze import Freeze
+    from .sources.live.freeze import Freeze
     from .sources.shell_target import ShellTarget
 
 LOADED_BEFORE = ("json", "queue", "threading")
@@ -43,25 +43,25 @@ class ShellDoor:
             if len(self.subject) > LONGEST_PID:
                 raise TargetError(f"there is no process {self.subject[:LONGEST_PID]}… ({len(self.subject):,} digits)")
             return self._process(int(self.subject))
-        from .sources.core_target import CoreTarget
+        from .sources.core.target import CoreTarget
 
         core = CoreTarget(self.subject, self.folders, self.progress)
         core.use_symbols = self.symbols
         return core
 
     def _process(self, pid: int) -> ShellTarget:
-        from .sources.process import ProcessImage
+        from .sources.live.process import ProcessImage
 
         image = ProcessImage(pid)  # what the kernel refuses it refuses here
         if self.stop != "none":
-            from .sources.freeze import Freeze
+            from .sources.live.freeze import Freeze
 
             # it makes itself ready while we do
             self.freeze = Freeze(self.stop)
         # loaded before the process is held, and not for a core
         for name in LOADED_BEFORE:
             import_module(name)
-        from .sources.process_target import ProcessTarget
+        from .sources.live.target import ProcessTarget
 
         # all that can be had beforehand is: symbols and modules
         running = ProcessTarget(image, None, self.folders)

@@ -7,10 +7,10 @@ import sys
 import time
 from typing import Optional, Sequence
 
-from .commands import Parser
-from .commands.gather import trims
-from .commands.gather_rss import resident_picture
+from .command import Parser
 from .errors import TargetError, UsageError
+from .gather.resident import resident_picture
+from .gather.trims import trims
 from .render.text import Style
 from .session import Session
 from .shell import ShellDoor, unbroken

@@ -14,7 +14,7 @@ from looks import opened
 from scenarios import IMAGES
 from subjects import Subject
 
-from arenascope.commands.table import all_commands
+from arenascope.command import all_commands
 
 MOMENT = ("snapshot", "diff", "version")
 """Commands that say when they looked, or who does."""

@@ -23,7 +23,7 @@ Heap()
 """
 # loaded only once a command needs it: none of these belongs into somebody's GDB start
 HEAVY = {"tabulate", "pygments", "tqdm", "subprocess", "ctypes", "xml", "asyncio", "multiprocessing", "socket", "ssl",
-         "sqlite3", "http", "email", "logging", "unittest", "tempfile", "random", "arenascope.sources.core"}
+         "sqlite3", "http", "email", "logging", "unittest", "tempfile", "random", "arenascope.sources.core.image"}
 
 
 def attach(subject: Subject) -> list[str]:

@@ -7,10 +7,10 @@ import struct
 from typing import Iterator, NamedTuple, Sequence
 
 from arenascope.memory import Memory
-from arenascope.sources.core import CoreImage
-from arenascope.sources.elf import PT_DYNAMIC, PT_NOTE, Elf
-from arenascope.sources.linkmap import DT_DEBUG, HEADER_BYTES
-from arenascope.sources.symbols import dynamic_tags
+from arenascope.sources.core.image import CoreImage
+from arenascope.sources.elf.file import PT_DYNAMIC, PT_NOTE, Elf
+from arenascope.sources.elf.linkmap import DT_DEBUG, HEADER_BYTES
+from arenascope.sources.elf.symbols import dynamic_tags
 
 AT_PHDR = 3
 HEADER = ("type", "machine", "version", "entry", "phoff", "shoff", "flags", "ehsize", "phentsize", "phnum", "shentsize",

@@ -14,13 +14,12 @@ from fake_door import FakeDoor, run_json
 from heap_mixtures import everything, random_image
 from subjects import Subject
 
-from arenascope.commands import execute
-from arenascope.commands.table import find_command
+from arenascope.command import execute, find_command
 from arenascope.errors import MemoryReadError
-from arenascope.glibc.blocks import blocks
+from arenascope.glibc.chunks.blocks import blocks
 from arenascope.model import Run
 from arenascope.session import Session
-from arenascope.sources.core_target import CoreTarget
+from arenascope.sources.core.target import CoreTarget
 
 ADDR_NO_RANDOMIZE = 0x0040000
 CHUNKS = 300

@@ -12,8 +12,7 @@ from typing import Any, Iterator, Optional, Sequence
 from damaged import Endless, Wound
 from images import Image
 
-from arenascope.commands import execute, table
-from arenascope.commands.table import find_command
+from arenascope.command import command_names, execute, find_command
 from arenascope.errors import ArenascopeError
 
 SECONDS = 30
@@ -22,7 +21,7 @@ READS, BYTES = 200_000, 1 << 30
 FACTOR = 30
 """A damaged heap is looked at more often than a whole one: for another layout, or for where chunks go on."""
 FIGURES = ("system_bytes", "fast", "bins", "top_bytes", "tcache", "used_bytes")
-NAMES = tuple(name for name in table.NAMES if name not in ("snapshot", "diff"))
+NAMES = tuple(name for name in command_names() if name not in ("snapshot", "diff"))
 """Those that look at nothing but the image."""
 FREE_OF_REDUNDANCY = ("arena.fastbinsY", "chunk.fast.fd")
 """Fields whose value nothing else in memory tells, so that what they say is the truth: fast chunks look used, and

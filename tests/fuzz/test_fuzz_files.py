@@ -21,15 +21,15 @@ from snapshot_damage import damaged
 from subjects import Subject
 from test_fuzz import LONG, MOST_SHOWN, today
 
-from arenascope.commands import table
+from arenascope.command import command_names
 from arenascope.errors import ArenascopeError
-from arenascope.sources.core import CoreImage
-from arenascope.sources.elf import ElfFile, glibc_version
-from arenascope.sources.naming import _names
-from arenascope.sources.symbols import find_symbols
+from arenascope.sources.core.image import CoreImage
+from arenascope.sources.elf.file import ElfFile, glibc_version
+from arenascope.sources.elf.naming import _names
+from arenascope.sources.elf.symbols import find_symbols
 
 SHORT = 300
-NAMES = tuple(name for name in table.NAMES if name not in ("snapshot", "diff", "chunk"))
+NAMES = tuple(name for name in command_names() if name not in ("snapshot", "diff", "chunk"))
 PACKERS = (("gz", "gzip"), ("xz", "xz"), ("bz2", "bzip2"), ("zst", "zstd"), ("lz4", "lz4"))
 RAW = re.compile("(?!\x1b\\[[0-9;]*m)[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 

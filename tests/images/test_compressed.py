@@ -21,9 +21,9 @@ from partial import check_image, documents, figures, look
 from schemas import valid
 from subjects import Subject
 
-from arenascope.sources import compressed
-from arenascope.sources.core import CoreImage
-from arenascope.sources.sparse import BLOCK, SparseFile
+from arenascope.sources.core import compressed
+from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.sparse import BLOCK, SparseFile
 
 # each of them unpacks the core again
 LOOKS = ("arenas", "bins", "info", "threads")

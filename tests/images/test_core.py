@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from arenascope.errors import MemoryReadError, TargetError
-from arenascope.sources.core import CoreImage
+from arenascope.sources.core.image import CoreImage
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -12,9 +12,9 @@ from elf_witnesses import SOURCE, nm, readelf_symbols, tool
 from looks import give_up
 
 from arenascope.errors import TargetError
-from arenascope.sources.elf import ElfFile
-from arenascope.sources.notes import parse_notes
-from arenascope.sources.symbols import find_symbols
+from arenascope.sources.elf.file import ElfFile
+from arenascope.sources.elf.notes import parse_notes
+from arenascope.sources.elf.symbols import find_symbols
 
 
 @pytest.mark.full

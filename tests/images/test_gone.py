@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from arenascope.commands.table import NAMES
+from arenascope.command import command_names
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"
 WORDS = {"chunk": ["0x10000"], "snapshot": [os.devnull]}
 LEFT_OUT = {"diff", "version"}  # one wants a file of its own first, one answers with what went wrong
-COMMANDS = sorted(set(NAMES) - LEFT_OUT)
+COMMANDS = sorted(set(command_names()) - LEFT_OUT)
 
 # what happens to the process, at the moment at which it would be held
 CHANGES = """
 import os, signal, sys, time
 from pathlib import Path
 from arenascope.cli import main
-from arenascope.sources import freeze
+from arenascope.sources.live import freeze
 how, pid = sys.argv[1], int(sys.argv[2])
 hold = freeze.Freeze.hold
 def hold_and_kill(self, pid, born):
@@ -80,7 +80,7 @@ def test_it_becomes_another_program(start, turncoat, command):
 
 
 def test_one_that_is_about_to_end_is_no_kernel_thread():
-    from arenascope.sources import procfiles
+    from arenascope.sources.live import procfiles
 
     assert not procfiles.is_kernel_thread(os.getpid())
     if Path("/proc/2/comm").exists() and Path("/proc/2/comm").read_text() == "kthreadd\n":

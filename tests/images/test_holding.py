@@ -29,8 +29,8 @@ for _ in range(int(number)):
 HOLD = """
 import sys, time
 from arenascope.errors import HoldEnded
-from arenascope.sources import freeze
-from arenascope.sources.procfiles import born
+from arenascope.sources.live import freeze
+from arenascope.sources.live.procfiles import born
 pid, how, at_most = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 held = freeze.Freeze(how, at_most)
 held.hold(pid, born(pid))

@@ -19,10 +19,10 @@ from subjects import Subject
 
 from arenascope.errors import UsageError
 from arenascope.snapshot import NAME, read
-from arenascope.sources import compressed
-from arenascope.sources.core import CoreImage
-from arenascope.sources.corenotes import AT_PAGESZ, NT_AUXV
-from arenascope.sources.elf import PT_LOAD, PT_NOTE
+from arenascope.sources.core import compressed
+from arenascope.sources.core.image import CoreImage
+from arenascope.sources.elf.core_notes import AT_PAGESZ, NT_AUXV
+from arenascope.sources.elf.file import PT_LOAD, PT_NOTE
 
 EHDR, PHDR = 64, 56
 
@@ -65,7 +65,7 @@ def test_program_headers_of_another_size(copy: Path, size: int) -> None:
 def test_section_headers_of_another_size(size: int, tmp_path: Path) -> None:
     """Of a debug file: it is as if there were none."""
     from arenascope.errors import TargetError
-    from arenascope.sources.elf import ElfFile
+    from arenascope.sources.elf.file import ElfFile
 
     path = Path(shutil.copy(os.path.realpath(sys.executable), tmp_path / "program"))
     patch(path, 58, struct.pack("<H", size))

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from arenascope.memory import Memory
-from arenascope.sources.core import CoreImage
-from arenascope.sources.corenotes import parse_auxv
-from arenascope.sources.coreregions import build_regions
-from arenascope.sources.linkmap import loaded_regions, named_regions
+from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.regions import build_regions
+from arenascope.sources.elf.core_notes import parse_auxv
+from arenascope.sources.elf.linkmap import loaded_regions, named_regions
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from arenascope.errors import MemoryReadError, TargetError
-from arenascope.sources import procfiles
-from arenascope.sources.elf import ElfFile
-from arenascope.sources.process import ProcessImage
+from arenascope.sources.elf.file import ElfFile
+from arenascope.sources.live import procfiles
+from arenascope.sources.live.process import ProcessImage
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 UNPRIVILEGED = 65534
@@ -117,7 +117,7 @@ def test_files_behind_mappings(program, start, tmp_path):
 
 def test_replaced_file_is_not_taken_for_the_mapped_one(program, start, tmp_path, monkeypatch):
     """Without the capability for map_files only the path is left."""
-    from arenascope.sources import process
+    from arenascope.sources.live import process
 
     may_read = process._can_read
     monkeypatch.setattr(process, "_can_read", lambda path: "map_files" not in path and may_read(path))
@@ -195,7 +195,7 @@ import os, sys
 os.setgid({user}); os.setuid({user})
 sys.path.insert(0, {path!r})
 from arenascope.errors import TargetError
-from arenascope.sources.process import ProcessImage
+from arenascope.sources.live.process import ProcessImage
 try:
     ProcessImage({pid}).read({address}, 8)
 except TargetError as error:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from arenascope.errors import TargetError
-from arenascope.sources import zeropages
-from arenascope.sources.pagemap import EntryReader, PagemapResidency, ScanReader
+from arenascope.sources.live import zeropages
+from arenascope.sources.live.pagemap import EntryReader, PagemapResidency, ScanReader
 from arenascope.target import Pages
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -223,7 +223,7 @@ def test_unprivileged_owner(build, start):
 int main(int argc, char **argv) { setgid(65534); setuid(65534); execv(argv[1], argv + 1); return 1; }""")
     script = f"""
 import sys; sys.path.insert(0, {str(Path(arenascope.__file__).parents[1])!r})
-from arenascope.sources import pagemap
+from arenascope.sources.live import pagemap
 if {{scan}} == 0: pagemap.ScanReader.works = lambda self: False
 import subprocess, re
 child = subprocess.Popen(['/bin/sleep', '100'])

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from arenascope.sources.core import CoreImage
-from arenascope.sources.residency import core_residency
+from arenascope.sources.core.holes import core_residency
+from arenascope.sources.core.image import CoreImage
 from arenascope.target import Pages
 
 PAGE = os.sysconf("SC_PAGE_SIZE")

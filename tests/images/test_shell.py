@@ -102,7 +102,7 @@ def test_a_stopped_process_stays_stopped(bins):
 LOADS = """
 import sys
 from arenascope.cli import main
-from arenascope.sources import freeze
+from arenascope.sources.live import freeze
 release = freeze.Freeze.release
 def told(self):
     if self._guard:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 
-from arenascope.sources import zeropages
+from arenascope.sources.live import zeropages
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

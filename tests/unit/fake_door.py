@@ -10,8 +10,7 @@ from fake_target import FakeTarget
 from schemas import valid
 
 from arenascope.apply import Controller
-from arenascope.commands import execute
-from arenascope.commands.table import find_command
+from arenascope.command import execute, find_command
 from arenascope.errors import UsageError
 from arenascope.render.text import Style
 from arenascope.session import Session

@@ -9,8 +9,7 @@ from fake_door import FakeDoor, run_json, run_text
 from heap_mixtures import everything, random_image
 from heapbuilder import ROWS, HeapImage, Row
 
-from arenascope.commands import execute
-from arenascope.commands.table import find_command
+from arenascope.command import execute, find_command
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=str)
 some_rows = pytest.mark.parametrize("row", ["2.17-64", "2.26-i386", "2.31-64", "2.36-s390x", "2.36-ppc32", "2.43-64"])

@@ -10,7 +10,7 @@ from heap_mixtures import everything
 from heap_truth import Chunk
 from heapbuilder import HeapImage
 
-from arenascope.sources.demangle import demangle
+from arenascope.sources.elf.demangle import demangle
 
 # one for each form of chunk, list and heap: test_chunks.py has the sweep of all
 rows = pytest.mark.parametrize("row", ["2.17-64", "2.26-i386", "2.36-64", "2.43-64", "2.43-arm", "2.36-s390x"])

@@ -12,7 +12,7 @@ from heap_mixtures import everything, random_image
 from heap_truth import ArenaTruth
 from heapbuilder import ROWS, HeapImage, Row
 
-from arenascope.glibc.blocks import blocks
+from arenascope.glibc.chunks.blocks import blocks
 from arenascope.model import Gap, Run
 from arenascope.session import Session
 

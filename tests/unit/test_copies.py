@@ -13,11 +13,10 @@ from heap_pictures import laid, seen
 from heapbuilder import HeapImage
 
 from arenascope import cli, completion
-from arenascope.commands import execute
-from arenascope.commands.table import all_commands, find_command
+from arenascope.command import all_commands, execute, find_command
 from arenascope.errors import UsageError
-from arenascope.glibc.allocators import find_allocators
-from arenascope.glibc.copies import without_tcache
+from arenascope.glibc.find.allocators import find_allocators
+from arenascope.glibc.find.copies import without_tcache
 from arenascope.session import Session
 from arenascope.target import Region
 

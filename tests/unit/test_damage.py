@@ -15,7 +15,7 @@ from wounds import Hurt, victim
 from wounds_arenas import ARENAS
 from wounds_lists import LISTS, cached_bin
 
-from arenascope.commands.table import NAMES
+from arenascope.command import command_names
 from arenascope.errors import ArenascopeError
 from arenascope.session import Session
 
@@ -72,7 +72,7 @@ def check_figures(image: HeapImage, found: dict[int, Any], hurt: Hurt) -> None:
 
 def run_everything(target: FakeTarget) -> None:
     """Every command, as text and as JSON: each answers, marks itself as partial, and ends."""
-    for command in NAMES:
+    for command in command_names():
         target.reset_counts()
         try:
             text = run_text(target, command)

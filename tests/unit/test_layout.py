@@ -9,7 +9,7 @@ from heapbuilder import ROWS, HeapImage, Row
 
 from arenascope.glibc import versions
 from arenascope.glibc.bins import bin_index, bin_kind, bin_sizes
-from arenascope.glibc.derive import candidates
+from arenascope.glibc.derive.rows import candidates
 from arenascope.glibc.fastbins import fastbin_index, fastbin_size
 from arenascope.glibc.layout import Layout, disagreements, from_table
 from arenascope.glibc.tcache import chunk_sizes, tcache_index, tcache_sizes

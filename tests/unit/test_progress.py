@@ -12,8 +12,8 @@ import pytest
 from fake_door import FakeDoor, run_json
 from heap_mixtures import everything
 
-from arenascope.commands import execute, trim
-from arenascope.commands.table import find_command
+from arenascope.command import execute, find_command
+from arenascope.commands import trim
 from arenascope.errors import RefusedError
 from arenascope.glibc import bins
 from arenascope.render import optional, progress

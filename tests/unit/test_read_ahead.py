@@ -19,8 +19,7 @@ from fake_target import FakeTarget
 from heap_mixtures import everything
 
 from arenascope import memory, read_ahead
-from arenascope.commands import execute
-from arenascope.commands.table import find_command
+from arenascope.command import execute, find_command
 from arenascope.errors import MemoryReadError
 from arenascope.read_ahead import ReadAhead
 

@@ -10,8 +10,7 @@ from fake_door import FakeDoor, run_json, run_text
 from heap_mixtures import everything
 from heapbuilder import HeapImage
 
-from arenascope.commands import execute
-from arenascope.commands.table import NAMES, find_command
+from arenascope.command import command_names, execute, find_command
 from arenascope.errors import UsageError
 from arenascope.render import optional, text
 from arenascope.render.highlight import highlight
@@ -171,7 +170,7 @@ def test_the_envelope() -> None:
 
 
 # `version` names the libraries; snapshot and diff work on files (tests/debuggers/test_snapshot.py)
-@pytest.mark.parametrize("command", [name for name in NAMES if name not in ("version", "snapshot", "diff")])
+@pytest.mark.parametrize("command", [name for name in command_names() if name not in ("version", "snapshot", "diff")])
 def test_text_is_the_same_without_libraries(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target = everything("2.36-64").target()
     with_them = run_text(target, command)
@@ -188,7 +187,7 @@ def test_exact_bytes_and_limits() -> None:
     assert len(run_json(target, "heaps", "--limit", "2")["heaps"]) == 5, "JSON is never cut"
 
 
-@pytest.mark.parametrize("command", NAMES)
+@pytest.mark.parametrize("command", command_names())
 def test_every_command_has_help(command: str) -> None:
     help_text = run_text(HeapImage("2.36-64").target(), command, "--help")
     assert f"heap {command}" in help_text

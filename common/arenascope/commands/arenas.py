@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ..analysis.usage import ArenaUsage, orphans, total, total_tally
+from ..command import LIMIT, Answer, Context, argument, command
+from ..gather.allocators import allocators_json, share_json
+from ..gather.problems import problems_of
+from ..gather.trims import Trim, trims
+from ..gather.usage import full_usages, mmapped_tally, quick_usages
 from ..model import Tally
 from ..render.json import address, tally_json
 from ..render.text import Style, count, cut, left_out, number, table
-from . import LIMIT, Answer, Context, argument, command
-from .allocators import allocators_json, allocators_lines, share_json
-from .gather import Trim, full_usages, mmapped_tally, problems_of, quick_usages, trims
+from ..screens.allocators import allocators_lines
 
 Plans = Mapping[int, Trim]
 
@@ -25,6 +28,7 @@ SORTS = {
 
 
 @command(
+    "arenas and lists",
     "List the arenas: whose threads use them, what each holds.",
     "arenas --sort free",
     "system is what an arena took from the kernel; of that, tcache, fast, bins and top are free, the rest is in use.",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional
 
+from ..command import ARENA, LIMIT, Answer, Context, command
+from ..gather.problems import problems_of
 from ..model import Bin
 from ..render.text import AT_LEAST, Style, count, cut, left_out, number, table
-from . import ARENA, LIMIT, Answer, Context, command
-from .gather import problems_of
 
 
 class Row(NamedTuple):
@@ -19,6 +19,7 @@ class Row(NamedTuple):
 
 
 @command(
+    "arenas and lists",
     "List the free chunks by thread cache, fast, unsorted, small and large bin.",
     "bins --arena 0",
     "Thread-cache and fast chunks look in use to malloc and never merge; what lies in the other bins is merged with "

@@ -6,19 +6,20 @@ from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.check import Busy
 from ..audit import Audit, audit
+from ..command import ARENA, LIMIT, Answer, Context, command
+from ..gather.problems import problems_of
 from ..model import Breach, Statement
 from ..render.json import address
 from ..render.problems import sentence, statement_json
 from ..render.text import Style, count, cut, left_out, table
 from ..session import Session
-from . import ARENA, LIMIT, Answer, Context, command
-from .gather import problems_of
 
 BROKEN = 1
 NO_HEAP = "no heap yet: malloc has not been called in this process"
 
 
 @command(
+    "chunk by chunk",
     "Hold chunks, bins, thread caches, heaps and arenas against every rule that malloc keeps.",
     "check",
     "Each breach is named by address, with what was expected there. What a malloc or free that was interrupted may "

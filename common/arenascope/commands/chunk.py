@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional, Sequence
 
+from ..command import Answer, Context, argument, command
 from ..errors import MemoryReadError
+from ..gather.elsewhere import in_heap, where_else
+from ..gather.problems import problems_of
 from ..glibc.bins import bin_kind, find_bin
+from ..glibc.chunks.blocks import Placed, find_block
 from ..glibc.fastbins import fastbin_index
-from ..glibc.find_block import Placed, find_block
 from ..glibc.tcache import tcache_index
 from ..model import ArenaHeader, Heap, MmappedBlock, Statement
 from ..render.json import address as hexadecimal
 from ..render.problems import sentences
 from ..render.text import Style
 from ..session import Session
-from . import Answer, Context, argument, command
-from .elsewhere import in_heap, where_else
-from .gather import problems_of
 
 WORDS = 8
 TAG_BITS = 56
@@ -44,6 +44,7 @@ class Found(NamedTuple):
 
 
 @command(
+    "chunk by chunk",
     "Tell which chunk holds an address: state, size, arena, bin or thread cache, neighbours, first words.",
     "chunk 0x55d2c0709e50",
     "Any address inside a block will do, and any expression that the debugger understands. Words that point into a "

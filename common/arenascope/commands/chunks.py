@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Iterable, NamedTuple, Optional
 
 from ..analysis.chunks import SizeClass, Sums, SweepSums, count_between, histogram, total, within
+from ..command import ARENA, LIMIT, Answer, Context, argument, command, parse_size
 from ..errors import UsageError
-from ..glibc.blocks import blocks
+from ..gather.problems import listed_not_met, parts_differ, problems_of, top_differs
+from ..glibc.chunks.blocks import blocks
 from ..meter import metered
 from ..model import ArenaHeader, Gap, Piece, Run, Statement, Tally
 from ..render.json import tally_json
 from ..render.spool import Spool
+from ..screens.chunks import chunk_row, heading, summary_lines, table_of
 from ..session import Session
-from . import ARENA, LIMIT, Answer, Context, argument, command
-from .chunks_text import chunk_row, heading, summary_lines, table_of
-from .gather import listed_not_met, parts_differ, problems_of, top_differs
-from .sizes import parse_size
 
 
 class Filter(NamedTuple):
@@ -58,6 +57,7 @@ class Sweep:
 
 
 @command(
+    "chunk by chunk",
     "List every chunk in address order, or count them by size.",
     "chunks --free --min 64K --summary",
     "free chunks are those of the bins; tcache and fast ones look in use and are in a thread cache or fastbin. --free "

@@ -6,12 +6,12 @@ from typing import Iterator, Optional, Sequence
 
 from ..analysis.diff import Change, Diff, compare
 from ..analysis.report import LABELS
+from ..command import Answer, Context, argument, command
+from ..gather.problems import problems_of
 from ..model import Statement
 from ..render.problems import sentence, statement_json
 from ..render.text import Style, cut, left_out, table
 from ..snapshot import read
-from . import Answer, Context, argument, command
-from .gather import problems_of
 from .snapshot import take
 
 TABLES = (("part of resident memory", "parts"), ("arena, by what it took", "arenas"),
@@ -20,6 +20,7 @@ TABLES = (("part of resident memory", "parts"), ("arena, by what it took", "aren
 
 
 @command(
+    "then and now",
     "Show what changed between two snapshots, or between one and now.",
     "diff before.json",
     "Growth by part of resident memory, by arena, by list of free chunks and (of snapshots made with --sizes) by size "

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
+from ..command import ARENA, LIMIT, Answer, Context, command
+from ..gather.problems import problems_of
 from ..model import Heap
 from ..render.json import address
 from ..render.text import AT_LEAST, count, cut, left_out, table
-from . import ARENA, LIMIT, Answer, Context, command
-from .gather import problems_of
 
 
 @command(
+    "arenas and lists",
     "List the heaps of each arena: range, size, accessible and resident part.",
     "heaps --arena 1",
     "A thread's arena grows in heaps of 64 MiB of address space (1 MiB on 32-bit), chained; only the last one can be "

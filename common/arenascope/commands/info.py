@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from ..command import Answer, Context, command
 from ..errors import RefusedError
+from ..gather.problems import inexact, problems_of, unknown_release
 from ..render.highlight import highlight
 from ..render.malloc_info import malloc_info
-from . import Answer, Context, command
-from .gather import inexact, problems_of, unknown_release
 
 
 @command(
+    "glibc's own words",
     "Print the XML of malloc_info(0), byte for byte, without calling it.",
     "info",
     "glibc's own oddities are kept: sizes of binned chunks carry a flag bit each. `arenas` tells the true sizes. "

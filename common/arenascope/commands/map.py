@@ -7,15 +7,15 @@ from typing import Mapping, Optional, Sequence
 
 from ..analysis.heap_map import LAYERS, Strip
 from ..analysis.usage import total
+from ..command import ARENA, LIMIT, Answer, Context, argument, command
+from ..gather.heap_map import Picture, draw
+from ..gather.problems import problems_of
 from ..model import Heap
 from ..render.heap_map_page import page
 from ..render.json import address
 from ..render.problems import sentences as sentences_of
+from ..screens.heap_map import SORTS, lines, sentences, strip_width
 from ..whole_file import write_whole
-from . import ARENA, LIMIT, Answer, Context, argument, command
-from .gather import problems_of
-from .gather_map import Picture, draw
-from .map_text import SORTS, lines, sentences, strip_width
 
 JSON_CELLS = 256
 MOST_CELLS = 1 << 16
@@ -24,6 +24,7 @@ PAGE_CELLS, MAIN_PAGE_CELLS, LEAST_PAGE_CELLS, ALL_PAGE_CELLS = 4096, 16384, 64,
 
 
 @command(
+    "chunk by chunk",
     "Show the occupancy of every heap by address, in the terminal or as one self-contained page.",
     "map --sort releasable",
     "One strip for each heap, from its start on the left to its end on the right: what is in use, cached by threads, "

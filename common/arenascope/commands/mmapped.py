@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
+from ..command import LIMIT, Answer, Context, command
+from ..gather.problems import problems_of
+from ..gather.usage import mmapped_tally
 from ..glibc.layout import Layout
 from ..glibc.mmapped import counts_headers_twice
 from ..model import MmappedBlock, Statement, Tally
@@ -11,11 +14,10 @@ from ..render.json import address, tally_json
 from ..render.problems import NOT_AS_COUNTED
 from ..render.text import count, cut, left_out, table
 from ..session import Session
-from . import LIMIT, Answer, Context, command
-from .gather import mmapped_tally, problems_of
 
 
 @command(
+    "arenas and lists",
     "List the blocks served by mmap, held against glibc's own count.",
     "mmapped",
     "Requests of mmap_threshold and more get a mapping of their own, which free() gives back at once. glibc counts "

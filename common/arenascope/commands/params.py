@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.params import Param, describe_params
-from ..glibc.limits import arena_limit
+from ..command import Answer, Context, command
+from ..gather.problems import problems_of, unknown_release
+from ..glibc.params import arena_limit
 from ..model import Statement
 from ..render.problems import statement_json
 from ..render.text import AT_LEAST, Style, count, number, table
-from . import Answer, Context, command
-from .gather import problems_of, unknown_release
 
 
 @command(
+    "arenas and lists",
     "Show malloc's parameters: value, default, what the environment asked for, whether it took effect.",
     "params",
     "mmap_threshold and trim_threshold grow by themselves: free() of a mmapped block raises the first to its size and "

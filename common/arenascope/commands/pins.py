@@ -11,19 +11,21 @@ from ..analysis.pins import PinSearch
 from ..analysis.ranking import Gain, Pin, Ranking, Step, Together, bytes_of
 from ..analysis.trim import Rules, until_locked
 from ..analysis.usage import total
-from ..glibc.blocks import blocks
+from ..command import ARENA, Answer, Context, argument, command
+from ..gather.problems import problems_of
+from ..gather.trims import resident_bytes, trim_rules
+from ..glibc.chunks.blocks import blocks
 from ..glibc.tcache import tcache_index
 from ..meter import metered
 from ..model import ArenaHeader, Piece, Run, Statement
 from ..render.json import address
 from ..render.problems import statement_json
+from ..screens.pins import Shown, Sums, lines, note_text
 from ..session import Session
-from . import ARENA, Answer, Context, argument, command
-from .gather import problems_of, resident_bytes, trim_rules
-from .pins_text import Shown, Sums, lines, note_text
 
 
 @command(
+    "what goes back",
     "Rank the live blocks that keep the most memory from going back.",
     "pins --arena 1",
     "For each block that lies beside free memory: what its free() would give back at once (the break moves, heaps are "

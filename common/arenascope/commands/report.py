@@ -8,19 +8,21 @@ from ..analysis.advice import find_advice
 from ..analysis.causes import Facts, find_causes
 from ..analysis.report import LABELS, Picture
 from ..analysis.verdict import judge
-from ..glibc.limits import arena_limit
+from ..command import Answer, Context, argument, command
+from ..gather.problems import problems_of
+from ..gather.resident import resident_picture
+from ..gather.trims import Trim, trims
+from ..gather.usage import full_usages
+from ..glibc.params import arena_limit
 from ..model import Statement
 from ..render.json import address
 from ..render.problems import statement_json
 from ..render.text import Style
+from ..screens.advice import words
+from ..screens.report import Conclusions, address_space, advice_line, cause_line, lines
+from ..screens.verdict import NO_HEAP, cause, space_verdict, verdict
 from ..session import Session
-from . import Answer, Context, argument, command
-from .advice_words import words
-from .gather import Trim, full_usages, problems_of, trims
-from .gather_rss import resident_picture
 from .mmapped import mismatch
-from .report_text import Conclusions, address_space, advice_line, cause_line, lines
-from .report_words import NO_HEAP, cause, space_verdict, verdict
 
 CORE_CANNOT_TELL = "a core does not tell which pages of files were in memory: the parts are of anonymous memory alone"
 IN_A_CALL = "an arena is locked: some thread was inside malloc at this moment. Another moment may read whole: ask again"
@@ -28,6 +30,7 @@ NO_RESIDENCY = "this image does not tell which pages were in memory: the figures
 
 
 @command(
+    "where it went",
     "Say where resident memory went, why it stays, and what would bring it back.",
     "report",
     "The parts sum to RSS, all read in one frozen moment. Each cause and each advice comes with the figures of this "

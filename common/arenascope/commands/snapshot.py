@@ -6,12 +6,11 @@ import time
 from typing import Any
 
 from .. import __version__
+from ..command import Answer, Context, argument, command, find_command
+from ..gather.problems import problems_of
 from ..render.problems import sentences
 from ..render.text import count
 from ..snapshot import write
-from . import Answer, Context, argument, command
-from .gather import problems_of
-from .table import find_command
 
 SECTIONS = {"report": ("rss_bytes", "swap_bytes", "parts"), "arenas": ("arenas", "mmapped", "totals"),
             "bins": ("bins",), "threads": ("threads",), "params": ("params", "arenas")}  # fmt: skip
@@ -20,6 +19,7 @@ SIZES = {"chunks": ("summary", "sizes")}
 
 
 @command(
+    "then and now",
     "Save the figures of this moment into a small file, without any of the program's data.",
     "snapshot before.json",
     "What is saved is what report, arenas, bins, threads and params say: sizes, counts, addresses, thread names. "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from ..command import Answer, Context, command
 from ..errors import RefusedError
+from ..gather.problems import inexact, problems_of
 from ..render.malloc_stats import malloc_stats
-from . import Answer, Context, command
-from .gather import inexact, problems_of
 
 
 @command(
+    "glibc's own words",
     "Print the text of malloc_stats(), byte for byte, without calling it.",
     "stats",
     "Where not all of it can be read nothing is printed, as the text has no word for what is not known.",

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.usage import total
+from ..command import LIMIT, Answer, Context, command
+from ..gather.problems import problems_of
 from ..model import ThreadCache
 from ..render.json import address
 from ..render.text import count, cut, left_out, number, table
-from . import LIMIT, Answer, Context, command
-from .gather import problems_of
 
 
 @command(
+    "arenas and lists",
     "List each thread's arena and thread cache, and the arenas that no thread uses.",
     "threads",
     "A thread that has no arena has not allocated yet. Arenas outlive their threads and are taken up by new ones.",

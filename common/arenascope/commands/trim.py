@@ -6,18 +6,20 @@ from typing import Optional, Sequence
 
 from ..analysis.usage import total
 from ..apply import Applied, Controller, Stopwatch, call_trim, check_filters, check_locks, release_tops, settle
+from ..command import ARENA, LIMIT, Answer, Context, argument, command
 from ..errors import RefusedError, UsageError
+from ..gather.problems import problems_of
+from ..gather.trims import Trim, trims
 from ..model import Statement
 from ..render.json import address
 from ..render.problems import sentence
 from ..render.text import count
+from ..screens.trim import lines
 from ..session import Session
-from . import ARENA, LIMIT, Answer, Context, argument, command
-from .gather import Trim, problems_of, trims
-from .trim_text import lines
 
 
 @command(
+    "what goes back",
     "Show what malloc_trim(0) would give back, to the page, and what it would leave and why.",
     "trim --ranges --arena 1",
     "malloc_trim releases whole free pages inside the bins of every arena and the end of the main arena's top. It "

@@ -6,23 +6,24 @@ import platform
 from typing import Iterator, Optional, Sequence
 
 from .. import __version__
+from ..command import Answer, Context, command
 from ..errors import ArenascopeError, UsageError
-from ..glibc.allocators import find_allocators
+from ..gather.allocators import allocators_json, copies_json, share_json
+from ..gather.problems import problems_of
+from ..glibc.derive.prove import prove
+from ..glibc.find.allocators import find_allocators
+from ..glibc.find.locate import Located
 from ..glibc.layout import Check, Layout
-from ..glibc.locate import Located
-from ..glibc.prove import prove
 from ..glibc.versions import NEVER, text
 from ..model import Allocator, Statement
 from ..render import optional
+from ..screens.allocators import allocators_lines, copies_lines
 from ..session import Session
-from . import Answer, Context, command
-from .allocators import allocators_json, allocators_lines, copies_json, copies_lines, share_json
-from .gather import problems_of
 
 HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for none of the threads"}
 
 
-@command("Print versions, how glibc and its layout were found, and which libraries are in use.", "version")
+@command("this tool", "Print versions, how glibc and its layout were found, and which libraries are in use.", "version")
 def version_command(context: Context) -> Answer:
     problem: Optional[str] = None
     try:

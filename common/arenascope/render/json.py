@@ -9,7 +9,7 @@ from .problems import sentence, statement_json
 from .spool import Spool
 
 if TYPE_CHECKING:
-    from ..glibc.locate import Located
+    from ..glibc.find.locate import Located
     from ..target import Target
 
 SCHEMA = 1

@@ -12,12 +12,12 @@ from typing import Iterable, Mapping, Optional, Sequence, Union
 from ..errors import ArenascopeError, MemoryReadError
 from ..memory import BlockCache, Fill, Read, Window
 from ..target import MappingUse, Region, Residency
-from .core import CoreImage
-from .naming import DEBUG_FOLDERS, Naming, files_of
-from .pagemap import PagemapResidency
-from .process import ProcessImage
-from .procfiles import mappings_of, memory_of, read_bytes, read_maps, unreleasable_ranges
-from .residency import core_mappings, core_residency
+from .core.holes import core_mappings, core_residency
+from .core.image import CoreImage
+from .elf.naming import DEBUG_FOLDERS, Naming, files_of
+from .live.pagemap import PagemapResidency
+from .live.process import ProcessImage
+from .live.procfiles import mappings_of, memory_of, read_bytes, read_maps, unreleasable_ranges
 
 Image = Union[ProcessImage, CoreImage]
 PLACES = 8

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Mapping, Optional, Sequence, Union
 from ..errors import ArenascopeError, UsageError
 from ..memory import Fill
 from ..target import MappingUse, Region, Residency, StructInfo, Symbol, ThreadInfo
-from .elf import ElfFile, module_build_id
-from .machines import machine_name
-from .naming import DEBUG_FOLDERS, Naming, files_of
-from .symbols import find_symbols
+from .elf.file import ElfFile, module_build_id
+from .elf.machines import machine_name
+from .elf.naming import DEBUG_FOLDERS, Naming, files_of
+from .elf.symbols import find_symbols
 
 if TYPE_CHECKING:
-    from .core import CoreImage
-    from .process import ProcessImage
+    from .core.image import CoreImage
+    from .live.process import ProcessImage
 
     Image = Union[ProcessImage, CoreImage]
 

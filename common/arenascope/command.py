@@ -1,0 +1,261 @@
+"""What a command is: one decorated function in `commands/` gives parser, help, text and JSON of all doors."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import textwrap
+from functools import cached_property
+from importlib import import_module
+from itertools import chain
+from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NamedTuple, NoReturn, Optional, Sequence
+
+from . import commands
+from .door import Door
+from .errors import UsageError
+from .model import Statement
+from .printable import printable
+from .render.json import envelope
+from .render.problems import first_sentences
+from .render.progress import Progress
+from .render.spool import in_blocks
+from .render.text import Style, known_form
+from .session import Session
+from .target import Target
+from .words import full_names
+
+if TYPE_CHECKING:
+    pass
+
+
+HELP_WIDTH = 79
+INTERRUPTED = 130
+"""The exit status that the shell gives a command stopped by SIGINT."""
+
+
+GROUPS = ("where it went", "arenas and lists", "what goes back", "chunk by chunk", "then and now", "glibc's own words",
+          "this tool")
+"""What commands are about, in the order in which help lists them."""
+
+
+class Argument(NamedTuple):
+    """One argument, as data: argparse's own words."""
+
+    names: tuple[str, ...]
+    help: str
+    options: Mapping[str, object]
+
+
+def argument(*names: str, help: str, **options: object) -> Argument:
+    return Argument(names, help, options)
+
+
+LIMIT = argument("--limit", type=int, default=40, metavar="N", help="show N rows at most (0: all)")
+ARENA = argument("--arena", type=int, metavar="N", help="only arena N (0 is main_arena)")
+COMMON = (
+    argument("--json", action="store_true", help="one JSON document"),
+    argument("--bytes", action="store_true", help="exact bytes instead of units"),
+    argument("--table", metavar="FORMAT", help="tables as tabulate has them: github, html, latex, rst, tsv and others"),
+    argument("--libc", type=int, default=0, metavar="N", help="of several glibcs in the process the Nth (see version)"),
+)
+
+
+class Answer(NamedTuple):
+    """What a command found: the keys of its JSON, and its text (made only where it is shown)."""
+
+    keys: Mapping[str, object]
+    lines: Iterable[str]
+    problems: Sequence[Statement] = ()
+    status: int = 0
+    rows: Optional[Iterable[str]] = None
+    """Text that goes on behind the lines."""
+    exact: bool = False
+    """The text is glibc's own, byte for byte: what a reader must know stands beside it, not in it."""
+
+
+class Context:
+    """What a command's function works with."""
+
+    def __init__(self, door: Door, options: argparse.Namespace) -> None:
+        self.door = door
+        self.options = options
+
+    @cached_property
+    def target(self) -> Target:
+        return self.door.target()
+
+    @cached_property
+    def session(self) -> Session:
+        return Session(self.target, self.options.libc, Progress)
+
+    def beside(self, options: argparse.Namespace) -> Context:
+        """For another command on what this one looks at."""
+        other = Context(self.door, options)
+        other.__dict__.update(target=self.target, session=self.session)
+        return other
+
+    def renew(self) -> None:
+        """Forgets what was read, once the process has moved."""
+        self.__dict__.pop("target", None)
+        self.__dict__.pop("session", None)
+
+    @cached_property
+    def style(self) -> Style:
+        style = self.door.style()._replace(exact=bool(self.options.bytes))
+        form = self.options.table
+        return style._replace(form=form, width=0, colour=False) if form else style
+
+    def check_arena(self, index: Optional[int]) -> None:
+        """UsageError where that arena does not exist."""
+        known = len(self.session.headers)
+        if index is not None and not 0 <= index < known:
+            raise UsageError(f"there is no arena {index}", f"this process has arenas 0 to {known - 1}")
+
+
+Function = Callable[[Context], Answer]
+
+
+class Command(NamedTuple):
+    """A command: `summary` is its line in lists, `example` what its help shows."""
+
+    name: str
+    group: str
+    """One of GROUPS."""
+    summary: str
+    description: str
+    example: str
+    arguments: tuple[Argument, ...]
+    function: Function
+    dont_repeat: bool = False
+    """A debugger's empty line must not run it again."""
+    optional_subject: bool = False
+    """In the shell: may be asked about files of its own alone, without a process or core."""
+
+    def parser(self, program: str) -> argparse.ArgumentParser:
+        parser = Parser(
+            prog=f"{program} {self.name}",
+            description=f"{self.summary}\n\n{textwrap.fill(self.description, HELP_WIDTH)}".strip(),
+            epilog=f"example:\n  {program} {self.example}",
+            formatter_class=HelpFormatter,
+            add_help=False,
+        )
+        for each in self.all_arguments():
+            parser.add_argument(*each.names, help=each.help, **each.options)  # type: ignore[arg-type]
+        parser.add_argument("-h", "--help", action="store_true", help="this text")
+        return parser
+
+    def all_arguments(self) -> tuple[Argument, ...]:
+        return (*self.arguments, *COMMON)
+
+    def all_names(self) -> list[str]:
+        """Of its options, however they are spelt."""
+        names = [name for each in self.all_arguments() for name in each.names if name.startswith("-")]
+        return sorted([*names, "-h", "--help"])
+
+    def option_names(self) -> list[str]:
+        """For completion."""
+        return [name for name in self.all_names() if name.startswith("--")]
+
+
+def command(
+    group: str, summary: str, example: str, description: str = "", arguments: Sequence[Argument] = (),
+    dont_repeat: bool = False, optional_subject: bool = False,
+) -> Callable[[Function], Command]:
+    """Makes a command of a function; its name is the function's, less the `_command` that tells it from the module."""
+
+    def decorate(function: Function) -> Command:
+        name = function.__name__.removesuffix("_command")
+        return Command(name, group, summary, description, example, tuple(arguments), function, dont_repeat,
+                       optional_subject)  # fmt: skip
+
+    return decorate
+
+
+def command_names() -> list[str]:
+    """Every file in `commands/` is a command, by its name. In alphabetical order."""
+    try:
+        files = os.listdir(commands.__path__[0])
+    except OSError:
+        import pkgutil  # in a zipapp
+
+        files = [f"{each.name}.py" for each in pkgutil.iter_modules(commands.__path__)]
+    return sorted({file[:-3] for file in files if file.endswith(".py") and file != "__init__.py"})
+
+
+def all_commands() -> tuple[Command, ...]:
+    """In the order that help shows them: by what they are about, then by name."""
+    return tuple(sorted(map(find_command, command_names()), key=lambda each: (GROUPS.index(each.group), each.name)))
+
+
+def find_command(name: str) -> Command:
+    """Every module there holds one Command, under its own name."""
+    found = getattr(import_module(f"{commands.__name__}.{name}"), f"{name}_command")
+    assert isinstance(found, Command)
+    return found
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """The same width everywhere; argparse would ask for the terminal's with each argument that is added."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=HELP_WIDTH - 1)
+
+
+class Parser(argparse.ArgumentParser):
+    """What is wrong is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, f"{self.prog} --help shows how it is used")
+
+
+UNITS = "KMGT"
+
+
+def parse_size(context: Context, text: Optional[str]) -> Optional[int]:
+    """4096, 64K, 1.5MiB; anything else is the debugger's own expression."""
+    if text is None:
+        return None
+    plain = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT])i?B?", text, re.IGNORECASE)
+    if plain is None:
+        return context.target.evaluate(text)
+    return int(float(plain[1]) * (1 << 10 * (1 + UNITS.index(plain[2].upper()))))
+
+
+def execute(command: Command, words: Sequence[str], door: Door) -> int:
+    """Runs a command for a door and writes what it says; errors are the door's to show."""
+    program = door.style().program
+    parser = command.parser(program)
+    words = full_names(words, command.all_names(), f"{program} {command.name} --help shows how it is used")
+    if {"-h", "--help"} & set(words):
+        door.write(parser.format_help())
+        return 0
+    context = Context(door, parser.parse_args(words))
+    if context.options.table:
+        # before a process is held
+        known_form(context.options.table)
+    answer = command.function(context)
+    status = answer.status
+    session = context.__dict__.get("session")
+    if session is not None and session.stopped:
+        status = INTERRUPTED
+    located = session.__dict__.get("located") if session is not None else None
+    for note in located.notes if located is not None else ():
+        door.notice(printable(f"note: {note}\n"))
+    if context.options.json:
+        document = envelope(
+            command.name, door.name, context.__dict__.get("target"), located, answer.problems, answer.keys
+        )
+        for part in in_blocks(document):
+            door.write(part if part.isascii() else printable(part))
+        return status
+    # all of it before the first word is written: a door may let the process go in between
+    text = [printable(line) + "\n" for line in answer.lines]
+    problems = first_sentences(answer.problems)
+    warnings = [context.style.warn(printable(f"incomplete: {problem}")) + "\n" for problem in problems]
+    rows = (row + "\n" for row in answer.rows or ())
+    for part in in_blocks(chain(text, rows, () if answer.exact else warnings)):
+        door.write(part)
+    if answer.exact and warnings:
+        door.notice("".join(warnings))
+    return status

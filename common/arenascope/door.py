@@ -1,0 +1,44 @@
+"""What a command may ask of the door that it was typed at. GDB, LLDB and the shell each have one."""
+
+from __future__ import annotations
+
+from typing import (
+    TYPE_CHECKING,
+    Optional,
+    Protocol,
+    Sequence,
+)
+
+from .render.text import Style
+from .target import Target
+
+if TYPE_CHECKING:
+    from .apply import Controller
+
+
+class Door(Protocol):
+    """Where a command was typed, and where its output goes."""
+
+    name: str
+
+    def target(self) -> Target:
+        """What is looked at now; TargetError where there is nothing."""
+
+    def controller(self) -> Optional[Controller]:
+        """What can run the process; None where this door only looks."""
+
+    def confirm(self, question: str) -> bool:
+        """Asks the user; UsageError where there is nobody to ask."""
+
+    def style(self) -> Style: ...
+
+    def write(self, text: str) -> None: ...
+
+    def notice(self, text: str) -> None:
+        """To standard error: what a script must not find in its data."""
+
+    def release(self) -> None:
+        """All was read: what this door itself holds still may go on."""
+
+    def describe(self) -> Sequence[str]:
+        """The debugger and its Python, for `version`."""

@@ -1,0 +1,1 @@
+"""What several commands read for themselves, of one session."""

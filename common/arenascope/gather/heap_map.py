@@ -1,0 +1,128 @@
+"""What the picture is made of: goes through the heaps, and lays over them what is in memory and what goes back."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+
+from ..analysis.heap_map import Span, Strip, between, cell_bytes, overlap
+from ..analysis.trim import Range, plan_trim, until_locked
+from ..meter import Meter, metered
+from ..model import ArenaHeader, Heap, Run, Statement
+from ..session import Session
+from .problems import listed_not_met, parts_differ, top_differs
+from .trims import trim_rules
+
+
+class Picture:
+    """What came of going through the heaps."""
+
+    def __init__(self) -> None:
+        self.strips: list[Strip] = []
+        self.problems: list[Statement] = []
+
+
+class GoesBack(NamedTuple):
+    """Of one arena, in address order; None where that is not known."""
+
+    releasable: Optional[Sequence[Span]]
+    really: Sequence[Span]
+    """Without what is locked."""
+    tops: Optional[Sequence[Span]]
+
+
+def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], picture: Picture) -> None:
+    """All heaps, or those of arena `only`; `fine` says into how many cells each is cut at most."""
+    headers = [header for header in session.headers if only in (None, header.index)]
+    try:
+        # reading a heap maps zero pages: what is resident is asked for before anything is walked
+        resident = {heap: _resident(session, heap) for heap in fine}
+        goes_back = _goes_back(session, headers, picture.problems)
+        session.heed_ctrl_c()
+        unknown, order = _doubtful(session), session.listed_order
+        with session.meter("sweeping", sum(heap.bytes for heap in fine)) as meter:
+            for header in headers:
+                strips = []
+                for heap in session.heaps[header.index]:
+                    strip = Strip(heap, cell_bytes(heap.bytes, session.target.page_size, fine[heap]), unknown)
+                    _lay_over(strip, resident.pop(heap, None), goes_back[header.index])
+                    _sweep(session, header, strip, meter)
+                    strips.append(strip)
+                picture.strips += strips
+                picture.problems += _differences(header, strips, order)
+    except KeyboardInterrupt:
+        session.stopped = True
+        picture.problems.append(Statement("stopped", {"heaps": len(picture.strips)}))
+    if session.residency is None:
+        for strip in picture.strips:
+            strip.unknown |= {"resident", "releasable_resident"}
+
+
+def _doubtful(session: Session) -> Sequence[str]:
+    """A chunk that looks used may be in a list that was not read to its end."""
+    fast_known = all(whole for _, whole in session.fastbins.values())
+    return () if session.caches_known and fast_known else ("used", "cached")
+
+
+def _resident(session: Session, heap: Heap) -> Optional[Sequence[Span]]:
+    """None also where the heap's first page, which was written, is absent."""
+    if session.residency is None or session.memory.try_word(heap.address) is None:
+        return None
+    return session.residency.resident_ranges(heap.address, heap.end)
+
+
+def _goes_back(session: Session, headers: Sequence[ArenaHeader], problems: list[Statement]) -> Mapping[int, GoesBack]:
+    rules, found = trim_rules(session), {}
+    for arena in session.arenas:
+        if arena.header not in headers:
+            continue
+        plan = plan_trim(arena, None, rules)
+        known = plan.madvise is not None and plan.brk_bytes is not None
+        if plan.brk_bytes is None and plan.top is not None:
+            problems.append(Statement("brk-not-found"))
+        # the break moves back over locked pages; madvise ends at them
+        really = [*until_locked(plan.madvise or (), session.locked), *([plan.brk_range] if plan.brk_range else [])]
+        found[plan.arena] = GoesBack(
+            releasable=_spans(plan.ranges) if known else None,
+            really=_spans(sorted(really)),
+            tops=None if plan.tops_bytes is None else _spans([plan.tops] if plan.tops else []),
+        )
+    return found
+
+
+def _spans(ranges: Sequence[Range]) -> Sequence[Span]:
+    return [(start, start + size) for start, size in ranges]
+
+
+def _lay_over(strip: Strip, resident: Optional[Sequence[Span]], goes_back: GoesBack) -> None:
+    start, end = strip.heap.address, strip.heap.end
+    for layer, spans in (("resident", resident), ("releasable", goes_back.releasable), ("tops", goes_back.tops)):
+        if spans is None:
+            strip.unknown.add(layer)
+        else:
+            strip.add_spans(layer, between(spans, start, end))
+    if strip.unknown & {"resident", "releasable"}:
+        strip.unknown.add("releasable_resident")
+    else:
+        strip.add_spans("releasable_resident", overlap(between(goes_back.really, start, end), resident or ()))
+
+
+def _sweep(session: Session, header: ArenaHeader, strip: Strip, meter: Meter) -> None:
+    for piece in metered(session.sweep(header, strip.heap), meter):
+        if isinstance(piece, Run):
+            strip.add_run(piece)
+        else:
+            strip.add_gap(piece.kind, piece.address, piece.bytes)
+
+
+def _differences(header: ArenaHeader, strips: Sequence[Strip], order: Sequence[int]) -> Iterator[Statement]:
+    """Holds an arena's parts against its own figures."""
+    bytes_in_all, top = sum(strip.bytes for strip in strips), sum(strip.total("top") or 0 for strip in strips)
+    if bytes_in_all != header.system_mem:
+        yield parts_differ(header, bytes_in_all)
+    if header.top_bytes is not None and top != header.top_bytes:
+        yield top_differs(header, top)
+    listed = sum(bisect_left(order, strip.heap.end) - bisect_left(order, strip.heap.address) for strip in strips)
+    missed = listed - sum(strip.met for strip in strips)
+    if missed:
+        yield listed_not_met(header, missed)

@@ -1,0 +1,90 @@
+"""What a reader must know before trusting a figure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import (
+    Iterator,
+    Optional,
+)
+
+from ..model import ArenaHeader, Statement
+from ..render.problems import sentence
+from ..session import Session
+from .allocators import replaced
+
+STACK_WORDS = 32
+"""A thread that waits has return addresses in its innermost frames."""
+
+
+def problems_of(session: Session) -> list[Statement]:
+    """What a reader must know before trusting a figure, in the order in which it was met."""
+    problems = [finding.statement for finding in session.findings]
+    shortage = session.target.shortage()
+    if shortage:
+        problems.insert(0, Statement("core-cut", text=shortage))
+    problems += _absent(session)
+    past = replaced(session)
+    if past:
+        problems.append(past)
+    if session.params is None:
+        problems.append(Statement("mp-not-found"))
+    if "thread_caches" in session.__dict__ and not session.caches_known:
+        problems.append(Statement("caches-not-found"))
+    if None in session.__dict__.get("cached_by_arena", {}).values():
+        problems.append(Statement("cached-chunks-unowned"))
+    words = session.thread_words[0] if session.started and "thread_words" in session.__dict__ else []
+    if any(each.arena is None for each in words):
+        problems += [Statement("thread-arenas-not-found"), *_without_stacks(session)]
+    return problems
+
+
+def _without_stacks(session: Session) -> Iterator[Statement]:
+    """Why, where a core has only zeros for the stacks of such threads."""
+    if session.target.kind != "core":
+        return
+    size = STACK_WORDS * session.target.pointer_size
+    lost = [each.thread for each in session.thread_words[0] if each.arena is None and each.thread.stack_pointer]
+    empty = [thread for thread in lost
+             if not (session.memory.try_read(thread.stack_pointer or 0, size) or b"?").strip(b"\0")]  # fmt: skip
+    if empty:
+        yield Statement("stacks-empty", {"threads": len(session.thread_words[0]), "empty": len(empty)})
+
+
+def _absent(session: Session) -> Iterator[Statement]:
+    """Heaps that a core holds in part: it was cut, or the program withheld pages (MADV_DONTDUMP)."""
+    if session.target.kind != "core" or not session.regions:
+        return
+    present = [region for region in session.regions if region.present]
+    starts = [region.start for region in present]
+    for heap in [heap for heaps in session.__dict__.get("heaps", {}).values() for heap in heaps]:
+        there, index = heap.address, bisect_right(starts, heap.address) - 1
+        while 0 <= index < len(present) and present[index].start <= there < heap.end and present[index].end > there:
+            there, index = present[index].end, index + 1
+        if there < heap.end:
+            yield Statement("heap-absent", {"arena": heap.arena}, {"address": f"{heap.address:#x}"})
+
+
+def parts_differ(header: ArenaHeader, found: int) -> Statement:
+    return Statement("parts-differ", {"arena": header.index, "parts_bytes": found, "system_bytes": header.system_mem})
+
+
+def top_differs(header: ArenaHeader, found: int) -> Statement:
+    return Statement("top-differs", {"arena": header.index, "top_bytes": header.top_bytes, "to_end_bytes": found})
+
+
+def listed_not_met(header: ArenaHeader, chunks: int) -> Statement:
+    return Statement("listed-not-met", {"arena": header.index, "chunks": chunks})
+
+
+def inexact(session: Session) -> Optional[str]:
+    """Why a text of glibc's own cannot be written as glibc would; None where nothing that it tells is missing."""
+    sound = session.all_arenas and all(arena.complete for arena in session.arenas) and session.params is not None
+    return None if sound else sentence(problems_of(session)[0])
+
+
+def unknown_release(session: Session) -> list[Statement]:
+    """For what differs from release to release; no problem for figures, as memory tells the layout."""
+    if session.located.version is not None:
+        return []
+    return [Statement("release-unknown", names={"taken_for": ".".join(map(str, session.layout.release))})]

@@ -1,0 +1,82 @@
+"""What malloc_trim would do in each arena, and how much of that is in memory."""
+
+from __future__ import annotations
+
+from typing import (
+    Iterable,
+    NamedTuple,
+    Optional,
+)
+
+from ..analysis.trim import ArenaTrim, Range, Rules, plan_trim, until_locked
+from ..glibc.find.brk import current_brk
+from ..session import Session
+from .usage import full_usages
+
+
+class Residents(NamedTuple):
+    """How much of a plan's ranges is in memory; None where that cannot be known."""
+
+    trim: Optional[int]
+    top: Optional[int]
+    tops: Optional[int]
+
+
+class Trim(NamedTuple):
+    """A plan, and what of it would show in RSS."""
+
+    plan: ArenaTrim
+    resident: Residents
+    at_least: Optional[Residents] = None
+    """A lower bound, where the image has no more to tell (a dense core)."""
+
+
+def trims(session: Session, bounds: bool = False) -> list[Trim]:
+    """malloc_trim(0), arena by arena; with `bounds`, lower ones are counted where nothing exact can be known."""
+    if not session.started:
+        return []
+    usages = full_usages(session)
+    rules = trim_rules(session)
+    found = []
+    for arena, usage in zip(session.arenas, usages):
+        plan = plan_trim(arena, usage.tcache.bytes if usage.tcache else None, rules)
+        if session.residency is not None:
+            found.append(Trim(plan, _residents(session, plan)))
+        else:
+            # counting the pages of a dense core that are not all zero reads all of them
+            unknown = Residents(None, None, None)
+            found.append(Trim(plan, unknown, _residents(session, plan) if bounds else unknown))
+    return found
+
+
+def trim_rules(session: Session) -> Rules:
+    located, params = session.located, session.params
+    brk = current_brk(session.target, session.memory, located.libc, session.regions, session.headers[0])
+    thp = params.get("thp_pagesize") if params else None
+    return Rules(session.layout, session.target.page_size, brk, thp or 0)
+
+
+def _residents(session: Session, plan: ArenaTrim) -> Residents:
+    """The break moves back over locked pages; madvise does not."""
+    going = kept = tops = None
+    if plan.madvise is not None and plan.brk_bytes is not None:
+        going = [*until_locked(plan.madvise, session.locked), *([plan.brk_range] if plan.brk_range else [])]
+    if plan.top is not None:
+        kept = [plan.top] if plan.top[1] else []
+    if plan.tops_bytes is not None:
+        tops = [*until_locked([plan.tops] if plan.tops else [], session.locked)]
+    return Residents(*(resident_bytes(session, ranges) for ranges in (going, kept, tops)))
+
+
+def resident_bytes(session: Session, ranges: Optional[Iterable[Range]]) -> Optional[int]:
+    """How much of these ranges is in memory; None where that, or what they are, is not known."""
+    residency = session.any_residency
+    if residency is None or ranges is None:
+        return None
+    found = 0
+    for start, size in ranges:
+        pages = residency.count(start, start + size)
+        if pages is None:
+            return None
+        found += pages.resident
+    return found

@@ -1,0 +1,42 @@
+"""Invariants of malloc_state itself, and of what malloc counts without listing it."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence
+
+from ...model import ARENA_FLAGS, ArenaHeader, Breach, MmappedBlock, Params
+from ..layout import Layout
+from ..mmapped import counts_headers_twice
+
+MUTEX_MOST = 2
+"""A low-level lock: free, taken, taken and waited for."""
+
+
+def header_breaches(layout: Layout, header: ArenaHeader) -> Iterator[Breach]:
+    """What one malloc_state says of itself."""
+
+    def say(rule: str, expected: str, found: str) -> Breach:
+        return Breach(header.address, header.index, rule, expected, found)
+
+    if header.mutex > MUTEX_MOST:
+        yield say("mutex", "0, 1 or 2", f"{header.mutex:#x}")
+    if header.flags & ~ARENA_FLAGS or (not header.main and header.contiguous):
+        yield say("arena-flags", "NONCONTIGUOUS and nothing unknown" if not header.main else "no unknown flag",
+                  f"{header.flags:#x}")  # fmt: skip
+    if header.system_mem > header.max_system_mem:
+        yield say("system-mem", f"system_mem of at most {header.max_system_mem:#x}, its maximum",
+                  f"{header.system_mem:#x}")  # fmt: skip
+
+
+def mmapped_breach(layout: Layout, params: Optional[Params], blocks: Sequence[MmappedBlock],
+                   all_is_here: bool) -> Iterator[Breach]:  # fmt: skip
+    """Blocks served by mmap: fewer than counted means that a header was overwritten. More can be a likeness."""
+    if params is None or not all_is_here:
+        return
+    count, total = params.values["n_mmaps"], params.values["mmapped_mem"]
+    size = sum(block.bytes for block in blocks)
+    if len(blocks) < count or (len(blocks) == count and size != total):
+        if len(blocks) == count and counts_headers_twice(layout, total, size):
+            return
+        yield Breach(params.address, None, "mmapped-count", f"{count} blocks of {total} bytes, as mp_ counts",
+                     f"{len(blocks)} of {size} bytes")  # fmt: skip

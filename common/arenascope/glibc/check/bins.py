@@ -1,0 +1,224 @@
+"""Invariants of bins: links both ways, membership, the order of large bins and their skip lists, the binmap.
+
+bins.walk_bins has followed every list that is whole. One that is not is read again here, slowly and from both ends.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Optional, Sequence
+
+from ...errors import MemoryReadError
+from ...memory import Memory
+from ...model import ArenaHeader, Bin, Breach, Statement
+from ..bins import NBINS, UNSORTED, bin_kind, bin_sizes, min_large_size
+from ..chunk import SIZE_BITS
+from ..layout import Layout
+from ..reach import Reach
+
+
+class Rescued(NamedTuple):
+    """What could be read of a broken list."""
+
+    bin: int
+    chunks: dict[int, int]
+    """Size by address."""
+    whole: bool
+    """Every chunk was reached, from one end or the other."""
+
+
+class BinCheck:
+    """One arena's bins."""
+
+    def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach) -> None:
+        self.memory = memory
+        self.reach = reach
+        self.layout = layout
+        self.header = header
+        self.base = header.address + layout.arena["bins"]
+        self.breaches: list[Breach] = []
+        self.binned: dict[int, int] = {}
+        """Size by address, over all bins."""
+        self.entries = 0
+        self.broken: list[Rescued] = []
+
+    def run(self, bins: Sequence[Bin]) -> None:
+        try:
+            links = self.memory.words(self.base, 2 * (NBINS - 1))
+            binmap = [self.memory.u32(self.header.address + self.layout.arena["binmap"] + 4 * n) for n in range(4)]
+        except MemoryReadError:
+            return
+        whole = {each.index: each for each in bins if each.whole}
+        for index in range(1, NBINS):
+            head, first, last = self._head(index), links[2 * index - 2], links[2 * index - 1]
+            if first == last and first in (head, 0):
+                continue
+            if index != UNSORTED and not binmap[index >> 5] >> (index & 31) & 1:
+                self._say(self.header.address, "binmap", f"bit {index} set: bin {index} is not empty",
+                          f"{binmap[index >> 5]:#x}")  # fmt: skip
+            if index in whole:
+                found = whole[index]
+                self.binned.update(zip(found.addresses, found.sizes))
+                self._order(found)
+            else:
+                self._rescue(index, head, first, last)
+        self.entries = len(self.binned)
+
+    def _head(self, index: int) -> int:
+        """bin_at()."""
+        return self.base + 2 * (index - 1) * self.layout.word - self.layout.header
+
+    def _say(self, address: int, rule: str, expected: str, found: str) -> None:
+        self.breaches.append(Breach(address, self.header.index, rule, expected, found))
+
+    # a list that is whole: its order, and fd_nextsize and bk_nextsize
+
+    def _order(self, found: Bin) -> None:
+        if found.kind == "small":
+            return
+        leaders: list[int] = []
+        before: Optional[int] = None
+        least = min_large_size(self.layout)
+        for chunk, size in zip(found.addresses, found.sizes):
+            if found.kind == "unsorted":
+                if size >= least:
+                    self._no_skip(chunk)
+            elif size == before:
+                self._no_skip(chunk)
+            else:
+                if before is not None and size > before:
+                    self._say(chunk, "bin-order", f"a size of at most {before:#x} next in bin {found.index}",
+                              f"{size:#x}")  # fmt: skip
+                leaders.append(chunk)
+            before = size
+        for place, chunk in enumerate(leaders):
+            self._skip(chunk, leaders[(place + 1) % len(leaders)], leaders[place - 1])
+
+    def _skip_links(self, chunk: int) -> Optional[tuple[int, ...]]:
+        try:
+            return self.memory.words(chunk + 4 * self.layout.word, 2)
+        except MemoryReadError:
+            return None
+
+    def _no_skip(self, chunk: int) -> None:
+        links = self._skip_links(chunk)
+        if links is not None and any(links):
+            self._say(chunk, "bin-skip-list", "no fd_nextsize, no bk_nextsize: not the first of its size",
+                      ", ".join(f"{link:#x}" for link in links))  # fmt: skip
+
+    def _skip(self, chunk: int, following: int, preceding: int) -> None:
+        links = self._skip_links(chunk)
+        if links is None:
+            return
+        for name, value, expected in zip(("fd_nextsize", "bk_nextsize"), links, (following, preceding)):
+            if value != expected:
+                self._say(chunk, "bin-skip-list", f"{name} {expected:#x}", f"{value:#x}")
+
+    # a list that is broken
+
+    def _rescue(self, index: int, head: int, first: int, last: int) -> None:
+        forward = _Walk(self, index, head, first, forward=True)
+        backward = _Walk(self, index, head, last, forward=False)
+        chunks = {**forward.chunks, **backward.chunks}
+        for chunk, size in chunks.items():
+            if not forward.fits(size):
+                self._say(chunk, "bin-size", f"a size of {forward.low:#x} to {forward.high:#x} in bin {index}",
+                          f"{size:#x}")  # fmt: skip
+        self._where_it_breaks(index, forward, backward)
+        whole = forward.closed or backward.closed or forward.stop in backward.chunks or backward.stop in forward.chunks
+        if forward.stop == backward.stop and forward.size is not None:
+            # both of its links are wrong, its neighbours' are not
+            chunks[forward.stop] = forward.size
+            whole = True
+        self.binned.update(chunks)
+        self.broken.append(Rescued(index, chunks, whole))
+
+    def _where_it_breaks(self, index: int, forward: _Walk, backward: _Walk) -> None:
+        """The links that do not agree with what is known from the other end."""
+        said = False
+        for walk, other, name in ((forward, backward, "fd"), (backward, forward, "bk")):
+            # where the other direction says that this link should lead
+            known = other.behind(walk.last)
+            if walk.stop != known if known is not None else walk.astray:
+                expected = f"{known:#x}" if known is not None else f"a chunk of bin {index}"
+                self._say(walk.last, "bin-link", f"{name} {expected}", f"{name} {walk.stop:#x}{walk.why}")
+                said = True
+        if not said and not (forward.closed and backward.closed):
+            # neither end's last link is wrong by itself: what it leads to does not lead back
+            self._say(forward.stop, "bin-link", f"bk {forward.last:#x}", f"bk {forward.back or 0:#x}")
+
+
+class _Walk:
+    """A list from one end, up to the first link that cannot be followed or is not returned."""
+
+    def __init__(self, check: BinCheck, index: int, head: int, start: int, forward: bool) -> None:
+        self.layout, self.index = check.layout, index
+        self.chunks: dict[int, int] = {}
+        self.order: list[int] = [head]
+        self.stop, self.why, self.astray = start, "", False
+        self.back: Optional[int] = None
+        self.size: Optional[int] = None
+        """Of `stop`, where a chunk is there that does not lead back."""
+        limit = max(check.header.system_mem, check.header.max_system_mem)
+        self.low, most = bin_sizes(check.layout, index)
+        self.high = limit if most is None else min(most, limit)
+        for link, raw, ahead, back in _nodes(check.memory, check.layout, start, head, forward):
+            self.stop, self.back = link, back
+            if raw is None:
+                self.why, self.astray = ", which is unreadable", True
+                return
+            if not check.layout.aligned(link):
+                self.why, self.astray = ", which is no chunk's address", True
+                return
+            if not check.reach.holds(link):
+                self.why, self.astray = ", which lies in no heap of this arena", True
+                return
+            if back != self.order[-1] or link in self.chunks:
+                self.why = f", whose {'bk' if forward else 'fd'} is {back:#x}"
+                self.size = raw & ~SIZE_BITS
+                return
+            self.chunks[link] = raw & ~SIZE_BITS
+            self.order.append(link)
+            self.stop = ahead
+            if len(self.chunks) > limit // check.layout.min_size:
+                return
+
+    @property
+    def closed(self) -> bool:
+        return self.stop == self.order[0]
+
+    @property
+    def last(self) -> int:
+        return self.order[-1]
+
+    def fits(self, size: int) -> bool:
+        return self.low <= size <= self.high and not size & self.layout.mask
+
+    def behind(self, chunk: int) -> Optional[int]:
+        """What this walk came from before it reached `chunk`: where the other direction goes next from there."""
+        if chunk == self.order[0]:
+            return self.order[-1] if self.closed else None
+        if chunk == self.stop and not self.closed:
+            return self.last
+        place = self.order.index(chunk) if chunk in self.chunks else 0
+        return self.order[place - 1] if place else None
+
+
+def _nodes(memory: Memory, layout: Layout, start: int, head: int,
+           forward: bool) -> Iterator[tuple[int, Optional[int], int, int]]:  # fmt: skip
+    """(chunk, size word, next link, link back) until the list's head; the size word is None where it is unreadable."""
+    link = start
+    while link != head:
+        try:
+            raw, fd, bk = memory.node(link)
+        except MemoryReadError:
+            yield link, None, 0, 0
+            return
+        ahead, back = (fd, bk) if forward else (bk, fd)
+        yield link, raw, ahead, back
+        link = ahead
+
+
+def bins_cut(broken: Sequence[Rescued], layout: Layout, arena: int) -> list[Statement]:
+    """What to tell of the lists that were not read to the end."""
+    return [Statement("bin-cut", {"arena": arena, "bin": each.bin, "chunks": len(each.chunks)},
+                      {"kind": bin_kind(layout, each.bin)}) for each in broken if not each.whole]  # fmt: skip

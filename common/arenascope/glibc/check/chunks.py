@@ -1,0 +1,183 @@
+"""Invariants of chunks: sizes, flags, prev_size, and what each header says of the chunk in front of it."""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import Iterable, Mapping, Optional
+
+from ...memory import Memory
+from ...model import ArenaHeader, Breach, Gap, Piece, Run
+from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
+from ..chunks.resync import find_chain
+from ..layout import Layout
+
+
+class ChunkCheck:
+    """One arena's chunks, held against its lists. `binned` and `listed` say what should be where."""
+
+    def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader, binned: Mapping[int, int],
+                 listed: Mapping[int, str], lists_whole: bool) -> None:  # fmt: skip
+        self.memory = memory
+        self.layout = layout
+        self.header = header
+        self.binned = binned
+        self.listed = listed
+        self.lists_whole = lists_whole
+        self.breaches: list[Breach] = []
+        self.chunks = 0
+        self.loose = 0
+        """Free chunks that may be in the part of a list that could not be read."""
+        self.unread: list[Gap] = []
+        self.hidden: set[int] = {*binned, *listed}
+        """What the lists name, and no header led to so far."""
+        self.wanted = NON_MAIN_ARENA if not header.main else 0
+        self.previous: Optional[tuple[int, int]] = None
+        """The last chunk, and where it ends."""
+
+    def run(self, pieces: Iterable[Piece]) -> None:
+        first = True
+        for piece in pieces:
+            if isinstance(piece, Run):
+                self._run(piece, first)
+                first = False
+                continue
+            if piece.kind == "damage":
+                self._damage(piece)
+            if piece.kind in ("damage", "foreign"):
+                self._forget(piece)
+            # what lies in front of the first chunk behind damage is not known
+            first = piece.kind != "damage"
+
+    def _run(self, run: Run, first: bool) -> None:
+        """`first`: nothing lies in front that could be free."""
+        chunk, raw = run.address, run.raws[0]
+        wanted, hidden, met = self.wanted, self.hidden, self.hidden.discard
+        if first and not raw & PREV_INUSE:
+            self._say(chunk, "prev-inuse", "PREV_INUSE set, as no chunk lies in front", f"size word {raw:#x}")
+        front = 0 if raw & PREV_INUSE else self._front_of(chunk) or 0
+        size = 0
+        for following in chain(islice(run.raws, 1, None), (run.follow,)):
+            size = raw & ~SIZE_BITS
+            if following & PREV_INUSE:
+                if chunk in hidden and chunk in self.binned:
+                    self._binned_yet_used(chunk, size, following)
+                elif raw & NON_MAIN_ARENA != wanted:
+                    self._flag(chunk, raw)
+                met(chunk)
+                front = 0
+            else:
+                met(chunk)
+                self._free(chunk, raw, size, following, front)
+                front = chunk
+            chunk += size
+            raw = following
+        self.chunks += len(run.raws)
+        self.previous = (chunk - size, chunk)
+
+    def _free(self, chunk: int, raw: int, size: int, following: int, front: int) -> None:
+        """A chunk that the header behind it calls free."""
+        behind = chunk + size
+        if chunk not in self.binned:
+            if not self.lists_whole:
+                self.loose += 1
+            elif behind != self.header.top:
+                what = {"fast": "fast chunk", "tcache": "cached chunk"}.get(self.listed.get(chunk, ""), "chunk")
+                self._say(behind, "prev-inuse", f"PREV_INUSE set: the {what} {chunk:#x} in front is in no bin",
+                          f"size word {following:#x}", chunk)  # fmt: skip
+            return
+        if raw & NON_MAIN_ARENA:
+            self._say(chunk, "non-main-arena", "a binned chunk without NON_MAIN_ARENA", f"size word {raw:#x}")
+        if front and front in self.binned:
+            self._say(chunk, "adjacent-free", f"one chunk with the free chunk {front:#x} in front",
+                      "both are in bins")  # fmt: skip
+        foot = self.memory.try_word(behind)
+        if foot is not None and foot != size:
+            self._say(behind, "prev-size", f"prev_size {size:#x}, the size of the free chunk {chunk:#x} in front",
+                      f"{foot:#x}", chunk)  # fmt: skip
+
+    def _binned_yet_used(self, chunk: int, size: int, following: int) -> None:
+        behind = chunk + size
+        if behind == self.header.top:
+            self._say(chunk, "beside-top", "no binned chunk beside top", f"a binned chunk of {size:#x}, then top")
+        else:
+            self._say(behind, "prev-inuse", f"PREV_INUSE clear: the chunk {chunk:#x} in front is in a bin",
+                      f"size word {following:#x}", chunk)  # fmt: skip
+
+    def _flag(self, chunk: int, raw: int) -> None:
+        state = "set" if self.wanted else "clear"
+        self._say(chunk, "non-main-arena", f"NON_MAIN_ARENA {state} in a chunk of arena {self.header.index}",
+                  f"size word {raw:#x}", self._front_of(chunk))  # fmt: skip
+
+    def _front_of(self, chunk: int) -> Optional[int]:
+        return self.previous[0] if self.previous and self.previous[1] == chunk else None
+
+    # what is no chunk
+
+    def _damage(self, gap: Gap) -> None:
+        raw = self.memory.try_word(gap.address + self.layout.word)
+        self.unread.append(gap)
+        front = self._front_of(gap.address)
+        self.previous = None
+        if raw is None:
+            return
+        rule, expected = self._what_is_wrong(gap, raw)
+        if front is not None and self._leads_past(front, gap):
+            return
+        end = gap.address + gap.bytes
+        self._say(gap.address, rule, expected, f"size word {raw:#x}; headers go on at {end:#x}", front)
+
+    def _what_is_wrong(self, gap: Gap, raw: int) -> tuple[str, str]:
+        layout, size, left = self.layout, raw & ~SIZE_BITS, gap.heap.end - gap.address
+        if size < layout.min_size:
+            return "size-min", f"a size of {layout.min_size:#x} or more"
+        if size > left:
+            return "size-bounds", f"a size of at most {left:#x}, where its heap ends"
+        if size & layout.mask:
+            return "size-alignment", f"a size that {layout.align} divides"
+        if raw & IS_MMAPPED:
+            return "is-mmapped", "no IS_MMAPPED in an arena's chunk"
+        if raw & NON_MAIN_ARENA and self.header.main:
+            return "non-main-arena", "no NON_MAIN_ARENA in a chunk of the main arena"
+        return "size", "a size that leads to another chunk"
+
+    def _leads_past(self, front: int, gap: Gap) -> bool:
+        """Whether it is the chunk in front that is wrong: headers inside of it lead on beyond what it leads to."""
+        limit = self.header.top if gap.heap.address <= self.header.top < gap.heap.end else gap.heap.end
+        start = front + self.layout.min_size
+        if start >= gap.address:
+            return False
+        found = find_chain(self.memory, self.layout, self.header.main, start, limit)
+        if found is None or found >= gap.address:
+            return False
+        raw = self.memory.try_word(front + self.layout.word)
+        self._say(front, "size", f"a size of {found - front:#x}: headers go on at {found:#x}",
+                  f"size word {raw or 0:#x}, and no chunk where that ends")  # fmt: skip
+        return True
+
+    def _forget(self, gap: Gap) -> None:
+        """What lies where no headers were read cannot be missed."""
+        end = gap.address + gap.bytes
+        self.hidden = {chunk for chunk in self.hidden if not gap.address <= chunk < end}
+
+    def find_hidden(self, pieces: Iterable[Piece]) -> None:
+        """Listed chunks that no header leads to lie inside of others, whose size is wrong then."""
+        left = sorted(self.hidden)
+        for piece in pieces:
+            end = piece.address + piece.bytes
+            while left and left[0] < end:
+                inside = left.pop(0)
+                if inside >= piece.address and isinstance(piece, Run):
+                    self._overlapped(piece, inside)
+
+    def _overlapped(self, run: Run, inside: int) -> None:
+        chunk = run.address
+        for raw in run.raws:
+            size = raw & ~SIZE_BITS
+            if chunk < inside < chunk + size:
+                state = self.listed.get(inside, "binned")
+                self._say(chunk, "overlap", f"an end at or before the {state} chunk {inside:#x}",
+                          f"a size of {size:#x}, beyond it")  # fmt: skip
+            chunk += size
+
+    def _say(self, address: int, rule: str, expected: str, found: str, culprit: Optional[int] = None) -> None:
+        self.breaches.append(Breach(address, self.header.index, rule, expected, found, culprit))

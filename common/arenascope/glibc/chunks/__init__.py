@@ -1,0 +1,1 @@
+"""Chunk by chunk, in address order."""

@@ -1,0 +1,1 @@
+"""What a release that the table does not know looks like."""

@@ -1,0 +1,96 @@
+"""What debug information says of malloc's structures, as a layout: for the release that no row describes, too."""
+
+from __future__ import annotations
+
+from typing import Mapping, Optional
+
+from ...target import StructInfo, Target
+from .. import versions
+from ..layout import Check, Layout, Struct, TcacheLayout, disagreements, from_table
+from ..versions import Release
+
+STRUCTS = ("malloc_state", "_heap_info", "malloc_par", "tcache_perthread_struct")
+RENAMED = {"tcache_small_bins": "tcache_bins"}
+"""2.42 renamed it, at the same offset."""
+KNOWN = {
+    name: {field.name for field in fields}
+    for name, fields in (("malloc_state", versions.MALLOC_STATE), ("_heap_info", versions.HEAP_INFO),
+                         ("malloc_par", versions.MALLOC_PAR))
+}  # fmt: skip
+NEEDED = {
+    "malloc_state": {"mutex", "flags", "top", "bins", "next", "system_mem", "max_system_mem"},
+    "_heap_info": {"ar_ptr", "prev", "size", "mprotect_size"},
+    "malloc_par": {"n_mmaps", "max_n_mmaps", "n_mmaps_max", "mmapped_mem", "max_mmapped_mem", "no_dyn_threshold",
+                   "sbrk_base", "arena_test", "mmap_threshold", "trim_threshold", "top_pad"},
+}  # fmt: skip
+
+
+def read_structs(target: Target) -> dict[str, StructInfo]:
+    """The structs that the debugger knows; {} without debug information."""
+    found = {name: target.struct(name) for name in STRUCTS}
+    found["_heap_info"] = found["_heap_info"] or target.struct("heap_info")
+    return {name: info for name, info in found.items() if info is not None}
+
+
+def from_debug(
+    release: Optional[Release], word: int, machine: str, structs: Mapping[str, StructInfo]
+) -> Optional[Layout]:
+    """The members where debug information has them; None where it lacks one that walkers need."""
+    layout = from_table(release or versions.NEWEST, word, machine)
+    if release is not None and release > versions.NEWEST:
+        layout = layout._replace(newer=release)
+    built = {}
+    for name, needed in NEEDED.items():
+        info = structs.get(name)
+        if info is None:
+            if name == "malloc_par":
+                continue
+            return None
+        fields = {RENAMED.get(member, member): place[0] for member, place in info.fields.items()}
+        if not needed <= set(fields):
+            return None
+        built[name] = Struct({key: fields[key] for key in fields if key in KNOWN[name]}, info.size)
+    fast = structs["malloc_state"].fields.get("fastbinsY")
+    return layout._replace(
+        arena=built["malloc_state"],
+        heap=built["_heap_info"],
+        params=built.get("malloc_par", layout.params),
+        tcache=_tcache(structs.get("tcache_perthread_struct"), layout),
+        fastbins=fast[1] // layout.word if fast else 0,
+    )
+
+
+def _tcache(info: Optional[StructInfo], layout: Layout) -> Optional[TcacheLayout]:
+    """The layout's own where debug information has none, or members that nobody knows."""
+    if info is None or "entries" not in info.fields:
+        return layout.tcache
+    name = "num_slots" if "num_slots" in info.fields else "counts"
+    if name not in info.fields:
+        return layout.tcache
+    (counts, counts_size), (entries, entries_size) = info.fields[name], info.fields["entries"]
+    bins = entries_size // layout.word
+    return TcacheLayout(bins, counts_size // bins, counts, name == "num_slots", entries, info.size)
+
+
+def clashes(layout: Layout, debug: Layout) -> bool:
+    """Whether the two place a member of malloc_state or heap_info differently."""
+    return any(
+        ours.offsets.get(name) != offset
+        for ours, theirs in ((layout.arena, debug.arena), (layout.heap, debug.heap))
+        for name, offset in theirs.offsets.items()
+    )
+
+
+def compare(layout: Layout, structs: Mapping[str, StructInfo], notes: list[str]) -> Layout:
+    """The layout with a check where debug information agrees; a note where it does not."""
+    agreed, wrong = [], []
+    for name, struct in (("malloc_state", layout.arena), ("_heap_info", layout.heap), ("malloc_par", layout.params)):
+        if name in structs:
+            differences = disagreements(struct, structs[name])
+            wrong += differences
+            agreed += [] if differences else [name.lstrip("_")]
+    if wrong:
+        notes.append("memory and debug information disagree, memory is believed: " + "; ".join(wrong[:3]))
+    if agreed:
+        layout = layout._replace(checks=(*layout.checks, Check(f"debug information agrees on {', '.join(agreed)}")))
+    return layout

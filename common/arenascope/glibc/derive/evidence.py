@@ -1,0 +1,106 @@
+"""Arenas as raw words, and how a member's place is told from them: what every release has in common, no offsets.
+
+For a release that the table does not know. A rule is asked of every arena, and most must agree, as one may be damaged.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
+
+from ...errors import MemoryReadError
+from ...memory import Memory
+from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
+from ..layout import Layout
+from ..scan import Hit, next_offset
+
+WINDOW = 10
+"""How many words from next_free on are looked at: up to max_system_mem they are 4 so far."""
+PAGE = 4096
+"""Every page size is a multiple of it; an arena grows and shrinks by pages."""
+PAGES_BEHIND = 4 << 20
+"""A few transparent huge pages."""
+
+
+class Top(NamedTuple):
+    """An arena's last chunk; `address` is 0 where it has no memory yet (initial_top)."""
+
+    address: int
+    end: int
+
+
+class Raw(NamedTuple):
+    """One arena, before anything is known of its members but `bins` and `next`."""
+
+    place: int
+    """In the ring: 0 is main_arena."""
+    address: int
+    head: bytes
+    """From its start to `bins`."""
+    behind: tuple[int, ...]
+    """The words from next_free on."""
+
+    def word(self, memory: Memory, offset: int) -> int:
+        value: int = struct.unpack_from(memory.mark + memory.code, self.head, offset)[0]
+        return value
+
+    def u32(self, memory: Memory, offset: int) -> int:
+        value: int = struct.unpack_from(memory.mark + "I", self.head, offset)[0]
+        return value
+
+
+def read_raws(memory: Memory, hit: Hit) -> list[Raw]:
+    """The arenas of the ring that can be read."""
+    word = memory.pointer_size
+    size = hit.bins - hit.ring[0]
+    found = []
+    for index, address in enumerate(hit.ring):
+        start = address + size + next_offset(word) + word
+        for count in (WINDOW, 4):
+            try:
+                found.append(Raw(index, address, memory.read(address, size), memory.words(start, count)))
+                break
+            except MemoryReadError:
+                continue
+    return found
+
+
+def most(votes: Iterable[Optional[bool]]) -> bool:
+    """Whether more say yes than no, and any does; None is no vote."""
+    cast = [vote for vote in votes if vote is not None]
+    return bool(cast) and 2 * sum(cast) > len(cast)
+
+
+def read_top(memory: Memory, layout: Layout, raw: Raw, offset: int) -> Optional[Top]:
+    """The top chunk, were `top` at this offset; None where there is none."""
+    address = raw.word(memory, offset)
+    if address in (0, raw.address + len(raw.head) - layout.header):
+        return Top(0, 0)
+    if not layout.aligned(address):
+        return None
+    size_word = memory.try_word(address + layout.word)
+    if size_word is None or not size_word & PREV_INUSE or size_word & (IS_MMAPPED | NON_MAIN_ARENA):
+        return None
+    size = masked(size_word)
+    if size < layout.min_size or (address + size) % PAGE:
+        return None
+    return Top(address, address + size)
+
+
+def not_less(values: Mapping[int, int], least: Mapping[int, int], bound: int) -> bool:
+    """Whether this can be the peak of what `least` is: pages above it, or a few pages behind (systrim, since 2.19)."""
+
+    def fits(value: int, base: int) -> bool:
+        if not value and not base:
+            return True
+        more = value - base
+        return more % PAGE == 0 and (0 <= more < bound or (value >= PAGE and 0 < -more <= PAGES_BEHIND))
+
+    return most(fits(values[index], base) for index, base in least.items() if index in values)
+
+
+def told_apart(candidates: Sequence[tuple[int, Mapping[int, int]]]) -> Optional[int]:
+    """The first of the places that can hold a value; None where they hold different ones: then nothing tells."""
+    if not candidates or any(values != candidates[0][1] for _, values in candidates):
+        return None
+    return candidates[0][0]

@@ -1,0 +1,89 @@
+"""What stands in front of top in a malloc_state that the table does not know: fastbins, and lists that nobody knows."""
+
+from __future__ import annotations
+
+from typing import Callable, Optional, Sequence
+
+from ...memory import Memory
+from ...model import NONCONTIGUOUS, Finding
+from ..chunk import masked
+from ..fastbins import fastbin_size
+from ..layout import Layout, Struct, fastbin_count
+from .evidence import PAGE, Raw, most
+
+HUGE = 2 << 20
+"""Where brk was refused: as much in front of top is taken for the arena's."""
+
+def place_lists(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Layout:
+    """The layout with fastbinsY where words in front of top prove them."""
+    start = _fastbins(memory, layout, raws)
+    if start is None:
+        return layout
+    arena = Struct({**layout.arena.offsets, "fastbinsY": start}, layout.arena.size)
+    return layout._replace(arena=arena, fastbins=fastbin_count(layout.word, layout.align))
+
+
+def heap_extents(memory: Memory, layout: Layout, arenas: Sequence[int]) -> Callable[[int], bool]:
+    """Tells of an address whether it lies among the chunks of these arenas."""
+    main, known = arenas[0], set(arenas)
+    word = memory.pointer_size
+    top, system, flags = (memory.try_word(main + layout.arena[name]) or 0 for name in ("top", "system_mem", "flags"))
+    end = top + masked(memory.try_word(top + word) or 0)
+    start = end - system if not flags & NONCONTIGUOUS else top & -HUGE
+
+    def leads(value: int) -> bool:
+        if start <= value < end:
+            return True
+        heap = value & ~(layout.heap_max - 1)
+        owner = memory.try_word(heap + layout.heap["ar_ptr"]) if heap else None
+        if owner not in known or owner == main:
+            return False
+        header = layout.heap.size + (layout.arena.size if heap == owner & ~(layout.heap_max - 1) else 0)
+        return value - heap >= header
+
+    return leads
+
+
+def unknown_lists(memory: Memory, layout: Layout, arenas: Sequence[int], leads: Callable[[int], bool]) -> list[Finding]:
+    """Words of malloc_state that are no known member's and lead to chunks: what hangs there is not known."""
+    taken: set[int] = set()
+    counts = {"bins": 254, "fastbinsY": layout.fastbins, "binmap": 16 // layout.word}
+    for name, offset in layout.arena.offsets.items():
+        taken.update(offset + n * layout.word for n in range(counts.get(name, 1)))
+    found = []
+    for index, arena in enumerate(arenas):
+        for offset in range(layout.word, layout.arena.size, layout.word):
+            if offset in taken:
+                continue
+            value = memory.try_word(arena + offset) or 0
+            if value >= PAGE and leads(value):
+                found.append(Finding(f"malloc_state+{offset} leads to {value:#x} inside a heap: a list of a kind that "
+                                     "this arenascope does not know", arena, index,
+                                     unknown="list-unknown"))  # fmt: skip
+    return found
+
+
+def _fastbins(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Optional[int]:
+    """Where the words in front of top are heads of lists of fast chunks, each of its own size; None where none is."""
+    count = fastbin_count(layout.word, layout.align)
+    best: Optional[tuple[int, int]] = None
+    for start in range(layout.word, layout.arena["top"] - (count - 1) * layout.word, layout.word):
+        votes = [_heads(memory, layout, raw, start, count) for raw in raws]
+        heads = sum(vote or 0 for vote in votes)
+        if most(vote is not None for vote in votes) and heads and (best is None or heads > best[0]):
+            best = (heads, start)
+    return best[1] if best else None
+
+
+def _heads(memory: Memory, layout: Layout, raw: Raw, start: int, count: int) -> Optional[int]:
+    """How many fastbins would not be empty; None where a word is neither 0 nor a chunk of its bin's size."""
+    found = 0
+    for index in range(count):
+        chunk = raw.word(memory, start + index * layout.word)
+        if not chunk:
+            continue
+        size = memory.try_word(chunk + layout.word)
+        if size is None or not layout.aligned(chunk) or masked(size) != fastbin_size(layout, index):
+            return None
+        found += 1
+    return found

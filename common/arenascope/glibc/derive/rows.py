@@ -1,0 +1,244 @@
+"""The layout that fits this image: the table's row for the release, or whatever row memory agrees with.
+
+Distributions ship backports and new releases come, so a version string only says which row to try first.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Iterable, Iterator, Optional, Sequence
+
+from ...errors import MemoryReadError, NotFoundError
+from ...memory import Memory
+from .. import versions
+from ..chunk import masked, reveal
+from ..layout import Check, Layout, from_table, tcache_forms
+from ..scan import Hit
+from ..tcache import LIST_LIMIT, chunk_sizes, is_tcache, read_tcache
+from ..versions import Release
+from .debug_info import clashes
+from .evidence import PAGE, PAGES_BEHIND
+from .lists import heap_extents, unknown_lists
+from .prove import believed
+from .state import Surroundings, derive_state
+
+MANY_THREADS = 1 << 16
+
+
+def derive_layout(
+    memory: Memory, machine: str, release: Optional[Release], hit: Hit, around: Callable[[], Surroundings],
+    debug: Optional[Layout] = None,
+) -> Layout:  # fmt: skip
+    """The layout whose malloc_state and heap_info fit the arenas that were found; NotFoundError where none is proven.
+
+    `debug` is what debug information says. It counts for more than the table, and for less than what memory proves.
+    """
+    row = None
+    if release is None or release <= versions.NEWEST:
+        row = _row_that_fits(memory, machine, release, hit)
+        if row is not None and (debug is None or not clashes(row, debug)):
+            return row
+    if debug is not None and believed(memory, debug, hit.ring[0], around().near):
+        layout = debug._replace(checks=(Check("debug information gives malloc_state and heap_info"),))
+        return _with_unknown_lists(memory, layout, hit)
+    if row is not None:
+        return row
+    return _by_relations(memory, machine, release, hit, around)
+
+
+def _row_that_fits(memory: Memory, machine: str, release: Optional[Release], hit: Hit) -> Optional[Layout]:
+    for align in _alignments(memory, machine):
+        for candidate in candidates(release):
+            layout = from_table(candidate, memory.pointer_size, machine, align(candidate))
+            checks = fit(memory, layout, hit)
+            if checks:
+                return layout._replace(checks=tuple(Check(text) for text in checks))
+    return None
+
+
+def _alignments(memory: Memory, machine: str) -> Iterable[Callable[[Release], int]]:
+    """The machine's own MALLOC_ALIGNMENT for all releases first, then the other: both can fit one malloc_state."""
+    word = memory.pointer_size
+    yield lambda release: versions.alignment(word, machine, release)
+    if word == 4:
+        yield lambda release: 24 - versions.alignment(word, machine, release)
+
+
+def candidates(release: Optional[Release]) -> list[Release]:
+    """The rows to try: the release itself, then the others by their distance from it."""
+    shapes = list(versions.shapes())
+    if release is None:
+        return shapes
+    rank = {shape: index for index, shape in enumerate(shapes)}
+    own = next((shape for shape in shapes if shape <= release), shapes[-1])
+    return [release, *sorted(shapes, key=lambda shape: abs(rank[shape] - rank[own]))]
+
+
+def fit(memory: Memory, layout: Layout, hit: Hit) -> tuple[str, ...]:
+    """What agrees between this layout and the arenas; () where anything does not."""
+    arena = hit.ring[0]
+    if hit.bins - arena != layout.arena["bins"]:
+        return ()
+    checks = [f"bins at main_arena+{layout.arena['bins']}"]
+    # most arenas must agree: one may be damaged, and then its row is still this one
+    others = [address & (layout.heap_max - 1) for address in hit.ring[1:]]
+    if others:
+        if not _most(size == layout.heap.size for size in others):
+            return ()
+        checks.append(f"heap_info of {layout.heap.size} bytes before every thread arena")
+    attached = "attached_threads" in layout.arena
+    if not _most(has_attached_threads(memory, hit.bins - arena + each) == attached for each in hit.ring):
+        return ()
+    if not _most(_top_fits(memory, layout, each) for each in hit.ring):
+        return ()
+    checks.append("attached_threads, system_mem and max_system_mem in their order")
+    checks.append("every top chunk is aligned")
+    return tuple(checks)
+
+
+def _most(votes: Iterable[bool]) -> bool:
+    found = list(votes)
+    return 2 * sum(found) > len(found)
+
+
+def has_attached_threads(memory: Memory, bins: int) -> bool:
+    """Whether a small count stands between next_free and system_mem (2.23, and 2.22's branch)."""
+    word = memory.pointer_size
+    try:
+        first, second, third = memory.words(bins + 254 * word + 16 + 2 * word, 3)
+    except MemoryReadError:
+        return True
+    # systrim may grow the heap by a page and leaves max_system_mem behind: where top is MINSIZE, since 2.19
+    behind = second - third
+    return first < MANY_THREADS and (behind <= 0 or (third >= PAGE and behind % PAGE == 0 and behind <= PAGES_BEHIND))
+
+
+def _top_fits(memory: Memory, layout: Layout, arena: int) -> bool:
+    try:
+        top = memory.word(arena + layout.arena["top"])
+        if top == arena + layout.arena["bins"] - layout.header or not top:
+            return True
+        return layout.aligned(top)
+    except MemoryReadError:
+        return False
+
+
+def _by_relations(
+    memory: Memory, machine: str, release: Optional[Release], hit: Hit, around: Callable[[], Surroundings]
+) -> Layout:
+    """A malloc_state that no row describes, or one of a release that the table ends before."""
+    known = release is not None and release <= versions.NEWEST
+    newest = from_table(release or versions.NEWEST, memory.pointer_size, machine)
+    newest = newest._replace(newer=versions.NEVER if known or release is None else release)
+    try:
+        layout = derive_state(memory, newest, hit, around())
+    except NotFoundError as error:
+        row = _row_of(memory, machine, release, hit) if known or release is None else None
+        if row is not None:
+            return row
+        what = f"glibc {versions.text(release)}" if release else "this glibc"
+        end = versions.text(versions.NEWEST)
+        raise NotFoundError(f"{what} is not among the releases that arenascope knows ({versions.text(versions.OLDEST)} "
+                            f"to {end}), and memory does not prove its structures: {error.message}",
+                            "load this very libc's debug symbols, or use a newer arenascope") from None  # fmt: skip
+    like = next((shape for shape in versions.shapes() if _same(layout, shape, machine)), None)
+    how = f"malloc_state as in {versions.text(like)}" if like else "no known malloc_state"
+    checks = (Check(f"{how}: members placed by what holds in every release"),)
+    return _with_unknown_lists(memory, layout._replace(release=like or versions.NEWEST, checks=checks), hit)
+
+
+def _row_of(memory: Memory, machine: str, release: Optional[Release], hit: Hit) -> Optional[Layout]:
+    """For a heap too damaged for any row to fit: the row whose bins are where these are; nothing is said to agree."""
+    for candidate in candidates(release):
+        layout = from_table(candidate, memory.pointer_size, machine)
+        if layout.arena["bins"] == hit.bins - hit.ring[0]:
+            return layout
+    return None
+
+
+def _same(layout: Layout, shape: Release, machine: str) -> bool:
+    row = from_table(shape, layout.word, machine, layout.align)
+    both = set(row.arena.offsets) - {"have_fastchunks", "fastbinsY"}
+    return {name: layout.arena.get(name) for name in both} == {name: row.arena[name] for name in both}
+
+
+def _with_unknown_lists(memory: Memory, layout: Layout, hit: Hit) -> Layout:
+    inside = heap_extents(memory, layout, hit.ring)
+    return layout._replace(unknown=(*layout.unknown, *unknown_lists(memory, layout, hit.ring, inside)))
+
+
+def with_tcache_seen(layout: Layout, sizes: Sequence[int]) -> Layout:
+    """The layout with the form of thread cache that these chunk sizes prove: backports change it within a release."""
+    if layout.tcache is None or not sizes or layout.newer is not None:
+        return layout
+    for form in tcache_forms(layout):
+        if all(size in chunk_sizes(form, layout) for size in sizes):
+            return layout._replace(tcache=form)
+    return layout
+
+
+def settle_release(
+    memory: Memory, machine: str, layout: Layout, caches: Sequence[tuple[int, int]], arenas: Sequence[int]
+) -> Layout:
+    """For an image that does not say its release: the newest row that all it shows agrees with.
+
+    `caches` are the (address, chunk size) of thread caches that were found, `arenas` the addresses of all arenas.
+    """
+    linked = links_are_safe(memory, [address for address, _ in caches], arenas, layout)
+    fitting = []
+    for release in versions.shapes():
+        row = from_table(release, layout.word, machine, layout.align)
+        if row.arena != layout.arena:
+            continue
+        # without a thread's arena nothing shows how large heap_info is
+        if len(arenas) > 1 and row.heap.size != layout.heap.size:
+            continue
+        if caches and not (row.tcache and all(size in chunk_sizes(row.tcache, row) for _, size in caches)):
+            continue
+        if linked is not None and row.behaviour.safe_linking != linked:
+            continue
+        fitting.append(row)
+    # where mp_ was not found, its form is no more than a guess
+    best = next((row for row in fitting if row.params == layout.params), fitting[0] if fitting else layout)
+    return best._replace(params=layout.params, heap_max=layout.heap_max, checks=layout.checks)
+
+
+def links_are_safe(
+    memory: Memory, caches: Sequence[int], arenas: Sequence[int], layout: Layout
+) -> Optional[bool]:
+    """Whether lists end in a protected 0 (safe-linking) or in a plain one; None where no list tells."""
+    for entry, to_user in _list_heads(memory, caches, arenas, layout):
+        ended = _how_it_ends(memory, layout, entry, to_user)
+        if ended is not None:
+            return ended
+    return None
+
+
+def _list_heads(
+    memory: Memory, caches: Sequence[int], arenas: Sequence[int], layout: Layout
+) -> Iterator[tuple[int, int]]:
+    """(first block, what its links lack to be blocks) of every thread-cache bin, then of every fastbin."""
+    for address in caches:
+        for form in tcache_forms(layout):
+            if is_tcache(memory, layout, form, address):
+                yield from ((entry, 0) for entry in read_tcache(memory, form, address)[1] if entry)
+    for arena in arenas if layout.fastbins else ():
+        heads = memory.words(arena + layout.arena["fastbinsY"], layout.fastbins)
+        yield from ((chunk + layout.header, layout.header) for chunk in heads if chunk)
+
+
+def _how_it_ends(memory: Memory, layout: Layout, entry: int, to_user: int) -> Optional[bool]:
+    """Follows one list by either rule: the wrong one soon leads to something that is no block of the same size."""
+    size = memory.try_word(entry - layout.word)
+    for safe in (True, False):
+        position = entry
+        for _ in range(LIST_LIMIT):
+            stored = memory.try_word(position)
+            if stored is None or memory.try_word(position - layout.word) is None:
+                break
+            following = reveal(stored, position) if safe else stored
+            if not following:
+                return safe
+            position = following + to_user
+            if position & layout.mask or masked(memory.try_word(position - layout.word) or 0) != masked(size or 1):
+                break
+    return None

@@ -1,0 +1,161 @@
+"""The form of thread cache in a release that the table does not know: from a cache's own chunk and what it leads to.
+
+Its chunk says how large it is, the sizes of the first blocks of its lists say where `entries` begins, and the lengths
+of the lists say where the counts are and what they count.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Optional, Sequence
+
+from ...errors import MemoryReadError
+from ...memory import Memory
+from ...model import Finding
+from ..chunk import masked
+from ..layout import Layout, TcacheLayout
+from ..tcache import chunk_sizes, read_tcache, walk_tcache
+
+FEWEST, MOST = 16, 1024
+"""Bins of a cache: 64 to 2.41, 76 since."""
+SAMPLE = 8
+"""As many caches, the fullest, show the form; the walk holds all others against it."""
+LARGEST_STRUCT = 64 << 10
+LARGEST_BLOCK = 4 << 20
+"""No cache keeps larger ones."""
+
+
+class Form(NamedTuple):
+    """A form of thread cache, and how well it is shown."""
+
+    layout: Layout
+    """With this form, and with the rule that tells a block's bin."""
+    lists: int
+    """Lists whose blocks are of their bins' sizes and as many as the counts say."""
+    slots: Optional[int]
+    """2.42 and later: what count and free slots add up to in every bin."""
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is more than a block of zeros."""
+        return bool(self.lists) or self.slots is not None
+
+
+def solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[Form]:
+    """The form that fits these caches, with protected links or with plain ones; None where none does."""
+    for safe in (True, False):
+        form = _solve(memory, layout._replace(behaviour=layout.behaviour._replace(safe_linking=safe)), caches)
+        if form is not None and (form.lists or safe):
+            return form
+    return None
+
+
+def _solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[Form]:
+    caches = sorted(caches, key=lambda address: -len(heads(memory, layout, address)))[:SAMPLE]
+    sizes = {masked(memory.try_word(address - layout.word) or 0) for address in caches}
+    if not caches or any(size > LARGEST_STRUCT for size in sizes):
+        return None
+    entries = [heads(memory, layout, address) for address in caches]
+    best: Optional[Form] = None
+    for form in _forms(layout, max(sizes)):
+        if not all(size in chunk_sizes(form, layout) for size in sizes):
+            continue
+        if any(offset < form.size and not 0 <= offset - form.entries < form.bins * layout.word
+               for found in entries for offset in found):  # fmt: skip
+            continue
+        fitted = _fit(memory, layout, form, caches)
+        if fitted is not None and (best is None or _rank(fitted) > _rank(best)):
+            best = fitted
+    return best
+
+
+def settle(memory: Memory, layout: Layout, caches: Sequence[int]) -> Layout:
+    """The layout with the form of these caches, and with links as they are stored there."""
+    if layout.tcache is None or not caches:
+        return layout
+    form = solve(memory, layout, caches)
+    return form.layout if form is not None else layout._replace(tcache_proven=False)
+
+
+def _rank(form: Form) -> tuple[bool, int]:
+    return form.slots is not None, form.lists
+
+
+def heads(memory: Memory, layout: Layout, address: int) -> list[int]:
+    """Where in the cache a word leads to a block."""
+    size = masked(memory.try_word(address - layout.word) or 0)
+    if size > LARGEST_STRUCT:
+        return []
+    try:
+        words = memory.words(address, max(size - layout.word, 0) // layout.word)
+    except MemoryReadError:
+        return []
+    return [index * layout.word for index, value in enumerate(words) if leads_to_block(memory, layout, value)]
+
+
+def leads_to_block(memory: Memory, layout: Layout, user: int) -> bool:
+    """Whether a chunk of a possible size is at this address, by its own header."""
+    if user & layout.mask or user < 1 << 16:
+        return False
+    size = masked(memory.try_word(user - layout.word) or 0)
+    return layout.min_size <= size <= LARGEST_BLOCK and not size & layout.mask
+
+
+def _forms(layout: Layout, chunk: int) -> Iterator[TcacheLayout]:
+    """All forms whose chunk can have this size: known ones first, then by counts in front of or behind the entries."""
+    if layout.tcache is not None:
+        yield layout.tcache
+    word = layout.word
+    for slots in (True, False):
+        for width in (2, 1, 4):
+            for bins in range(MOST, FEWEST - 1, -1):
+                size = bins * (width + word)
+                if not chunk - 4 * layout.align - 2 * word <= size <= chunk:
+                    continue
+                front = -(-bins * width // word) * word
+                yield TcacheLayout(bins, width, 0, slots, front, front + bins * word)
+                whole = -(-size // word) * word
+                yield TcacheLayout(bins, width, bins * word, slots, 0, whole)
+
+
+def _fit(memory: Memory, layout: Layout, form: TcacheLayout, caches: Sequence[int]) -> Optional[Form]:
+    """The form, if every list holds blocks of its bin's size and counts agree with lengths in every cache."""
+    rules = (True, False) if form.bins > 64 else (layout.behaviour.tcache_logarithmic,)
+    for logarithmic in rules:
+        behaviour = layout.behaviour._replace(tcache_logarithmic=logarithmic)
+        with_form = layout._replace(tcache=form, behaviour=behaviour)
+        totals: set[int] = set()
+        lists = 0
+        for address in caches:
+            found = _lengths(memory, with_form, address)
+            if found is None:
+                break
+            counts, lengths = found
+            lists += sum(length > 0 for length in lengths)
+            totals.update(count + length if form.counts_free_slots else count - length
+                          for count, length in zip(counts, lengths))  # fmt: skip
+        else:
+            if form.counts_free_slots and len(totals) == 1 and 0 not in totals:
+                return Form(with_form, lists, totals.pop())
+            if not form.counts_free_slots and totals == {0}:
+                return Form(with_form, lists, None)
+    return None
+
+
+def _lengths(memory: Memory, layout: Layout, address: int) -> Optional[tuple[Sequence[int], list[int]]]:
+    """(counts, lengths of the lists); None where a list cannot be followed."""
+    assert layout.tcache is not None
+    try:
+        counts, entries = read_tcache(memory, layout.tcache, address)
+    except (MemoryReadError, KeyError):
+        return None
+    if any(entry & layout.mask for entry in entries):
+        return None
+    doubts: list[Finding] = []
+    without_counts = layout._replace(tcache=layout.tcache._replace(counts_free_slots=True))
+    bins, whole = walk_tcache(memory, without_counts, address, None, doubts)
+    if not whole or doubts:
+        return None
+    lengths = [0] * layout.tcache.bins
+    for each in bins:
+        lengths[each.index] = each.chunks
+    return counts, lengths

@@ -1,0 +1,1 @@
+"""Where malloc's structures are in this process."""

@@ -1,0 +1,163 @@
+"""Who serves malloc here, and what else has a heap: by libraries, by symbols, by what a stripped file still says.
+
+An allocator that replaces malloc is found as the dynamic linker finds it: the first module in its order that exports
+malloc. What has a heap of its own beside malloc (Go, a JVM) leaves glibc's arenas to the C code of the process.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, NamedTuple, Optional, Sequence
+
+from ...model import Allocator
+from ...sources.elf.modules import Module, Modules
+from ...target import Region, Target
+from .libc_file import LIBC_NAME, MUSL_NAME, modules_of
+
+SANITIZER = "sanitizer/allocator_interface.h has its figures: __sanitizer_get_heap_size() and its kin"
+
+
+class Kind(NamedTuple):
+    """An allocator, and the signs of it."""
+
+    name: str
+    libraries: str
+    """The start of its library's file name, as a regular expression; "" where it has none."""
+    symbols: tuple[str, ...]
+    instead: str
+    own_heap: bool = False
+    """It has a heap beside malloc and does not serve malloc."""
+    by_force: bool = False
+    """Where it is, malloc is not glibc's, whatever exports it."""
+    strings: tuple[bytes, ...] = ()
+    """What its messages say: they outlast the symbols."""
+    sections: tuple[str, ...] = ()
+
+
+KINDS = (
+    Kind("jemalloc", r"libjemalloc", ("mallctl", "je_mallctl", "_rjem_mallctl"),
+         "MALLOC_CONF=stats_print:true prints its figures at exit, jeprof reads its profiles",
+         strings=(b"<jemalloc>: ",)),
+    Kind("tcmalloc", r"libtcmalloc", ("tc_malloc", "_ZN15MallocExtension8instanceEv", "TCMallocInternalMalloc"),
+         "MallocExtension::GetStats prints its figures, pprof reads its profiles",
+         strings=(b"tcmalloc: large alloc", b"TCMALLOC_SAMPLE_PARAMETER")),
+    Kind("mimalloc", r"libmimalloc", ("mi_version", "mi_malloc"),
+         "MIMALLOC_SHOW_STATS=1 prints its figures at exit", strings=(b"mimalloc: ",)),
+    Kind("Hoard", r"libhoard", ("xxmalloc",), "Hoard's own tools"),
+    Kind("AddressSanitizer", r"lib(clang_rt\.)?asan", ("__asan_init",), SANITIZER),
+    Kind("ThreadSanitizer", r"lib(clang_rt\.)?tsan", ("__tsan_init",), SANITIZER),
+    Kind("MemorySanitizer", r"libclang_rt\.msan", ("__msan_init",), SANITIZER),
+    Kind("LeakSanitizer", r"liblsan", ("__lsan_init",), SANITIZER),
+    Kind("Scudo", r"lib(clang_rt\.)?scudo", ("__scudo_print_stats",), "__scudo_print_stats() prints its figures"),
+    Kind("snmalloc", r"libsnmalloc", (), "snmalloc's own statistics"),
+    Kind("rpmalloc", r"librpmalloc", ("rpmalloc_dump_statistics",), "rpmalloc_dump_statistics() prints its figures"),
+    Kind("tbbmalloc", r"libtbbmalloc_proxy", (), "oneTBB's own tools"),
+    Kind("Valgrind", r"vgpreload_(?!core)", (), "Valgrind's own report: --leak-check=full, --tool=massif",
+         by_force=True),
+    Kind("musl", "", ("__libc_malloc_impl",),
+         # of its strerror(), which its printf() brings in
+         "musl keeps no figures: /proc/PID/smaps_rollup has the sums",
+         strings=(b"No error information",), by_force=True),
+    Kind("Go", "", ("runtime.mallocgc",), "GODEBUG=gctrace=1, runtime/metrics and go tool pprof tell of its heap",
+         own_heap=True, sections=(".go.buildinfo", ".gopclntab")),
+    Kind("JVM", r"libjvm\.so", ("JNI_CreateJavaVM",),
+         "jcmd PID VM.native_memory tells of its heap (start java with -XX:NativeMemoryTracking=summary)",
+         own_heap=True),
+    Kind("V8", r"lib(node|v8)\.so", ("napi_create_object", "_ZN2v87Isolate3NewERKNS0_12CreateParamsE"),
+         "v8.getHeapStatistics() and node --heapsnapshot-signal=SIGUSR2 tell of its heap", own_heap=True),
+)  # fmt: skip
+HANDS_ON = re.compile(r"^lib(heaptrack_|memusage|mtrace|bytehound)")
+"""Libraries that define malloc, take note of the call and hand it on to glibc."""
+NAMES = tuple(dict.fromkeys(name for kind in KINDS for name in kind.symbols))
+ELSEWHERE = "that library's own statistics"
+
+
+def find_allocators(target: Target, regions: Sequence[Region]) -> list[Allocator]:
+    """What serves malloc in place of glibc, and what has a heap of its own; the one that owns malloc comes first."""
+    modules = Modules(target, modules_of(regions))
+    owner, known = _owner(modules)
+    found: dict[str, Allocator] = {}
+    for module in modules.all:
+        kind = _by_name(module)
+        if kind is not None:
+            found.setdefault(kind.name, _mapped(kind, module, owner, known))
+    for allocator in _in_program(modules, owner, known):
+        found.setdefault(allocator.name, allocator)
+    if owner is not None and not any(each.replaces_malloc for each in found.values()):
+        nameless = _nameless(modules, owner)
+        found.update({each.name: each for each in nameless})
+    return sorted(found.values(), key=lambda each: each.replaces_malloc is not True)
+
+
+def _by_name(module: Module) -> Optional[Kind]:
+    if MUSL_NAME.search(module.path):
+        return next(kind for kind in KINDS if kind.name == "musl")
+    return next((kind for kind in KINDS if kind.libraries and re.match(kind.libraries, module.name)), None)
+
+
+def _is_libc(module: Module) -> bool:
+    return bool(LIBC_NAME.search(module.path) or MUSL_NAME.search(module.path))
+
+
+def _owner(modules: Modules) -> tuple[Optional[Module], bool]:
+    """(the module whose malloc the process calls, or None for glibc's; whether that is known)."""
+    order = modules.in_order
+    if order is None:
+        return None, False
+    for module in order:
+        if MUSL_NAME.search(module.path):
+            return module, True
+        if LIBC_NAME.search(module.path):
+            return None, True
+        if "malloc" in modules.exported(module, ("malloc",)):
+            return module, True
+    return None, False
+
+
+def _mapped(kind: Kind, module: Module, owner: Optional[Module], known: bool) -> Allocator:
+    """A library that is there by its name. It need not be the one that malloc leads to."""
+    if kind.own_heap:
+        return Allocator(kind.name, module.name, False, kind.instead)
+    if not known or module == owner or (kind.by_force and owner is None):
+        return Allocator(kind.name, module.name, True, kind.instead)
+    return Allocator(kind.name, f"{module.name}, behind {owner.name if owner else 'libc'}", False, kind.instead)
+
+
+def _in_program(modules: Modules, owner: Optional[Module], known: bool) -> Iterator[Allocator]:
+    """What is linked into the program itself."""
+    program = modules.program
+    if program is None or _by_name(program) is not None:
+        return
+    exported = modules.exported(program, NAMES)
+    # a program that exports a sign says enough, and tables of static names can be large
+    static = {} if exported else modules.static(program, (*NAMES, "malloc", "__libc_malloc"))
+    sections = modules.sections(program)
+    owns = program == owner
+    if not known:
+        # a static program: glibc's malloc is an alias of __libc_malloc
+        owns = "malloc" in static and static["malloc"] != static.get("__libc_malloc")
+    # only where something has to be explained, as this reads the whole file
+    sought = owns or not any(map(_is_libc, modules.all))
+    for kind in KINDS:
+        sign = next((name for name in kind.symbols if name in exported or name in static), None)
+        sign = sign or next((name for name in kind.sections if name in sections), None)
+        if sign is None and sought and not static and modules.strings(program, kind.strings):
+            sign = "by its messages"
+        if sign is not None:
+            replaces: Optional[bool] = not kind.own_heap and (owns or kind.by_force)
+            if not (known or static or kind.own_heap or kind.by_force):
+                replaces = None
+            yield Allocator(kind.name, f"in {program.name}: {sign}", replaces, kind.instead)
+
+
+def _nameless(modules: Modules, owner: Module) -> Iterator[Allocator]:
+    """A file that malloc leads to, and whose name says nothing."""
+    if HANDS_ON.match(owner.name):
+        return
+    signs = modules.exported(owner, NAMES).keys()
+    kind = next((kind for kind in KINDS if not kind.own_heap and signs & set(kind.symbols)), None)
+    if kind is not None:
+        yield Allocator(kind.name, owner.name, True, kind.instead)
+    else:
+        # it may well hand all calls on to glibc
+        yield Allocator(owner.name, f"{owner.name} exports malloc", None, ELSEWHERE)

@@ -1,0 +1,242 @@
+"""Where every thread keeps the pointer to its cache: so many words from thread_arena, as the linker of that libc chose.
+
+libc's table of symbols tells the distance. Where there is none, all of libc's TLS segment is looked at, and a word is
+believed by what it leads to. Where none is believed nothing is known: a cache that was not found is not an empty one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+
+from ...errors import ArenascopeError, MemoryReadError
+from ...memory import Memory
+from ...model import ArenaHeader
+from ...sources.elf.file import PT_TLS, Elf, ElfFile
+from ...sources.elf.symbols import tls_offsets
+from ...target import Region, Target
+from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, masked
+from ..derive.tcache_form import leads_to_block, solve
+from ..layout import Layout, TcacheLayout, tcache_forms
+from ..tcache import has_tcache_size, read_tcache, tcache_sizes
+from .libc_file import Libc
+
+ARENA_NAMES = ("thread_arena", "__libc_tsd_MALLOC")  # since 2.23, before
+UNKNOWN_REACH = 64
+"""In words, where the image does not have libc's program headers: its TLS segment takes 18 to 20 on 64-bit machines."""
+MOST_REACH = 64 << 10
+"""A static program's TLS segment is all of the program's."""
+SAMPLE = 32
+"""So many threads are asked where their caches are, and all others only what stands there."""
+DAMAGED_BINS = 8
+"""How many bins of a thread cache may be damaged while it is still known as one."""
+
+Blocks = Mapping[int, Mapping[int, int]]
+"""By tid: a thread's words around thread_arena that are not 0, by their distance from the thread pointer."""
+
+
+class Found(NamedTuple):
+    """Where the pointers stand, and what they lead to."""
+
+    offset: Optional[int]
+    """From the thread pointer; None where nothing tells."""
+    form: Optional[TcacheLayout] = None
+    """None where every thread that was asked has no cache, or one of a form that nothing proves."""
+
+
+class _Vote(NamedTuple):
+    """What speaks for one place; the larger is believed."""
+
+    proven: int
+    """Threads whose word leads to a cache that more than its size and zeros shows."""
+    threads: int
+    own: int
+    """How far down its form is in the list of forms, negative."""
+    near: int
+    """The distance from thread_arena, negative."""
+
+
+class CacheFinder:
+    """Looks for the caches of one libc."""
+
+    def __init__(self, memory: Memory, layout: Layout, target: Target, libc: Libc, ring: Sequence[ArenaHeader]) -> None:
+        self.memory, self.layout, self.target, self.libc = memory, layout, target, libc
+        self.regions = target.regions()
+        self.arenas = {header.address: header for header in ring}
+        self.main = ring[0] if ring else None
+
+    def distance(self) -> Optional[int]:
+        """From thread_arena to tcache, by libc's table of symbols."""
+        if self.libc.base is None or self.libc.build_id is None:
+            return None
+        here = next((region for region in self.regions if region.start == self.libc.base), None)
+        files = self.target.symbol_files(here, self.libc.build_id) if here is not None else ()
+        found = tls_offsets(files, self.libc.build_id, ("tcache", *ARENA_NAMES))
+        arena = next((found[name] for name in ARENA_NAMES if name in found), None)
+        return found["tcache"] - arena if arena is not None and "tcache" in found else None
+
+    def reach(self) -> int:
+        """How far from thread_arena another variable of libc's can be: less than its TLS segment is long."""
+        try:
+            if self.libc.base is not None:
+                elf = Elf(self.memory.read, self.libc.base, mapped=True)
+                segment = next((each for each in elf.segments if each.type == PT_TLS), None)
+                if segment is not None:
+                    return min(-(-segment.memory_size // self.layout.word) * self.layout.word, MOST_REACH)
+        except (ArenascopeError, ValueError):
+            pass
+        return UNKNOWN_REACH * self.layout.word
+
+    def find(self, blocks: Blocks, at_arena: int) -> Found:
+        """By the votes of some threads."""
+        # one without an arena never called malloc, and has no cache to show
+        asked = {tid: words for tid, words in blocks.items() if words.get(at_arena) in self.arenas}
+        sample = {tid: asked[tid] for tid in list(asked)[:SAMPLE]}
+        found = self._new(sample, at_arena) if self.layout.newer is not None else self._known(sample, at_arena)
+        return found or Found(self._of_nobody(sample))
+
+    def pointer(self, found: Found, value: int) -> Optional[int]:
+        """The cache that a thread's word leads to, 0 where it says that there is none; None where it says neither."""
+        if not value:
+            return 0
+        if self.layout.newer is not None and self.in_heap(value):
+            return value
+        forms = [found.form] if found.form is not None else tcache_forms(self.layout)
+        if self.layout.newer is None and any(has_tcache_size(self.memory, self.layout, form, value) for form in forms):
+            return value
+        return 0 if self._among_constants(value) and self._zeros(value) is not False else None
+
+    def in_heap(self, address: int) -> bool:
+        """Whether malloc's memory can be here: writable, and no file's."""
+        here = self._region(address)
+        return here is not None and here.writable and not here.is_file
+
+    def _among_constants(self, value: int) -> bool:
+        """Whether this can be __tcache_dummy: a thread without a cache has its address (2.43), before it had 0."""
+        here = self._region(value)
+        return here is None if not self.regions else here is not None and here.is_file and not here.writable
+
+    def _zeros(self, value: int) -> Optional[bool]:
+        """Whether a cache's length of zeros is there; None where neither memory nor libc's file tells."""
+        size = self.layout.tcache.size if self.layout.tcache is not None else self.layout.word
+        data, here = self.memory.try_read(value, size), self._region(value)
+        if data is None and here is not None:
+            data = self._in_file(here, value, size)
+        return not data.strip(b"\0") if data is not None else None
+
+    def _region(self, address: int) -> Optional[Region]:
+        return next((region for region in self.regions if region.contains(address)), None)
+
+    def _in_file(self, region: Region, address: int, size: int) -> Optional[bytes]:
+        """What a core leaves out, as nobody wrote there; only of the very libc that is mapped."""
+        path = self.target.open_file(region)
+        if path is None or self.libc.build_id is None or region.path != self.libc.path:
+            return None
+        try:
+            with ElfFile(path) as file:
+                start = address - region.start + region.offset
+                data = file.data[start : start + size]
+                return data if file.build_id() == self.libc.build_id and len(data) == size else None
+        except ArenascopeError:
+            return None
+
+    # by what words lead to
+
+    def _known(self, sample: Blocks, at_arena: int) -> Optional[Found]:
+        """Whole caches, else damaged ones."""
+        for wrong in (0, DAMAGED_BINS):
+            best: Optional[tuple[_Vote, Found]] = None
+            for rank, form in enumerate(tcache_forms(self.layout)):
+                for offset, shown in self._shown(sample, form, wrong):
+                    vote = _Vote(sum(each > 0 for each in shown), len(shown), -rank, -abs(offset - at_arena))
+                    if best is None or vote > best[0]:
+                        best = vote, Found(offset, form)
+            if best is not None:
+                return best[1]
+        return None
+
+    def _shown(self, sample: Blocks, form: TcacheLayout, wrong: int) -> Iterator[tuple[int, list[int]]]:
+        """At which distances words lead to caches of this form, with what shows each of them."""
+        found: dict[int, list[int]] = {}
+        for words in sample.values():
+            for offset, value in words.items():
+                shown = cache_shown(self.memory, self.layout, form, value, wrong)
+                if shown is not None and self._is_ours(value):
+                    found.setdefault(offset, []).append(shown)
+        yield from found.items()
+
+    def _new(self, sample: Blocks, at_arena: int) -> Optional[Found]:
+        """In a release that the table does not know: the form that fits the most, and is more than zeros."""
+        best: Optional[tuple[tuple[int, int, int], Found]] = None
+        for offset in sorted({offset for words in sample.values() for offset in words}):
+            values = [words.get(offset, 0) for words in sample.values()]
+            values = [each for each in values if leads_to_block(self.memory, self.layout, each)
+                      and self.in_heap(each) and self._is_ours(each)]  # fmt: skip
+            form = solve(self.memory, self.layout, values) if values else None
+            if form is None or not form.shown or form.layout.tcache is None:
+                continue
+            vote = form.lists, len(values), -abs(offset - at_arena)
+            if best is None or vote > best[0]:
+                best = vote, Found(offset, form.layout.tcache)
+        return best[1] if best is not None else None
+
+    def _of_nobody(self, sample: Blocks) -> Optional[int]:
+        """Where every thread has the address of the same zeros among libc's constants: then no thread has a cache."""
+        if not (self.layout.behaviour.tcache_dummy or self.layout.newer is not None) or not sample:
+            return None
+        seen = Counter(place for words in sample.values() for place in words.items())
+        places = [offset for (offset, value), times in seen.items()
+                  if times == len(sample) and self._among_constants(value) and self._zeros(value)]  # fmt: skip
+        return places[0] if len(places) == 1 else None
+
+    def _is_ours(self, user: int) -> bool:
+        """Whether this block is of this libc's own arenas: in the next TLS block may be another's (dlmopen)."""
+        raw = self.memory.try_word(user - self.layout.word) or 0
+        if raw & IS_MMAPPED:
+            return False
+        if raw & NON_MAIN_ARENA:
+            heap = user & ~(self.layout.heap_max - 1)
+            owner = self.memory.try_word(heap + self.layout.heap["ar_ptr"])
+            return owner in self.arenas and not self.arenas[owner].main
+        main = self.main
+        if main is None or not main.contiguous or not main.top_bytes:
+            return self.in_heap(user) or not self.regions
+        end = main.top + main.top_bytes
+        return end - main.system_mem <= user < end
+
+
+def cache_shown(memory: Memory, layout: Layout, form: TcacheLayout, address: int, wrong: int) -> Optional[int]:
+    """By how many bins a tcache_perthread_struct of this form is shown here; None where it is none.
+
+    `wrong` bins may be damaged. An empty one of a release before 2.42 is all zeros: 0.
+    """
+    if not has_tcache_size(memory, layout, form, address):
+        return None
+    try:
+        counts, entries = read_tcache(memory, form, address)
+    except MemoryReadError:
+        return None
+    pairs = list(enumerate(zip(counts, entries)))
+    if form.counts_free_slots:
+        # tcache_init() gives every bin as many
+        free = Counter(count for _, (count, entry) in pairs if not entry).most_common(1)
+        most = free[0][0] if free else max(counts)
+        bad = sum(entry & layout.mask != 0 or count > most or (not entry and count != most)
+                  for _, (count, entry) in pairs)  # fmt: skip
+        filled = int(most > 0)
+    else:
+        bad = sum((count > 0) != (entry != 0) or entry & layout.mask != 0 for _, (count, entry) in pairs)
+        filled = 0
+    if bad > wrong:
+        return None
+    return filled + sum(_is_cached(memory, layout, index, entry) for index, (_, entry) in pairs if entry)
+
+
+def _is_cached(memory: Memory, layout: Layout, index: int, user: int) -> bool:
+    """Whether this can be the first block of that bin, by its size and its key."""
+    if user & layout.mask or user < layout.header:
+        return False
+    least, most = tcache_sizes(layout, index)
+    if not least <= masked(memory.try_word(user - layout.word) or 0) <= most:
+        return False
+    return not layout.behaviour.tcache_key or bool(memory.try_word(user + layout.word))

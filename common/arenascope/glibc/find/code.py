@@ -1,0 +1,165 @@
+"""Where malloc's own code lies: whether an address, or a frame of a stack, is inside it.
+
+Names alone prove nothing (a program may have a `new_heap` of its own), and without symbols there are none for malloc's
+static functions. So a frame counts by its place: all of malloc is one object file, whose exported functions come last.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple, Optional, Sequence
+
+from ...errors import ArenascopeError
+from ...memory import Memory
+from ...sources.elf.symbols import dynamic_symbols
+from ...target import Region, Target
+from .libc_file import LIBC_NAME, Libc, modules_of
+
+FAMILY = frozenset(
+    [
+        "malloc",
+        "free",
+        "calloc",
+        "realloc",
+        "memalign",
+        "aligned_alloc",
+        "posix_memalign",
+        "valloc",
+        "pvalloc",
+        "cfree",
+        "mallopt",
+        "malloc_trim",
+        "malloc_info",
+        "malloc_stats",
+        "mallinfo",
+        "mallinfo2",
+        "malloc_usable_size",
+        "__libc_malloc",
+        "__libc_malloc2",
+        "__libc_calloc2",
+        "__libc_free",
+        "__libc_calloc",
+        "__libc_realloc",
+        "__libc_memalign",
+        "__libc_pvalloc",
+        "__libc_valloc",
+        "__posix_memalign",
+        "_int_malloc",
+        "_int_free",
+        "_int_realloc",
+        "_int_memalign",
+        "_mid_memalign",
+        "sysmalloc",
+        "sysmalloc_mmap",
+        "sysmalloc_mmap_fallback",
+        "systrim",
+        "malloc_printerr",
+        "alloc_perturb",
+        "detach_arena",
+        "mtrim",
+        "malloc_consolidate",
+        "unlink_chunk",
+        "munmap_chunk",
+        "mremap_chunk",
+        "heap_trim",
+        "grow_heap",
+        "shrink_heap",
+        "new_heap",
+        "alloc_new_heap",
+        "arena_get2",
+        "arena_get_retry",
+        "reused_arena",
+        "_int_new_arena",
+        "ptmalloc_init",
+        "tcache_init",
+        "tcache_get",
+        "tcache_put",
+        "tcache_thread_shutdown",
+        "__malloc_arena_thread_freeres",
+        "__malloc_fork_lock_parent",
+        "__malloc_fork_unlock_parent",
+        "__malloc_fork_unlock_child",
+        "_int_free_chunk",
+        "_int_free_merge_chunk",
+        "_int_free_create_chunk",
+        "_int_free_maybe_consolidate",
+        "_int_free_maybe_trim",
+        "int_mallinfo",
+        "__malloc_info",
+        "__malloc_trim",
+    ]
+)
+"""Functions of malloc.c and arena.c, in every release."""
+FORKS = ("fork", "_Fork", "vfork", "__libc_fork")
+"""They hold malloc's locks for a while, and lie elsewhere."""
+EDGES = ("malloc", "free", "calloc", "realloc", "memalign", "malloc_trim", "mallopt", "malloc_info", "malloc_stats",
+         "malloc_usable_size", "posix_memalign", "valloc", "pvalloc", "mallinfo", "mallinfo2")  # fmt: skip
+STATICS_IN_FRONT = 0x4900
+"""malloc.o's static functions come before its exported ones: 0x3c00 (armhf) to 0x4900 (s390x) bytes of them."""
+LAST_FUNCTION = 0x600
+"""As long as a function may be of which the length is not known."""
+BESIDE = ("timer_", "__timer_")
+"""Names of the file that is linked in front of malloc.o (since 2.34): a thread of its own waits there for ever."""
+
+
+class StackFrame(NamedTuple):
+    """One frame of a thread, innermost first."""
+
+    pc: int
+    name: Optional[str]
+    stack_pointer: Optional[int] = None
+
+
+class MallocCode:
+    """Malloc's code in one libc, or in the program itself where that is static."""
+
+    def __init__(self, target: Target, memory: Memory, libc: Libc, regions: Sequence[Region],
+                 symbols: bool = False) -> None:  # fmt: skip
+        """`symbols`: those that the target knows are this libc's."""
+        self.libc = _code_of(libc, regions)
+        edges, forks = _functions(target, memory, libc, EDGES), _functions(target, memory, libc, FORKS)
+        self.known = bool(edges)
+        first = min((start for start, _ in edges), default=0)
+        self._exported = (first, max((end for _, end in edges), default=0))
+        self._ranges = [(first - STATICS_IN_FRONT, self._exported[1]), *forks] if edges else forks
+        self._name: Callable[[int], Optional[str]] = target.describe if symbols else lambda address: None
+        self._has_names = bool(LIBC_NAME.search(libc.path))
+
+    def holds(self, address: int) -> bool:
+        return any(low <= address < high for low, high in self._ranges) and not self._is_beside(address)
+
+    def _is_beside(self, address: int) -> bool:
+        """Whether it is, of what may be malloc's, another file's for sure."""
+        return address < self._exported[0] and (self._name(address) or "").startswith(BESIDE)
+
+    def owns(self, frame: StackFrame) -> bool:
+        """By place; by name only within libc itself, where compilers put what is seldom run apart (`free.cold`)."""
+        if self.holds(frame.pc):
+            return True
+        return self._has_names and plain_name(frame.name) in FAMILY and self.in_libc(frame.pc)
+
+    def in_libc(self, address: int) -> bool:
+        return any(region.contains(address) for region in self.libc)
+
+
+def plain_name(name: Optional[str]) -> str:
+    """Without what compilers and linkers add; __GI_ is glibc's mark of a name that is hidden within it."""
+    return (name or "").split(".")[0].split("@")[0].removeprefix("__GI_")
+
+
+def _code_of(libc: Libc, regions: Sequence[Region]) -> list[Region]:
+    module = next((each for each in modules_of(regions) if each[0].start == libc.base), [])
+    return [region for region in module if region.executable] or list(module)
+
+
+def _functions(target: Target, memory: Memory, libc: Libc, names: Sequence[str]) -> list[tuple[int, int]]:
+    """(start, end) of libc's functions: from its own tables, as the debugger's may be another library's."""
+    try:
+        found = dynamic_symbols(memory.read, libc.base, names) if libc.base is not None else {}
+    except ArenascopeError:
+        found = {}
+    if found:
+        return [(each.value, each.value + (each.size or LAST_FUNCTION)) for each in found.values()]
+    if LIBC_NAME.search(libc.path):
+        return []
+    told = [target.symbol(name) for name in names]
+    return [(each.address, each.address + LAST_FUNCTION) for each in told if each is not None]

@@ -1,0 +1,150 @@
+"""Which mappings are libc: their data (where main_arena lies), build-id and version."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+
+from ...errors import ArenascopeError, MemoryReadError
+from ...memory import Memory
+from ...model import Allocator
+from ...sources.elf.file import ElfFile, glibc_version, module_build_id
+from ...target import Region, Target
+
+LIBC_NAME = re.compile(r"/(libc\.so\.6|libc-2\.[0-9]+\.so|libc_malloc_debug\.so\.0)( \(deleted\))?$")
+MUSL_NAME = re.compile(r"/(ld-musl-|libc\.musl-)|musl[^/]*/(lib/)?libc\.so")
+BSS_LIMIT = 64 << 20
+TEXT_LIMIT = 16 << 20
+"""A libc's read-only part is 2 MB; more is not searched for the version."""
+
+
+Bss = Mapping[int, Region]
+"""Nameless writable mappings by where they start."""
+
+
+class Libc(NamedTuple):
+    """One mapped module that may hold main_arena."""
+
+    path: str
+    base: Optional[int]
+    build_id: Optional[str]
+    data: tuple[Region, ...]
+    """Its writable mappings, with the anonymous one behind them (bss)."""
+    version: Optional[str]
+
+
+def find_libcs(target: Target, memory: Memory, regions: Sequence[Region]) -> list[Libc]:
+    """The copies of glibc that are mapped, in address order (dlmopen and libc_malloc_debug bring further ones)."""
+    bss = bss_of(regions)
+    return [describe(target, memory, bss, module) for module in modules_of(regions)
+            if LIBC_NAME.search(module[0].path)]  # fmt: skip
+
+
+def module_at(target: Target, memory: Memory, regions: Sequence[Region], address: Optional[int]) -> Libc:
+    """The module whose data holds this address: a libc, or the program itself where it is static."""
+    if address is not None:
+        bss = bss_of(regions)
+        for module in modules_of(regions):
+            if any(region.contains(address) for region in _data(module, bss)):
+                return describe(target, memory, bss, module)
+    return Libc("", None, None, (), None)
+
+
+def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
+    """Runs of mappings of the same file, in address order: one for each time that it was loaded."""
+    module: list[Region] = []
+    for region in regions:
+        if not region.is_file:
+            continue
+        if module and (region.path != module[0].path or region.offset <= module[0].offset):
+            yield module
+            module = []
+        module.append(region)
+    if module:
+        yield module
+
+
+def bss_of(regions: Sequence[Region]) -> Bss:
+    """By address, as every module asks what lies behind it: a process may have as many modules as mappings."""
+    return {region.start: region for region in regions if not region.path and region.writable}
+
+
+def _data(module: Sequence[Region], bss: Bss) -> tuple[Region, ...]:
+    writable = [region for region in module if region.writable and not region.shared]
+    # what the loader mapped right behind the file's last part; [heap] is a mapping of its own
+    behind = bss.get(module[-1].end)
+    return tuple(region for region in (*writable, behind) if region is not None and region.size <= BSS_LIMIT)
+
+
+def describe(target: Target, memory: Memory, bss: Bss, module: Sequence[Region]) -> Libc:
+    base = module[0].start if not module[0].offset else None
+    inside = module_build_id(memory.read, base) if base is not None else None
+    version = _version_in_file(target, module[0], inside) or _version_in_memory(memory, module)
+    return Libc(module[0].path, base, inside, _data(module, bss), version)
+
+
+def _version_in_file(target: Target, region: Region, inside: Optional[str]) -> Optional[str]:
+    """From the file on disk, where its build-id proves that it is the one in memory."""
+    path = target.open_file(region)
+    if path is None or inside is None:
+        return None
+    try:
+        with ElfFile(path) as file:
+            return glibc_version(file.data) if file.build_id() == inside else None
+    except ArenascopeError:
+        return None
+
+
+def _version_in_memory(memory: Memory, module: Sequence[Region]) -> Optional[str]:
+    for region in module:
+        if region.writable or not region.present or region.size > TEXT_LIMIT:
+            continue
+        try:
+            version = glibc_version(memory.read(region.start, region.size))
+        except MemoryReadError:
+            continue
+        if version:
+            return version
+    return None
+
+
+def build_id_at(memory: Memory, regions: Sequence[Region], address: int) -> Optional[str]:
+    """The build-id, out of memory, of the module whose data holds this address."""
+    bss = bss_of(regions)
+    for module in modules_of(regions):
+        if module[0].offset == 0 and any(region.contains(address) for region in _data(module, bss)):
+            return module_build_id(memory.read, module[0].start)
+    return None
+
+
+def file_data(regions: Sequence[Region]) -> list[Region]:
+    """The writable data of every mapped file: where a static program keeps main_arena."""
+    bss = bss_of(regions)
+    found = list(dict.fromkeys(region for module in modules_of(regions) for region in _data(module, bss)))
+    if not found:
+        # an image that names no files (a remote stub): all that is writable and small enough for data
+        found = [region for region in regions if region.writable and region.size <= BSS_LIMIT and region.present]
+    return found
+
+
+def what_is_there(
+    libcs: Sequence[Libc], regions: Sequence[Region], notes: Sequence[str], shortage: Optional[str],
+    others: Sequence[Allocator],
+) -> tuple[str, str]:  # fmt: skip
+    """One line on why no heap of glibc was found, and what to try."""
+    if shortage:
+        return f"no arena was found; {shortage}", "get a whole core, or look at the live process"
+    named = {each.name: each for each in others}
+    if "musl" in named:
+        return "this process runs on musl, not on glibc: it has no arenas", named["musl"].instead
+    if not regions:
+        return "the mappings of this image are not known, and main_arena has no symbol", "load libc's debug symbols"
+    if libcs and not any(region.present for libc in libcs for region in libc.data):
+        return ("this core does not hold libc's data, so no arena can be found",
+                "dump with coredump_filter 0x33 (anonymous and dirty private pages)")  # fmt: skip
+    if libcs:
+        reason = f"; {notes[0]}" if notes else ""
+        return f"no arena was found in {libcs[0].path}{reason}", "load the debug symbols of exactly this libc"
+    if others:
+        return f"{' and '.join(named)} serves memory here, and no glibc is mapped", others[0].instead
+    return "no glibc was found in this image", "a static program needs its symbols or a main_arena that was used"

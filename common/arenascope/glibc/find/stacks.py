@@ -1,0 +1,209 @@
+"""Whether a thread is inside malloc, by its stack: by frames as far as they can be believed, else by every word of it.
+
+A debugger's list of frames ends silently where unwinding fails, and may leave out what a signal handler interrupted.
+So it is believed as far as unwind tables cover it, and known to be all only where it ends at its thread's start.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Optional, Sequence
+
+from ...errors import MemoryReadError
+from ...memory import Memory
+from ...sources.elf.unwind import UnwindTables
+from ...target import Region, ThreadInfo
+from .code import MallocCode, StackFrame
+
+START = 64 << 10
+"""A thread's first frame lies no further below its control block: beneath TLS variables."""
+MOST = 64 << 20
+"""Bytes of a stack that are looked through."""
+STACKS = 16
+"""How many stacks one thread may be on: a handler's, what that interrupted, and so on."""
+RETURNS = 4
+"""How many words of a stack may lie over the return address of a function that malloc calls (brk, mprotect)."""
+# struct rt_sigframe of x86-64 (asm/ucontext.h), in words from uc_flags on: uc_link, rsp, rip and the segments, of
+# which cs and ss are the same in every 64-bit process
+UC_LINK, UC_SP, UC_PC, UC_SEGMENTS = 1, 20, 21, 23
+CS, SS = 0x33, 0x2B
+MAIN = "[stack]"
+
+
+class Interrupted(NamedTuple):
+    """Where a signal handler's frame says that it came from."""
+
+    pc: int
+    stack_pointer: int
+
+
+class Stacks:
+    """The stacks of one process at one moment."""
+
+    def __init__(self, memory: Memory, machine: str, regions: Sequence[Region], code: MallocCode,
+                 pid: Optional[int]) -> None:  # fmt: skip
+        self.memory, self.machine, self.regions, self.code, self.pid = memory, machine, regions, code, pid
+        self.tables = UnwindTables(memory, regions)
+
+    # frames
+
+    def believed(self, frames: Sequence[StackFrame], thread: ThreadInfo) -> tuple[Sequence[StackFrame], bool]:
+        """The frames that were unwound by tables, and whether they reach to the thread's start."""
+        exact = True
+        found = None
+        for index, frame in enumerate(frames):
+            # a call may be its function's last instruction: what follows is another's; inlined frames share one place
+            same = not index or frame.pc == frames[index - 1].pc
+            exact = (exact and same) or (found is not None and found.is_signal)
+            found = self.tables.find(frame.pc if exact else frame.pc - 1)
+            if found is None:
+                return frames[: index + 1], False
+        return frames, found is not None and found.is_start and self._is_own(frames[-1].stack_pointer, thread)
+
+    def _is_own(self, pointer: Optional[int], thread: ThreadInfo) -> bool:
+        """Whether a first frame lies where threads begin, and not on a stack that the program made (makecontext)."""
+        if pointer is None:
+            return False
+        if thread.thread_pointer is not None and 0 <= thread.thread_pointer - pointer < START:
+            return True
+        region = self._region(pointer)
+        return region is not None and region.path == MAIN
+
+    # words
+
+    def why_unsure(self, thread: ThreadInfo) -> Optional[str]:
+        """Why a thread may be inside malloc, where its frames are not known to the end; None where it cannot be."""
+        if thread.stack_pointer is None:
+            return "where its stack lies is not known"
+        own = self._own_stack(thread)
+        if own is None:
+            return "where its stack lies is not known"
+        parts: list[tuple[int, int]] = []
+        # a handler's stack can lie in the middle of the thread's own, behind what was interrupted
+        todo = [thread.stack_pointer] if self._tells_handlers else [thread.stack_pointer, own[0]]
+        while todo and len(parts) < STACKS:
+            start = todo.pop()
+            end = self._end(start, thread)
+            if end is None:
+                return f"its stack at {start:#x} is not mapped"
+            if any(low <= start < high for low, high in parts):
+                continue
+            parts.append((start, end))
+            hit = self._hit(start, end)
+            if hit is not None:
+                return hit
+            todo += [each.stack_pointer for each in self.interrupted(start, end)]
+        if todo:
+            return "it is on more stacks than can be followed"
+        reached = any(own[0] <= start < own[1] for start, _ in parts)
+        return None if reached else self._hit(*own)
+
+    def _hit(self, start: int, end: int) -> Optional[str]:
+        if end - start > MOST:
+            return f"its stack from {start:#x} on is too large to be looked through"
+        word = self.memory.pointer_size
+        start = -(-start // word) * word
+        try:
+            for at, value in self._words(start, end):
+                if self.code.holds(value):
+                    return f"malloc's code is on its stack at {at:#x}"
+        except MemoryReadError:
+            return f"its stack from {start:#x} on cannot be read"
+        return None
+
+    def _words(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """(address, value) of every word that malloc's module could hold."""
+        word = self.memory.pointer_size
+        low = min((region.start for region in self.code.libc), default=0)
+        high = max((region.end for region in self.code.libc), default=1 << (8 * word))
+        while start < end:
+            size = min(end - start, Memory.BLOCK) // word * word
+            values = self.memory.words(start, size // word)
+            yield from [(start + word * at, value) for at, value in enumerate(values) if low <= value < high]
+            if not size:
+                return
+            start += size
+
+    def _own_stack(self, thread: ThreadInfo) -> Optional[tuple[int, int]]:
+        """The stack that the thread was started with."""
+        main = next((each for each in self.regions if each.path == MAIN), None)
+        if main is not None and (thread.tid == self.pid or main.contains(thread.stack_pointer or 0)):
+            return main.start, main.end
+        region = self._region(thread.thread_pointer)
+        return (region.start, thread.thread_pointer or region.end) if region is not None else None
+
+    def _end(self, start: int, thread: ThreadInfo) -> Optional[int]:
+        """Where the stack ends on which this is: at the thread's control block, or with its mapping."""
+        region = self._region(start)
+        if region is None:
+            return None
+        pointer = thread.thread_pointer or 0
+        return pointer if region.contains(pointer) and pointer > start else region.end
+
+    def _region(self, address: Optional[int]) -> Optional[Region]:
+        if address is None:
+            return None
+        return next((each for each in self.regions if each.contains(address) and each.writable), None)
+
+    # signal handlers
+
+    @property
+    def _tells_handlers(self) -> bool:
+        return self.machine == "x86_64"
+
+    def interrupted(self, start: int, end: int) -> list[Interrupted]:
+        """What signal handlers interrupted whose frames lie in this part of a stack, innermost first."""
+        if not self._tells_handlers:
+            return []
+        found: list[Interrupted] = []
+        try:
+            words = self.memory.words(start, (end - start) // 8)
+        except MemoryReadError:
+            return []
+        for at, value in enumerate(words):
+            if value & 0xFFFF != CS or value >> 48 not in (SS, 0):
+                continue
+            first = at - UC_SEGMENTS
+            # in front of uc_flags lies where the handler returns to
+            if first < 1 or words[first + UC_LINK] or not self._is_signal_return(words[first - 1]):
+                continue
+            found.append(Interrupted(words[first + UC_PC], words[first + UC_SP]))
+        return found
+
+    def _is_signal_return(self, address: int) -> bool:
+        """__restore_rt: mov $15, %eax; syscall."""
+        code = self.memory.try_read(address, 9)
+        return code is not None and code[-2:] == b"\x0f\x05" and code[-6:-2] == b"\x0f\0\0\0"
+
+    def in_malloc(self, thread: ThreadInfo) -> bool:
+        """Whether it stands in malloc or in what malloc called, or a handler that it is in interrupted it there.
+
+        For a look: no word that may be left from long ago counts.
+        """
+        if thread.program_counter is None:
+            return False
+        places = [Interrupted(thread.program_counter, thread.stack_pointer or 0)]
+        if thread.stack_pointer is not None:
+            starts, seen = [thread.stack_pointer], {0}
+            while starts and len(seen) < STACKS:
+                start = starts.pop()
+                end = self._end(start, thread)
+                if end is None or start in seen:
+                    continue
+                seen.add(start)
+                below = self.interrupted(start, min(end, start + LOOK))
+                places += below
+                starts += [each.stack_pointer for each in below if not start <= each.stack_pointer < end]
+        return any(self._is_inside(*place) for place in places)
+
+    def _is_inside(self, pc: int, stack_pointer: int) -> bool:
+        if self.code.holds(pc):
+            return True
+        if not self.code.in_libc(pc):
+            return False
+        word = self.memory.pointer_size
+        above = [self.memory.try_word(stack_pointer + n * word) for n in range(RETURNS)]
+        return any(value is not None and self.code.holds(value) for value in above)
+
+
+LOOK = 8 << 20
+"""How far up a stack signal handlers' frames are looked for."""

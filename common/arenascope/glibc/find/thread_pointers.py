@@ -1,0 +1,230 @@
+"""Thread pointers out of memory, for doors that cannot know them: LLDB before 18, i386, a process that is not held.
+
+libc keeps its threads in two lists and tells a debugger's libthread_db how, in exported tables (`_thread_db_…`,
+nptl_db/structs.def): with these no layout is guessed. Where they are missing (a static program, glibc before 2.34)
+control blocks are recognised by what they hold: on x86 their own address twice, and the thread's tid; on ARM the
+tid beside a link of one of those lists, and behind the block what ld.so notes of its TLS.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import AbstractSet, Iterator, Mapping, Optional, Sequence
+
+from ...errors import MemoryReadError
+from ...memory import Memory
+from ...target import Region, ThreadInfo
+from .brk import exported
+from .libc_file import Libc
+
+# the thread pointer points to struct pthread itself, or behind it (TLS_TCB_AT_TP, TLS_DTV_AT_TP)
+AT_BLOCK = ("x86_64", "x32", "i386", "s390x")
+BEHIND_BLOCK = ("aarch64", "arm")
+X86 = ("x86_64", "x32", "i386")
+LISTS = ("_thread_db_rtld_global__dl_stack_used", "_thread_db_rtld_global__dl_stack_user")  # since 2.34
+FIELDS = ("_thread_db_pthread_list", "_thread_db_pthread_tid", "_thread_db_list_t_next")
+THREAD_LIMIT = 1 << 20
+TID_WITHIN = 0x400
+"""How far behind its start struct pthread has `tid`: 0x2d0 on x86-64, 0x68 on i386, in every release."""
+TOP_OF_STACK = 64 << 10
+"""A thread's control block and TLS lie at the end of its stack's mapping."""
+LIST_WORDS = 24
+BLOCK_LIMIT = 0x1000
+"""struct pthread is shorter on every machine (0x700 to 0x900 bytes)."""
+VECTOR_ENTRIES, FIRST_TLS = 8, 256
+"""How many modules with TLS are looked at for the one whose block comes first, aligned to that much at most."""
+SMALL = 256 << 10
+"""The first thread's control block lies in a small mapping of ld.so's."""
+
+
+def complete(memory: Memory, machine: str, libc: Libc, regions: Sequence[Region], threads: Sequence[ThreadInfo]
+             ) -> list[ThreadInfo]:  # fmt: skip
+    """The threads, with thread pointers where they had none and memory tells."""
+    missing = [thread for thread in threads if thread.thread_pointer is None]
+    if not missing:
+        return list(threads)
+    found = _by_lists(memory, machine, libc)
+    if not found and machine in X86:
+        found = _by_shape(memory, regions, threads)
+    elif not found and machine in BEHIND_BLOCK:
+        found = _by_links(memory, regions, threads)
+    return [thread._replace(thread_pointer=found.get(thread.tid)) if thread.thread_pointer is None else thread
+            for thread in threads]  # fmt: skip
+
+
+def _by_lists(memory: Memory, machine: str, libc: Libc) -> dict[int, int]:
+    """tid: thread pointer, by the lists that pthread_create keeps."""
+    if machine not in (*AT_BLOCK, *BEHIND_BLOCK):
+        return {}
+    names = (*LISTS, *FIELDS, "_thread_db_sizeof_pthread", "__nptl_rtld_global")
+    tables = exported(memory, libc, *names)
+    if len(tables) != len(names):
+        return {}
+    try:
+        # a descriptor is {bits, elements, offset}
+        offsets = {name: memory.u32(tables[name] + 8) for name in (*LISTS, *FIELDS)}
+        behind = memory.u32(tables["_thread_db_sizeof_pthread"]) if machine in BEHIND_BLOCK else 0
+        loader = memory.word(tables["__nptl_rtld_global"])
+        found = {}
+        for name in LISTS:
+            for entry in _walk(memory, loader + offsets[name], offsets["_thread_db_list_t_next"]):
+                block = entry - offsets["_thread_db_pthread_list"]
+                found[memory.u32(block + offsets["_thread_db_pthread_tid"])] = block + behind
+        return found
+    except MemoryReadError:
+        return {}
+
+
+def _walk(memory: Memory, head: int, next_offset: int) -> Iterator[int]:
+    """The entries of a ring of list_t, without its head; none where it was not set up."""
+    seen = {head, 0}
+    entry = memory.word(head + next_offset)
+    while entry not in seen and len(seen) < THREAD_LIMIT:
+        seen.add(entry)
+        yield entry
+        entry = memory.word(entry + next_offset)
+
+
+def _by_shape(memory: Memory, regions: Sequence[Region], threads: Sequence[ThreadInfo]) -> dict[int, int]:
+    """By tcbhead_t: `tcb` and `self`, its words 0 and 2, hold its own address."""
+    tids = {thread.tid for thread in threads}
+    blocks: list[int] = []
+    found: dict[int, int] = {}
+    for places in (_places(regions, threads), _merged(regions)):
+        for start, end in places:
+            blocks += _self_pointing(memory, start, end)
+        found = _holding(memory, blocks, tids)
+        if len(found) == len(tids):
+            break
+    return found
+
+
+def _holding(memory: Memory, blocks: Sequence[int], tids: AbstractSet[int]) -> dict[int, int]:
+    """tid: the block that has it, at the place where the most blocks have one."""
+    at: Counter[int] = Counter()
+    holds: dict[int, Mapping[int, int]] = {}
+    for block in dict.fromkeys(blocks):
+        holds[block] = _tids_in(memory, block, tids)
+        at.update(holds[block].keys())
+    if not at:
+        return {}
+    # a tid may stand elsewhere as well (a lock's owner), but not in every block at the same place
+    place = max(at, key=lambda offset: (at[offset], -offset))
+    return {held[place]: block for block, held in holds.items() if place in held}
+
+
+def _places(regions: Sequence[Region], threads: Sequence[ThreadInfo]) -> Iterator[tuple[int, int]]:
+    """Ends of stacks, small mappings, and where the break begins (a static program's first thread)."""
+    pointers = [thread.stack_pointer for thread in threads if thread.stack_pointer is not None]
+    for region in regions:
+        if not (region.writable and region.present) or region.is_file or region.shared:
+            continue
+        if region.size <= SMALL:
+            yield region.start, region.end
+            continue
+        if region.path == "[heap]":
+            yield region.start, region.start + TOP_OF_STACK
+        if any(region.contains(pointer) for pointer in pointers):
+            yield region.end - TOP_OF_STACK, region.end
+
+
+def _merged(regions: Sequence[Region]) -> Iterator[tuple[int, int]]:
+    """Ends of larger mappings: what malloc got by mmap may have grown together with that small mapping, from below."""
+    for region in regions:
+        if region.writable and region.present and not (region.is_file or region.shared) and region.size > SMALL:
+            yield region.end - TOP_OF_STACK, region.end
+
+
+def _self_pointing(memory: Memory, start: int, end: int) -> Iterator[int]:
+    step = memory.pointer_size
+    try:
+        words = memory.words(start, (end - start) // step)
+    except MemoryReadError:
+        return
+    for index, (first, third) in enumerate(zip(words, words[2:])):
+        if first == third and first == start + index * step:
+            yield first
+
+
+def _tids_in(memory: Memory, block: int, tids: AbstractSet[int]) -> dict[int, int]:
+    """Offset: value of every 32-bit number in the block that is a tid."""
+    found: dict[int, int] = {}
+    for offset in range(0, TID_WITHIN, 4):
+        try:
+            value = memory.u32(block + offset)
+        except MemoryReadError:
+            break
+        if value in tids:
+            found[offset] = value
+    return found
+
+
+def _by_links(memory: Memory, regions: Sequence[Region], threads: Sequence[ThreadInfo]) -> dict[int, int]:
+    """By struct pthread's beginning in nptl/descr.h: 24 words, `list`, `tid`.
+
+    The lists' heads are in the data of ld.so (libpthread's before 2.34). Control blocks themselves are not looked for:
+    their stacks lie in one mapping with others, and with any other memory, if nothing keeps them apart.
+    """
+    word = memory.pointer_size
+    tids = {thread.tid for thread in threads}
+    found: dict[int, int] = {}
+    for region in regions:
+        if not (region.writable and region.present) or region.shared or region.size > SMALL:
+            continue
+        try:
+            words = memory.words(region.start, region.size // word)
+        except MemoryReadError:
+            continue
+        for index, first in enumerate(words):
+            if first and not first % word and _tid_at(memory, first) in tids and _is_linked(memory, first):
+                found.update(_in_list(memory, region.start + index * word, tids))
+    return found
+
+
+def _tid_at(memory: Memory, link: int) -> Optional[int]:
+    """`tid` follows `list`."""
+    try:
+        return memory.u32(link + 2 * memory.pointer_size)
+    except MemoryReadError:
+        return None
+
+
+def _in_list(memory: Memory, head: int, tids: AbstractSet[int]) -> Iterator[tuple[int, int]]:
+    """(tid, thread pointer) of the threads in a list."""
+    try:
+        for entry in _walk(memory, head, 0):
+            tid = _tid_at(memory, entry)
+            behind = _behind_block(memory, entry - LIST_WORDS * memory.pointer_size) if tid in tids else None
+            if tid is not None and behind is not None:
+                yield tid, behind
+    except MemoryReadError:
+        return
+
+
+def _is_linked(memory: Memory, link: int) -> bool:
+    """Whether a list_t is here: both its neighbours lead back to it."""
+    word = memory.pointer_size
+    try:
+        following, previous = memory.words(link, 2)
+        return memory.word(following + word) == link == memory.word(previous)
+    except MemoryReadError:
+        return False
+
+
+def _behind_block(memory: Memory, block: int) -> Optional[int]:
+    """Where struct pthread ends and tcbhead_t begins: with the vector that has the addresses of TLS blocks.
+
+    The first of those follows tcbhead_t, and vector entries are pairs (dtv_t) of which number 0 is a counter.
+    """
+    word = memory.pointer_size
+    for place in range(block + LIST_WORDS * word, block + BLOCK_LIMIT, 2 * word):
+        vector = memory.try_word(place)
+        if not vector or vector % word:
+            continue
+        try:
+            blocks = memory.words(vector + 2 * word, 2 * VECTOR_ENTRIES)[::2]
+        except MemoryReadError:
+            continue
+        if any(place < address <= place + FIRST_TLS for address in blocks):
+            return place
+    return None

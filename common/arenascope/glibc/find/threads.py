@@ -1,0 +1,189 @@
+"""Whose arena is whose: each thread's thread_arena and tcache, by symbol or by what its TLS block holds.
+
+Without symbols the two words are recognised by value: one equals a known arena, the other points to a
+tcache_perthread_struct (find_caches.py). Both lie at the same distance from every thread's pointer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Container, Mapping, NamedTuple, Optional, Sequence
+
+from ...errors import MemoryReadError
+from ...memory import Memory
+from ...model import ArenaHeader
+from ...target import Target, ThreadInfo
+from ..layout import Layout
+from .caches import ARENA_NAMES, Blocks, CacheFinder, Found
+from .libc_file import Libc
+
+WINDOW = 4096
+SPANS = (1, 4, 16)
+"""How many windows to look at, one try after the other: libc's block is near, unless the program has large TLS."""
+TLS_BELOW = ("x86_64", "i386", "x32", "s390x", "s390", "")
+"""Machines whose TLS blocks end at the thread pointer (variant II); elsewhere they follow it."""
+
+TLS_BIAS = {"ppc": 0x7000, "ppc64": 0x7000}
+"""What the ABI adds to the address behind the TCB, so that signed 16-bit offsets reach more."""
+
+
+class ThreadWords(NamedTuple):
+    """What a thread's two words hold; None where they are not known."""
+
+    thread: ThreadInfo
+    arena: Optional[int] = None
+    """thread_arena: an arena's address, or 0 before the first malloc and after thread exit."""
+    tcache: Optional[int] = None
+    """0 where the thread is known to have no cache."""
+
+
+def find_thread_words(memory: Memory, layout: Layout, target: Target, threads: Sequence[ThreadInfo], libc: Libc,
+                      ring: Sequence[ArenaHeader], symbols: bool) -> tuple[list[ThreadWords], str]:  # fmt: skip
+    """Every thread's words, and how they were found: "symbols", "scan" or "" (not at all).
+
+    Without `symbols` those that the target knows are another libc's.
+    """
+    caches = CacheFinder(memory, layout, target, libc, ring)
+    by_symbol = [_by_symbol(caches, thread) for thread in threads if symbols]
+    if by_symbol and all(words is not None for words in by_symbol):
+        return [words for words in by_symbol if words is not None], "symbols"
+    scanned = _by_scan(caches, threads)
+    if scanned is not None:
+        return scanned, "scan"
+    return [ThreadWords(thread) for thread in threads], ""
+
+
+def _by_symbol(caches: CacheFinder, thread: ThreadInfo) -> Optional[ThreadWords]:
+    target, memory = caches.target, caches.memory
+    for name in ARENA_NAMES:
+        address = target.thread_local(name, thread)
+        if address is not None:
+            break
+    else:
+        return None
+    arena = memory.try_word(address)
+    if arena is None or (arena and arena not in caches.arenas):
+        return None
+    if caches.layout.tcache is None:
+        return ThreadWords(thread, arena, 0)
+    where = target.thread_local("tcache", thread)
+    pointer = memory.try_word(where) if where is not None else None
+    if pointer is None:
+        return None
+    return ThreadWords(thread, arena, caches.pointer(Found(None), pointer))
+
+
+def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[list[ThreadWords]]:
+    memory, machine = caches.memory, caches.target.machine
+    pointers = {thread.tid: thread.thread_pointer - TLS_BIAS.get(machine, 0) for thread in threads
+                if thread.thread_pointer}  # fmt: skip
+    for windows in SPANS:
+        blocks = {tid: _tls_words(memory, machine, pointer, windows) for tid, pointer in pointers.items()}
+        at_arena = _agreed_offset(blocks, caches.arenas)
+        if at_arena is not None:
+            break
+    else:
+        return None
+    found = _caches(caches, pointers, at_arena) if caches.layout.tcache is not None else None
+    # a TLS block of zeros alone is one that gcore left out: no thread has that
+    held = {tid: pointers[tid] for tid, words in blocks.items() if words}
+    return [_words_of(caches, thread, held.get(thread.tid), at_arena, found) for thread in threads]
+
+
+def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> Found:
+    distance = caches.distance()
+    if distance is not None:
+        return Found(at_arena + distance)
+    reach = caches.reach()
+    # no TLS lies beyond the thread pointer where blocks end there: that is struct pthread
+    first, last = at_arena - reach, at_arena + reach
+    below = caches.target.machine in TLS_BELOW
+    first, last = (first, min(last, 0)) if below else (max(first, 0), last)
+    blocks = {tid: _words_between(caches.memory, pointer, first, last, at_arena) for tid, pointer in pointers.items()}
+    return caches.find(blocks, at_arena)
+
+
+def _words_of(caches: CacheFinder, thread: ThreadInfo, pointer: Optional[int], at_arena: int,
+              found: Optional[Found]) -> ThreadWords:  # fmt: skip
+    arena = caches.memory.try_word(pointer + at_arena) if pointer is not None else None
+    if pointer is None or arena is None or (arena and arena not in caches.arenas):
+        return ThreadWords(thread)
+    if found is None:
+        return ThreadWords(thread, arena, 0)
+    if found.offset is None:
+        # arena_get() comes before tcache_init(): who never had an arena has no cache
+        return ThreadWords(thread, arena, None if arena else 0)
+    value = caches.memory.try_word(pointer + found.offset)
+    return ThreadWords(thread, arena, caches.pointer(found, value) if value is not None else None)
+
+
+def confirm_attached(headers: Sequence[ArenaHeader], words: Sequence[ThreadWords]) -> list[ArenaHeader]:
+    """attached_threads of a release that the table does not know: shown where it is what threads' own words say."""
+    seen = Counter(each.arena for each in words)
+    if None not in seen and all(header.attached_threads == seen[header.address] for header in headers):
+        return list(headers)
+    return [header._replace(attached_threads=None) for header in headers]
+
+
+def _words_between(memory: Memory, pointer: int, first: int, last: int, sure: int) -> dict[int, int]:
+    """The words from one distance to the other that are not 0; only as far from `sure` as can be read."""
+    step = memory.pointer_size
+    data = memory.try_read(pointer + first, last - first)
+    if data is not None:
+        return _placed(memory.unpack_words(data), pointer + first, pointer, memory)
+    found: dict[int, int] = {}
+    for way, end in ((-step, first), (step, last)):
+        for distance in range(sure, end, way):
+            value = memory.try_word(pointer + distance)
+            if value is None:
+                break
+            found[distance] = value
+    return {distance: value for distance, value in found.items() if value}
+
+
+def _tls_words(memory: Memory, machine: str, pointer: int, windows: int) -> dict[int, int]:
+    """The words around a thread pointer that are not 0, by their distance from it."""
+    words: dict[int, int] = {}
+    below = [pointer - WINDOW * n for n in range(1, windows + 1)]
+    above = [] if machine in TLS_BELOW else [pointer + WINDOW * n for n in range(windows)]
+    for starts in (below, above):
+        for start in starts:
+            try:
+                values = memory.words(start, WINDOW // memory.pointer_size)
+            except MemoryReadError:
+                values = _readable_tail(memory, start) if starts is below else _readable_head(memory, start)
+                first = start + WINDOW - len(values) * memory.pointer_size if starts is below else start
+                words.update(_placed(values, first, pointer, memory))
+                break
+            words.update(_placed(values, start, pointer, memory))
+    return words
+
+
+def _placed(values: Sequence[int], start: int, pointer: int, memory: Memory) -> dict[int, int]:
+    step = memory.pointer_size
+    return {start - pointer + step * n: value for n, value in enumerate(values) if value}
+
+
+def _readable_tail(memory: Memory, start: int) -> tuple[int, ...]:
+    """The words of a window whose first pages cannot be read."""
+    page = -(-start // WINDOW) * WINDOW
+    try:
+        return memory.words(page, (start + WINDOW - page) // memory.pointer_size)
+    except MemoryReadError:
+        return ()
+
+
+def _readable_head(memory: Memory, start: int) -> tuple[int, ...]:
+    """The words of a window whose last pages cannot be read."""
+    page = -(-start // WINDOW) * WINDOW
+    try:
+        return memory.words(start, (page - start) // memory.pointer_size)
+    except MemoryReadError:
+        return ()
+
+
+def _agreed_offset(blocks: Blocks, wanted: Container[int]) -> Optional[int]:
+    """The distance at which the most threads have a word that is wanted."""
+    votes = Counter(offset for words in blocks.values() for offset, value in words.items() if value in wanted)
+    # a chance match (a stack below the TLS block) is at one thread's offset only; of equals the nearest counts
+    return max(votes, key=lambda offset: (votes[offset], -abs(offset))) if votes else None

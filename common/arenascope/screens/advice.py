@@ -1,0 +1,178 @@
+"""The sentences of `heap report`'s advice: what it is, why, how it is done, what it costs and when not to."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator, Mapping, NamedTuple
+
+from ..analysis.advice import Advice
+from ..analysis.causes import Facts
+from ..render.text import duration
+from .verdict import Figures, Say, places
+
+ABOVE = ("nothing to set: the advice above goes to the cause",)
+
+
+class Words(NamedTuple):
+    """An advice as people read it: what it costs and when not to are "" where there is nothing to say."""
+
+    action: str
+    evidence: str
+    how: tuple[str, ...]
+    cost: str = ""
+    not_when: str = ""
+
+
+def words(advice: Advice, facts: Facts, say: Say) -> Words:
+    return ADVICE[advice.id](advice.figures, facts, say)
+
+
+def _setting(facts: Facts, variable: str, tunable: str, mallopt: str, value: int) -> tuple[str, ...]:
+    """How a parameter is set, for this glibc."""
+    lines = [f"{variable}={value} in the environment, from the next start on",
+             f"systemd: Environment={variable}={value}; Kubernetes: env: [{{name: {variable}, value: \"{value}\"}}]"]
+    if facts.tunables:
+        lines.append(f"or GLIBC_TUNABLES=glibc.malloc.{tunable}={value} (glibc {facts.release} reads it)")
+    else:
+        lines.append(f"not GLIBC_TUNABLES: glibc {facts.release} does not read malloc's tunables (2.26 does)")
+    lines.append(f"or mallopt({mallopt}, {value}) before the first allocation")
+    return tuple(lines)
+
+
+def _java(facts: Facts, how: str) -> tuple[str, ...]:
+    """What a JVM offers, where this is one."""
+    return (f"{how} (JDK 17.0.9, 21 and later)",) if any(each.name == "JVM" for each in facts.allocators) else ()
+
+
+def _trim(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words(
+        "call malloc_trim(0) once",
+        " and ".join(_where(figure, say)),
+        (*_java(facts, "jcmd PID System.trim_native_heap"),
+         "heap trim --apply (GDB or LLDB on the live process)", "malloc_trim(0) in the program"),
+        f"about {duration(figure['seconds'])}, one arena locked at a time; pages used again fault in again",
+        "not when the program soon needs as much again: compare two `heap snapshot`s around it",
+    )  # fmt: skip
+
+
+def _where(figure: Figures, say: Say) -> Iterator[str]:
+    """What malloc_trim returns, by where it lies."""
+    if figure["between_bytes"]:
+        yield f"{say(figure['between_bytes'])} of whole pages are free, in {places(figure['places'])}"
+    if figure["end_bytes"]:
+        yield f"{say(figure['end_bytes'])} at the end of the main arena's top"
+
+
+def _tops(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words(
+        "release the tops of thread arenas",
+        f"{say(figure['tops_bytes'])} in tops, which malloc_trim never touches in any glibc",
+        ("heap trim --apply --tops (GDB or LLDB on the live process)",),
+        "one madvise an arena; pages used again fault in again",
+    )
+
+
+def _thresholds(figure: Figures, facts: Facts, say: Say) -> Words:
+    trim = say(figure["trim_threshold_bytes"])
+    why = f"trim_threshold was set to {trim}"
+    if figure["grew"]:
+        why = (f"mmap_threshold grew to {say(figure['mmap_threshold_bytes'])} by itself "
+               f"(default {say(figure['mmap_threshold_default_bytes'])}), trim_threshold to {trim}")  # fmt: skip
+    return Words(
+        "pin the thresholds: trim_threshold at 128 KiB, which also stops mmap_threshold from growing", why,
+        _setting(facts, "MALLOC_TRIM_THRESHOLD_", "trim_threshold", "M_TRIM_THRESHOLD", figure["set_to_bytes"]),
+        "blocks of 128 KiB and more then get a mapping of their own: a system call and page faults for each",
+        "not where such blocks come and go thousands of times a second",
+    )  # fmt: skip
+
+
+def _periodic(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words(
+        "call malloc_trim(0) regularly, say every 30 s, if free memory piles up again",
+        f"what lies free between live blocks ({say(figure['between_bytes'])} now) only malloc_trim returns, once it is "
+        "there",
+        (*_java(facts, "-XX:TrimNativeHeapInterval=30000"), "a timer or an idle moment in the program"),
+        f"each call about {duration(figure['seconds'])} at today's size, less if it comes often",
+        "not when `heap diff` shows that it is used again at once",
+    )
+
+
+def _arena_max(figure: Figures, facts: Facts, say: Say) -> Words:
+    value = figure["set_to"]
+    return Words(
+        f"limit the number of arenas (MALLOC_ARENA_MAX={value}, or 4)",
+        f"{say(figure['outside_bytes'])} of {say(figure['free_bytes'])} free lie outside main_arena and the fullest "
+        "other arena",
+        _setting(facts, "MALLOC_ARENA_MAX", "arena_max", "M_ARENA_MAX", value),
+        "threads wait for each other's locks in malloc; the peak of the sum stays, only the sum of peaks goes",
+        "not where many threads allocate all the time",
+    )
+
+
+def _caches(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words("make thread caches smaller", f"{say(figure['bytes'])} in them",
+                 (f"GLIBC_TUNABLES=glibc.malloc.tcache_count=2 (glibc {facts.release})",),
+                 "malloc and free take the arena's lock more often")  # fmt: skip
+
+
+def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words("try an allocator that keeps sizes apart (jemalloc, tcmalloc, mimalloc)",
+                 f"{say(figure['bytes'])} is free in pages that live blocks share: nothing that glibc offers returns "
+                 "it",
+                 ("LD_PRELOAD=libjemalloc.so.2, measured under the real load", "first: heap pins"),
+                 "another program to know; more memory for small heaps")  # fmt: skip
+
+
+def _live(figure: Figures, action: str, say: Say) -> Words:
+    alone = figure["mmapped_bytes"] > figure["in_arenas_bytes"]
+    return Words(action, f"{say(figure['live_bytes'])} of {say(figure['known_bytes'])} is in blocks that the program "
+                 "holds",
+                 ("heap mmapped: which blocks" if alone else "heap chunks --summary: which sizes",
+                  "heap snapshot now and later, then heap diff: which grow",
+                  "a heap profiler (heaptrack, memray, bpf memleak): who allocated them"))  # fmt: skip
+
+
+def _nothing_more(figure: Figures, facts: Facts, say: Say) -> Words:
+    return _live(figure, "nothing more to tune: the rest is live data", say)
+
+
+def _nothing(figure: Figures, facts: Facts, say: Say) -> Words:
+    return _live(figure, "nothing to tune: this is live data", say)
+
+
+def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
+    instead = tuple(f"{each.name}: {each.instead}" for each in facts.allocators)
+    return Words("ask whoever made these mappings", f"{say(figure['bytes'])} did not come from this malloc",
+                 instead or ("heap report --json lists the largest mappings",))  # fmt: skip
+
+
+def _no_help(figure: Figures, facts: Facts, say: Say) -> Words:
+    limit = figure["limit"]
+    return Words(f"the limit of {limit} {'arena' if limit == 1 else 'arenas'} that was set does not help here",
+                 f"{say(figure['between_bytes'])} of {say(figure['free_bytes'])} free lies between live blocks: it "
+                 "does so in one arena as in many", ABOVE)  # fmt: skip
+
+
+def _leave(figure: Figures, facts: Facts, say: Say) -> Words:
+    bound, free = figure["outside_bytes"], figure["free_bytes"]
+    why = (f"{say(free - bound)} of {say(free)} free would still be there: it lies inside main_arena and the fullest "
+           "other arena, or in pages that live blocks share")  # fmt: skip
+    if 2 * bound >= free:
+        why = (f"at most {say(bound)} of {say(free)} would go, and the threads would share a lock: "
+               "the thresholds are the cause")  # fmt: skip
+    return Words(f"do not set MALLOC_ARENA_MAX={figure['not_set_to']}", why, ABOVE)
+
+
+ADVICE: Mapping[str, Callable[[Figures, Facts, Say], Words]] = {
+    "trim-once": _trim,
+    "release-tops": _tops,
+    "pin-thresholds": _thresholds,
+    "trim-regularly": _periodic,
+    "limit-arenas": _arena_max,
+    "shrink-thread-caches": _caches,
+    "other-allocator": _allocator,
+    "nothing-more-to-tune": _nothing_more,
+    "nothing-to-tune": _nothing,
+    "ask-who-mapped": _ask,
+    "arena-limit-no-help": _no_help,
+    "leave-arena-max": _leave,
+}

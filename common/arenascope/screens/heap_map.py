@@ -1,0 +1,201 @@
+"""What `heap map` writes for people: a strip of characters for each heap."""
+
+from __future__ import annotations
+
+import os
+from itertools import groupby
+from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
+
+from ..analysis.heap_map import LAYERS, PARTS, Strip
+from ..analysis.usage import total
+from ..command import Context
+from ..printable import PLAIN
+from ..render.text import AT_LEAST, UNKNOWN, Style, count, left_out, table
+
+PIPE_CELLS = 64
+ONE_LINE = 112
+"""Columns from which on strip and figures stand side by side."""
+FIGURES = 58
+SORTS: Mapping[str, Callable[[Strip], tuple[int, ...]]] = {
+    "index": lambda strip: (strip.heap.arena,),
+    "releasable": lambda strip: (-(strip.total("releasable_resident") or 0), -(strip.total("releasable") or 0)),
+    "resident": lambda strip: (-(strip.total("resident") or 0),),
+    "size": lambda strip: (-strip.heap.bytes,),
+    "used": lambda strip: (-(strip.total("used") or 0),),
+}
+
+
+class Mark(NamedTuple):
+    """How a cell is shown."""
+
+    letter: str
+    colour: int
+    meaning: str
+
+
+USED = ((0.95, Mark("█", 34, "nearly all")), (0.5, Mark("▓", 34, "half and more")),
+        (0.1, Mark("▒", 34, "a tenth and more")))  # fmt: skip
+"""From which share of use on."""
+OTHER = {
+    "cached": Mark("c", 33, "in a thread cache or fastbin"),
+    "releasable": Mark("r", 32, "free, malloc_trim(0) gives it back"),
+    "free": Mark("f", 31, "free, stays"),
+    "top": Mark("t", 35, "top, an arena's end"),
+    "absent": Mark(".", 90, "free, not in memory"),
+    "bookkeeping": Mark("h", 36, "malloc's own"),
+    "foreign": Mark("x", 36, "somebody else's sbrk"),
+    "damaged": Mark("!", 91, "could not be read as chunks"),
+}
+CAPITAL = {".": ":"}
+"""What stands for a letter's capital where it has none."""
+
+
+def strip_width(style: Style) -> int:
+    """Cells that a line has room for."""
+    if not style.width:
+        return PIPE_CELLS
+    return max(16, style.width - FIGURES if style.width >= ONE_LINE else style.width - 2)
+
+
+def sentences(context: Context, strips: Sequence[Strip]) -> list[str]:
+    """What there is, and what could go back."""
+    style, session = context.style, context.session
+    if not session.started:
+        return ["no heap yet: malloc has not been called in this process"]
+    size = sum(strip.heap.bytes for strip in strips)
+    sums = {layer: total(strip.total(layer) for strip in strips) for layer in LAYERS}
+    used = f"{style.size(sums['used'])} in use ({_percent(sums['used'], size)})"
+    cached = f", {style.size(sums['cached'])} cached" if sums["cached"] != 0 else ""
+    memory = "" if sums["resident"] is None else f", {style.size(sums['resident'])} in memory"
+    back = f"malloc_trim(0) would give back {style.size(sums['releasable'])}"
+    if sums["releasable_resident"] is not None:
+        back += f", {style.size(sums['releasable_resident'])} of it in memory"
+    tops = f", trim --tops {style.size(sums['tops'])} more" if sums["tops"] != 0 else ""
+    arenas = len({strip.heap.arena for strip in strips})
+    heaps = f"{count(len(strips), 'heap')} of {style.size(size)} in {count(arenas, 'arena')}"
+    return [f"{AT_LEAST if session.findings else ''}{heaps}: {used}{cached}{memory}", f"{back}{tops}"]
+
+
+def lines(context: Context, strips: Sequence[Strip], written: Optional[Mapping[str, object]]) -> Iterator[str]:
+    style = context.style
+    yield from map(style.bold, sentences(context, strips))
+    if written is not None:
+        size = written["bytes"]
+        assert isinstance(size, int)
+        yield f"{written['file']}: {style.size(size)} written; a browser shows it"
+        return
+    if not strips:
+        return
+    unicode = _unicode()
+    order = sorted(strips, key=SORTS[context.options.sort])
+    shown = order[: context.options.limit] if context.options.limit > 0 else order
+    marks = [_marks(strip) for strip in shown]
+    yield ""
+    yield from _legend(style, unicode, {mark for row in marks for mark in row})
+    yield ""
+    beside = max(map(len, marks)) if not style.width or style.width >= ONE_LINE else 0
+    figures = ("arena", "from", "size", "a cell", "used", "resident", "trim frees")
+    if style.form:
+        cells = [[*_figures(style, strip), _coloured(style, unicode, row)] for strip, row in zip(shown, marks)]
+        yield from table((*figures, "occupancy"), cells, left=(0, 1, 7), form=style.form)
+        yield from left_out(style, len(order) - len(shown), "heap")
+        return
+    yield style.dim(_row(figures, f"{'occupancy':<{beside}}" if beside else "").rstrip())
+    for strip, row in zip(shown, marks):
+        text = _coloured(style, unicode, row)
+        yield _row(_figures(style, strip), text + " " * (beside - len(row)) if beside else "")
+        if not beside:
+            yield text
+    yield from left_out(style, len(order) - len(shown), "heap")
+
+
+def _row(figures: Sequence[str], text: str) -> str:
+    arena, start, size, *others = figures
+    cell, used, resident, frees = others
+    return (f"{arena:<6} {start:<18} {size:>10}  {text}{'  ' if text else ''}{cell:>9} {used:>6} "
+            f"{resident:>10} {frees:>10}")  # fmt: skip
+
+
+def _figures(style: Style, strip: Strip) -> list[str]:
+    heap, frees = strip.heap, strip.total("releasable_resident")
+    return ["0 main" if heap.arena == 0 else str(heap.arena), f"{heap.address:#x}", style.size(heap.bytes),
+            style.size(strip.cell), _percent(strip.total("used"), heap.bytes), style.size(strip.total("resident")),
+            style.size(strip.total("releasable") if frees is None else frees)]  # fmt: skip
+
+
+def _marks(strip: Strip) -> list[Mark]:
+    cells = {layer: strip.cells(layer) for layer in (*PARTS, "resident", "releasable")}
+    if cells["used"] is None:
+        # what is in use cannot be told from what is cached then
+        cells["used"] = strip.held()
+    return [_mark({layer: each[at] for layer, each in cells.items() if each}, strip.length(at))
+            for at in range(strip.count)]  # fmt: skip
+
+
+def _mark(cell: Mapping[str, int], size: int) -> Mark:
+    """Damage is shown wherever it is; then use, however little, as it is what keeps the rest."""
+    if cell["damaged"]:
+        return OTHER["damaged"]
+    for share, mark in USED:
+        if cell["used"] >= share * size:
+            return mark
+    found = OTHER[_rest(cell, size)]
+    if not cell["used"]:
+        return found
+    capital = CAPITAL.get(found.letter, found.letter.upper())
+    return found._replace(letter=capital)
+
+
+def _rest(cell: Mapping[str, int], size: int) -> str:
+    """What fills most of a cell that is hardly used."""
+    most = max(("cached", "free", "top", "bookkeeping", "foreign"), key=lambda layer: cell.get(layer, 0))
+    if most not in ("free", "top"):
+        return most
+    if 2 * cell.get("resident", size) < size:
+        return "absent"
+    return "releasable" if 2 * cell.get("releasable", 0) >= size else most
+
+
+def _legend(style: Style, unicode: bool, met: set[Mark]) -> Iterator[str]:
+    """The marks that occur."""
+    used = [mark for _, mark in USED if mark in met]
+    letters = {mark.letter.lower().replace(":", ".") for mark in met}
+    words = [f"{_coloured(style, unicode, [mark])} {mark.meaning}" for mark in used]
+    if words:
+        words[0] += " in use"
+    others = [mark for mark in OTHER.values() if mark.letter in letters]
+    words += [f"{_coloured(style, unicode, [mark])} {mark.meaning}" for mark in others]
+    if any(mark.letter.isupper() or mark.letter == ":" for mark in met):
+        words.append("capital or : the same, with less than a tenth in use")
+    line = ""
+    for each in words:
+        if line and _columns(line) + 3 + _columns(each) > (style.width or 120):
+            yield line
+            line = ""
+        line += ("   " if line else "") + each
+    yield line
+
+
+def _columns(text: str) -> int:
+    """Without what colours it."""
+    return len(text) - len("\033[34m\033[0m") * (text.count("\033") // 2)
+
+
+def _coloured(style: Style, unicode: bool, marks: Sequence[Mark]) -> str:
+    text = []
+    for colour, run in groupby(marks, key=lambda mark: mark.colour):
+        letters = "".join(mark.letter if unicode else PLAIN.get(mark.letter, mark.letter) for mark in run)
+        text.append(f"\033[{colour}m{letters}\033[0m" if style.colour else letters)
+    return "".join(text)
+
+
+def _percent(part: Optional[int], whole: int) -> str:
+    if part is None or not whole:
+        return UNKNOWN
+    return "<1 %" if 0 < 100 * part < whole else f"{100 * part // whole} %"
+
+
+def _unicode() -> bool:
+    """By the locale, as a terminal goes by it: a debugger's own stream does not tell."""
+    told = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") for value in [os.environ.get(name)] if value), "")
+    return "utf-8" in told.lower() or "utf8" in told.lower()

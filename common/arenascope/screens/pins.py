@@ -1,0 +1,135 @@
+"""What `heap pins` writes for people."""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Optional, Sequence
+
+from ..analysis.ranking import Pin, Ranking, Together
+from ..command import Context
+from ..model import Statement
+from ..render.text import Style, count, left_out, table
+
+HEADERS = ("block", "size", "arena", "goes back", "resident", "by", "what it keeps", "first word")
+
+
+class Shown(NamedTuple):
+    """A pin, with what the image alone can tell of it."""
+
+    pin: Pin
+    resident: Optional[int]
+    symbol: Optional[str]
+    notes: Sequence[Statement]
+
+    @property
+    def note(self) -> Optional[str]:
+        return ", then ".join(map(note_text, self.notes)) or None
+
+
+NOTES = {
+    "own-thread-cache": "is glibc's own: the cache of thread {tid}, which goes when that ends",
+    "cached-first": "is cached first: a thread keeps {slots} of its size",
+    "in-fastbin-first": "lies in a fastbin until malloc_trim, or a free() of 64 KiB, merges it",
+}
+"""What stands between a call of free() and a block's being free."""
+
+
+def note_text(said: Statement) -> str:
+    return NOTES[said.id].format(**said.figures)
+
+
+TOGETHER = 3
+"""So many arenas' last blocks are told in words."""
+
+
+class Sums(NamedTuple):
+    """The best block of each arena, freed."""
+
+    blocks: int
+    bytes: int
+    releases_bytes: int
+    resident_bytes: Optional[int]
+
+
+def lines(context: Context, ranking: Ranking, pins: Sequence[Shown], sums: Sums,
+          together: Sequence[tuple[Together, Optional[int]]], pending: dict[int, int]) -> Iterator[str]:  # fmt: skip
+    style = context.style
+    if not context.session.started:
+        yield "no heap yet: malloc has not been called in this process"
+        return
+    yield style.bold(_sentence(style, sums))
+    ordered = sorted(together, key=lambda pair: -pair[0].gain.releases)
+    for each, resident in ordered[:TOGETHER]:
+        yield (f"arena {each.arena}: its last {each.blocks} blocks ({style.size(each.gain.bytes)}, from "
+               f"{each.lowest:#x} on) would give back {_both(style, each.gain.releases, resident)}, "
+               "all of them freed")  # fmt: skip
+    if len(ordered) > TOGETHER:
+        yield style.dim(f"so for {count(len(ordered) - TOGETHER, 'more arena')}: --json has them all")
+    for index, size in pending.items():
+        if size:
+            yield (f"arena {index}: {style.size(size)} go back anyway, at its next free() that makes a free chunk of "
+                   "64 KiB")  # fmt: skip
+    if pins:
+        yield ""
+        rows = [_row(style, shown) for shown in pins]
+        width = len(HEADERS) if any(shown.symbol for shown in pins) else len(HEADERS) - 1
+        yield from table(HEADERS[:width], [row[:width] for row in rows], left=(0, 5, 6, 7), width=style.width,
+                         expendable=("first word", "resident")[0 if width == len(HEADERS) else 1:],
+                         form=style.form)  # fmt: skip
+        yield from left_out(style, ranking.count - len(rows), "block")
+        yield ""
+        yield from _notes(style, pins)
+    if ranking.own_left_out:
+        yield style.dim(f"{count(ranking.own_left_out, 'block')} beside free memory would mainly give back "
+                        f"{'its' if ranking.own_left_out == 1 else 'their'} own pages: --own shows them")  # fmt: skip
+    if pins:
+        yield style.dim(f"next: {style.program} chunk {pins[0].pin.address:#x}")
+
+
+def _sentence(style: Style, sums: Sums) -> str:
+    if not sums.blocks:
+        return "no single live block keeps free memory from going back"
+    where = "one block" if sums.blocks == 1 else f"one block in each of {sums.blocks} arenas"
+    return (f"freeing {where} ({style.size(sums.bytes)}) would give back "
+            f"{_both(style, sums.releases_bytes, sums.resident_bytes)}")  # fmt: skip
+
+
+def _both(style: Style, released: int, resident: Optional[int]) -> str:
+    if resident is None:
+        return f"{style.size(released)} of address space (how much is resident is not known)"
+    return style.size(released) if resident == released else f"{style.size(released)}, {style.size(resident)} resident"
+
+
+def _row(style: Style, shown: Shown) -> list[str]:
+    pin = shown.pin
+    return [
+        f"{pin.address:#x}",
+        style.size(pin.gain.bytes),
+        f"{pin.arena} main" if pin.arena == 0 else str(pin.arena),
+        style.size(pin.gain.releases),
+        style.size(shown.resident),
+        "free()" if pin.by == "free" else "a trim after it",
+        _reason(pin),
+        shown.symbol or "",
+    ]
+
+
+def _reason(pin: Pin) -> str:
+    if pin.reason == "between":
+        return "pages that it shares with free pieces"
+    gone, already = ([how for how, _, _ in steps] for steps in (pin.gain.gone, pin.gain.already))
+    unmapped = gone.count("munmap") - already.count("munmap")
+    if unmapped:
+        return f"{count(unmapped, 'whole heap')}: last block below top"
+    return "the break: last block below top" if pin.arena == 0 else "last block below top"
+
+
+def _notes(style: Style, pins: Sequence[Shown]) -> Iterator[str]:
+    """What comes in between, once for each thing that does."""
+    found: dict[str, list[int]] = {}
+    for shown in pins:
+        if shown.note:
+            found.setdefault(shown.note, []).append(shown.pin.address)
+    for note, addresses in found.items():
+        named = ", ".join(f"{each:#x}" for each in addresses[:3])
+        more = f" and {len(addresses) - 3} more" if len(addresses) > 3 else ""
+        yield style.dim(f"{named}{more}: {note}")

@@ -1,0 +1,121 @@
+"""What `heap report` writes for people: the answer first, then the parts, why, and what to do."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Iterator, NamedTuple, Optional, Sequence
+
+from ..analysis.advice import Advice
+from ..analysis.report import FREE, LABELS, LIVE, Picture
+from ..analysis.usage import ArenaUsage, total
+from ..command import Context
+from ..gather.trims import Trim
+from ..model import Statement
+from ..render.text import Style, count, table
+from .advice import Words
+from .verdict import Pair
+
+WIDTH = 100
+"""A line longer than this is not read."""
+SMALL = 200
+"""A part of less than one in so many is a row of its own only with --full."""
+
+
+class Conclusions(NamedTuple):
+    """What is concluded, each beside its words."""
+
+    judgement: Statement
+    verdict: str
+    causes: Sequence[tuple[Statement, Pair]] = ()
+    advice: Sequence[tuple[Advice, Words]] = ()
+    notes: Sequence[str] = ()
+
+
+def address_space(plans: Sequence[Trim], usages: Sequence[ArenaUsage]) -> Statement:
+    """For an image without residency: what lies where in address space."""
+    return Statement("address-space", {
+        "system_bytes": sum(usage.header.system_mem for usage in usages),
+        "arenas": len(usages),
+        "used_bytes": total(usage.used for usage in usages),
+        "release_bytes": total(trim.plan.release_bytes for trim in plans),
+        "tops_bytes": total(trim.plan.tops_bytes for trim in plans),
+    })  # fmt: skip
+
+
+def lines(context: Context, picture: Optional[Picture], concluded: Conclusions) -> Iterator[str]:
+    style = context.style
+    width = min(style.width or WIDTH, WIDTH)
+    for line in textwrap.wrap(concluded.verdict, width, break_long_words=False, break_on_hyphens=False):
+        yield style.bold(line)
+    for note in concluded.notes:
+        yield from textwrap.wrap(f"note: {note}", width)
+    if picture is not None:
+        yield ""
+        yield from _parts(style, picture, context.options.full)
+    if concluded.causes:
+        yield ""
+        yield style.bold("why it stays")
+        for _, pair in concluded.causes:
+            yield from _item(cause_line(pair), width)
+    if concluded.advice:
+        yield ""
+        overlap = sum(1 for each, _ in concluded.advice if each.effect) > 1
+        yield style.bold("what to do") + (" (figures overlap: do not add them)" if overlap else "")
+        for number, (each, words) in enumerate(concluded.advice, 1):
+            yield from _item(advice_line(style, each, words), width, f"{number}.")
+            yield from _details(words, width, context.options.full)
+    yield ""
+    more = "" if context.options.full else f"{style.program} report --full (costs, other ways to set it), "
+    yield style.dim(f"next: {more}{style.program} trim, {style.program} pins, {style.program} arenas")
+
+
+def _parts(style: Style, picture: Picture, full: bool) -> Iterator[str]:
+    whole = picture.known
+    shown = [name for name in LABELS if name in picture.parts]
+    small = [] if full else [name for name in shown if SMALL * picture.parts[name] < whole and name not in LIVE[:1]]
+    rows = [[LABELS[name], style.size(picture.parts[name]), _share(picture.parts[name], whole), _mark(name)]
+            for name in shown if name not in small]  # fmt: skip
+    if small:
+        rest = sum(picture.parts[name] for name in small)
+        rows.append([f"{count(len(small), 'smaller part')} (--full)", style.size(rest), _share(rest, whole), ""])
+    name = "RSS" if picture.rss is not None else "anonymous memory"
+    yield from table(("part", "resident", "share", ""), rows, left=(0, 3), footer=[name, style.size(whole), "", ""],
+                     form=style.form)
+    if picture.swapped:
+        yield f"in swap besides: {style.size(picture.swapped)}"
+    for owner in picture.others[:3]:
+        if 20 * owner.bytes >= whole:
+            yield f"not malloc's: {style.size(owner.bytes)} at {owner.region.start:#x} ({owner.name or 'anonymous'})"
+
+
+def _mark(name: str) -> str:
+    return "live" if name in LIVE else "free" if name in FREE else ""
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else ""
+
+
+def _item(text: str, width: int, mark: str = "-") -> Iterator[str]:
+    yield from textwrap.wrap(text, width, initial_indent=f"  {mark} ", subsequent_indent=" " * (len(mark) + 3),
+                             break_long_words=False, break_on_hyphens=False)  # fmt: skip
+
+
+def cause_line(pair: Pair) -> str:
+    return f"{pair[0]} [{pair[1]}]"
+
+
+def advice_line(style: Style, advice: Advice, words: Words) -> str:
+    effect = ""
+    if advice.effect:
+        effect = f": {'at most ' if advice.bound else ''}{style.size(advice.effect)}"
+    return f"{words.action}{effect} [{words.evidence}]"
+
+
+def _details(words: Words, width: int, full: bool) -> Iterator[str]:
+    for how in words.how if full else words.how[:1]:
+        yield from _item(how, width, "  →")
+    if full and words.cost:
+        yield from _item(f"costs: {words.cost}", width, "   ")
+    if full and words.not_when:
+        yield from _item(words.not_when, width, "   ")

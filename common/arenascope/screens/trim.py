@@ -1,0 +1,168 @@
+"""What `heap trim` writes for people."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence
+
+from ..analysis.trim import until_locked
+from ..analysis.usage import total
+from ..analysis.verdict import trim_seconds
+from ..apply import Applied
+from ..command import Context
+from ..gather.trims import Trim
+from ..render.text import Style, count, cut, duration, left_out, number, table
+
+HEADERS = ("arena", "released", "calls", "break", "resident",
+           "stays: top", "its resident", "sub-page", "tcache", "--tops")  # fmt: skip
+
+
+def lines(context: Context, plans: Sequence[Trim], whole: bool, applied: Optional[Applied]) -> Iterator[str]:
+    style = context.style
+    if not context.session.started:
+        yield "no heap yet: malloc has not been called in this process"
+        return
+    if applied is not None:
+        yield from _applied_lines(style, applied)
+        return
+    yield style.bold(_sentence(style, plans, whole))
+    yield ""
+    rows = [_row(style, trim) for trim in plans]
+    shown, more = cut(rows, context.options.limit)
+    yield from table(HEADERS, shown, footer=_footer(style, plans) if len(rows) > 1 and whole else None, form=style.form)
+    yield from left_out(style, more, "arena")
+    yield ""
+    yield from _why(context, plans)
+    if context.options.ranges:
+        yield ""
+        yield from _range_lines(context, plans)
+    yield ""
+    yield from _duration(context, plans)
+
+
+def _row(style: Style, trim: Trim) -> list[str]:
+    plan = trim.plan
+    return [
+        f"{plan.arena} main" if plan.arena == 0 else str(plan.arena),
+        style.size(plan.madvise_bytes),
+        number(_calls([trim])),
+        style.size(plan.brk_bytes) if plan.arena == 0 else "-",
+        _resident(style, trim, "trim"),
+        style.size(plan.top and plan.top[1]),
+        _resident(style, trim, "top"),
+        style.size(plan.subpage_bytes),
+        style.size(plan.tcache_bytes),
+        "-" if plan.tops_bytes == 0 else style.size(plan.tops_bytes),
+    ]
+
+
+def _calls(plans: Sequence[Trim]) -> Optional[int]:
+    return total(None if trim.plan.madvise is None else len(trim.plan.madvise) for trim in plans)
+
+
+def _resident(style: Style, trim: Trim, name: str) -> str:
+    value: Optional[int] = getattr(trim.resident, name)
+    bound: Optional[int] = getattr(trim.at_least, name) if trim.at_least else None
+    return style.size(value) if value is not None or bound is None else f"≥ {style.size(bound)}"
+
+
+def _footer(style: Style, plans: Sequence[Trim]) -> list[str]:
+    return [
+        "all",
+        style.size(total(trim.plan.madvise_bytes for trim in plans)),
+        number(_calls(plans)),
+        style.size(total(trim.plan.brk_bytes for trim in plans)),
+        style.size(total(trim.resident.trim for trim in plans)),
+        style.size(total(trim.plan.top and trim.plan.top[1] for trim in plans)),
+        style.size(total(trim.resident.top for trim in plans)),
+        style.size(total(trim.plan.subpage_bytes for trim in plans)),
+        style.size(total(trim.plan.tcache_bytes for trim in plans)),
+        style.size(total(trim.plan.tops_bytes for trim in plans)),
+    ]
+
+
+def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
+    resident = total((trim.resident.trim for trim in plans), whole)
+    released = total((trim.plan.release_bytes for trim in plans), whole)
+    tops = total((trim.resident.tops for trim in plans), whole)
+    in_tops = total((trim.plan.tops_bytes for trim in plans), whole)
+    if released is None:
+        return "what malloc_trim(0) would return is not known: not all that it looks at can be read"
+    if resident is not None:
+        first = f"malloc_trim(0) would return {style.size(resident)} of resident memory"
+    else:
+        bound = total(trim.at_least.trim if trim.at_least else None for trim in plans)
+        first = f"malloc_trim(0) would release {style.size(released)} of address space"
+        first += (
+            f", at least {style.size(bound)} of it resident"
+            if bound is not None
+            else ", how much is resident is not known"
+        )
+    where = count(len([trim for trim in plans if trim.plan.tops]), "thread arena")
+    if tops:
+        first += f"; {style.size(tops)} more, in the tops of {where}, it never touches (--tops does)"
+    elif tops is None and in_tops:
+        first += f"; it never touches {style.size(in_tops)} in the tops of {where} (--tops does)"
+    return first
+
+
+def _why(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
+    """What stays, and what would release it."""
+    style = context.style
+    if any(trim.plan.tops and trim.resident.tops != 0 for trim in plans):
+        yield (f"tops of thread arenas: malloc_trim never touches them; free() does once one reaches trim_threshold "
+               f"(see {style.program} params), or: {style.program} trim --apply --tops")  # fmt: skip
+    if any(trim.plan.subpage_bytes for trim in plans):
+        yield "sub-page: free pieces that share their page with a block in use; freeing that neighbour releases them"
+    if any(trim.plan.tcache_bytes for trim in plans):
+        yield "tcache: blocks that threads keep for themselves; a thread gives them back when it ends"
+    locked = sum(_locked_bytes(context, trim) for trim in plans)
+    if locked:
+        yield (f"locked: {style.size(locked)} of these ranges lie in or behind a mapping that the program has locked "
+               f"(mlock): the kernel refuses it and goes no further in that range")  # fmt: skip
+    if any((trim.plan.brk_bytes or 0) < 0 for trim in plans):
+        yield "break: the main arena's top is so small that malloc_trim grows it by a page (systrim compares unsigned)"
+
+
+def _locked_bytes(context: Context, trim: Trim) -> int:
+    released = until_locked(trim.plan.madvise or (), context.session.locked)
+    return (trim.plan.madvise_bytes or 0) - sum(size for _, size in released)
+
+
+def _range_lines(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
+    rows = []
+    for trim in plans:
+        how = {start: "madvise" for start, _ in trim.plan.madvise or ()}
+        for start, size in trim.plan.ranges:
+            rows.append([str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", context.style.size(size),
+                         how.get(start, "brk")])  # fmt: skip
+        if context.options.tops and trim.plan.tops:
+            start, size = trim.plan.tops
+            rows.append([str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", context.style.size(size), "--tops"])
+    shown, more = cut(rows, context.options.limit)
+    yield from table(("arena", "from", "to", "size", "by"), shown, left=(0, 1, 2, 4), form=context.style.form)
+    yield from left_out(context.style, more, "range")
+
+
+def _duration(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
+    calls = _calls(plans)
+    resident = total(trim.resident.trim for trim in plans)
+    style = context.style
+    if resident is None or calls is None or not (calls or resident):
+        return
+    worst = max(plans, key=lambda trim: trim.resident.trim or 0)
+    longest = trim_seconds(worst.resident.trim or 0, _calls([worst]) or 0)
+    yield style.dim(
+        f"it would take about {duration(trim_seconds(resident, calls))} ({count(calls, 'madvise call')}) and lock "
+        f"one arena at a time, for {duration(longest)} at most. "
+        "Released pages that are used again fault in again."
+    )
+    if context.target.kind == "live" and context.door.controller() is not None:
+        yield style.dim(f"next: {style.program} trim --apply [--tops]")
+
+
+def _applied_lines(style: Style, applied: Applied) -> Iterator[str]:
+    returned = style.size(applied.released_bytes) if applied.released_bytes > 0 else "nothing"
+    yield style.bold(f"RSS {style.size(applied.rss_before)} before, {style.size(applied.rss_after)} after: "
+                     f"{returned} returned in {applied.seconds * 1000:.0f} ms")  # fmt: skip
+    yield f"predicted: {style.size(applied.predicted_bytes)}"
+    yield from applied.done

@@ -1,0 +1,1 @@
+"""Core files as images."""

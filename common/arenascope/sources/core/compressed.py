@@ -1,0 +1,160 @@
+"""Compressed cores: unpacked once into a temporary file that nobody else sees, with holes for what is zero.
+
+systemd-coredump leaves .zst, .lz4 or .xz, people leave .gz. Python's own modules read what they can, the usual
+programs the rest. The holes are ours and say nothing of what was resident in the process.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Callable, Iterator, NamedTuple, Optional
+
+from ...errors import TargetError
+from ..elf.file import MAGIC
+from .packings import READ, Format, damage_errors, window_log
+from .sparse import SparseFile
+
+MOST_TIMES, ALWAYS = 4096, 1 << 30
+"""No more is unpacked than so many times the packed size, or so much where that is more: a core of zeros is packed a
+thousand times smaller, what is packed thirty thousand times smaller was made to fill a disk."""
+
+Say = Callable[[str], None]
+"""Takes a line on how far it is, about once a second; "" when all is done."""
+
+
+class Unpacked(NamedTuple):
+    """A temporary file without a name, which goes when it is closed."""
+
+    file: int
+    shortage: Optional[str]
+    """Why it is not the whole core, where the packed file breaks off or is damaged."""
+
+
+def unpack(path: str, packed: int, form: Format, say: Say) -> Unpacked:
+    """The unpacked core; TargetError where nothing here can unpack it, or there is no room for it."""
+    hint = form.command.format(path=path)
+    with _temporary(path, hint) as whole:
+        out = SparseFile(whole.fileno(), path, hint)
+        size = os.fstat(packed).st_size
+        out.check_room(size)
+        with _reader(path, packed, form, hint) as source:
+            shortage = _copy(source, out, _Progress(path, packed, say), max(ALWAYS, MOST_TIMES * size))
+        out.finish()
+        if not out.size:
+            raise TargetError(f"cannot unpack {path}: {shortage or 'it holds nothing'}", hint)
+        if shortage:
+            shortage = f"{path} could be unpacked only in part ({shortage})"
+        return Unpacked(os.dup(whole.fileno()), shortage)
+
+
+def _temporary(path: str, hint: str) -> Any:
+    """A file that has no name: it goes with the process, however that ends."""
+    try:
+        return tempfile.TemporaryFile(prefix="arenascope-", buffering=0)
+    except OSError as error:
+        raise TargetError(f"cannot unpack {path}: no temporary file ({error.strerror or error})",
+                          f"set TMPDIR to a folder that can be written, or: {hint}") from error  # fmt: skip
+
+
+def _copy(source: _Source, out: SparseFile, progress: _Progress, most: int) -> Optional[str]:
+    """Why it ended early, or None. What does not begin as a core is not unpacked to its end."""
+    try:
+        while True:
+            block = source.read(READ)
+            if not block:
+                return source.broken()
+            if not out.begun and not block.startswith(MAGIC[: len(block)]):
+                out.write(block)
+                return None
+            out.write(block)
+            progress.show(out.size)
+            if out.size > most:
+                return f"stopped at {most >> 20:,} MiB: more than {MOST_TIMES:,} times its packed size, as no core is"
+    except damage_errors() as error:
+        return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    finally:
+        progress.end()
+
+
+class _Source(NamedTuple):
+    """What gives the unpacked bytes."""
+
+    read: Callable[[int], bytes]
+    broken: Callable[[], Optional[str]] = lambda: None
+    """Asked at the end of the bytes: what went wrong."""
+
+
+@contextmanager
+def _reader(path: str, packed: int, form: Format, hint: str) -> Iterator[_Source]:
+    """(read, what went wrong in the end): by a module where Python has it, else by the program."""
+    os.lseek(packed, 0, os.SEEK_SET)
+    with os.fdopen(os.dup(packed), "rb") as file:
+        try:
+            stream = form.module(file) if form.module else None
+        except ImportError:
+            stream = None
+        if stream is not None:
+            with stream:
+                # read1: what came before an error is not lost with it
+                yield _Source(stream.read1)
+            return
+        if shutil.which(form.program[0]) is None:
+            raise TargetError(f"{path} is compressed by {form.name}, and neither Python nor a program "
+                              f"{form.program[0]} can unpack it here", f"where there is one: {hint}")  # fmt: skip
+        with _program(form, file) as source:
+            yield source
+
+
+@contextmanager
+def _program(form: Format, file: BinaryIO) -> Iterator[_Source]:
+    with tempfile.TemporaryFile() as complaints:
+        size = os.fstat(file.fileno()).st_size
+        command = [word.format(window_log=window_log(size)) for word in form.program]
+        process = subprocess.Popen(command, stdin=file, stdout=subprocess.PIPE, stderr=complaints)
+        pipe = process.stdout
+        assert pipe is not None
+
+        def broken() -> Optional[str]:
+            if not process.wait():
+                return None
+            complaints.seek(0)
+            lines = complaints.read().decode(errors="replace").strip().splitlines()
+            return lines[-1] if lines else f"{form.program[0]} ended with status {process.returncode}"
+
+        try:
+            yield _Source(pipe.read, broken)
+        finally:
+            # also at Ctrl-C: nothing goes on writing for somebody who has left
+            process.kill()
+            pipe.close()
+            process.wait()
+
+
+class _Progress:
+    """Says how far it is, once a second."""
+
+    def __init__(self, path: str, packed: int, say: Say) -> None:
+        self.path = path
+        self.packed = packed
+        self.say = say
+        self.whole = os.fstat(packed).st_size
+        self.next = time.monotonic() + 1
+        self.shown = False
+
+    def show(self, done: int) -> None:
+        now = time.monotonic()
+        if now >= self.next:
+            self.next = now + 1
+            # the reader's descriptor is a copy of ours: one position for both
+            share = min(100, 100 * os.lseek(self.packed, 0, os.SEEK_CUR) // max(1, self.whole))
+            self.shown = True
+            self.say(f"unpacking {self.path}: {share}%, {done >> 20:,} MiB so far")
+
+    def end(self) -> None:
+        if self.shown:
+            self.say("")

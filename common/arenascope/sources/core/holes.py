@@ -1,0 +1,261 @@
+"""Residency from a core file: by its holes where they tell, else by looking for pages that are not zero.
+
+The kernel (dump_user_range in fs/coredump.c) skips a page that is absent or the shared zero page, which leaves a
+hole: in anonymous memory the data blocks of the file are exactly what was resident or in swap (the two cannot be
+told apart, so all counts as resident). Pages of files are faulted in by the dump and prove nothing.
+A pipe (core_pattern "|…"), cat, a download or gcore fill the holes. Other tools make holes of whatever is zero
+(coredumpctl, cp --sparse=always), and then zero-filled resident pages are lost: a lower bound again.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from bisect import bisect_right
+from functools import cached_property
+from typing import Iterator, Optional, Sequence
+
+from ...target import MappingUse, Pages, Region, Residency
+from ..elf.file import PF_W, Segment
+from .image import CoreImage
+
+BLOCK = 1 << 20
+# how much data is searched for the zero page that proves whose holes these are
+PROOF_LIMIT = 1 << 30
+
+
+def holes_tell(core: CoreImage) -> bool:
+    """The kernel wrote this file, it has holes, and they are fine enough to show single pages."""
+    if core.unpacked:
+        return False  # unpacking made them
+    return core.made_by == "kernel" and core.sparse and os.fstatvfs(core.file).f_bsize <= core.page_size
+
+
+class _Parts:
+    """Cuts address ranges along the segments of a core."""
+
+    def __init__(self, core: CoreImage) -> None:
+        self.core = core
+
+    def pages(self, start: int, end: int) -> tuple[int, int]:
+        size = self.core.page_size
+        return start // size * size, (end + size - 1) // size * size
+
+    def split(self, start: int, end: int) -> Iterator[tuple[int, int, Optional[Segment]]]:
+        """(start, end, segment) for all of [start, end); None for the segment where none is."""
+        starts = self._starts
+        while start < end:
+            segment = self.core.segment_at(start)
+            if segment is None:
+                index = bisect_right(starts, start)
+                stop = min(end, starts[index]) if index < len(starts) else end
+            else:
+                stop = min(end, segment.address + segment.memory_size)
+            yield start, stop, segment
+            start = stop
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [segment.address for segment in self.core.segments]
+
+
+class HoleResidency:
+    """By holes. `exact` where it is proven that nobody but the kernel made them."""
+
+    def __init__(self, core: CoreImage) -> None:
+        self._core = core
+        self._parts = _Parts(core)
+        self._starts, self._ends = _data_extents(core.file, core.size)
+        self.exact = self._has_zero_page()
+        self._known_end = core.size
+        self._drop_terminator()
+
+    @cached_property
+    def _sums(self) -> array[int]:
+        """Data bytes in all extents before each."""
+        sums, total = array("Q", [0]), 0
+        for start, end in zip(self._starts, self._ends):
+            total += end - start
+            sums.append(total)
+        return sums
+
+    def count(self, start: int, end: int) -> Optional[Pages]:
+        start, end = self._parts.pages(start, end)
+        total = 0
+        for low, high, segment in self._parts.split(start, end):
+            # the kernel writes a program header for every mapping: elsewhere is nothing
+            if segment is None or self._never_written(segment):
+                continue
+            if not self._known(segment, high):
+                return None
+            shift = segment.offset - segment.address
+            total += self._data_before(high + shift) - self._data_before(low + shift)
+        return Pages(total)
+
+    def _data_before(self, offset: int) -> int:
+        index = bisect_right(self._starts, offset) - 1
+        if index < 0:
+            return 0
+        return self._sums[index] + min(offset, self._ends[index]) - self._starts[index]
+
+    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[tuple[int, int]]]:
+        start, end = self._parts.pages(start, end)
+        found: list[tuple[int, int]] = []
+        for low, high, segment in self._parts.split(start, end):
+            if segment is None or self._never_written(segment):
+                continue
+            if not self._known(segment, high):
+                return None
+            shift = segment.offset - segment.address
+            index = max(0, bisect_right(self._starts, low + shift) - 1)
+            while index < len(self._starts) and self._starts[index] < high + shift:
+                _append(found, max(low, self._starts[index] - shift), min(high, self._ends[index] - shift))
+                index += 1
+        return found
+
+    def _known(self, segment: Segment, end: int) -> bool:
+        there = end <= self._core.readable_end(segment) and end + segment.offset - segment.address <= self._known_end
+        return there and self._is_anonymous(segment)
+
+    def _is_anonymous(self, segment: Segment) -> bool:
+        """Neither of a file nor the vDSO, whose pages a dump faults in."""
+        region = self._region(segment.address)
+        return region.path in ("", "[stack]") and not region.shared
+
+    def _never_written(self, segment: Segment) -> bool:
+        """Left out because it has no page of its own (vma_dump_size: no anon_vma), not for another reason.
+
+        Other reasons: a coredump_filter without private anonymous memory (then no mapping like it was dumped), a
+        file, and MADV_DONTDUMP. The last leaves no trace, but only where a neighbour with the same protection was
+        dumped could it be a piece of a heap: that is unknown. Shared memory is unknown as well.
+        """
+        if segment.file_size or not self._dumps_anonymous or not self._is_anonymous(segment):
+            return False
+        neighbours = (self._core.segment_at(segment.address - 1),
+                      self._core.segment_at(segment.address + segment.memory_size))
+        return not any(n and n.file_size and n.flags == segment.flags and not self._region(n.address).path
+                       for n in neighbours)
+
+    @cached_property
+    def _dumps_anonymous(self) -> bool:
+        return any(s.file_size and s.flags & PF_W and self._is_anonymous(s) for s in self._core.segments)
+
+    @cached_property
+    def _region_starts(self) -> list[int]:
+        return [region.start for region in self._core.regions()]
+
+    def _region(self, address: int) -> Region:
+        return self._core.regions()[bisect_right(self._region_starts, address) - 1]
+
+    def _has_zero_page(self) -> bool:
+        """Whether a page of zeros stands as data: who makes holes of zeros leaves none.
+
+        The vsyscall page, last in a core of x86-64 and a hole but for the one byte that ends the file, is often it.
+        """
+        size, searched = self._core.page_size, 0
+        zeros = bytes(size)
+        for start, end in zip(reversed(self._starts), reversed(self._ends)):
+            for offset, block in _blocks(self._core.file, start, end):
+                skip = -offset % size
+                if any(block[at : at + size] == zeros for at in range(skip, len(block) - size + 1, size)):
+                    return True
+                searched += len(block)
+                if searched > PROOF_LIMIT:
+                    return False
+        return False
+
+
+    def _drop_terminator(self) -> None:
+        """A dump that ends with a hole gets one zero byte at its end, which makes a block of data there.
+
+        Of a core that was cut nobody knows whether its last zeros are that byte, or a page that was resident.
+        """
+        size = self._core.page_size
+        last = self._core.size - size
+        if self._ends and self._ends[-1] == self._core.size and not any(os.pread(self._core.file, size, last)):
+            self._ends[-1] = last
+            if self._core.truncated:
+                self._known_end = last // size * size
+
+
+class DenseResidency:
+    """By content: a page that is not all zero was resident or in swap; of the others nothing is known."""
+
+    exact = False
+
+    def __init__(self, core: CoreImage) -> None:
+        self._core = core
+        self._parts = _Parts(core)
+        self._zero_block = bytes(BLOCK)
+
+    def count(self, start: int, end: int) -> Optional[Pages]:
+        ranges = self.resident_ranges(start, end)
+        return None if ranges is None else Pages(sum(high - low for low, high in ranges))
+
+    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[tuple[int, int]]]:
+        start, end = self._parts.pages(start, end)
+        size = self._core.page_size
+        zeros = self._zero_block[:size]
+        found: list[tuple[int, int]] = []
+        for low, high, segment in self._parts.split(start, end):
+            if segment is None or high > self._core.readable_end(segment):
+                return None
+            shift = segment.offset - segment.address
+            for offset, block in _blocks(self._core.file, low + shift, high + shift):
+                # most zero pages come in long stretches: one comparison for those
+                if block == self._zero_block:
+                    continue
+                for at in (at for at in range(0, len(block), size) if block[at : at + size] != zeros):
+                    _append(found, offset - shift + at, offset - shift + at + size)
+        return found
+
+
+def _blocks(file: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """The file's bytes; read rather than mapped, so that a whole core does not become this process's RSS."""
+    while start < end:
+        block = os.pread(file, min(BLOCK, end - start), start)
+        if not block:
+            return
+        yield start, block
+        start += len(block)
+
+
+def _append(ranges: list[tuple[int, int]], start: int, end: int) -> None:
+    """Adds a range, joined to the last where they touch."""
+    if start >= end:
+        return
+    if ranges and ranges[-1][1] == start:
+        start = ranges.pop()[0]
+    ranges.append((start, end))
+
+
+def _data_extents(file: int, size: int) -> tuple[array[int], array[int]]:
+    """Where the file has data. Arrays: a trimmed heap may have a million holes."""
+    starts, ends = array("Q"), array("Q")
+    at = 0
+    while at < size:
+        try:
+            start = os.lseek(file, at, os.SEEK_DATA)
+        except OSError:  # ENXIO: only a hole follows
+            break
+        at = os.lseek(file, start, os.SEEK_HOLE)
+        starts.append(start)
+        ends.append(at)
+    return starts, ends
+
+
+def core_residency(core: CoreImage) -> Residency:
+    """By the holes where the kernel wrote the file and its holes survived, else by counting non-zero pages."""
+    return HoleResidency(core) if holes_tell(core) else DenseResidency(core)
+
+
+def core_mappings(core: CoreImage) -> Optional[list[MappingUse]]:
+    """What the holes tell of each mapping: pages in swap count too, and pages of files were faulted in by the dump."""
+    residency = core_residency(core)
+    if not residency.exact:
+        return None
+    found = []
+    for region in core.regions():
+        pages = None if region.is_file else residency.count(region.start, region.end)
+        found.append(MappingUse(region, pages.resident if pages else None))
+    return found

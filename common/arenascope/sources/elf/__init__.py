@@ -1,0 +1,1 @@
+"""The ELF format, and what memory shows of it."""

@@ -1,0 +1,131 @@
+"""What the notes of an ELF core say: threads and their registers, the process, auxv, mapped files."""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import Iterable, NamedTuple, Optional
+
+from ...target import ThreadInfo
+from .file import Elf
+from .notes import Note
+from .registers import ThreadRecord, thread_from_record
+
+NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_SIGINFO, NT_FILE = 1, 3, 6, 0x53494749, 0x46494C45
+NT_386_TLS, NT_ARM_TLS = 0x200, 0x401
+AT_NULL, AT_PAGESZ = 0, 6
+DELETED = " (deleted)"
+
+
+class FileMapping(NamedTuple):
+    """One row of NT_FILE."""
+
+    start: int
+    end: int
+    offset: int
+    path: str
+
+
+class CoreNotes:
+    """The notes of a core, read once."""
+
+    def __init__(self, elf: Elf, notes: Iterable[Note]) -> None:
+        self.elf = elf
+        self.records: list[ThreadRecord] = []
+        self.auxv_bytes = b""
+        self.files: list[FileMapping] = []
+        self.file_page_size: Optional[int] = None
+        self.pid: Optional[int] = None
+        self.name: Optional[str] = None
+        self.arguments: Optional[str] = None
+        order = []
+        for note in notes:
+            self._take(note)
+            order.append((note.owner, note.type))
+        self.made_by = self._recognise(order)
+
+    def _recognise(self, order: list[tuple[str, int]]) -> str:
+        """"kernel", "gcore" or "other".
+
+        fs/binfmt_elf.c writes no section headers (one where PN_XNUM needs it) and begins with these notes in this
+        order; gcore writes through BFD, which gives every segment a section. QEMU's user-mode cores have neither.
+        """
+        kernel = [("CORE", kind) for kind in (NT_PRSTATUS, NT_PRPSINFO, NT_SIGINFO, NT_AUXV)]
+        if ("GDB", 0xFF000000) in order or self.elf.section_count > 1:
+            return "gcore"
+        return "kernel" if order[:4] == kernel else "other"
+
+    def _take(self, note: Note) -> None:
+        if note.owner == "LINUX":
+            if note.type in (NT_386_TLS, NT_ARM_TLS) and self.records:
+                # a thread's other notes follow its NT_PRSTATUS
+                self.records[-1] = self.records[-1]._replace(tls=note.data)
+        elif note.owner != "CORE":
+            return
+        elif note.type == NT_PRSTATUS:
+            self._take_prstatus(note.data)
+        elif note.type == NT_PRPSINFO:
+            self._take_prpsinfo(note.data)
+        elif note.type == NT_AUXV:
+            self.auxv_bytes = note.data
+        elif note.type == NT_FILE:
+            self._take_files(note.data)
+
+    def _take_prstatus(self, data: bytes) -> None:
+        # struct elf_prstatus: siginfo and signal (16 bytes), two sets of signals, four pids, four timevals, registers
+        wide = self.elf.pointer_size == 8
+        pid_at, registers_at = (32, 112) if wide else (24, 72)
+        if len(data) >= registers_at:
+            tid = struct.unpack_from(self.elf.mark + "i", data, pid_at)[0]
+            self.records.append(ThreadRecord(tid, data[registers_at:]))
+
+    def _take_prpsinfo(self, data: bytes) -> None:
+        # From its end, as 32-bit machines differ in the size of a uid: four pids, fname[16], psargs[80]
+        if len(data) < 112:
+            return
+        self.pid = struct.unpack_from(self.elf.mark + "i", data, len(data) - 112)[0]
+        self.name = os.fsdecode(data[-96:-80].split(b"\0")[0])
+        self.arguments = os.fsdecode(data[-80:].split(b"\0")[0].rstrip())
+
+    def _take_files(self, data: bytes) -> None:
+        word = "I" if self.elf.pointer_size == 4 else "Q"
+        size = self.elf.pointer_size
+        if len(data) < 2 * size:
+            return
+        count, page = struct.unpack_from(f"{self.elf.mark}2{word}", data)
+        table_end = size * (2 + 3 * count)
+        if table_end > len(data):
+            return
+        self.file_page_size = page
+        rows = struct.iter_unpack(f"{self.elf.mark}3{word}", data[2 * size : table_end])
+        names = data[table_end:].split(b"\0")
+        for (start, end, offset), name in zip(rows, names):
+            if start >= end:
+                continue
+            self.files.append(FileMapping(start, end, offset * page, undeleted(os.fsdecode(name))))
+
+    @property
+    def auxv(self) -> dict[int, int]:
+        return parse_auxv(self.auxv_bytes, self.elf.pointer_size, self.elf.mark)
+
+    def threads(self) -> list[ThreadInfo]:
+        """By tid; the kernel writes the thread that crashed first."""
+        elf = self.elf
+        found = [thread_from_record(elf.machine, elf.pointer_size, elf.byte_order, record) for record in self.records]
+        return sorted(found, key=lambda thread: thread.tid)
+
+
+def parse_auxv(data: bytes, pointer_size: int, mark: str) -> dict[int, int]:
+    """The auxiliary vector up to AT_NULL."""
+    pair = struct.Struct(mark + ("2I" if pointer_size == 4 else "2Q"))
+    found: dict[int, int] = {}
+    for kind, value in pair.iter_unpack(data[: len(data) // pair.size * pair.size]):
+        if kind == AT_NULL:
+            break
+        found[kind] = value
+    return found
+
+
+def undeleted(path: str) -> str:
+    """The path without the kernel's mark for a file that has been removed or replaced since."""
+    return path[: -len(DELETED)] if path.endswith(DELETED) else path

@@ -1,0 +1,229 @@
+"""A small ELF reader, for files and for what the loader made of them in memory.
+
+Both classes and both byte orders. It knows what finding glibc needs (headers, notes, build-ids, the version
+banner); symbol tables are in symbols.py.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import struct
+from functools import cached_property
+from typing import Callable, Iterable, Iterator, NamedTuple, Optional
+
+from ...errors import ArenascopeError, TargetError
+from .notes import Buffer, Note, gnu_build_id, parse_notes, string_at
+
+Read = Callable[[int, int], bytes]
+
+MAGIC = b"\x7fELF"
+ET_EXEC, ET_DYN, ET_CORE = 2, 3, 4
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_TLS = 1, 2, 3, 4, 7
+PF_X, PF_W, PF_R = 1, 2, 4
+SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
+# counts that outgrow their 16-bit field move to section header 0 (a core of more than 65,534 mappings)
+PN_XNUM, SHN_XINDEX = 0xFFFF, 0xFFFF
+MOST_SECTIONS = 1 << 20
+MOST_MAPPED = 256
+"""Program headers of a module in memory: linkers write a dozen, and nothing says where their file ends."""
+MOST_TABLES = 64
+LONGEST_NOTES = 1 << 20
+"""Of modules and their files, which have some hundred bytes of notes; a core's are read by core.py."""
+LONGEST_NAME = 4096
+
+
+class Segment(NamedTuple):
+    """A program header."""
+
+    type: int
+    flags: int
+    offset: int
+    address: int
+    file_size: int
+    memory_size: int
+    align: int
+
+
+class Section(NamedTuple):
+    """A section header."""
+
+    name: str
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    entry_size: int
+
+
+class Elf:
+    """An ELF image behind read(address, size), which gives all the bytes or raises.
+
+    With `mapped`, `base` is where the loader put the file's first byte and only what it loads is there.
+    """
+
+    def __init__(self, read: Read, base: int = 0, mapped: bool = False, name: str = "this") -> None:
+        self.read, self.base, self.mapped, self.name = read, base, mapped, name
+        ident = read(base, 16)
+        if ident[:4] != MAGIC:
+            raise TargetError(f"{name} is not an ELF file")
+        if ident[4] not in (1, 2) or ident[5] not in (1, 2):
+            raise TargetError(f"{name} has a damaged ELF header")
+        self.pointer_size = 4 if ident[4] == 1 else 8
+        self.byte_order = "little" if ident[5] == 1 else "big"
+        self.mark = "<" if ident[5] == 1 else ">"
+        word = "I" if self.pointer_size == 4 else "Q"
+        fields = struct.Struct(f"{self.mark}HHI3{word}I6H")
+        (self.type, self.machine, _, self.entry, self._phoff, self._shoff, self.flags, _, self._phentsize,
+         self._phnum, self._shentsize, self._shnum, self._shstrndx) = fields.unpack(read(base + 16, fields.size))
+        self.section_count = self._shnum
+        """As the header has it: 0 both where there are none and where there are too many for 16 bits."""
+        self._section = struct.Struct(f"{self.mark}2I4{word}2I2{word}")
+
+    @cached_property
+    def segments(self) -> list[Segment]:
+        count = self._phnum
+        if count == PN_XNUM and self._shoff and not self.mapped:
+            count = self._raw_section(0)[7]
+        layout = struct.Struct(self.mark + ("8I" if self.pointer_size == 4 else "2I6Q"))
+        if count and (self._phentsize != layout.size or (self.mapped and count > MOST_MAPPED)):
+            # as the kernel and ld.so have it: another size is no ELF file
+            raise TargetError(f"{self.name} has a damaged ELF header: {count} program headers "
+                              f"of {self._phentsize} bytes")  # fmt: skip
+        found = []
+        data = self.read(self.base + self._phoff, count * self._phentsize) if count else b""
+        for at in range(0, len(data), layout.size):
+            fields = layout.unpack_from(data, at)
+            if self.pointer_size == 4:
+                kind, offset, address, _, filesz, memsz, flags, align = fields
+            else:
+                kind, flags, offset, address, _, filesz, memsz, align = fields
+            found.append(Segment(kind, flags, offset, address, filesz, memsz, align))
+        return found
+
+    def _raw_section(self, index: int) -> tuple[int, ...]:
+        return self._section.unpack(self.read(self._shoff + index * self._shentsize, self._section.size))
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        """Empty for an image in memory: the loader does not map section headers."""
+        if self.mapped or not self._shoff:
+            return []
+        first = self._raw_section(0)
+        count = self._shnum or first[5]
+        if self._shentsize != self._section.size or count > MOST_SECTIONS:
+            raise TargetError(f"{self.name} has a damaged ELF header: {count} section headers "
+                              f"of {self._shentsize} bytes")  # fmt: skip
+        names = first[6] if self._shstrndx == SHN_XINDEX else self._shstrndx
+        data = self.read(self._shoff, count * self._shentsize)
+        raw = [self._section.unpack_from(data, at) for at in range(0, len(data), self._shentsize)]
+        strings = self.read(raw[names][4], raw[names][5]) if names < count else b""
+        return [Section(string_at(strings, r[0], LONGEST_NAME), r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[9])
+                for r in raw]  # fmt: skip
+
+    def linked(self, section: Section) -> Section:
+        """The section that this one's `link` names: a symbol table's strings."""
+        if section.link >= len(self.sections):
+            raise TargetError(f"{self.name} has a damaged section header: {section.name} links to none")
+        return self.sections[section.link]
+
+    @property
+    def first_address(self) -> int:
+        """The address that the file's first byte was linked for."""
+        first = next((s for s in self.segments if s.type == PT_LOAD), None)
+        return first.address - first.offset if first else 0
+
+    @cached_property
+    def bias(self) -> int:
+        """What the loader added to the file's addresses; 0 for a file."""
+        if not self.mapped:
+            return 0
+        return self.base - self.first_address
+
+    def contents(self, segment: Segment) -> bytes:
+        return self.read(self.bias + segment.address if self.mapped else segment.offset, segment.file_size)
+
+    def notes(self) -> Iterator[Note]:
+        """The notes of the PT_NOTE segments."""
+        for segment in [each for each in self.segments if each.type == PT_NOTE][:MOST_TABLES]:
+            if segment.file_size <= LONGEST_NOTES:
+                yield from parse_notes(self.contents(segment), self.mark, segment.align)
+
+    def build_id(self) -> Optional[str]:
+        """The GNU build-id in hex. By section first: in a separate debug file only those are sure to be right."""
+        for section in [each for each in self.sections if each.type == SHT_NOTE][:MOST_TABLES]:
+            if section.size <= LONGEST_NOTES:
+                data = self.read(section.offset, section.size)
+                found = gnu_build_id(parse_notes(data, self.mark, 8 if section.name == ".note.gnu.property" else 4))
+                if found:
+                    return found
+        return gnu_build_id(self.notes())
+
+
+class ElfFile(Elf):
+    """An ELF file, mapped rather than read: debug files are big and little of them is looked at."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            with open(path, "rb") as file:
+                self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:  # mmap says ValueError to an empty file
+            raise TargetError(f"cannot open {path}: {getattr(error, 'strerror', None) or error}") from error
+        self.path = path
+        try:
+            super().__init__(buffer_reader(self.data, path), name=path)
+        except ArenascopeError:
+            self.data.close()
+            raise
+
+    def __enter__(self) -> ElfFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.data.close()
+
+
+def buffer_reader(data: Buffer, name: str) -> Read:
+    """A Read over a file's bytes; a TargetError where they end too early."""
+
+    def read(offset: int, size: int) -> bytes:
+        # before a byte is copied: a header may claim more than there is memory for
+        if offset + size > len(data):
+            raise TargetError(f"{name} is cut short: {len(data)} bytes, {offset + size} expected")
+        return bytes(data[offset : offset + size])
+
+    return read
+
+
+def module_build_id(read: Read, base: int) -> Optional[str]:
+    """The build-id of the module whose first byte lies at `base` of a process; None where it cannot be read."""
+    try:
+        return Elf(read, base, mapped=True).build_id()
+    except ArenascopeError:
+        return None
+
+
+def find_debug_file(build_id: str, debug_dirs: Iterable[str]) -> Optional[str]:
+    """The separate debug file of that build-id under the first of `debug_dirs` that has it."""
+    if len(build_id) < 3:
+        return None
+    for folder in debug_dirs:
+        path = os.path.join(folder, ".build-id", build_id[:2], build_id[2:] + ".debug")
+        if os.path.isfile(path):
+            return path
+    return None
+
+
+# csu/version.c. Distributions put their own words into the brackets, 2.17 had a comma after the number, and a
+# snapshot says "development release version 2.42.9000".
+_BANNER = re.compile(rb"GNU C Library [^\n\0]{0,200}?release version ([0-9]+\.[0-9]+(?:\.[0-9]+)*)")
+
+
+def glibc_version(data: Buffer) -> Optional[str]:
+    """glibc's version, such as "2.36", from libc's bytes (its file, a static program, or its .rodata in memory)."""
+    found = _BANNER.search(data)
+    return found.group(1).decode() if found else None

@@ -1,0 +1,162 @@
+"""Loaded modules, as the dynamic linker has them: in which order, and what each of them exports.
+
+What a core leaves out (a library's tables of symbols) is read from its file, where that is provably the same.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cached_property
+from typing import Iterable, NamedTuple, Optional, Sequence
+
+from ...errors import ArenascopeError, MemoryReadError
+from ...target import Region, Target
+from .file import PT_DYNAMIC, SHT_SYMTAB, Elf, ElfFile
+from .linkmap import DT_DEBUG, MOST_MODULES
+from .symbols import dynamic_symbols, dynamic_tags, find_symbols
+
+FIRST_PAGE = 4096
+STRINGS_LIMIT = 32 << 20
+"""Names are not searched for in a larger table: a browser's debug build."""
+DATA_LIMIT = 1 << 30
+
+
+class Module(NamedTuple):
+    """One file, for each time that it is loaded: its mappings in address order, from the file's first byte on."""
+
+    regions: tuple[Region, ...]
+
+    @property
+    def path(self) -> str:
+        return self.regions[0].path
+
+    @property
+    def name(self) -> str:
+        return self.path.rsplit("/", 1)[-1].replace(" (deleted)", "")
+
+    @property
+    def base(self) -> int:
+        return self.regions[0].start
+
+    def contains(self, address: int) -> bool:
+        return self.base <= address < self.regions[-1].end
+
+
+class Modules:
+    """The modules of one image."""
+
+    def __init__(self, target: Target, runs: Iterable[Sequence[Region]]) -> None:
+        self.target = target
+        self.all = [Module(tuple(run)) for run in runs if not run[0].offset]
+        self._files: dict[Module, Optional[str]] = {}
+
+    def exported(self, module: Module, names: Iterable[str]) -> dict[str, int]:
+        """Addresses of those of the names that the module exports; {} where its tables are not to be had."""
+        try:
+            found = dynamic_symbols(lambda address, size: self._read(module, address, size), module.base, names)
+        except (ArenascopeError, struct.error):
+            return {}
+        return {name: symbol.value for name, symbol in found.items()}
+
+    def static(self, module: Module, names: Sequence[str]) -> dict[str, int]:
+        """Those of the names that the file's own tables of symbols have, with the addresses that it was linked for."""
+        try:
+            with ElfFile(self.file_of(module) or "") as file:
+                tables = [section for section in file.sections if section.type == SHT_SYMTAB]
+                if not tables or file.linked(tables[0]).size > STRINGS_LIMIT:
+                    return {}
+                return {name: symbols[0].value for name, symbols in find_symbols(file, names).items()}
+        except (ArenascopeError, struct.error):
+            return {}
+
+    def sections(self, module: Module) -> set[str]:
+        """The names of the file's sections."""
+        try:
+            with ElfFile(self.file_of(module) or "") as file:
+                return {section.name for section in file.sections}
+        except (ArenascopeError, struct.error):
+            return set()
+
+    def strings(self, module: Module, needles: Sequence[bytes]) -> set[bytes]:
+        """Those of the needles that stand anywhere in the file: what stripping leaves."""
+        try:
+            with ElfFile(self.file_of(module) or "") as file:
+                return {each for each in needles if file.data.find(each, 0, DATA_LIMIT) >= 0}
+        except ArenascopeError:
+            return set()
+
+    def file_of(self, module: Module) -> Optional[str]:
+        """A local path of the file that is mapped: of the same build-id, or else with the same first page."""
+        if module not in self._files:
+            self._files[module] = self._prove(module)
+        return self._files[module]
+
+    def _prove(self, module: Module) -> Optional[str]:
+        path = self.target.open_file(module.regions[0])
+        try:
+            if path is None:
+                return None
+            with ElfFile(path) as file:
+                there = Elf(self.target.read, module.base, mapped=True).build_id()
+                if there is not None:
+                    return path if there == file.build_id() else None
+                size = min(FIRST_PAGE, len(file.data))
+                return path if self.target.read(module.base, size) == file.data[:size] else None
+        except (ArenascopeError, struct.error):
+            return None
+
+    def _read(self, module: Module, address: int, size: int) -> bytes:
+        """Memory, or what the file has there: the loader leaves read-only parts as they are."""
+        try:
+            return self.target.read(address, size)
+        except MemoryReadError:
+            region = next((each for each in module.regions if each.contains(address)), None)
+            path = self.file_of(module)
+            if region is None or region.writable or path is None or address + size > region.end:
+                raise
+        offset = address - region.start + region.offset
+        with ElfFile(path) as file:
+            data = file.data[offset : offset + size]
+        if len(data) != size:
+            raise MemoryReadError(address, size)
+        return data
+
+    @cached_property
+    def program(self) -> Optional[Module]:
+        """The module that the dynamic linker notes itself in, else the first of those that are no library."""
+        told = next((module for module in self.all if self._debug_address(module)), None)
+        return told or next((module for module in self.all if ".so" not in module.name), None)
+
+    @cached_property
+    def in_order(self) -> Optional[list[Module]]:
+        """In the order in which the linker looks names up (its link_map); None where that is not to be had."""
+        debug = self._debug_address(self.program) if self.program else None
+        if not debug:
+            return None
+        found: list[Module] = []
+        seen: set[int] = set()
+        try:
+            # struct r_debug: r_version, r_map; struct link_map: l_addr, l_name, l_ld, l_next
+            entry = self._words(debug, 2)[1]
+            while entry and entry not in seen and len(seen) < MOST_MODULES:
+                seen.add(entry)
+                _, _, dynamic, following = self._words(entry, 4)
+                found += [module for module in self.all if module.contains(dynamic)][:1]
+                entry = following
+        except MemoryReadError:
+            return None
+        return found or None
+
+    def _words(self, address: int, count: int) -> tuple[int, ...]:
+        word = self.target.pointer_size
+        mark = "<" if self.target.byte_order == "little" else ">"
+        return struct.unpack(f"{mark}{count}{'I' if word == 4 else 'Q'}", self.target.read(address, count * word))
+
+    def _debug_address(self, module: Module) -> int:
+        """DT_DEBUG's value: ld.so writes it into the program alone."""
+        try:
+            elf = Elf(self.target.read, module.base, mapped=True)
+            dynamic = next((segment for segment in elf.segments if segment.type == PT_DYNAMIC), None)
+            return dynamic_tags(elf, dynamic).get(DT_DEBUG, 0) if dynamic else 0
+        except (ArenascopeError, struct.error):
+            return 0

@@ -1,0 +1,139 @@
+"""What an address is called: the symbol that covers it, by the tables of the very file that is mapped there.
+
+All doors ask here first, so that they say the same; a debugger may know more (symbols from elsewhere).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from bisect import bisect_right
+from typing import Iterator, NamedTuple, Optional, Protocol, Sequence
+
+from ...errors import ArenascopeError
+from ...target import Region
+from .demangle import demangle
+from .file import SHT_DYNSYM, SHT_SYMTAB, ElfFile, Read, Section, find_debug_file, module_build_id
+
+STT_OBJECT, STT_FUNC, STT_GNU_IFUNC = 1, 2, 10
+SHN_UNDEF = 0
+DEBUG_FOLDERS = ("/usr/lib/debug",)
+ENTRIES_LIMIT = 2_000_000
+"""Larger tables (a browser's debug build) are not searched."""
+
+
+class _Name(NamedTuple):
+    value: int
+    size: int
+    text: str
+
+
+def spoken(name: str, offset: int) -> str:
+    return f"{demangle(name)}+{offset}" if offset else demangle(name)
+
+
+class Named(Protocol):
+    """What is named: a Target, as far as names need it."""
+
+    @property
+    def read(self) -> Read: ...
+
+    def regions(self) -> Sequence[Region]: ...
+
+    def open_file(self, region: Region) -> Optional[str]: ...
+
+    def own_name(self, address: int) -> Optional[tuple[str, int]]:
+        """The debugger's own knowledge: (mangled name, offset)."""
+
+
+def files_of(image: Named, region: Region, build_id: str, folders: Sequence[str]) -> list[str]:
+    """Where a module's symbols may be: its separate debug file first, then the file itself."""
+    paths = find_debug_file(build_id, folders), image.open_file(region)
+    return [path for path in paths if path is not None]
+
+
+class Naming:
+    """The names of one image, which keeps this: so that it can go at once, this does not keep the image."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._folders = folders
+        self._modules: Optional[list[list[Region]]] = None
+        self._tables: dict[int, tuple[list[int], list[_Name]]] = {}
+
+    def describe(self, image: Named, address: int) -> Optional[str]:
+        """ "vtable for Shape+16", "libc.so.6+0x1d3c60", or None where no file is mapped."""
+        module = next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
+        if module is not None:
+            found = self._search(image, module[0], address)
+            if found is not None:
+                return found
+        told = image.own_name(address)
+        if told is not None:
+            return spoken(*told)
+        if module is None:
+            return None
+        return f"{os.path.basename(module[0].path)}+{address - module[0].start:#x}"
+
+    def _runs(self, image: Named) -> list[list[Region]]:
+        """Each file's mappings, with the nameless one right behind them: its .bss."""
+        if self._modules is None:
+            self._modules = []
+            for region in image.regions():
+                last = self._modules[-1] if self._modules else None
+                if region.is_file and not (last and last[0].path == region.path and region.offset):
+                    self._modules.append([region])
+                    continue
+                behind = last is not None and last[-1].end == region.start and last[-1].is_file and not region.path
+                if last and (region.is_file or behind):
+                    last.append(region)
+        return self._modules
+
+    def _search(self, image: Named, start: Region, address: int) -> Optional[str]:
+        if start.start not in self._tables:
+            names = sorted(self._load(image, start), key=lambda each: (each.value, -len(each.text), each.text))
+            self._tables[start.start] = [each.value for each in names], names
+        values, names = self._tables[start.start]
+        place = bisect_right(values, address) - 1
+        if place < 0 or not values[place] <= address < values[place] + max(1, names[place].size):
+            return None
+        return spoken(names[place].text, address - values[place])
+
+    def _load(self, image: Named, start: Region) -> Iterator[_Name]:
+        build_id = module_build_id(image.read, start.start)
+        if build_id is None:
+            return
+        for path in files_of(image, start, build_id, self._folders):
+            try:
+                with ElfFile(path) as file:
+                    if file.build_id() != build_id:
+                        continue
+                    bias = start.start - file.first_address
+                    found = [name._replace(value=name.value + bias) for name in _names(file)]
+            except (ArenascopeError, struct.error, IndexError):
+                continue
+            if found:
+                yield from found
+                return
+
+
+def _names(file: ElfFile) -> Iterator[_Name]:
+    """Of .symtab, or where the file is stripped of .dynsym."""
+    tables = {section.type: section for section in file.sections if section.type in (SHT_SYMTAB, SHT_DYNSYM)}
+    table = tables.get(SHT_SYMTAB) or tables.get(SHT_DYNSYM)
+    if table is not None and table.size // max(1, table.entry_size) <= ENTRIES_LIMIT:
+        yield from _entries(file, table)
+
+
+def _entries(file: ElfFile, table: Section) -> Iterator[_Name]:
+    strings = file.linked(table).offset
+    entries = file.data[table.offset : table.offset + table.size]
+    wide = file.pointer_size == 8
+    form = struct.Struct(file.mark + ("I2BH2Q" if wide else "3I2BH"))
+    for fields in form.iter_unpack(entries[: len(entries) // form.size * form.size]):
+        if wide:
+            place, info, _, section, value, size = fields
+        else:
+            place, value, size, info, _, section = fields
+        if info & 15 in (STT_OBJECT, STT_FUNC, STT_GNU_IFUNC) and section != SHN_UNDEF and value:
+            at = strings + place
+            yield _Name(value, size, file.data[at : file.data.find(b"\0", at)].decode("utf-8", "replace"))

@@ -1,0 +1,80 @@
+"""Stack and thread pointers out of a thread's registers, as cores and ptrace give them."""
+
+from __future__ import annotations
+
+import struct
+from typing import Mapping, NamedTuple, Optional
+
+from ...target import ThreadInfo
+from .machines import EM_386, EM_AARCH64, EM_ARM, EM_LOONGARCH, EM_PPC, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64
+
+# machine: (index of the program counter, the stack pointer, the thread pointer, in the registers of a prstatus); the
+# thread pointer is the register as it stands (ppc's is 0x7000 past the TCB's end), None where another set has it
+_REGISTERS: Mapping[int, tuple[int, int, Optional[int]]] = {
+    EM_X86_64: (16, 19, 21),  # rip, rsp, fs_base
+    EM_386: (12, 15, None),  # eip, esp; gs_base: NT_386_TLS
+    EM_AARCH64: (32, 31, None),  # pc, sp; tpidr_el0: NT_ARM_TLS
+    EM_ARM: (15, 13, None),  # pc, sp; the kernel's 32-bit cores have no TLS note
+    EM_PPC64: (32, 1, 13),  # nip
+    EM_PPC: (32, 1, 2),
+    EM_RISCV: (0, 2, 4),
+    EM_LOONGARCH: (33, 3, 2),  # csr_era, behind 32 registers and orig_a0
+    EM_S390: (1, 17, None),  # r15 after the two PSW words; access registers: below
+}
+
+
+class ThreadRecord(NamedTuple):
+    """A thread's registers as its NT_PRSTATUS holds them, and its TLS note."""
+
+    tid: int
+    registers: bytes
+    tls: bytes = b""
+
+
+def thread_from_record(machine: int, pointer_size: int, byte_order: str, record: ThreadRecord) -> ThreadInfo:
+    """`machine` is the ELF number of the process, EM_386 for a 32-bit one under a 64-bit kernel too."""
+    if machine not in _REGISTERS:
+        return ThreadInfo(record.tid)
+    numbers = _Numbers(machine, pointer_size, byte_order, record)
+    counter, stack, thread = _REGISTERS[machine]
+    pointer = numbers.register(thread) if thread is not None else numbers.thread_pointer()
+    return ThreadInfo(record.tid, None, numbers.register(stack), pointer, numbers.register(counter))
+
+
+class _Numbers:
+    """One thread's registers as integers."""
+
+    def __init__(self, machine: int, pointer_size: int, byte_order: str, record: ThreadRecord) -> None:
+        self.machine, self.pointer_size, self.record = machine, pointer_size, record
+        self.byte_order = byte_order
+
+    def register(self, index: int) -> Optional[int]:
+        # x32 processes have 64-bit registers in a 32-bit core
+        size = 8 if self.machine == EM_X86_64 else self.pointer_size
+        raw = self.record.registers[index * size : (index + 1) * size]
+        return self._number(raw) if len(raw) == size else None
+
+    def _number(self, raw: bytes) -> int:
+        return int.from_bytes(raw, "little" if self.byte_order == "little" else "big")
+
+    def thread_pointer(self) -> Optional[int]:
+        size = self.pointer_size
+        if self.machine == EM_S390:
+            # access registers 0 and 1 follow PSW and r0 to r15: their 32 bits each make the 64
+            raw = self.record.registers[18 * size : 19 * size]
+            return self._number(raw) if len(raw) == size else None
+        if self.machine == EM_386:
+            return self._i386_tls()
+        return self._number(self.record.tls[:size]) if len(self.record.tls) >= size else None
+
+    def _i386_tls(self) -> Optional[int]:
+        """The base of the GDT entry that gs selects; the set holds struct user_desc for each TLS entry."""
+        selector = self.register(10)
+        usable = len(self.record.tls) // 16 * 16
+        if selector is None:
+            return None
+        mark = "<" if self.byte_order == "little" else ">"
+        for entry, base, _, _ in struct.iter_unpack(mark + "4I", self.record.tls[:usable]):
+            if entry == (selector & 0xFFFF) >> 3:
+                return int(base)
+        return None

@@ -1,0 +1,216 @@
+"""Which code has unwind tables, and where they say that a stack begins: .eh_frame, as the loader mapped it.
+
+A debugger that finds none for a piece of code guesses how to leave it, and may land beside what was interrupted. What
+it says of a stack is therefore believed only as far as every frame of it lies in code of which these tables know.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional, Sequence
+
+from ...errors import ArenascopeError
+from ...memory import Memory
+from ...target import Region
+from .file import Elf
+
+PT_GNU_EH_FRAME = 0x6474E550
+HEADER = bytes([1, 0x1B, 0x03, 0x3B])
+"""Version, and the encodings that every linker writes: a pointer, a count, and a sorted table of pairs of offsets."""
+LIMIT = 1 << 16
+"""No entry of the tables is longer."""
+SIZES = {0x00: 0, 0x02: 2, 0x03: 4, 0x04: 8, 0x0A: 2, 0x0B: 4, 0x0C: 8}
+"""DW_EH_PE_ formats: bytes of a number, 0 standing for a word."""
+UNDEFINED, ADVANCE, OFFSET, RESTORE = 0x07, 0x40, 0x80, 0xC0
+OPERANDS = {0x00: "", 0x01: "a", 0x02: "1", 0x03: "2", 0x04: "4", 0x05: "uu", 0x06: "u", 0x07: "u", 0x08: "u",
+            0x09: "uu", 0x0A: "", 0x0B: "", 0x0C: "uu", 0x0D: "u", 0x0E: "u", 0x0F: "b", 0x10: "ub", 0x11: "us",
+            0x12: "us", 0x13: "s", 0x14: "uu", 0x15: "us", 0x16: "ub", 0x2D: "", 0x2E: "u", 0x2F: "uu"}  # fmt: skip
+"""DW_CFA_ instructions and what follows each: a byte count, LEB128 numbers, a block."""
+
+
+class Unwind(NamedTuple):
+    """What the tables say of one function."""
+
+    start: int
+    end: int
+    is_signal: bool
+    """A signal handler returns to here: what lies beyond was interrupted, and stands at no call."""
+    is_start: bool
+    """Nothing called this: a thread or the process begins here."""
+
+
+class UnwindTables:
+    """The tables of every module that is mapped, looked up by address."""
+
+    def __init__(self, memory: Memory, regions: Sequence[Region]) -> None:
+        self.memory = memory
+        self.regions = regions
+        self._headers: dict[int, Optional[int]] = {}
+        self._known: dict[int, Optional[Unwind]] = {}
+
+    def find(self, address: int) -> Optional[Unwind]:
+        """What covers this address; None where nothing does, or it cannot be read."""
+        if address not in self._known:
+            self._known[address] = self._find(address)
+        return self._known[address]
+
+    def _find(self, address: int) -> Optional[Unwind]:
+        base = self._base(address)
+        if base is None:
+            return None
+        if base not in self._headers:
+            self._headers[base] = self._header(base)
+        header = self._headers[base]
+        try:
+            entry = self._search(header, address) if header is not None else None
+            found = self._read(entry, address) if entry is not None else None
+        except (ArenascopeError, LookupError):
+            return None
+        return found if found is not None and found.start <= address < found.end else None
+
+    def _base(self, address: int) -> Optional[int]:
+        """Where the file that is mapped at this address begins."""
+        first: Optional[Region] = None
+        for region in self.regions:
+            if region.start > address:
+                break
+            if (region.is_file and not region.offset) or region.path == "[vdso]":
+                first = region
+            if region.contains(address):
+                return first.start if first is not None and first.path == region.path else None
+        return None
+
+    def _header(self, base: int) -> Optional[int]:
+        try:
+            elf = Elf(self.memory.read, base, mapped=True)
+            segment = next((each for each in elf.segments if each.type == PT_GNU_EH_FRAME), None)
+            if segment is None or self.memory.read(elf.bias + segment.address, 4) != HEADER:
+                return None
+            return elf.bias + segment.address
+        except ArenascopeError:
+            return None
+
+    def _search(self, header: int, address: int) -> Optional[int]:
+        """The last entry that begins at or before the address: by halves, as tables of large programs are megabytes."""
+        low, high = 0, self.memory.u32(header + 8)
+        table = header + 12
+        while low < high:
+            middle = (low + high) // 2
+            if header + self._signed(table + 8 * middle) <= address:
+                low = middle + 1
+            else:
+                high = middle
+        return header + self._signed(table + 8 * (low - 1) + 4) if low else None
+
+    def _signed(self, address: int) -> int:
+        value = self.memory.u32(address)
+        return value - (1 << 32) if value >> 31 else value
+
+    def _entry(self, address: int) -> bytes:
+        length = self.memory.u32(address)
+        # 0xffffffff: a 64-bit length, which nobody writes
+        return self.memory.read(address + 4, length) if length <= LIMIT else b""
+
+    def _read(self, address: int, wanted: int) -> Optional[Unwind]:
+        """A frame description entry, with the common information entry that it names."""
+        body = _Bytes(self._entry(address), self.memory.byte_order)
+        common = _Bytes(self._entry(address + 4 - body.number(4)), self.memory.byte_order)
+        common.number(4)
+        version, letters = common.number(1), common.text()
+        code_align, _, returns = common.uleb(), common.sleb(), common.number(1) if version == 1 else common.uleb()
+        encoding = 0
+        rest = common.uleb() if letters.startswith("z") else 0
+        after = common.at + rest
+        for letter in letters[1:]:
+            if letter == "R":
+                encoding = common.number(1)
+            elif letter == "L":
+                common.number(1)
+            elif letter == "P":
+                common.number(self._size(common.number(1)))
+            elif letter not in "SB":
+                return None
+        common.at = after
+        size = self._size(encoding)
+        place = address + 8
+        start, length = body.number(size), body.number(size)
+        start -= 1 << 8 * size if start >> (8 * size - 1) else 0
+        start = (start + place if encoding & 0x70 == 0x10 else start) & self.memory.top
+        if letters.startswith("z"):
+            body.at = body.uleb() + body.at
+        undefined = _leaves_undefined(common, returns, code_align, self.memory.top)
+        undefined = _leaves_undefined(body, returns, code_align, wanted - start, undefined)
+        return Unwind(start, start + length, "S" in letters, undefined)
+
+    def _size(self, encoding: int) -> int:
+        return SIZES[encoding & 0x0F] or self.memory.pointer_size
+
+
+class _Bytes:
+    """A cursor over an entry."""
+
+    def __init__(self, data: bytes, byte_order: str) -> None:
+        self.data, self.byte_order, self.at = data, byte_order, 0
+
+    def number(self, size: int) -> int:
+        found = self.data[self.at : self.at + size]
+        if len(found) != size:
+            raise IndexError
+        self.at += size
+        return int.from_bytes(found, "little" if self.byte_order == "little" else "big")
+
+    def text(self) -> str:
+        end = self.data.index(b"\0", self.at) if b"\0" in self.data[self.at :] else len(self.data)
+        found = self.data[self.at : end].decode("latin-1")
+        self.at = end + 1
+        return found
+
+    def uleb(self) -> int:
+        value, shift = 0, 0
+        while True:
+            byte = self.number(1)
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if not byte & 0x80:
+                return value
+
+    sleb = uleb
+    """The same bytes; no signed number is made use of."""
+
+
+def _leaves_undefined(code: _Bytes, register: int, align: int, reach: int, undefined: bool = False) -> bool:
+    """Whether the return address is said to be undefined (DW_CFA_undefined) `reach` bytes into the function."""
+    place = 0
+    while code.at < len(code.data):
+        operation = code.number(1)
+        first = operation & 0x3F
+        kind = operation & 0xC0
+        if kind == ADVANCE:
+            place += first * align
+        elif kind:
+            undefined = undefined and first != register
+            if kind == OFFSET:
+                code.uleb()
+        elif operation == UNDEFINED:
+            undefined = code.uleb() == register or undefined
+        else:
+            place += _skip(code, operation) * align
+        if place > reach:
+            break
+    return undefined
+
+
+def _skip(code: _Bytes, operation: int) -> int:
+    """Steps over an instruction's operands; by how much it advances."""
+    if operation not in OPERANDS:
+        raise IndexError
+    advance = 0
+    for operand in OPERANDS[operation]:
+        if operand in "124":
+            advance = code.number(int(operand))
+        elif operand == "a":
+            raise IndexError
+        elif operand == "b":
+            code.at = code.uleb() + code.at
+        else:
+            code.uleb()
+    return advance

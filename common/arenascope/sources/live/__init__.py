@@ -1,0 +1,1 @@
+"""Live processes, through /proc and ptrace."""

@@ -1,0 +1,148 @@
+"""Holding a process still while it is read, by a guard (guard.py): whatever becomes of us, the process is let go."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import Any, Callable, Optional
+
+from ...errors import HoldEnded, TargetError
+from ..elf.registers import ThreadRecord
+from . import guard
+
+AT_MOST = 120.0
+"""Seconds: a service that stood still for so long is missed. A heap of 50 GiB is read in half of it."""
+ANSWERS_IN = 15.0
+"""Longer than the guard itself waits for a thread to stop."""
+LETS_GO_IN = 2.0
+
+
+class Freeze:
+    """A process that is held: from hold() to release()."""
+
+    def __init__(self, how: str, at_most: float = AT_MOST) -> None:
+        """Starts the guard, which makes itself ready meanwhile. `how`: "ptrace" or "signal"."""
+        self.how, self.at_most = how, at_most
+        self._pid = 0
+        self._started = 0.0
+        self._why: Optional[bytes] = None
+        self._lost: Optional[HoldEnded] = None
+        self._on_end: Optional[Callable[[HoldEnded], None]] = None
+        self._watched = _thread.allocate_lock()
+        self._guard, self._orders, self._replies, self._last_word = _start_guard(how)
+
+    def hold(self, pid: int, born: int) -> None:
+        """Stops the process that was started at `born`; TargetError where that cannot be done."""
+        self._pid, self._started = pid, time.monotonic()
+        guard.send(self._orders, (pid, born, self.at_most))
+        held, said, hint = self._answer()
+        if not held:
+            raise TargetError(said, hint)
+        self.how = said
+        # signals are for the thread that reads
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        self._watched.acquire()
+        try:
+            _thread.start_new_thread(self._watch, ())
+        except RuntimeError as error:
+            self._watched.release()
+            raise TargetError(f"cannot watch over the hold: {error}") from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _answer(self) -> Any:
+        try:
+            return guard.receive(self._replies, ANSWERS_IN)
+        except TimeoutError:
+            os.kill(self._guard, signal.SIGKILL)
+            raise self._broken() from None
+        except EOFError:
+            raise self._broken() from None
+
+    def on_end(self, told: Callable[[HoldEnded], None]) -> None:
+        """Who is told, from a thread of its own, when the process is let go before release()."""
+        self._on_end = told
+        if self._why is not None:
+            told(self._ended())  # it was by now
+
+    def _watch(self) -> None:
+        self._why = os.read(self._last_word, 1)
+        if self._why != guard.DONE and self._on_end is not None:
+            self._on_end(self._ended())
+        self._watched.release()
+
+    def _ended(self) -> HoldEnded:
+        who = f"process {self._pid} was let go before it was read whole"
+        if self._why == guard.SUSPENDED:
+            return HoldEnded(f"{who}: arenascope was suspended", "look again", again=True)
+        if self._why == guard.TOO_LONG or time.monotonic() - self._started > self.at_most:
+            return HoldEnded(f"{who}: it had been held for {self.at_most:g} s",
+                             "--no-stop does not hold it; arenas --quick reads little")  # fmt: skip
+        return HoldEnded(f"{who}: what held it was killed", "look again")
+
+    def records(self) -> list[ThreadRecord]:
+        """The threads' registers, where holding them gives a right to see them."""
+        try:
+            guard.send(self._orders, "records")
+        except OSError:
+            raise self._broken() from None
+        return [ThreadRecord(*each) for each in self._answer()]
+
+    def release(self) -> float:
+        """Lets go; the seconds for which it was held. HoldEnded where that had ended before. Again: 0.0."""
+        if self._lost:
+            raise self._lost
+        if not self._guard:
+            return 0.0
+        try:
+            guard.send(self._orders, "release")
+            while not isinstance(seconds := guard.receive(self._replies, LETS_GO_IN), float):
+                pass  # Ctrl-C had come between a question and its answer
+        except (BrokenPipeError, EOFError):
+            raise self._broken() from None
+        except (TimeoutError, ValueError, TypeError):
+            # it was stopped itself, or Ctrl-C had come within an answer: its end lets go
+            os.kill(self._guard, signal.SIGKILL)
+            seconds = time.monotonic() - self._started
+        self._end_guard()
+        return seconds
+
+    def drop(self) -> float:
+        """Lets go, whatever happened."""
+        with suppress(HoldEnded):
+            return self.release()
+        return 0.0
+
+    def _broken(self) -> HoldEnded:
+        """The guard is gone."""
+        self._end_guard()
+        self._lost = self._ended()
+        return self._lost
+
+    def _end_guard(self) -> None:
+        pid, self._guard = self._guard, 0
+        with suppress(ChildProcessError):  # whoever started us ignores SIGCHLD: the kernel reaps
+            os.waitpid(pid, 0)
+        with self._watched:
+            self._why = os.read(self._last_word, 1) if self._why is None else self._why
+        for file in (self._orders, self._replies, self._last_word):
+            os.close(file)
+
+
+def _start_guard(how: str) -> tuple[int, int, int, int]:
+    """(its pid, where it takes orders, where it replies, where it says why it ends)."""
+    (orders, to_guard), (from_guard, replies), (heard, last_word) = os.pipe(), os.pipe(), os.pipe()
+    parent = os.getpid()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        pid = os.fork()
+        if not pid:
+            guard.serve(how, orders, replies, last_word, parent)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    for file in (orders, replies, last_word):
+        os.close(file)
+    return pid, to_guard, from_guard, heard

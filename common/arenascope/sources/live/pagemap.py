@@ -1,0 +1,218 @@
+"""Residency of a live process, as RSS counts it: pages present, without the shared zero page.
+
+Any reader of untouched memory (a debugger, /proc/PID/mem) maps the zero page there, and so does the process when it
+reads what it never wrote; page tables call that present, RSS does not. PAGEMAP_SCAN (Linux 6.7) tells the two apart.
+Before it only the frame number does, which root alone may see; without it smaps' Rss settles it mapping by mapping.
+Pages of hugetlbfs count here although the kernel keeps them out of RSS (HugetlbPages in /proc/PID/status).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from array import array
+from fcntl import ioctl
+from functools import cached_property
+from struct import Struct
+from typing import Iterator, Optional, Protocol, Sequence
+
+from ...errors import TargetError
+from ...target import Pages
+from .procfiles import read_maps
+from .zeropages import ZeroPages
+
+# linux/fs.h: _IOWR('f', 16, struct pm_scan_arg), that is 12 64-bit words
+PAGEMAP_SCAN = 0xC0606610
+PRESENT, SWAPPED, PFNZERO = 1 << 3, 1 << 4, 1 << 5
+_SCAN_ARG = Struct("=12Q")
+# the kernel refuses addresses that are not the user's: no machine has any in the upper half of 64 bits
+USER_LIMIT = 1 << 63
+_RUN = re.compile(b"\1+|\2+")
+Run = tuple[int, int, bool]
+"""(start, end, swapped): pages that are in memory, or in swap."""
+
+
+class Reader(Protocol):
+    """One way of reading page tables."""
+
+    @property
+    def exact(self) -> bool:
+        """False once something could not be settled."""
+
+    def count(self, start: int, end: int) -> Pages:
+        """What [start, end) has."""
+
+    def runs(self, start: int, end: int) -> Iterator[Run]:
+        """Where it has it, in address order."""
+
+
+class PagemapResidency:
+    """Residency of process `pid`. Take it before reading much memory where the kernel is older than 6.7."""
+
+    def __init__(self, pid: int, page_size: int) -> None:
+        self.page_size = page_size
+        try:
+            self._file = open(f"/proc/{pid}/pagemap", "rb", buffering=0)  # noqa: SIM115 - lives as long as this
+        except FileNotFoundError as error:
+            raise TargetError(f"process {pid} has ended") from error
+        except OSError as error:
+            raise TargetError(f"cannot open /proc/{pid}/pagemap: {error.strerror}") from error
+        scan = ScanReader(self._file.fileno(), pid)
+        self._reader: Reader = scan if scan.works() else EntryReader(self._file.fileno(), pid, page_size)
+
+    @property
+    def exact(self) -> bool:
+        """False once pages turned up that might be zero pages or memory shared with a child, and nothing could tell."""
+        return self._reader.exact
+
+    def close(self) -> None:
+        self._file.close()
+
+    def count(self, start: int, end: int) -> Optional[Pages]:
+        start, end = self._whole_pages(start, end)
+        try:
+            return self._reader.count(start, end) if start < end else Pages(0)
+        except (OSError, ValueError):  # ended meanwhile, or closed
+            return None
+
+    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[tuple[int, int]]]:
+        start, end = self._whole_pages(start, end)
+        merged: list[tuple[int, int]] = []
+        try:
+            for low, high, swapped in self._reader.runs(start, end):
+                if swapped:
+                    continue
+                if merged and merged[-1][1] == low:
+                    low = merged.pop()[0]
+                merged.append((low, high))
+        except (OSError, ValueError):
+            return None
+        return merged
+
+    def _whole_pages(self, start: int, end: int) -> tuple[int, int]:
+        size = self.page_size
+        return start // size * size, min((end + size - 1) // size * size, USER_LIMIT)
+
+
+class ScanReader:
+    """By PAGEMAP_SCAN: the kernel merges the pages into ranges."""
+
+    BATCH = 4096
+    exact = True
+
+    def __init__(self, pagemap: int, pid: int) -> None:
+        self._pagemap = pagemap
+        self._pid = pid
+        self._found = array("Q", bytes(8 * 3 * self.BATCH))
+        """struct page_region: start, end, categories."""
+        self._argument = bytearray(_SCAN_ARG.size)
+
+    def works(self) -> bool:
+        try:
+            self._scan(0, 1 << 16)
+        except OSError:
+            return False
+        return True
+
+    def _scan(self, start: int, end: int) -> int:
+        """The number of ranges found."""
+        either = PRESENT | SWAPPED
+        _SCAN_ARG.pack_into(
+            self._argument, 0, _SCAN_ARG.size, 0, start, end, 0, self._found.buffer_info()[0], self.BATCH, 0,
+            PFNZERO, PFNZERO, either, either)
+        return int(ioctl(self._pagemap, PAGEMAP_SCAN, self._argument, True))
+
+    def _batches(self, start: int, end: int) -> Iterator[tuple[array[int], array[int], array[int]]]:
+        while start < end:
+            try:
+                number = self._scan(start, end)
+            except OSError as error:
+                # beyond TASK_SIZE, which no file of /proc tells: up to the last mapping then
+                if error.errno != errno.EFAULT or end <= self._last_mapped:
+                    raise
+                end = self._last_mapped
+                continue
+            stop = 3 * number
+            if number:
+                yield self._found[0:stop:3], self._found[1:stop:3], self._found[2:stop:3]
+            if number < self.BATCH:
+                return
+            # not from walk_end: pagemap_scan_ioctl (seen in 6.18) leaves there what an earlier flush of its own
+            # buffer of 512 ranges set, and the last of them would come twice
+            start = self._found[stop - 2]
+
+    @cached_property
+    def _last_mapped(self) -> int:
+        return max((line.region.end for line in read_maps(self._pid) if line.region.end < USER_LIMIT), default=0)
+
+    def count(self, start: int, end: int) -> Pages:
+        total = swapped = 0
+        for starts, ends, kinds in self._batches(start, end):
+            total += sum(ends) - sum(starts)
+            if kinds.count(PRESENT) != len(kinds):
+                swapped += sum(high - low for low, high, kind in zip(starts, ends, kinds) if kind & SWAPPED)
+        return Pages(total - swapped, swapped)
+
+    def runs(self, start: int, end: int) -> Iterator[Run]:
+        for batch in self._batches(start, end):
+            for low, high, kind in zip(*batch):
+                yield low, high, bool(kind & SWAPPED)
+
+
+class EntryReader:
+    """By /proc/PID/pagemap, 8 bytes a page: bit 63 present, 62 swapped, 61 of a file, 56 mapped by nobody else."""
+
+    BLOCK = 1 << 17
+
+    def __init__(self, pagemap: int, pid: int, page_size: int) -> None:
+        self._pagemap = pagemap
+        self._pid = pid
+        self._page_size = page_size
+        self._zeros = ZeroPages(pid, page_size, self._raw_blocks)
+
+    @property
+    def exact(self) -> bool:
+        return self._zeros.exact
+
+    def _raw_blocks(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """(address, entries): big blocks, so that Python works once per half a gigabyte."""
+        if end - start <= self.BLOCK * self._page_size:
+            yield from self._read(start, end)
+            return
+        # the kernel writes entries for addresses without a mapping too: a terabyte of those would take minutes
+        for low, high in self._mapped:
+            if low < end and start < high:
+                yield from self._read(max(low, start), min(high, end))
+
+    @cached_property
+    def _mapped(self) -> list[tuple[int, int]]:
+        return [(line.region.start, line.region.end) for line in read_maps(self._pid)]
+
+    def _read(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        page, last = start // self._page_size, end // self._page_size
+        while page < last:
+            data = os.pread(self._pagemap, 8 * min(self.BLOCK, last - page), 8 * page)
+            if not data:  # past the end of user addresses, or of the process
+                return
+            yield page * self._page_size, data
+            page += len(data) // 8
+
+    def _kinds(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """(address, a byte per page: 0 absent, 1 present, 2 swapped)."""
+        for address, data in self._raw_blocks(start, end):
+            yield address, self._zeros.settle(address, data)
+
+    def count(self, start: int, end: int) -> Pages:
+        present = swapped = 0
+        for _, kinds in self._kinds(start, end):
+            present += kinds.count(1)
+            swapped += kinds.count(2)
+        return Pages(present * self._page_size, swapped * self._page_size)
+
+    def runs(self, start: int, end: int) -> Iterator[Run]:
+        size = self._page_size
+        for address, kinds in self._kinds(start, end):
+            for run in _RUN.finditer(kinds):
+                low, high = run.span()
+                yield address + low * size, address + high * size, kinds[low] == 2

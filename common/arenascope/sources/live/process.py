@@ -1,0 +1,241 @@
+"""A live process read through /proc/PID, without a debugger and without stopping it."""
+
+from __future__ import annotations
+
+import os
+from typing import Callable, Mapping, Optional, Sequence, TypeVar
+
+from ... import target
+from ...errors import MemoryReadError, TargetError
+from ..elf import environment
+from ..elf.core_notes import AT_PAGESZ, parse_auxv
+from ..elf.file import MAGIC
+from . import procfiles
+from .refusal import refusal
+
+T = TypeVar("T")
+# one pread moves at most MAX_RW_COUNT bytes, and takes no offset above the signed range
+LARGEST_READ = 0x7FFFF000
+ADDRESS_LIMIT = 1 << 63
+
+
+class ProcessImage:
+    """/proc/PID. A thread's id leads to its process.
+
+    `memory_tid` is the thread whose folder has the memory: `pid`, or another where the main thread has exited.
+    """
+
+    _mem = -1
+    _over: Optional[TargetError] = None
+    """Why nothing more may be read."""
+
+    def __init__(self, pid: int) -> None:
+        self.status, self.memory_tid = _find_process(pid)
+        self.pid = self.status.tgid
+        self._folder = f"/proc/{self.memory_tid}"
+        self.born = self.guarded(lambda: procfiles.born(self.pid))
+        # first of all: it stays the memory of this program, should the process become another
+        self._mem = self.guarded(lambda: os.open(f"{self._folder}/mem", os.O_RDONLY | os.O_CLOEXEC))
+        ident = self.guarded(self._read_ident)
+        self.pointer_size = 4 if ident[4] == 1 else 8
+        self.byte_order = "little" if ident[5] == 1 else "big"
+        self._mark = "<" if ident[5] == 1 else ">"
+        self.machine = int.from_bytes(ident[18:20], "little" if ident[5] == 1 else "big")
+        self.auxv_bytes = self.guarded(lambda: procfiles.read_bytes(f"{self._folder}/auxv"))
+        self.auxv = parse_auxv(self.auxv_bytes, self.pointer_size, self._mark)
+        self.page_size = self.auxv.get(AT_PAGESZ) or os.sysconf("SC_PAGE_SIZE")
+
+    def _read_ident(self) -> bytes:
+        # exe opens even where the file was deleted or lies in another mount namespace
+        with open(f"{self._folder}/exe", "rb") as file:
+            ident = file.read(20)
+        if ident[:4] != MAGIC or len(ident) < 20:
+            raise TargetError(f"the program of process {self.pid} is not an ELF file")
+        return ident
+
+    def guarded(self, action: Callable[[], T]) -> T:
+        """The action's result, with what the kernel refuses put into words."""
+        try:
+            return action()
+        except PermissionError as error:
+            raise refusal(self.pid, self.status.uid) from error
+        except (FileNotFoundError, ProcessLookupError) as error:
+            raise TargetError(f"process {self.pid} has ended") from error
+
+    def _gone(self) -> TargetError:
+        """Why its memory is no more: the kernel has nothing to read once the address space is taken down."""
+        if self._over is not None:
+            return self._over
+        try:
+            status = procfiles.read_status(self.pid)
+            if procfiles.born(self.pid) == self.born and status.rss is not None:
+                return TargetError(f"process {self.pid} has become another program meanwhile: {status.name}",
+                                   "look again")  # fmt: skip
+        except (OSError, KeyError):
+            pass
+        return TargetError(f"process {self.pid} has ended")
+
+    def all_of(self, rows: Callable[[], Sequence[T]]) -> Sequence[T]:
+        """The rows of a file that has some as long as there is memory."""
+        found = self.guarded(rows)
+        if not found:
+            raise self._gone()
+        return found
+
+    def give_up(self, why: TargetError) -> None:
+        """From another thread: whatever is read from now on is refused. Costs no read a question."""
+        self._over = why
+        if self._mem >= 0:
+            with open(os.devnull, "rb") as nothing:
+                os.dup2(nothing.fileno(), self._mem, inheritable=False)
+
+    def close(self) -> None:
+        memory, self._mem = self._mem, -1
+        if memory >= 0:
+            os.close(memory)
+
+    def __del__(self) -> None:
+        # a debugger asks for many looks in one process: each opens the memory anew
+        self.close()
+
+    def __enter__(self) -> ProcessImage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, address: int, size: int) -> bytes:
+        """All of it, or MemoryReadError.
+
+        A page that was never touched becomes present by this, as the shared zero page: RSS does not count it.
+        """
+        if not 0 <= address <= address + size <= ADDRESS_LIMIT:
+            raise MemoryReadError(address, size)
+        try:
+            data = os.pread(self._mem, min(size, LARGEST_READ), address) if size else b""
+            if len(data) == size:
+                return data
+            return self._read_on(self._mem, address, size, data)
+        # OverflowError: an offset of 2**63 itself; EIO: nothing is mapped there, or it may not be read
+        except (OSError, OverflowError) as error:
+            raise MemoryReadError(address, size) from error
+
+    def fill(self, address: int, block: memoryview) -> int:
+        """Reads into `block`, up to where nothing is mapped."""
+        if not 0 <= address <= address + len(block) <= ADDRESS_LIMIT:
+            raise MemoryReadError(address, len(block))
+        try:
+            size = os.preadv(self._mem, [block], address)
+        except (OSError, OverflowError) as error:
+            raise MemoryReadError(address, len(block)) from error
+        if not size and len(block):
+            raise self._gone()
+        return size
+
+    def _read_on(self, file: int, address: int, size: int, data: bytes) -> bytes:
+        """The rest after a short read: beyond MAX_RW_COUNT, or the end of what is mapped."""
+        parts, done = [data], len(data)
+        while data and done < size:
+            data = os.pread(file, min(size - done, LARGEST_READ), address + done)
+            parts.append(data)
+            done += len(data)
+        if done < size:
+            # where nothing is mapped it is EIO that the kernel says
+            raise self._gone()
+        return b"".join(parts)
+
+    def regions(self) -> Sequence[target.Region]:
+        """The mappings as they are now."""
+        return [line.region for line in self.all_of(lambda: procfiles.read_maps(self.memory_tid))]
+
+    def threads(self) -> Sequence[target.ThreadInfo]:
+        """By tid. The thread pointer is not among what /proc tells: only ptrace has it."""
+        tids = self.guarded(lambda: sorted(int(name) for name in os.listdir(f"/proc/{self.pid}/task")))
+        found = []
+        for tid in tids:
+            try:
+                name = procfiles.read_bytes(f"/proc/{self.pid}/task/{tid}/comm").rstrip(b"\n")
+            except OSError:
+                continue  # it ended meanwhile
+            found.append(target.ThreadInfo(tid, os.fsdecode(name), *self._pointers(tid)))
+        return found
+
+    def _pointers(self, tid: int) -> tuple[Optional[int], None, Optional[int]]:
+        """(stack pointer, -, program counter): the last words of task/TID/syscall; a running thread says "running"."""
+        try:
+            words = procfiles.read_bytes(f"/proc/{self.pid}/task/{tid}/syscall").split()
+        except OSError:
+            return None, None, None
+        return (int(words[-2], 16), None, int(words[-1], 16)) if len(words) >= 3 else (None, None, None)
+
+    def environment(self) -> Optional[Mapping[str, str]]:
+        """What the process was started with; None where it has written over that, or it may not be read.
+
+        /proc/PID/environ comes second: parse_tunables of ld.so (2.25 to 2.38) cuts GLIBC_TUNABLES into pieces there.
+        """
+        try:
+            found = environment.from_stack(self.read, self.auxv, self.auxv_bytes, self.pointer_size, self._mark)
+            if found is not None:
+                return found
+            return environment.parse_block(procfiles.read_bytes(f"{self._folder}/environ"))
+        except (OSError, TargetError):
+            return None
+
+    def open_file(self, region: target.Region) -> Optional[str]:
+        """A path under which the very file that is mapped can be read, also when it was deleted or replaced since."""
+        if not region.is_file:
+            return None
+        line = next((m for m in self.guarded(lambda: procfiles.read_maps(self.memory_tid))
+                     if m.region.contains(region.start) and m.region.is_file), None)
+        if line is None:
+            return None
+        # needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN
+        mapped = f"{self._folder}/map_files/{line.region.start:x}-{line.region.end:x}"
+        if _can_read(mapped):
+            return mapped
+        path = f"{self._folder}/root{line.region.path}"
+        return path if _can_read(path) and _is_same_file(path, line) else None
+
+
+def _can_read(path: str) -> bool:
+    try:
+        with open(path, "rb"):
+            return True
+    except OSError:
+        return False
+
+
+def _is_same_file(path: str, line: procfiles.MapsLine) -> bool:
+    """Inode and device agree; the inode must do where maps shows another device than stat (btrfs, overlayfs)."""
+    found = os.stat(path)
+    if line.deleted or found.st_ino != line.inode:
+        return False
+    device = (os.major(found.st_dev), os.minor(found.st_dev))
+    # major 0: file systems without a block device, whose numbers may differ
+    return device == line.device or 0 in (device[0], line.device[0])
+
+
+def _find_process(pid: int) -> tuple[procfiles.Status, int]:
+    """The process's status, and the thread that has its memory."""
+    if not os.path.exists("/proc/self/status"):
+        raise TargetError("there is no /proc here: live processes can be read on Linux only")
+    try:
+        status = procfiles.read_status(pid)
+        if status.tgid != pid:
+            status = procfiles.read_status(status.tgid)
+        if status.state in "ZX":
+            # main may leave by pthread_exit while others go on: the memory is theirs then
+            for other in (procfiles.read_status(int(name)) for name in os.listdir(f"/proc/{status.tgid}/task")):
+                if other.rss is not None:
+                    return other, other.tid
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise TargetError(f"there is no process {pid}", "ps -e lists those that can be seen here") from error
+    except PermissionError as error:
+        raise TargetError(f"process {pid} may not be looked at", "run as its user, or with sudo") from error
+    if status.state in "ZX":
+        raise TargetError(f"process {pid} ({status.name}) has ended and waits for its parent: it has no memory left")
+    if status.rss is None and procfiles.is_kernel_thread(pid):
+        raise TargetError(f"process {pid} ({status.name}) is a kernel thread: it has no memory of its own")
+    if status.rss is None:
+        raise TargetError(f"process {pid} ({status.name}) has ended: it has no memory left")
+    return status, status.tgid

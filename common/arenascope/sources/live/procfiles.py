@@ -1,0 +1,228 @@
+"""The text files of /proc/PID: maps, smaps, smaps_rollup, status. Sizes in bytes."""
+
+from __future__ import annotations
+
+import os
+from typing import Iterator, NamedTuple, Optional
+
+from ...errors import TargetError
+from ...target import MappingUse, Region
+from ..elf.core_notes import undeleted
+
+PF_KTHREAD = 0x00200000  # linux/sched.h
+
+
+class MapsLine(NamedTuple):
+    """A mapping with what identifies its file."""
+
+    region: Region
+    device: tuple[int, int]
+    inode: int
+    deleted: bool
+
+
+class SmapsEntry(NamedTuple):
+    """A mapping with its counters ("Rss", "Anonymous", "Swap", "AnonHugePages" …) and VmFlags ("lo", "ht" …)."""
+
+    region: Region
+    sizes: dict[str, int]
+    flags: frozenset[str]
+
+
+def read_bytes(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def parse_maps_line(line: bytes) -> MapsLine:
+    fields = line.split(None, 5)
+    low, high = fields[0].split(b"-")
+    permissions = fields[1].decode()
+    major, minor = fields[3].split(b":")
+    # the kernel escapes only the newline
+    name = os.fsdecode(fields[5].rstrip(b"\n").replace(b"\\012", b"\n")) if len(fields) > 5 else ""
+    path = undeleted(name)
+    region = Region(
+        int(low, 16), int(high, 16), permissions[0] == "r", permissions[1] == "w", permissions[2] == "x",
+        path, int(fields[2], 16) if path.startswith("/") else 0, permissions[3] == "s")
+    return MapsLine(region, (int(major, 16), int(minor, 16)), int(fields[4]), path != name)
+
+
+def read_maps(pid: int) -> list[MapsLine]:
+    return [parse_maps_line(line) for line in read_bytes(f"/proc/{pid}/maps").splitlines()]
+
+
+def smaps(pid: int) -> Iterator[SmapsEntry]:
+    """Every mapping; the kernel walks its page tables for this."""
+    head: Optional[Region] = None
+    sizes: dict[str, int] = {}
+    flags: frozenset[str] = frozenset()
+    for line in read_bytes(f"/proc/{pid}/smaps").splitlines():
+        key, colon, value = line.partition(b":")
+        # a counter's name has no blank; a mapping's line has "start-end perms" before the device's colon
+        if b" " in key:
+            if head is not None:
+                yield SmapsEntry(head, sizes, flags)
+            head, sizes, flags = parse_maps_line(line).region, {}, frozenset()
+        elif key == b"VmFlags":
+            flags = frozenset(value.decode().split())
+        elif colon:
+            sizes.update(_size(key, value))
+    if head is not None:
+        yield SmapsEntry(head, sizes, flags)
+
+
+def _size(key: bytes, value: bytes) -> dict[str, int]:
+    words = value.split()
+    return {key.decode(): int(words[0]) * 1024} if len(words) == 2 and words[1] == b"kB" else {}
+
+
+def rollup(pid: int) -> dict[str, int]:
+    """smaps_rollup: the sums over all mappings."""
+    sizes: dict[str, int] = {}
+    for line in read_bytes(f"/proc/{pid}/smaps_rollup").splitlines()[1:]:
+        key, _, value = line.partition(b":")
+        sizes.update(_size(key, value))
+    return sizes
+
+
+def seccomp_modes(pid: int) -> dict[int, int]:
+    """By tid: 0 without seccomp, 1 in its strict mode, 2 under a filter; a kernel without it does not say."""
+    found = {}
+    for tid in sorted(int(name) for name in os.listdir(f"/proc/{pid}/task")):
+        rows = read_bytes(f"/proc/{pid}/task/{tid}/status").splitlines()
+        found[tid] = next((int(row.split()[1]) for row in rows if row.startswith(b"Seccomp:")), 0)
+    return found
+
+
+def is_dead(pid: int) -> bool:
+    """Whether no thread of the process is left that is more than a zombie."""
+    try:
+        tids = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return True
+    return all(_stat(f"/proc/{pid}/task/{tid}")[:1] in ([], [b"Z"], [b"X"]) for tid in tids)
+
+
+def exit_code(pid: int) -> Optional[int]:
+    """A zombie's, as wait() gives it; for who may trace it."""
+    fields = _stat(f"/proc/{pid}")
+    return int(fields[-1]) if fields[:1] == [b"Z"] else None
+
+
+def _stat(folder: str) -> list[bytes]:
+    """The fields of stat behind the name, which may hold anything; none where it is gone."""
+    try:
+        return read_bytes(f"{folder}/stat").rpartition(b")")[2].split()
+    except OSError:
+        return []
+
+
+def locked_ranges(pid: int) -> list[tuple[int, int]]:
+    """Mappings under mlock, which MADV_DONTNEED refuses with EINVAL."""
+    return _flagged(pid, "lo")
+
+
+def hugetlb_ranges(pid: int) -> list[tuple[int, int]]:
+    """Mappings of hugetlbfs pages: MADV_DONTNEED wants huge page alignment there, and before 5.18 refuses."""
+    return _flagged(pid, "ht")
+
+
+def unreleasable_ranges(pid: int) -> list[tuple[int, int]]:
+    """Both of these. smaps walks all page tables, so it is asked only where status says that something is locked."""
+    status = read_bytes(f"/proc/{pid}/status")
+    rows = dict(line.split(b":", 1) for line in status.splitlines() if b":" in line)
+    if all(int(rows.get(key, b"0 kB").split()[0]) == 0 for key in (b"VmLck", b"HugetlbPages")):
+        return []
+    return sorted([*locked_ranges(pid), *hugetlb_ranges(pid)])
+
+
+def memory_of(pid: int) -> tuple[int, int]:
+    """(Rss, Anonymous) in bytes, exact: status' own VmRSS is a sum of per-processor counters that lags behind."""
+    sums = rollup(pid)
+    return sums["Rss"], sums["Anonymous"]
+
+
+def mappings_of(pid: int) -> list[MappingUse]:
+    """By smaps: its Rss are the very numbers that RSS is the sum of."""
+    return [MappingUse(entry.region, entry.sizes.get("Rss", 0), entry.sizes.get("Swap", 0),
+                       entry.sizes.get("AnonHugePages", 0)) for entry in smaps(pid)]
+
+
+def _flagged(pid: int, flag: str) -> list[tuple[int, int]]:
+    return [(entry.region.start, entry.region.end) for entry in smaps(pid) if flag in entry.flags]
+
+
+class Status(NamedTuple):
+    """/proc/PID/status."""
+
+    name: str
+    state: str
+    """One letter: R, S, D, T, t, Z, X …"""
+    tid: int
+    tgid: int
+    uid: int
+    namespace_pids: tuple[int, ...]
+    """The pid in each pid namespace, outermost first (NSpid); what a core or the process itself calls it comes last."""
+    rss: Optional[int]
+    swap: Optional[int]
+    """None where the process has no memory of its own: a kernel thread, a zombie."""
+    threads: int
+
+
+def read_status(pid: int) -> Status:
+    rows = {}
+    for line in read_bytes(f"/proc/{pid}/status").splitlines():
+        key, _, value = line.partition(b":")
+        rows[key.decode()] = os.fsdecode(value.strip())
+
+    def size(key: str) -> Optional[int]:
+        return int(rows[key].split()[0]) * 1024 if key in rows else None
+
+    return Status(
+        rows["Name"], rows["State"][:1], int(rows["Pid"]), int(rows["Tgid"]), int(rows["Uid"].split()[1]),
+        tuple(int(word) for word in rows.get("NSpid", rows["Pid"]).split()), size("VmRSS"), size("VmSwap"),
+        int(rows["Threads"]))
+
+
+def thread_ids(pid: int) -> list[int]:
+    return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+
+
+def born(pid: int) -> int:
+    """When it was started, in ticks since the machine was: with its number, what no other process has."""
+    fields = _stat(f"/proc/{pid}")
+    if not fields:
+        raise ProcessLookupError
+    return int(fields[19])
+
+
+def is_kernel_thread(pid: int) -> bool:
+    """A process that is about to end has no memory either. False where it has ended."""
+    fields = _stat(f"/proc/{pid}")
+    return bool(fields) and bool(int(fields[6]) & PF_KTHREAD)
+
+
+def check_born(pid: int, when: int) -> None:
+    """TargetError where that process has ended, though its number may be another's by now."""
+    try:
+        if born(pid) == when:
+            return
+    except OSError:
+        pass
+    raise TargetError(f"process {pid} has ended")
+
+
+def thread_state(pid: int, tid: int) -> str:
+    """One letter, as in Status.state; "X" where the thread is gone."""
+    fields = _stat(f"/proc/{pid}/task/{tid}")
+    return fields[0].decode() if fields else "X"
+
+
+def tracer_of(tid: int) -> int:
+    """The pid of the debugger that traces this thread; 0 where none does."""
+    try:
+        status = read_bytes(f"/proc/{tid}/status")
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith(b"TracerPid:")), 0)

@@ -1,0 +1,148 @@
+"""Every thread of a process seized and stopped by ptrace. Works in the guard alone (guard.py), whose end lets go.
+
+PTRACE_SEIZE sends no signal. A thread stops at our PTRACE_INTERRUPT, or at a signal that was on its way to it just
+then: either is a stop. Such a signal is handed back when the thread is let go, and the kernel delivers it with the
+siginfo it had. Stops are waited for with WNOWAIT: a wait that takes the status also takes the signal, which would be
+lost should the guard be killed (wait_task_stopped clears exit_code, which is what the thread goes on with).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from typing import Optional
+
+from ...errors import TargetError
+from ..elf.core_notes import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS
+from . import procfiles
+
+PTRACE_GETREGSET, PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4204, 0x4206, 0x4207, 17
+PTRACE_EVENT_STOP = 128
+WALL = 0x40000000
+ROUNDS = 100
+"""Threads may start others while they are being seized: until a round finds no new one."""
+REGISTER_BYTES = 1024
+WAIT_SECONDS = 10.0
+
+
+class _Iovec(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+
+class Tracer:
+    """The threads of one process."""
+
+    name = "ptrace"
+
+    def __init__(self, pid: int, born: int) -> None:
+        self._pid, self._born = pid, born
+        self._ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+        self._ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        self._ptrace.restype = ctypes.c_long
+        self._held: dict[int, int] = {}
+        """By thread: the signal at whose delivery it stopped; 0: at our own asking, or with its whole process."""
+
+    def hold(self) -> None:
+        limit = time.monotonic() + WAIT_SECONDS
+        for _ in range(ROUNDS):
+            new = [tid for tid in procfiles.thread_ids(self._pid) if tid not in self._held]
+            # all are told to stop before the first is waited for
+            seized = [tid for tid in new if self._seize(tid)]
+            for tid in seized:
+                self._await_stop(tid, limit)
+            if not seized:
+                procfiles.check_born(self._pid, self._born)
+                return
+        raise TargetError(f"process {self._pid} starts threads faster than they can be held", "--stop signal")
+
+    def _seize(self, tid: int) -> bool:
+        """False where this thread is no more: it may stay in the list, as main does that left by pthread_exit."""
+        if self._ptrace(PTRACE_SEIZE, tid, None, None) == -1:
+            error = ctypes.get_errno()
+            if procfiles.thread_state(self._pid, tid) in "ZX":
+                return False
+            tracer = procfiles.tracer_of(tid)
+            if tracer:
+                raise TargetError(f"process {self._pid} is already traced by process {tracer}",
+                                  "ask there, or use --no-stop")  # fmt: skip
+            raise TargetError(f"cannot hold process {self._pid}: {os.strerror(error)}",
+                              "use sudo, --stop signal or --no-stop")  # fmt: skip
+        self._held[tid] = 0
+        self._ptrace(PTRACE_INTERRUPT, tid, None, None)
+        return True
+
+    def _await_stop(self, tid: int, limit: float) -> None:
+        while True:
+            try:
+                told = os.waitid(os.P_PID, tid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG | WALL)
+            except ChildProcessError:
+                told = None
+                gone = True  # it ended, or its number went to another thread of its process that called execve
+            else:
+                gone = told is None and procfiles.thread_state(self._pid, tid) in "ZX"
+            if told is not None and told.si_code in (os.CLD_TRAPPED, os.CLD_STOPPED):
+                event, number = told.si_status >> 8, told.si_status & 0x7F
+                self._held[tid] = 0 if event else number
+                return
+            if told is not None:
+                # not reaped, it would keep others from calling execve until the guard ends
+                os.waitid(os.P_PID, tid, os.WEXITED | os.WNOHANG | WALL)
+            if gone or told is not None:
+                del self._held[tid]
+                return
+            if time.monotonic() > limit:
+                raise TargetError(f"thread {tid} does not stop (in an uninterruptible wait?)",
+                                  "--no-stop reads all the same")  # fmt: skip
+            time.sleep(0.00005)
+
+    def records(self) -> list[tuple[int, bytes, bytes]]:
+        """(thread, registers, TLS note) of each."""
+        found = []
+        for tid in self._held:
+            registers = self._register_set(tid, NT_PRSTATUS)
+            tls = self._register_set(tid, NT_ARM_TLS) or self._register_set(tid, NT_386_TLS)
+            found.append((tid, registers, tls))
+        return found
+
+    def _register_set(self, tid: int, kind: int) -> bytes:
+        buffer = ctypes.create_string_buffer(REGISTER_BYTES)
+        iovec = _Iovec(ctypes.cast(buffer, ctypes.c_void_p), REGISTER_BYTES)
+        if self._ptrace(PTRACE_GETREGSET, tid, kind, ctypes.addressof(iovec)) == -1:
+            return b""
+        return buffer.raw[: iovec.length]
+
+    def release(self) -> None:
+        """What could not be stopped, or was killed meanwhile, is let go by the guard's end."""
+        for tid, number in self._held.items():
+            self._ptrace(PTRACE_DETACH, tid, None, number)
+        self._held = {}
+
+
+class _Sigevent(ctypes.Structure):
+    # union sigval, sigev_signo, sigev_notify (0: SIGEV_SIGNAL), and room for the rest of its 64 bytes
+    _fields_ = [("value", ctypes.c_void_p), ("number", ctypes.c_int), ("notify", ctypes.c_int),
+                ("rest", ctypes.c_char * 64)]  # fmt: skip
+
+
+class _Times(ctypes.Structure):
+    # struct itimerspec: the interval, and when first; these names have the 32-bit times where there are two kinds
+    _fields_ = [("interval", ctypes.c_long * 2), ("first", ctypes.c_long * 2)]
+
+
+def die_in(seconds: float, number: int) -> Optional[int]:
+    """The kernel sends this process `number` then, even where it is stopped; None where that is not to be had."""
+    for library in (None, "librt.so.1"):  # in libc since 2.34
+        try:
+            found = ctypes.CDLL(library)
+            create, start = found.timer_create, found.timer_settime
+        except (OSError, AttributeError):
+            continue
+        timer = ctypes.c_void_p()
+        event = _Sigevent(None, number, 0)
+        if create(time.CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(timer)):
+            return None
+        whole = int(seconds)
+        times = _Times((0, 0), (whole, int((seconds - whole) * 1e9) + 1))
+        return None if start(timer, 0, ctypes.byref(times), None) else number
+    return None

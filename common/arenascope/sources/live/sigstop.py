@@ -1,0 +1,83 @@
+"""A process held by SIGSTOP: needs no ptrace, but its parent sees it stop. Works in the guard alone (guard.py)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from typing import Optional
+
+from ...errors import TargetError
+from . import procfiles
+
+WAIT_SECONDS = 10.0
+
+
+class Stopper:
+    """Stops a process, unless somebody else had stopped it before."""
+
+    name = "signal"
+
+    def __init__(self, pid: int, born: int) -> None:
+        self._pid, self._born = pid, born
+        self._switch: Optional[tuple[int, int]] = None
+
+    def hold(self) -> None:
+        if self._stopped():
+            return  # and not ours to let go
+        try:
+            self._switch = _continued_at_our_end(self._pid)
+            self._send(signal.SIGSTOP)
+        except PermissionError:
+            raise TargetError(f"not permitted to stop process {self._pid}", "use sudo, or --no-stop") from None
+        limit = time.monotonic() + WAIT_SECONDS
+        while not self._stopped():
+            if time.monotonic() > limit:
+                raise TargetError(f"process {self._pid} does not stop", "--no-stop reads all the same")
+            time.sleep(0.0005)
+
+    def _send(self, number: int) -> None:
+        """To this very process: its number may be another's by now."""
+        try:
+            handle = os.pidfd_open(self._pid)
+        except (AttributeError, OSError):  # before Linux 5.3, or refused; or it has ended
+            handle = None
+        procfiles.check_born(self._pid, self._born)
+        if handle is None:
+            os.kill(self._pid, number)
+        else:
+            signal.pidfd_send_signal(handle, number)
+            os.close(handle)
+
+    def _stopped(self) -> bool:
+        states = [procfiles.thread_state(self._pid, tid) for tid in procfiles.thread_ids(self._pid)]
+        return all(state in "TtZX" for state in states)
+
+    def records(self) -> list[tuple[int, bytes, bytes]]:
+        return []
+
+    def release(self) -> None:
+        switch, self._switch = self._switch, None
+        if switch is None:
+            return
+        os.close(switch[0])
+        try:
+            if self._stopped():
+                # by a capability, where the kernel's own sending asks for the user alone
+                self._send(signal.SIGCONT)
+        except (OSError, TargetError):
+            pass  # it has ended
+
+
+def _continued_at_our_end(pid: int) -> tuple[int, int]:
+    """Both ends of a pipe: once either is closed, by us or by our death, the kernel sends that process SIGCONT.
+
+    It is sent for the other end (kill_fasync in pipe_release). F_SETOWN keeps the process itself, not its number.
+    """
+    ends = os.pipe()
+    for end in ends:
+        fcntl.fcntl(end, fcntl.F_SETOWN, pid)
+        fcntl.fcntl(end, fcntl.F_SETSIG, signal.SIGCONT)
+        fcntl.fcntl(end, fcntl.F_SETFL, fcntl.fcntl(end, fcntl.F_GETFL) | os.O_ASYNC)
+    return ends
