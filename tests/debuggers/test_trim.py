@@ -166,8 +166,10 @@ def test_a_top_of_minsize_makes_the_heap_grow(gdb: Gdb) -> None:
         text, = gdb.run(Live(subject.pid, subject.program), ["trim"])
         assert "grows it by a page" in text.text
         assert subject.send("trim") == "trimmed 1"
-        # and once it has grown, there is nothing to do
+        # and once it has grown, there is nothing to do, and nothing damaged: its maximum is below what it has
         assert foretell(gdb, subject).brk_bytes == 0
+        check, = gdb.run(Live(subject.pid, subject.program), ["check --json"])
+        assert check.json()["breaches"] == []
 
 
 def test_locked_memory_stays_and_is_named(gdb: Gdb) -> None:

@@ -38,6 +38,20 @@ def test_a_sound_heap_by_chance(row: str, seed: int) -> None:
     assert run_json(random_image(row, seed).target(), "check")["breaches"] == []
 
 
+PEAKS = (("2.17-64", 0, 1 << 12, True), ("2.36-64", 0, 1 << 12, False), ("2.36-64", 0, 5 << 12, False),
+         ("2.36-64", 0, 16, True), ("2.36-64", 2, 1 << 12, True))  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "index", "behind", "named"), PEAKS)
+def test_a_peak_that_malloc_trim_left_behind(row: str, index: int, behind: int, named: bool) -> None:
+    """systrim, which since 2.19 makes the main arena's top longer where it is MINSIZE, does not touch the peak."""
+    image = everything(row)
+    arena = image.truth.arenas[index]
+    image.corrupt.state(arena, "max_system_mem", arena.system_mem - behind)
+    found = [(each["rule"], int(each["address"], 16)) for each in run_json(image.target(), "check")["breaches"]]
+    assert found == ([("system-mem", arena.address)] if named else [])
+
+
 Damage = Callable[[HeapImage], Optional[tuple[str, int]]]
 """Damages the image; the rule and the address that must be named, None where this release has nothing of the kind."""
 

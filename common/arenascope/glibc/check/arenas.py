@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ...model import ARENA_FLAGS, ArenaHeader, Breach, MmappedBlock, Params
+from ..arena import LEAST_PAGE
 from ..layout import Layout
 from ..mmapped import counts_headers_twice
 
@@ -23,9 +24,19 @@ def header_breaches(layout: Layout, header: ArenaHeader) -> Iterator[Breach]:
     if header.flags & ~ARENA_FLAGS or (not header.main and header.contiguous):
         yield say("arena-flags", "NONCONTIGUOUS and nothing unknown" if not header.main else "no unknown flag",
                   f"{header.flags:#x}")  # fmt: skip
-    if header.system_mem > header.max_system_mem:
+    if header.system_mem > header.max_system_mem and not _grown_by_systrim(layout, header):
         yield say("system-mem", f"system_mem of at most {header.max_system_mem:#x}, its maximum",
                   f"{header.system_mem:#x}")  # fmt: skip
+
+
+def _grown_by_systrim(layout: Layout, header: ArenaHeader) -> bool:
+    """Whether malloc_trim explains it: since 2.19 it makes a top of MINSIZE longer, by pages.
+
+    It adds them to system_mem and leaves max_system_mem behind until the heap grows next.
+    """
+    excess = header.system_mem - header.max_system_mem
+    return (header.main and layout.behaviour.systrim_unsigned and header.max_system_mem >= LEAST_PAGE
+            and excess % LEAST_PAGE == 0)  # fmt: skip
 
 
 def mmapped_breach(layout: Layout, params: Optional[Params], blocks: Sequence[MmappedBlock],
