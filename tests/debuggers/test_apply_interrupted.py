@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from applying import ANOTHER_WAY, APPLY, applied, drive, lives_on, tell
-from doors import DOORS, GDB, Live
+from doors import DOORS, GDB, LOAD, Gdb, Live
 from lldb_door import NEWEST_LLDB
 from looks import Outcome, one_line, opened
 from platforms import HOST
@@ -92,3 +94,43 @@ def test_a_damaged_heap_is_not_called_into(kind: str) -> None:
         refused, = drive(GDB, subject, "heap trim --apply -y")
         assert "heap" in one_line(refused)
         assert subject.process.poll() is None
+
+
+SHAPES = (("shallow",), ("deep",), ("bare",), ("deep", "alternate"), ("bare", "alternate"))
+EVERY = Path(__file__).parent / "every_instruction.py"
+
+
+def every_instruction(shape: tuple[str, ...], number: int, seed: int) -> dict[str, int]:
+    """Interrupts malloc at so many of its instructions; how many rounds went how."""
+    with Subject("interrupted", *shape) as subject:
+        image = GDB.look_at(Live(subject.pid, subject.program))
+        variables = {"ARENASCOPE_ROUNDS": str(number), "ARENASCOPE_SEED": str(seed)}
+        done = GDB.start([*image, *LOAD, "-x", str(EVERY)], variables=variables, timeout=60 + 20 * number)
+        lines = [line for line in done.stdout.splitlines() if line.startswith('{"counts"')]
+        assert lines, done.all
+        assert subject.process.poll() is None, done.all
+        lives_on_after(subject)
+        return json.loads(lines[0])["counts"]
+
+
+def lives_on_after(subject: Subject) -> None:
+    """Behind the replies of all rounds."""
+    subject.process.stdin.write(b"freeat 0x1\n")
+    while (reply := subject.hear()) != "unknown command freeat 0x1" and not reply.startswith("unknown block"):
+        assert reply in ("ticked", "parked", "intact", "trimmed 0", "trimmed 1")
+    lives_on(subject)
+
+
+@pytest.mark.parametrize("shape", [("deep",), ("bare", "alternate")], ids="-".join)
+def test_a_few_instructions_of_malloc(gdb: Gdb, shape: tuple[str, ...]) -> None:
+    counts = every_instruction(shape, 6, 1)
+    assert sum(counts.values()) == 6
+    assert set(counts) <= ({"refused"} if "bare" in shape else {"refused", "ran out"})
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shape", SHAPES, ids="-".join)
+def test_every_instruction_of_malloc(gdb: Gdb, shape: tuple[str, ...]) -> None:
+    counts = every_instruction(shape, 200, 2)
+    assert sum(counts.values()) == 200
+    assert set(counts) <= {"refused", "ran out"}
