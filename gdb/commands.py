@@ -15,7 +15,7 @@ from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import STATUS, fault_line
 from arenascope.load_once import load_once
 from arenascope.printable import one_line
-from arenascope.render.text import Style
+from arenascope.render.text import Style, wants_colour
 from arenascope.target import Target
 
 PREFIXES = ("heap", "arenascope")
@@ -44,9 +44,7 @@ class GdbDoor:
 
     def style(self) -> Style:
         colour = bool(gdb.parameter("style enabled")) and sys.__stdout__ is not None and os.isatty(1)
-        return Style(
-            width=gdb.parameter("width") or 0, colour=colour and "NO_COLOR" not in os.environ, program=self.prefix
-        )
+        return Style(width=gdb.parameter("width") or 0, colour=colour and wants_colour(), program=self.prefix)
 
     def write(self, text: str) -> None:
         gdb.write(text)

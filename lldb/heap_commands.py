@@ -15,7 +15,7 @@ from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import fault_line
 from arenascope.load_once import load_once
 from arenascope.printable import one_line
-from arenascope.render.text import Style
+from arenascope.render.text import Style, wants_colour
 from arenascope.target import Target
 
 PREFIXES = ("heap", "arenascope")
@@ -56,7 +56,7 @@ class LldbDoor:
 
     def style(self) -> Style:
         screen = os.isatty(1)
-        colour = screen and self.debugger.GetUseColor() and "NO_COLOR" not in os.environ
+        colour = screen and self.debugger.GetUseColor() and wants_colour()
         return Style(width=self.debugger.GetTerminalWidth() if screen else 0, colour=colour, program=self.prefix)
 
     def write(self, text: str) -> None:

@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Callable, Optional, Sequence, TypeVar
 
 from .errors import HoldEnded, TargetError, UsageError
-from .render.text import Style
+from .render.progress import OverwrittenLine
+from .render.text import Style, wants_colour
 from .target import Target
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class ShellDoor:
         self.folders = folders
         self.written: list[str] = []
         self.freeze: Optional[Freeze] = None
+        self._line = OverwrittenLine(sys.stderr)
 
     def target(self) -> Target:
         if self.subject is None:
@@ -100,7 +102,7 @@ class ShellDoor:
         terminal = sys.stdout.isatty()
         return Style(
             width=_columns() if terminal else 0,
-            colour=terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb",
+            colour=terminal and wants_colour(),
             program="arenascope",
         )
 
@@ -119,8 +121,7 @@ class ShellDoor:
     def progress(self, text: str) -> None:
         """One line that is written over; nothing where nobody watches, and "" at the end."""
         if sys.stderr.isatty():
-            sys.stderr.write(f"\r{text}\033[K")
-            sys.stderr.flush()
+            self._line.show(text)
 
     def describe(self) -> Sequence[str]:
         return ["no debugger: the shell"]

@@ -17,7 +17,7 @@ from arenascope.commands import trim
 from arenascope.errors import RefusedError
 from arenascope.glibc import bins
 from arenascope.render import optional, progress
-from arenascope.render.progress import Progress
+from arenascope.render.progress import OverwrittenLine, Progress
 from arenascope.session import Session
 
 
@@ -53,6 +53,15 @@ def test_what_takes_longer_says_how_far_it_is(library: bool, terminal: Terminal,
         shown.advance(250)
     assert "sweeping" in terminal.getvalue()
     assert ("50 %" in terminal.getvalue()) is not library
+    # a dumb terminal would show them
+    assert "\033" not in terminal.getvalue()
+
+
+def test_a_shorter_line_leaves_nothing_of_a_longer(terminal: Terminal) -> None:
+    line = OverwrittenLine(terminal)
+    for text in ("unpacking: 100 MiB", "done", ""):
+        line.show(text)
+    assert terminal.getvalue() == "\runpacking: 100 MiB" + "\rdone" + 14 * " " + "\r" + 4 * " " + "\r"
 
 
 def test_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:

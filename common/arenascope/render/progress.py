@@ -15,12 +15,26 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import Any, Optional
+from typing import Any, Optional, TextIO
 
 from . import optional
 
 PATIENCE = 1.0
 EVERY = 0.2
+
+
+class OverwrittenLine:
+    """A line of a terminal that the next one replaces: with spaces, as the escape that clears one is not every
+    terminal's."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._shown = stream, 0
+
+    def show(self, text: str) -> None:
+        """ "" leaves an empty line, to be written on from its start."""
+        self._stream.write(f"\r{text.ljust(self._shown)}" + ("" if text else "\r"))
+        self._stream.flush()
+        self._shown = len(text)
 
 
 class Progress:
@@ -32,7 +46,7 @@ class Progress:
         shown = self._stream is not None and self._stream.isatty()
         self._due = time.monotonic() + PATIENCE if shown else float("inf")
         self._bar: Any = None
-        self._line = False
+        self._line: Optional[OverwrittenLine] = None
 
     def __enter__(self) -> Progress:
         return self
@@ -41,9 +55,8 @@ class Progress:
                  trace: Optional[TracebackType]) -> None:  # fmt: skip
         if self._bar is not None:
             self._bar.close()
-        elif self._line and self._stream is not None:
-            self._stream.write("\r\033[K")
-            self._stream.flush()
+        elif self._line is not None:
+            self._line.show("")
 
     def advance(self, amount: int) -> None:
         self.done += amount
@@ -52,7 +65,7 @@ class Progress:
 
     def _show(self) -> None:
         self._due = time.monotonic() + EVERY
-        tqdm: Any = optional.load("tqdm") if self._bar is None and not self._line else None
+        tqdm: Any = optional.load("tqdm") if self._bar is None and self._line is None else None
         if tqdm is not None:
             # no thread beside the debugger's own
             tqdm.tqdm.monitor_interval = 0
@@ -61,6 +74,5 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self.done - self._bar.n)
         elif self._stream is not None:
-            self._line = True
-            self._stream.write(f"\r{self.what}: {100 * self.done // self.total} %\033[K")
-            self._stream.flush()
+            self._line = self._line or OverwrittenLine(self._stream)
+            self._line.show(f"{self.what}: {100 * self.done // self.total} %")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Iterator, NamedTuple, Optional, Sequence
 
 from ..errors import UsageError
@@ -12,6 +13,11 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 UNKNOWN = "?"
 AT_LEAST = "at least "
 """In front of a sum over rows of which some could not be read."""
+
+
+def wants_colour() -> bool:
+    """What the environment says of a terminal, in every door."""
+    return "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 class Style(NamedTuple):
