@@ -39,7 +39,9 @@ class Lldb:
     def __init__(self, version: int) -> None:
         self.version = version
         self.name = f"lldb-{version}"
-        self.own_words = {"nonsense": ["invalid", "nonsense"]}
+        self.own_words = {"nonsense": ["nonsense", "valid"]}
+        if version >= 22:
+            self.own_words["nonsense --json"] = ["nonsense", "valid"]
         if version >= 19:
             # it has been told the options, and reads them itself
             self.own_words.update({"arenas --limit": ["argument"], "arenas --nonsense": ["unknown", "option"],

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.xdist_group("lldb")
 INSIST = "--even-under-seccomp"
 
 
-@pytest.fixture(params=["gdb", "lldb-16", "lldb-19"])
+@pytest.fixture(params=["gdb", *(each.name for each in LLDBS)])
 def door(request: pytest.FixtureRequest) -> str:
     return request.param
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import pytest
-from doors import DOORS, Live
+from doors import DOORS, NEWEST, Live
 from looks import one_line, opened
 from subjects import Subject
 
@@ -35,7 +35,7 @@ class Tables(HTMLParser):
             self.tables[-1][-1][-1] += data.strip()
 
 
-@pytest.mark.parametrize("name", ["gdb", "lldb-19", "shell"])
+@pytest.mark.parametrize("name", NEWEST)
 def test_a_screen_as_html_tsv_and_markdown(name: str, subject: Subject) -> None:
     door = opened(DOORS[name])
     html, tsv, github, threads, heaps, wrong = door.run(Live(subject.pid, subject.program), [

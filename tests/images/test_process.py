@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import arenascope
 from arenascope.errors import MemoryReadError, TargetError
 from arenascope.sources.elf.file import ElfFile
 from arenascope.sources.live import procfiles
@@ -223,7 +224,7 @@ def test_another_users_process(subject):
 
 def test_from_inside_a_user_namespace(subject):
     code = AS_USER.replace("os.setgid({user}); os.setuid({user})\n", "").format(
-        path=str(Path(procfiles.__file__).parents[2]), pid=subject.pid, address=subject.facts["block"])
+        path=str(Path(arenascope.__file__).parents[1]), pid=subject.pid, address=subject.facts["block"])
     if subprocess.run(["unshare", "-Ur", "true"], capture_output=True).returncode:
         pytest.skip("user namespaces are refused here")
     said = subprocess.run(["unshare", "-Ur", sys.executable, "-c", code], capture_output=True, text=True).stdout

@@ -105,5 +105,5 @@ def test_a_form_that_cannot_be_told(base: str) -> None:
         document = run_json(target, "arenas")
         assert all(arena["used_bytes"] is None for arena in document["arenas"])
         assert document["totals"]["used_bytes"] is None
-        assert "tcache-form" in [each["id"] for each in document["problem_records"]]
+        assert "caches-not-found" in [each["id"] for each in document["problem_records"]]
         assert "incomplete" in run_text(target, "arenas")
