@@ -10,10 +10,11 @@ from typing import Iterator, Optional, Sequence
 import gdb
 
 from arenascope.apply import Controller
-from arenascope.command import Command, all_commands, execute
+from arenascope.command import Command, all_commands, command_names, execute
 from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import STATUS, fault_line
 from arenascope.load_once import load_once
+from arenascope.overview import HELP_SUMMARY, help_text
 from arenascope.printable import one_line
 from arenascope.render.text import Style, wants_colour
 from arenascope.target import Target
@@ -118,6 +119,23 @@ def _make_subcommand(prefix: str, command: Command, folder: str) -> None:
     kind(prefix, command, folder)
 
 
+class _Help(gdb.Command):
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        super().__init__(f"{prefix} help", gdb.COMMAND_DATA)
+
+    def invoke(self, line: str, from_tty: bool) -> None:
+        with errors_as_gdb_says_them(f"{self.prefix} help"):
+            gdb.write(help_text(self.prefix, gdb.string_to_argv(line)))
+
+    def complete(self, text: str, word: Optional[str]) -> Sequence[str]:
+        return [name for name in command_names() if name.startswith(text)]
+
+
+def _make_help(prefix: str) -> None:
+    type(f"{prefix.title()}Help", (_Help,), {"__doc__": HELP_SUMMARY})(prefix)
+
+
 def _make_prefix(prefix: str) -> None:
     class Prefix(gdb.Command):
         def __init__(self) -> None:
@@ -126,9 +144,9 @@ def _make_prefix(prefix: str) -> None:
         def invoke(self, line: str, from_tty: bool) -> None:
             word = line.split(" ")[0]
             if word:
-                hint = f"`help {prefix}` lists what there is"
+                hint = f"{prefix} help lists them"
                 raise gdb.GdbError(str(UsageError(f"{prefix} has no command {word!r}", hint)))
-            gdb.execute(f"help {prefix}")
+            gdb.write(help_text(prefix))
 
     Prefix.__doc__ = SUMMARY
     kind = type("Prefix", (Prefix,), {"__doc__": SUMMARY})
@@ -149,6 +167,7 @@ def register(folder: str) -> None:
             gdb.write("arenascope: another extension holds `heap`; the commands are under `arenascope`\n")
             continue
         _make_prefix(prefix)
+        _make_help(prefix)
         for command in all_commands():
             _make_subcommand(prefix, command, folder)
     _sibling("mi", folder).register(all_commands(), lambda: GdbDoor("heap", folder), errors_as_gdb_says_them)

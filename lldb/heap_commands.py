@@ -14,6 +14,7 @@ from arenascope.command import COMMON, Argument, Command, all_commands, argument
 from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import fault_line
 from arenascope.load_once import load_once
+from arenascope.overview import HELP_SUMMARY, help_text
 from arenascope.printable import one_line
 from arenascope.render.text import Style, wants_colour
 from arenascope.target import Target
@@ -92,6 +93,7 @@ class _Subcommand:
     prefix: str
     command: Command
     folder: str
+    may_be_parsed = True
     parsed = False
 
     def __init__(self, debugger: lldb.SBDebugger, internal_dict: dict) -> None:
@@ -183,10 +185,40 @@ def _split(line: str) -> list[str]:
         raise UsageError(f"the command line does not end: {error}") from None
 
 
+class _Help:
+    """`heap help [COMMAND]`."""
+
+    prefix: str
+    may_be_parsed = False
+
+    def __init__(self, debugger: lldb.SBDebugger, internal_dict: dict) -> None:
+        pass
+
+    def __call__(
+        self, debugger: lldb.SBDebugger, line: str, context: lldb.SBExecutionContext,
+        result: lldb.SBCommandReturnObject,
+    ) -> None:  # fmt: skip
+        try:
+            result.Print(help_text(self.prefix, line.split()))
+        except UsageError as error:
+            result.SetError(one_line(f"{self.prefix} help: {error}"))
+
+    def get_short_help(self) -> str:
+        return HELP_SUMMARY
+
+    def get_long_help(self) -> str:
+        return f"{HELP_SUMMARY}\n\nUsage: {self.prefix} help [COMMAND]\n"
+
+
 def make_classes(folder: str) -> list[type]:
-    return [type(f"{prefix.title()}{command.name.title()}", (_Subcommand,),
-                 {"prefix": prefix, "command": command, "folder": folder})
-            for prefix in PREFIXES for command in all_commands()]  # fmt: skip
+    """Under the names by which LLDB is told them."""
+    classes = []
+    for prefix in PREFIXES:
+        classes.append(type(f"{prefix.title()}Help", (_Help,), {"prefix": prefix, "name": "help"}))
+        classes += [type(f"{prefix.title()}{command.name.title()}", (_Subcommand,),
+                         {"prefix": prefix, "name": command.name, "command": command, "folder": folder})
+                    for command in all_commands()]  # fmt: skip
+    return classes
 
 
 def register(debugger: lldb.SBDebugger, classes: Sequence[type], module: str) -> None:
@@ -201,11 +233,11 @@ def register(debugger: lldb.SBDebugger, classes: Sequence[type], module: str) ->
             return
         for kind in classes:
             if kind.prefix == prefix:
-                names = f"-c {module}.{kind.__name__} {prefix} {kind.command.name}"
-                kind.parsed = _run(interpreter, f"command script add -o -p {names}") is None
+                names = f"-c {module}.{kind.__name__} {prefix} {kind.name}"
+                kind.parsed = kind.may_be_parsed and not _run(interpreter, f"command script add -o -p {names}")
                 problem = None if kind.parsed else _run(interpreter, f"command script add -o {names}")
                 if problem:
-                    print(f"arenascope: {prefix} {kind.command.name}: {problem}")
+                    print(f"arenascope: {prefix} {kind.name}: {problem}")
 
 
 def _is_taken(interpreter: lldb.SBCommandInterpreter, prefix: str) -> bool:

@@ -20,6 +20,7 @@ from .command import (
     find_command,
 )
 from .errors import ArenascopeError, TargetError, UsageError
+from .overview import command_lines, row
 from .printable import make_streams_safe, one_line
 from .render import optional
 from .shell import ShellDoor, unbroken
@@ -187,10 +188,12 @@ def _other(name: str) -> Any:
 
 
 def overview() -> str:
-    lines = ["usage: arenascope COMMAND PID|CORE [options]", ""]
-    lines += [f"  {command.name:9} {command.summary}" for command in all_commands()]
-    lines += [f"  {name:9} {_other(name).SUMMARY}" for name in OTHERS]
-    lines += [
+    lines = [
+        "usage: arenascope COMMAND PID|CORE [options]",
+        "",
+        *command_lines(),
+        "again and again, in the shell alone:",
+        *(row(name, _other(name).SUMMARY) for name in OTHERS),
         "",
         "  arenascope COMMAND --help     what it shows, its options, an example",
         '  arenascope --gdb-path         the file for GDB to source: gdb -x "$(arenascope --gdb-path)"',

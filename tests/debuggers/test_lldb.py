@@ -9,6 +9,7 @@ import pytest
 from doors import GDB, give_up
 from lldb_door import LLDB_ARENA_PY, LLDB_LOAD, LLDBS, Lldb, empty_folder
 from looks import ROOT
+from overviews import groups, shell_help
 from platforms import ELSEWHERE
 from subjects import Subject
 
@@ -90,11 +91,41 @@ def test_another_heap_command_is_left_alone(lldb: Lldb, tmp_path: Path) -> None:
     assert "\narenascope " in finished.stdout
 
 
+@pytest.mark.parametrize("again", [(), LLDB_LOAD], ids=["", "and ours again"])
+@pytest.mark.parametrize("theirs", [
+    ("command container add -o -h Theirs heap", "command script add -o -f theirs.heap heap arenas"),
+    # LLDB itself prefers a container to a command of its name
+    ("command script add -o -f theirs.heap heap", "command container delete heap"),
+], ids=["a container", "a command"])
+def test_another_heap_command_comes_later(lldb: Lldb, tmp_path: Path, theirs: tuple[str, str],
+                                          again: tuple[str, ...]) -> None:  # fmt: skip
+    """Then `heap` is theirs, and ours is left whole under `arenascope`; loaded again we still let them have it."""
+    (tmp_path / "theirs.py").write_text("def heap(debugger, line, result, names): print('their', line or 'arenas')\n")
+    added = run(f"command script import {tmp_path / 'theirs.py'}", *theirs)
+    said = run("heap arenas", "arenascope help", "arenascope version")
+    finished = lldb.start([*LLDB_LOAD, *added, *again, *said])
+    assert "their arenas" in finished.stdout
+    assert "arenascope is the word that always works" in finished.stdout
+    assert "\narenascope " in finished.stdout.partition("(lldb) arenascope version")[2]
+
+
 # help and completion
+
+@pytest.mark.parametrize("prefix", ["heap", "arenascope"])
+def test_the_overview_is_the_shells(lldb: Lldb, prefix: str) -> None:
+    steps = [{"do": f"{prefix} {words}"} for words in ("help", "help bins", "bins --help", "help nonsense")]
+    overview, asked, same, wrong = lldb.drive([], steps)
+    assert groups(overview.text, f"  {prefix} help COMMAND") == groups(shell_help(), "again and again")
+    assert "arenascope is the word that always works" in overview.text
+    assert asked.text == same.text
+    assert wrong.error is not None
+    assert f"{prefix} help: there is no command 'nonsense' ({prefix} help lists them)" in wrong.error
+
 
 def test_help_lists_the_commands(lldb: Lldb) -> None:
     whole, one, asked = lldb.drive([], [{"do": "help heap"}, {"do": "help heap arenas"}, {"do": "heap arenas --help"}])
-    assert [line.split(" -- ")[0].strip() for line in whole.text.splitlines() if " -- " in line] == sorted(COMMANDS)
+    assert [line.split(" -- ")[0].strip() for line in whole.text.splitlines() if " -- " in line] == sorted(
+        [*COMMANDS, "help"])
     for text in (one.text, asked.text):
         assert all(word in text for word in ("--quick", "--sort", "--json", "List the arenas", "heap arenas"))
 
@@ -103,7 +134,7 @@ def test_completion(lldb: Lldb) -> None:
     lines = ["heap ", "arenascope ", "heap ar", "heap arenas --", "heap arenas --sort ", "heap trim --ap"]
     names, others, one, options, values, apply = (each.value for each in lldb.drive([], [{"complete": line}
                                                                                         for line in lines]))
-    assert names == others == sorted(COMMANDS)
+    assert names == others == sorted([*COMMANDS, "help"])
     assert one == ["arenas"]
     if lldb.version >= PARSED:
         assert sorted(options) == ["--bytes", "--help", "--json", "--libc", "--limit", "--quick", "--sort", "--table"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from doors import ARENA_PY, LOAD, ROOT, Gdb
+from overviews import groups, shell_help
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("loading")
@@ -92,6 +93,32 @@ def test_beside_another_extension(gdb: Gdb, subject: Subject, tmp_path: Path) ->
     assert "arenascope arenas -- " in rest
 
 
+ANOTHER_PREFIX = """
+import gdb
+class Heap(gdb.Command):
+    "Theirs."
+    def __init__(self): super().__init__("heap", gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
+class Chunks(gdb.Command):
+    "Theirs."
+    def __init__(self): super().__init__("heap chunks", gdb.COMMAND_DATA)
+    def invoke(self, line, from_tty): print("their chunks")
+Heap(), Chunks()
+"""
+
+
+@pytest.mark.parametrize("theirs", [ANOTHER, ANOTHER_PREFIX], ids=["a command", "a prefix"])
+def test_another_extension_comes_later(gdb: Gdb, subject: Subject, tmp_path: Path, theirs: str) -> None:
+    """Then `heap` is theirs, and ours is left whole under `arenascope`; sourced again we still let them have it."""
+    (tmp_path / "another.py").write_text(theirs)
+    words = run("echo @\\n", "heap chunks", "echo @\\n", "arenascope info", "echo @\\n", "arenascope help")
+    for again in ([], LOAD):
+        finished = gdb.start([*attach(subject), *LOAD, "-x", str(tmp_path / "another.py"), *again, *words])
+        _, heap, info, overview = finished.stdout.split("@\n")
+        assert heap == ("their chunks\n" if theirs == ANOTHER_PREFIX else "theirs chunks\n")
+        assert info == subject.info_xml
+        assert "arenascope is the word that always works" in overview
+
+
 def test_both_prefixes_work_alone(gdb: Gdb, subject: Subject) -> None:
     finished = gdb.start([*attach(subject), *LOAD, *run("arenascope info", "heap info")])
     assert subject.info_xml * 2 in finished.stdout
@@ -126,6 +153,19 @@ def test_loading_leaves_settings_alone(gdb: Gdb) -> None:
 
 # help and completion
 
+@pytest.mark.parametrize("prefix", ["heap", "arenascope"])
+def test_the_overview_is_the_shells(gdb: Gdb, prefix: str) -> None:
+    steps = [{"do": f"{prefix} {words}".strip()} for words in ("help", "", "help bins", "bins --help", "help nonsense")]
+    overview, bare, asked, same, wrong = gdb.drive([], steps)
+    shown = groups(overview.text, f"  {prefix} help COMMAND")
+    assert shown == groups(shell_help(), "again and again")
+    assert sorted(line.split()[0] for lines in shown.values() for line in lines) == sorted(COMMANDS)
+    assert "arenascope is the word that always works" in overview.text
+    assert bare.text == overview.text
+    assert asked.text == same.text
+    assert wrong.error == f"{prefix} help: there is no command 'nonsense' ({prefix} help lists them)"
+
+
 def test_help(gdb: Gdb) -> None:
     listing, one, other, apropos = gdb.drive([], [{"do": "help heap"}, {"do": "help heap arenas"},
                                                   {"do": "heap arenas --help"}, {"do": "apropos malloc"}])
@@ -155,6 +195,8 @@ def test_every_help_has_an_example_under_its_prefix(gdb: Gdb) -> None:
     ("heap arenas -", [f"heap arenas --{name}"
                        for name in ("bytes", "help", "json", "libc", "limit", "quick", "sort", "table")]),
     ("heap arenas --q", ["heap arenas --quick"]),
+    ("heap he", ["heap heaps", "heap help"]),
+    ("heap help ar", ["heap help arenas"]),
     ("arenascope bins --a", ["arenascope bins --arena"]),
 ])
 def test_completion(gdb: Gdb, start: str, expected: list[str]) -> None:
@@ -211,4 +253,4 @@ def test_exact_bytes_on_request(gdb: Gdb, subject: Subject) -> None:
 def test_the_list_of_commands_here_is_complete(gdb: Gdb) -> None:
     listing, = gdb.drive([], [{"do": "help heap"}])
     found = [line.split()[1] for line in listing.text.splitlines() if line.startswith("heap ")]
-    assert sorted(found) == sorted(COMMANDS)
+    assert sorted(found) == sorted([*COMMANDS, "help"])

@@ -88,6 +88,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "audit": (*LOW, *GLIBC, "session", "analysis", "apply"),
     "door": ("target", "render", "apply"),
     "command": (*LOW, "__init__", "words", "door", "session", "render", "commands"),
+    "overview": ("command", "errors"),
     "screens": (*LOW, *GLIBC, "session", "analysis", "render", "gather", "apply", "command"),
     # what a document of each command says; read by scripts and tests alone
     "documents": ("commands", "command", "render", "model", "snapshot"),

@@ -1,0 +1,24 @@
+"""The list of commands that each door shows; the shell's is what the debuggers' are held against."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from looks import ROOT
+
+
+def shell_help() -> str:
+    return subprocess.run([sys.executable, str(ROOT / "bin" / "arenascope"), "--help"], check=True, text=True,
+                          capture_output=True).stdout
+
+
+def groups(overview: str, end: str) -> dict[str, list[str]]:
+    """The lines of commands under each heading, which stand between the usage and what a door says for itself."""
+    found: dict[str, list[str]] = {}
+    for line in overview.partition(end)[0].splitlines()[2:]:
+        if line.endswith(":"):
+            lines = found.setdefault(line, [])
+        elif line.startswith("  "):
+            lines.append(line)
+    return found
