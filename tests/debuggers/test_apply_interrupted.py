@@ -85,6 +85,20 @@ def test_a_handler_outside_malloc_is_in_nobodys_way() -> None:
         lives_on(subject)
 
 
+@pytest.mark.parametrize("door", ["gdb", NEWEST_LLDB.name])
+def test_names_alone_put_nobody_inside_malloc(door: str) -> None:
+    """The program's own new_heap and systrim are on the stack for as long as it lives."""
+    with Subject("namesakes") as subject:
+        stack, = drive(GDB, subject, "backtrace")
+        assert " new_heap (" in stack.text
+        assert " systrim (" in stack.text
+        before = subject.rollup("Anonymous")
+        outcome, = look(door, subject, "trim --apply -y --json")
+        assert outcome.json()["applied"]["released_bytes"] > 1 << 20
+        assert before - subject.rollup("Anonymous") > 1 << 20
+        lives_on(subject)
+
+
 @pytest.mark.parametrize("kind", ["use_after_free_nextsize", "wrong_arena", "overflow"])
 def test_a_damaged_heap_is_not_called_into(kind: str) -> None:
     """malloc_trim could abort: what `heap check` sees is asked before."""
