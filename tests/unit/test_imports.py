@@ -89,7 +89,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "door": ("target", "render", "apply"),
     "command": (*LOW, "__init__", "words", "door", "session", "render", "commands"),
     "overview": ("command", "errors"),
-    "screens": (*LOW, *GLIBC, "session", "analysis", "render", "gather", "apply", "command"),
+    "screens": (*LOW, *GLIBC, "session", "analysis", "render", "gather", "apply"),
     # what a document of each command says; read by scripts and tests alone
     "documents": ("commands", "command", "render", "model", "snapshot"),
     "snapshot": ("errors", "whole_file", "words"),

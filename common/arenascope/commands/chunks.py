@@ -92,8 +92,9 @@ def chunks_command(context: Context) -> Answer:
         "chunks": sweep.rows if options.json else [],
         "left_out": left_out,
     }
-    lines = heading(context.style, context.options, left_out) if not options.summary and sweep.rows.count else ()
-    text = [*summary_lines(context, sweep.sums, classes, wanted.only, sweep.doubtful), *lines]
+    lines = heading(context.style, options.limit, left_out) if not options.summary and sweep.rows.count else ()
+    text = [*summary_lines(context.style, sweep.sums, classes, started=session.started, only=wanted.only,
+                           doubtful=sweep.doubtful, states=options.summary), *lines]  # fmt: skip
     rows: Optional[Iterable[str]] = None if options.json else sweep.rows
     if rows is not None and context.style.form:
         rows = table_of(sweep.rows, context.style)

@@ -15,6 +15,7 @@ from ..render.heap_map_page import page
 from ..render.json import address
 from ..render.problems import sentences as sentences_of
 from ..screens.heap_map import SORTS, lines, sentences, strip_width
+from ..session import Session
 from ..whole_file import write_whole
 
 JSON_CELLS = 256
@@ -45,10 +46,11 @@ def map_command(context: Context) -> Answer:
     if session.started:
         draw(session, options.arena, _fineness(context), picture)
     problems = [*picture.problems, *problems_of(session)]
+    said = sentences(context.style, picture.strips, started=session.started, whole=not session.findings)
     written = None
     if options.html:
         rows = [_page_row(context, strip) for strip in picture.strips]
-        data = page(_facts(context, picture, sentences_of(problems)), rows)
+        data = page(_facts(session, said, sentences_of(problems)), rows)
         # a slow disk, or a FIFO's reader, is not waited for while the process stands still
         context.door.release()
         write_whole(options.html, data)
@@ -59,7 +61,8 @@ def map_command(context: Context) -> Answer:
         "totals": {f"{layer}_bytes": total(strip.total(layer) for strip in picture.strips) for layer in LAYERS},
         "html": written,
     }
-    return Answer(keys, lines(context, picture.strips, written), problems)
+    return Answer(keys, lines(context.style, picture.strips, said, written, sort=options.sort,
+                              limit=options.limit), problems)  # fmt: skip
 
 
 def _fineness(context: Context) -> Mapping[Heap, int]:
@@ -89,13 +92,13 @@ def _listed(cells: Optional[Sequence[int]]) -> Optional[list[int]]:
     return None if cells is None else list(cells)
 
 
-def _facts(context: Context, picture: Picture, problems: Sequence[str]) -> dict[str, object]:
-    target = context.session.target
+def _facts(session: Session, said: Sequence[str], problems: Sequence[str]) -> dict[str, object]:
+    target = session.target
     return {
-        "sentence": "; ".join(sentences(context, picture.strips)),
+        "sentence": "; ".join(said),
         "pid": target.pid,
         "kind": target.kind,
-        "glibc": context.session.located.version,
+        "glibc": session.located.version,
         "taken": time.time() if target.kind == "live" else None,
         "problems": problems,
     }

@@ -72,7 +72,8 @@ def pins_command(context: Context) -> Answer:
         "pending": [{"arena": index, "bytes": size} for index, size in pending.items() if size],
     }
     problems = [*problems_of(session), *problems]
-    return Answer(keys, lines(context, ranking, pins, sums, together, pending), problems)
+    text = lines(context.style, ranking, pins, sums, together, pending, started=session.started)
+    return Answer(keys, text, problems)
 
 
 def _search_all(session: Session, only: Optional[int], rules: Rules, ranking: Ranking,

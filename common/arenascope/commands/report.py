@@ -59,7 +59,9 @@ def report_command(context: Context) -> Answer:
 
 
 def _answer(context: Context, picture: Optional[Picture], concluded: Conclusions) -> Answer:
-    text: Iterable[str] = lines(context, picture, concluded) if context.session.started else [concluded.verdict]
+    text: Iterable[str] = [concluded.verdict]
+    if context.session.started:
+        text = lines(context.style, picture, concluded, full=context.options.full)
     problems = _problems(context.session) if picture else problems_of(context.session)
     return Answer(_keys(picture, concluded), text, problems)
 

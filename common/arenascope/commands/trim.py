@@ -70,7 +70,11 @@ def trim_command(context: Context) -> Answer:
         },
     }
     status = 1 if applied and not applied.released_bytes else 0
-    return Answer(keys, lines(context, plans, _all(context), applied), problems, status)
+    may_apply = context.target.kind == "live" and context.door.controller() is not None
+    text = lines(context.style, plans, applied, started=context.session.started, whole=_all(context),
+                 ranges=options.ranges, tops=options.tops, limit=options.limit, locked=context.session.locked,
+                 may_apply=may_apply)  # fmt: skip
+    return Answer(keys, text, problems, status)
 
 
 def _all(context: Context) -> bool:

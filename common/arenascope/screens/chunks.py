@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.chunks import SizeClass, Sums, total
-from ..command import Context
 from ..model import Tally
 from ..render.text import Style, count, number, table
 
@@ -37,10 +35,10 @@ def _quoted(state: Optional[str]) -> str:
     return f'"{state}"' if state else "null"
 
 
-def heading(style: Style, options: argparse.Namespace, left_out: Optional[int]) -> Iterator[str]:
+def heading(style: Style, limit: int, left_out: Optional[int]) -> Iterator[str]:
     yield ""
     if left_out:
-        yield style.dim(f"the first {options.limit:,}; {count(left_out, 'more chunk')} left out; --limit 0 shows all")
+        yield style.dim(f"the first {limit:,}; {count(left_out, 'more chunk')} left out; --limit 0 shows all")
         yield ""
     if style.form:
         return
@@ -53,10 +51,10 @@ def table_of(rows: Iterable[str], style: Style) -> Iterator[str]:
     return table(HEADERS, [row.split(CELLS) for row in rows], left=(0, 2), form=style.form)
 
 
-def summary_lines(context: Context, by_arena: Mapping[int, Sums], classes: Sequence[SizeClass], only: Optional[str],
-                  doubtful: bool) -> Iterator[str]:  # fmt: skip
-    style = context.style
-    if not context.session.started:
+def summary_lines(style: Style, by_arena: Mapping[int, Sums], classes: Sequence[SizeClass], *, started: bool,
+                  only: Optional[str], doubtful: bool, states: bool) -> Iterator[str]:  # fmt: skip
+    """`states`: what there is of each state and size, too."""
+    if not started:
         yield "no heap yet: malloc has not been called in this process"
         return
     sums = total(by_arena.values())
@@ -64,7 +62,7 @@ def summary_lines(context: Context, by_arena: Mapping[int, Sums], classes: Seque
     yield style.bold(f"{count(sums.chunks, 'chunk')} in {count(len(by_arena), 'arena')} of {style.size(sums.bytes)}: "
                      f"{style.size(None if doubtful else used.bytes)} in use, {style.size(free.bytes)} free in bins, "
                      f"{style.size(sums.gaps['top'])} free in tops")  # fmt: skip
-    if not context.options.summary:
+    if not states:
         return
     yield ""
     yield from _states(style, by_arena, sums, doubtful)

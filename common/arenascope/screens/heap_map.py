@@ -8,7 +8,6 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.heap_map import LAYERS, PARTS, Strip
 from ..analysis.usage import total
-from ..command import Context
 from ..printable import PLAIN
 from ..render.text import AT_LEAST, UNKNOWN, Style, count, left_out, table
 
@@ -57,10 +56,9 @@ def strip_width(style: Style) -> int:
     return max(16, style.width - FIGURES if style.width >= ONE_LINE else style.width - 2)
 
 
-def sentences(context: Context, strips: Sequence[Strip]) -> list[str]:
+def sentences(style: Style, strips: Sequence[Strip], *, started: bool, whole: bool) -> list[str]:
     """What there is, and what could go back."""
-    style, session = context.style, context.session
-    if not session.started:
+    if not started:
         return ["no heap yet: malloc has not been called in this process"]
     size = sum(strip.heap.bytes for strip in strips)
     sums = {layer: total(strip.total(layer) for strip in strips) for layer in LAYERS}
@@ -73,12 +71,13 @@ def sentences(context: Context, strips: Sequence[Strip]) -> list[str]:
     tops = f", trim --tops {style.size(sums['tops'])} more" if sums["tops"] != 0 else ""
     arenas = len({strip.heap.arena for strip in strips})
     heaps = f"{count(len(strips), 'heap')} of {style.size(size)} in {count(arenas, 'arena')}"
-    return [f"{AT_LEAST if session.findings else ''}{heaps}: {used}{cached}{memory}", f"{back}{tops}"]
+    return [f"{'' if whole else AT_LEAST}{heaps}: {used}{cached}{memory}", f"{back}{tops}"]
 
 
-def lines(context: Context, strips: Sequence[Strip], written: Optional[Mapping[str, object]]) -> Iterator[str]:
-    style = context.style
-    yield from map(style.bold, sentences(context, strips))
+def lines(style: Style, strips: Sequence[Strip], said: Sequence[str], written: Optional[Mapping[str, object]], *,
+          sort: str, limit: int) -> Iterator[str]:  # fmt: skip
+    """`said`: its sentences."""
+    yield from map(style.bold, said)
     if written is not None:
         size = written["bytes"]
         assert isinstance(size, int)
@@ -87,8 +86,8 @@ def lines(context: Context, strips: Sequence[Strip], written: Optional[Mapping[s
     if not strips:
         return
     unicode = _unicode()
-    order = sorted(strips, key=SORTS[context.options.sort])
-    shown = order[: context.options.limit] if context.options.limit > 0 else order
+    order = sorted(strips, key=SORTS[sort])
+    shown = order[:limit] if limit > 0 else order
     marks = [_marks(strip) for strip in shown]
     yield ""
     yield from _legend(style, unicode, {mark for row in marks for mark in row})

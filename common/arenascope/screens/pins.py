@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.ranking import Pin, Ranking, Together
-from ..command import Context
 from ..model import Statement
 from ..render.text import Style, count, left_out, table
 
@@ -50,10 +49,10 @@ class Sums(NamedTuple):
     resident_bytes: Optional[int]
 
 
-def lines(context: Context, ranking: Ranking, pins: Sequence[Shown], sums: Sums,
-          together: Sequence[tuple[Together, Optional[int]]], pending: dict[int, int]) -> Iterator[str]:  # fmt: skip
-    style = context.style
-    if not context.session.started:
+def lines(style: Style, ranking: Ranking, pins: Sequence[Shown], sums: Sums,
+          together: Sequence[tuple[Together, Optional[int]]], pending: dict[int, int], *,
+          started: bool) -> Iterator[str]:  # fmt: skip
+    if not started:
         yield "no heap yet: malloc has not been called in this process"
         return
     yield style.bold(_sentence(style, sums))

@@ -8,7 +8,6 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 from ..analysis.advice import Advice
 from ..analysis.report import FREE, LABELS, LIVE, Picture
 from ..analysis.usage import ArenaUsage, total
-from ..command import Context
 from ..gather.trims import Trim
 from ..model import Statement
 from ..render.text import Style, count, table
@@ -42,8 +41,7 @@ def address_space(plans: Sequence[Trim], usages: Sequence[ArenaUsage]) -> Statem
     })  # fmt: skip
 
 
-def lines(context: Context, picture: Optional[Picture], concluded: Conclusions) -> Iterator[str]:
-    style = context.style
+def lines(style: Style, picture: Optional[Picture], concluded: Conclusions, *, full: bool) -> Iterator[str]:
     width = min(style.width or WIDTH, WIDTH)
     for line in textwrap.wrap(concluded.verdict, width, break_long_words=False, break_on_hyphens=False):
         yield style.bold(line)
@@ -51,7 +49,7 @@ def lines(context: Context, picture: Optional[Picture], concluded: Conclusions) 
         yield from textwrap.wrap(f"note: {note}", width)
     if picture is not None:
         yield ""
-        yield from _parts(style, picture, context.options.full)
+        yield from _parts(style, picture, full)
     if concluded.causes:
         yield ""
         yield style.bold("why it stays")
@@ -63,9 +61,9 @@ def lines(context: Context, picture: Optional[Picture], concluded: Conclusions) 
         yield style.bold("what to do") + (" (figures overlap: do not add them)" if overlap else "")
         for number, (each, words) in enumerate(concluded.advice, 1):
             yield from _item(advice_line(style, each, words), width, f"{number}.")
-            yield from _details(words, width, context.options.full)
+            yield from _details(words, width, full)
     yield ""
-    more = "" if context.options.full else f"{style.program} report --full (costs, other ways to set it), "
+    more = "" if full else f"{style.program} report --full (costs, other ways to set it), "
     yield style.dim(f"next: {more}{style.program} trim, {style.program} pins, {style.program} arenas")
 
 

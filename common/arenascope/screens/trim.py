@@ -8,7 +8,6 @@ from ..analysis.trim import until_locked
 from ..analysis.usage import total
 from ..analysis.verdict import trim_seconds
 from ..apply import Applied
-from ..command import Context
 from ..gather.trims import Trim
 from ..render.text import Style, count, cut, duration, left_out, number, table
 
@@ -16,9 +15,10 @@ HEADERS = ("arena", "released", "calls", "break", "resident",
            "stays: top", "its resident", "sub-page", "tcache", "--tops")  # fmt: skip
 
 
-def lines(context: Context, plans: Sequence[Trim], whole: bool, applied: Optional[Applied]) -> Iterator[str]:
-    style = context.style
-    if not context.session.started:
+def lines(style: Style, plans: Sequence[Trim], applied: Optional[Applied], *, started: bool, whole: bool, ranges: bool,
+          tops: bool, limit: int, locked: Sequence[tuple[int, int]], may_apply: bool) -> Iterator[str]:  # fmt: skip
+    """`whole`: the plans are for all that was asked for."""
+    if not started:
         yield "no heap yet: malloc has not been called in this process"
         return
     if applied is not None:
@@ -27,16 +27,16 @@ def lines(context: Context, plans: Sequence[Trim], whole: bool, applied: Optiona
     yield style.bold(_sentence(style, plans, whole))
     yield ""
     rows = [_row(style, trim) for trim in plans]
-    shown, more = cut(rows, context.options.limit)
+    shown, more = cut(rows, limit)
     yield from table(HEADERS, shown, footer=_footer(style, plans) if len(rows) > 1 and whole else None, form=style.form)
     yield from left_out(style, more, "arena")
     yield ""
-    yield from _why(context, plans)
-    if context.options.ranges:
+    yield from _why(style, plans, locked)
+    if ranges:
         yield ""
-        yield from _range_lines(context, plans)
+        yield from _range_lines(style, plans, tops, limit)
     yield ""
-    yield from _duration(context, plans)
+    yield from _duration(style, plans, may_apply)
 
 
 def _row(style: Style, trim: Trim) -> list[str]:
@@ -105,9 +105,8 @@ def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
     return first
 
 
-def _why(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
+def _why(style: Style, plans: Sequence[Trim], locked: Sequence[tuple[int, int]]) -> Iterator[str]:
     """What stays, and what would release it."""
-    style = context.style
     if any(trim.plan.tops and trim.resident.tops != 0 for trim in plans):
         yield (f"tops of thread arenas: malloc_trim never touches them; free() does once one reaches trim_threshold "
                f"(see {style.program} params), or: {style.program} trim --apply --tops")  # fmt: skip
@@ -115,38 +114,37 @@ def _why(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
         yield "sub-page: free pieces that share their page with a block in use; freeing that neighbour releases them"
     if any(trim.plan.tcache_bytes for trim in plans):
         yield "tcache: blocks that threads keep for themselves; a thread gives them back when it ends"
-    locked = sum(_locked_bytes(context, trim) for trim in plans)
-    if locked:
-        yield (f"locked: {style.size(locked)} of these ranges lie in or behind a mapping that the program has locked "
+    refused = sum(_locked_bytes(trim, locked) for trim in plans)
+    if refused:
+        yield (f"locked: {style.size(refused)} of these ranges lie in or behind a mapping that the program has locked "
                f"(mlock): the kernel refuses it and goes no further in that range")  # fmt: skip
     if any((trim.plan.brk_bytes or 0) < 0 for trim in plans):
         yield "break: the main arena's top is so small that malloc_trim grows it by a page (systrim compares unsigned)"
 
 
-def _locked_bytes(context: Context, trim: Trim) -> int:
-    released = until_locked(trim.plan.madvise or (), context.session.locked)
+def _locked_bytes(trim: Trim, locked: Sequence[tuple[int, int]]) -> int:
+    released = until_locked(trim.plan.madvise or (), locked)
     return (trim.plan.madvise_bytes or 0) - sum(size for _, size in released)
 
 
-def _range_lines(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
+def _range_lines(style: Style, plans: Sequence[Trim], tops: bool, limit: int) -> Iterator[str]:
     rows = []
     for trim in plans:
         how = {start: "madvise" for start, _ in trim.plan.madvise or ()}
         for start, size in trim.plan.ranges:
-            rows.append([str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", context.style.size(size),
+            rows.append([str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", style.size(size),
                          how.get(start, "brk")])  # fmt: skip
-        if context.options.tops and trim.plan.tops:
+        if tops and trim.plan.tops:
             start, size = trim.plan.tops
-            rows.append([str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", context.style.size(size), "--tops"])
-    shown, more = cut(rows, context.options.limit)
-    yield from table(("arena", "from", "to", "size", "by"), shown, left=(0, 1, 2, 4), form=context.style.form)
-    yield from left_out(context.style, more, "range")
+            rows.append([str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", style.size(size), "--tops"])
+    shown, more = cut(rows, limit)
+    yield from table(("arena", "from", "to", "size", "by"), shown, left=(0, 1, 2, 4), form=style.form)
+    yield from left_out(style, more, "range")
 
 
-def _duration(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
+def _duration(style: Style, plans: Sequence[Trim], may_apply: bool) -> Iterator[str]:
     calls = _calls(plans)
     resident = total(trim.resident.trim for trim in plans)
-    style = context.style
     if resident is None or calls is None or not (calls or resident):
         return
     worst = max(plans, key=lambda trim: trim.resident.trim or 0)
@@ -156,7 +154,7 @@ def _duration(context: Context, plans: Sequence[Trim]) -> Iterator[str]:
         f"one arena at a time, for {duration(longest)} at most. "
         "Released pages that are used again fault in again."
     )
-    if context.target.kind == "live" and context.door.controller() is not None:
+    if may_apply:
         yield style.dim(f"next: {style.program} trim --apply [--tops]")
 
 
