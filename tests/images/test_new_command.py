@@ -1,0 +1,57 @@
+"""A command is one file: put beside the others it is there in every door, taken away it is gone."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NEW = '''
+from ..command import Answer, Context, command
+
+
+@command("this tool", "Say hello.", "hello")
+def hello_command(context: Context) -> Answer:
+    return Answer({"said": "hello"}, ["hello from a file"])
+'''
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for folder in ("bin", "common", "gdb"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def said(*words: object) -> str:
+    return subprocess.run(list(map(str, words)), text=True, capture_output=True, stdin=subprocess.DEVNULL,
+                          timeout=120).stdout  # fmt: skip
+
+
+def offers(checkout: Path) -> dict[str, bool]:
+    """Whether the command is there, by what says so."""
+    shell = (sys.executable, checkout / "bin" / "arenascope")
+    seen = {
+        "overview": "  hello     Say hello.\n" in said(*shell, "--help"),
+        "help": "example:\n  arenascope hello\n" in said(*shell, "hello", "--help"),
+        "completion": " hello " in said(*shell, "--completion", "bash").replace("'", " "),
+    }
+    if shutil.which("gdb"):
+        words = (f"source {checkout / 'gdb' / 'arena.py'}", "complete heap hel", "heap hello", "help heap hello")
+        gdb = said("gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off",
+                   *(word for each in words for word in ("-ex", each)))  # fmt: skip
+        seen["gdb"] = all(line in gdb.splitlines() for line in ("heap hello", "hello from a file", "Say hello."))
+    return seen
+
+
+def test_a_new_command_is_one_file(checkout: Path) -> None:
+    assert not any(offers(checkout).values())
+    file = checkout / "common" / "arenascope" / "commands" / "hello.py"
+    file.write_text(f'"""heap hello."""\n{NEW}')
+    assert all(offers(checkout).values()), offers(checkout)
+    file.unlink()
+    assert not any(offers(checkout).values())
