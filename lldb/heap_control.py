@@ -83,8 +83,8 @@ class LldbController:
                 return value.GetValueAsSigned()
             self._check_alive()
             if _place(thread) == before:
-                reason = " ".join((value.GetError().GetCString() or "interrupted").split())
-                raise RefusedError(f"the call failed: {reason}")
+                reason = " ".join((value.GetError().GetCString() or "").split())
+                raise RefusedError(f"the call failed: {reason or 'interrupted'}")
             return self._recover(thread, before, seconds, is_lock_wait)
 
     def _recover(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
+import time
+from pathlib import Path
 
+import gdb_terminal
+import lldb_terminal
 import pytest
 from applying import drive, lives_on
 from doors import DOORS, GDB, Live
-from lldb_door import LLDB_ARENA_PY, LLDBS, Lldb
+from lldb_door import LLDB_ARENA_PY, LLDB_LOAD, LLDBS, Lldb
 from looks import Outcome, one_line, opened
 from subjects import Subject
 
@@ -97,4 +103,76 @@ def test_a_fatal_signal_inside_the_call_is_taken_back_by_lldb(lldb: Lldb) -> Non
         assert outcome.value[0] == "RefusedError"
         assert "SIGABRT" in outcome.value[1]
         assert "read" in outcome.value[2]
+        lives_on(subject)
+
+
+SLOW_IN_GDB = """
+import gdb, sys
+sleep = int(gdb.parse_and_eval("(long) &sleep"))
+try: said = sys.modules["arenascope_gdb.control"].GdbController().call(sleep, [2], 9.0, lambda name: False)
+except Exception as error: said = str(error)
+print("it", "said", [said], "to the end")
+"""
+SLOW_IN_LLDB = """
+import sys
+def __lldb_init_module(debugger, names):
+    target = debugger.GetSelectedTarget()
+    load = sys.modules["arenascope_lldb"]._sibling
+    seen = load("heap_target", FOLDER).LldbTarget(target, debugger)
+    control = load("heap_control", FOLDER).LldbController(debugger, target)
+    try: said = control.call(seen.symbol("sleep").address, [2], 9.0, lambda name: False)
+    except Exception as error: said = str(error)
+    print("it", "said", [said], "to the end")
+"""
+
+
+def press_during_the_call(subject: Subject, file: int, times: int) -> None:
+    """Ctrl-C, from when the process sleeps in the call on; in the debugger's hands it is stopped."""
+    end = time.monotonic() + 20
+    while Path(f"/proc/{subject.pid}/stat").read_text().rpartition(") ")[2][0] != "S":
+        assert time.monotonic() < end, "the call was not made"
+        time.sleep(0.01)
+    for _ in range(times):
+        os.write(file, b"\x03")
+        time.sleep(0.3)
+
+
+def assert_reasoned(screen: str) -> None:
+    """The call came back, or there is a reason: never "the call failed: " with nothing behind."""
+    said, = re.findall(r"it said \[(.*)\] to the end", screen)
+    assert said == "0" or re.search(r"[^: ] ?(\(.*\))?'$", said), screen
+    assert "Traceback" not in screen
+
+
+def test_control_c_during_the_call(tmp_path: Path) -> None:
+    """It is let go on, as malloc_trim must be, and the process stands where it stood."""
+    code = tmp_path / "slow.py"
+    code.write_text(SLOW_IN_GDB)
+    with Subject("bins") as subject:
+        with gdb_terminal.Terminal(["-p", str(subject.pid)]) as terminal:
+            # loads what calls
+            terminal.type("heap trim --apply", until="(y or n) ")
+            terminal.type("n")
+            os.write(terminal.master, f"source {code}\n".encode())
+            press_during_the_call(subject, terminal.master, 3)
+            assert_reasoned(terminal.read_until("to the end\n(gdb) "))
+            assert "read" in terminal.type("backtrace 1")
+        lives_on(subject)
+
+
+@pytest.mark.parametrize("lldb", LLDBS, ids=lambda lldb: lldb.name)
+def test_control_c_during_the_call_by_lldb(lldb: Lldb, tmp_path: Path) -> None:
+    code = tmp_path / "slow.py"
+    code.write_text(SLOW_IN_LLDB.replace("FOLDER", repr(str(LLDB_ARENA_PY.parent))))
+    with Subject("bins") as subject:
+        with lldb_terminal.Terminal(opened(lldb), "-p", str(subject.pid), *LLDB_LOAD) as terminal:
+            terminal.wait_for("command script import")
+            terminal.type(f"command script import {code}\n")
+            # a second one, before it has heeded the first, ends LLDB
+            press_during_the_call(subject, terminal.file, 1)
+            assert_reasoned(terminal.wait_for("to the end"))
+            terminal.type("script print('is', lldb.frame.name[-4:])\n")
+            terminal.wait_for("is read")
+            terminal.type("detach\n")
+            terminal.wait_for("detached")
         lives_on(subject)
