@@ -25,6 +25,8 @@ class GdbRounds:
         tell(gdb.selected_inferior().pid, work)
         reached = self._go() == address
         gdb.execute("delete", to_string=True)
+        # and not where a signal stopped it
+        assert reached or gdb.newest_frame().name() == "reply", gdb.newest_frame().name()
         return reached
 
     def park(self):

@@ -10,6 +10,8 @@ import lldb
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 from every_instruction import APPLY, FUNCTIONS, rounds, tell, work_of
 
+PREFIXES = ("lock", "rep", "repe", "repne", "notrack", "data16", "addr32", "xacquire", "xrelease")
+
 
 class LldbRounds:
     def __init__(self, debugger):
@@ -24,8 +26,12 @@ class LldbRounds:
             # the dynamic linker has a malloc of its own
             found = [each for each in self.target.FindFunctions(name, lldb.eFunctionNameTypeFull)
                      if each.GetModule().GetFileSpec().GetFilename() == "libc.so.6"]  # fmt: skip
+            before = ""
             for instruction in found[0].GetFunction().GetInstructions(self.target):
-                yield instruction.GetAddress().GetLoadAddress(self.target), work_of(name)
+                # LLDB lists a prefix by itself: a breakpoint behind `lock` would make an instruction that there is not
+                if before not in PREFIXES:
+                    yield instruction.GetAddress().GetLoadAddress(self.target), work_of(name)
+                before = instruction.GetMnemonic(self.target)
 
     def stand(self, address, work):
         self.target.BreakpointCreateByAddress(address)
@@ -64,6 +70,8 @@ class LldbRounds:
         self.process.Continue()
         state = self.process.GetState()
         assert state == lldb.eStateStopped, f"{lldb.SBDebugger.StateAsCString(state)}: {self.process.GetExitStatus()}"
+        reason = self._thread().GetStopReason()
+        assert reason == lldb.eStopReasonBreakpoint, self._thread().GetStopDescription(200)
         return self._thread().GetFrameAtIndex(0)
 
     def _thread(self):
