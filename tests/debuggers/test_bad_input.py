@@ -30,7 +30,7 @@ BAD_WORDS = {
     "arenas --sort colour": ["--sort", "colour", "system"],
     "arenas --nonsense": ["--nonsense", "--help"],
     "arenas surplus": ["surplus"],
-    "nonsense": ["nonsense", "help heap"],
+    "nonsense": ["nonsense", "heap help"],
     "nonsense --json": ["nonsense"],
 }
 
