@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import Optional
 
 from .analysis.check import Busy, with_transients
@@ -60,7 +61,7 @@ def audit(session: Session, wanted: Optional[int] = None) -> Audit:
 
 
 def _arenas(session: Session, wanted: Optional[int], found: Audit) -> None:
-    binned: dict[int, int] = {}
+    twice: set[int] = set()
     arenas = session.arenas
     session.heed_ctrl_c()
     asked = [arena.header for arena in arenas if wanted in (None, arena.header.index)]
@@ -69,10 +70,10 @@ def _arenas(session: Session, wanted: Optional[int], found: Audit) -> None:
             check = BinCheck(session.memory, session.layout, arena.header, session.reaches[arena.header.index])
             if arena.header.initialised:
                 check.run(arena.bins)
-            binned.update(check.binned)
-            if arena.header in asked:
+            twice.update(chunk for chunk in check.binned if chunk in session.listed)
+            if wanted in (None, arena.header.index):
                 _arena(session, arena, check, found, meter)
-    _lists(session, binned, found)
+    _lists(session, twice, found)
 
 
 def _arena(session: Session, arena: Arena, check: BinCheck, found: Audit, meter: Meter) -> None:
@@ -88,13 +89,16 @@ def _arena(session: Session, arena: Arena, check: BinCheck, found: Audit, meter:
 
 def _chunks(session: Session, arena: Arena, lists: BinCheck, found: Audit, meter: Meter) -> None:
     heaps = session.heaps[arena.header.index]
-    listed = {chunk: state for chunk, state in session.listed.items() if any(h.address <= chunk < h.end for h in heaps)}
+    order = session.listed_order
+    parts = [order[bisect_left(order, heap.address) : bisect_left(order, heap.end)] for heap in heaps]
+    listed = {chunk: session.listed[chunk] for part in parts for chunk in part}
     check = ChunkCheck(session.memory, session.layout, arena.header, lists.binned, listed,
                        all(each.whole for each in lists.broken))  # fmt: skip
     try:
         check.run(metered(session.sweep(arena.header), meter))
-        if check.hidden:
-            check.find_hidden(session.sweep(arena.header))
+        hidden = check.hidden
+        if hidden:
+            check.find_hidden(hidden, session.sweep(arena.header))
     finally:
         # of what Ctrl-C ended, too
         found.chunks += check.chunks
@@ -106,10 +110,11 @@ def _chunks(session: Session, arena: Arena, lists: BinCheck, found: Audit, meter
         found.unread.append(Statement("bins-unread", {"arena": index, "chunks": check.loose}))
 
 
-def _lists(session: Session, binned: dict[int, int], found: Audit) -> None:
+def _lists(session: Session, twice: set[int], found: Audit) -> None:
+    """`twice`: what is in a bin, and in a cache or a fastbin, too."""
     caches = session.thread_caches
     found.tcache_entries = sum(each.chunks for cache in caches for each in cache.bins)
-    found.breaches += doubles(session.arenas, caches, binned)
+    found.breaches += doubles(session.arenas, caches, twice)
     found.breaches += key_breaches(session.memory, session.layout, caches, _secret(session))
 
 
@@ -123,10 +128,11 @@ def _secret(session: Session) -> Optional[int]:
 
 def _findings(session: Session, found: Audit) -> None:
     """What the walkers met on their way: a breach where a rule is broken, else something that is not known."""
-    heaps = [part for parts in session.heaps.values() for part in parts]
+    heaps = sorted((part.address, part.end) for parts in session.heaps.values() for part in parts)
 
     def holds(address: int) -> bool:
-        return any(part.address <= address < part.end for part in heaps)
+        place = bisect_right(heaps, (address, session.memory.top)) - 1
+        return place >= 0 and address < heaps[place][1]
 
     for finding in session.findings:
         if finding.rule in IN_DETAIL:

@@ -36,6 +36,8 @@ class Session:
         self.memory = Memory(target.read, target.pointer_size, target.byte_order, target.fill, target.window,
                              target.threaded_fill)  # fmt: skip
         self.findings: list[Finding] = []
+        self._swept: set[Finding] = set()
+        """Those of sweeps, as a heap may be swept twice."""
 
     @cached_property
     def located(self) -> Located:
@@ -218,13 +220,16 @@ class Session:
         for part in self.heaps[header.index] if only is None else (only,):
             found: list[Finding] = []
             yield from sweep_heap(self.memory, self.layout, header, part, found, self.listed_order)
-            self.findings += [each for each in found if each not in self.findings]
+            self.findings += [each for each in dict.fromkeys(found) if each not in self._swept]
+            self._swept.update(found)
 
     @cached_property
     def mmapped(self) -> list[MmappedBlock]:
         """The blocks that malloc got by mmap, as far as they can be recognised."""
         arenas = [part for parts in self.heaps.values() for part in parts]
-        ranges = mmapped.search_ranges(self.layout, self.regions, arenas, self.residency)
+        # a header is not zero: of a core even a lower bound has its page
+        residency = self.any_residency if self.target.kind == "core" else self.residency
+        ranges = mmapped.search_ranges(self.layout, self.regions, arenas, residency)
         found = list(mmapped.walk_mmapped(self.memory, self.layout, self.target.page_size, ranges))
         mp_ = self._mp if self.located.layout.mmaps_proven else None
         return mmapped.without_strangers(found, params.counts(mp_)) if mp_ else found

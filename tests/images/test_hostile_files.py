@@ -20,6 +20,7 @@ from subjects import Subject
 from arenascope.errors import UsageError
 from arenascope.snapshot import NAME, read
 from arenascope.sources.core import compressed
+from arenascope.sources.core.holes import DenseResidency
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.elf.core_notes import AT_PAGESZ, NT_AUXV
 from arenascope.sources.elf.file import PT_LOAD, PT_NOTE
@@ -121,6 +122,60 @@ def test_mappings_that_share_their_bytes(core: Path, tmp_path: Path) -> None:
     found, whole = (json.loads(look(each, "arenas", "--json")[1]) for each in (path, core))
     assert not found["complete"]
     assert found["totals"]["bins"] == whole["totals"]["bins"]
+
+
+def appended(core: Path, path: Path, headers: list[bytes], size: int) -> Path:
+    """The core with further program headers, its end moved up to `size`: what was not written is a hole."""
+    data = bytearray(core.read_bytes())
+    with CoreImage(str(core)) as image:
+        count = len(image.elf.segments)
+    table = bytes(data[EHDR : EHDR + count * PHDR]) + b"".join(headers)
+    struct.pack_into("<Q", data, 32, size)
+    struct.pack_into("<H", data, 56, count + len(headers))
+    path.write_bytes(data)
+    os.truncate(path, size)
+    with open(path, "ab") as file:
+        file.write(table)
+    return path
+
+
+def load(address: int, offset: int, size: int) -> bytes:
+    return struct.pack("<2I6Q", PT_LOAD, 6, offset, address, 0, size, size, 4096)
+
+
+def test_a_hole_is_not_read(core: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By content, too, which is how a core is looked at that the kernel did not write."""
+    start, size = 1 << 46, 4 << 30
+    whole = json.loads(look(core, "mmapped", "--json")[1])
+    path = appended(core, tmp_path / "core", [load(start, 1 << 30, size)], (1 << 30) + size)
+    read = 0
+    pread = os.pread
+
+    def counted(file: int, count: int, offset: int) -> bytes:
+        nonlocal read
+        read += count
+        return pread(file, count, offset)
+
+    monkeypatch.setattr(os, "pread", counted)
+    with CoreImage(str(path)) as image:
+        assert DenseResidency(image).resident_ranges(start, start + size) == []
+    assert read <= core.stat().st_size
+    assert json.loads(look(path, "mmapped", "--json")[1])["blocks"] == whole["blocks"]
+
+
+@pytest.mark.parametrize("name", ["map", "chunks", "check", "report", "pins", "trim", "mmapped"])
+def test_mappings_that_lie_over_others(core: Path, name: str, tmp_path: Path) -> None:
+    """Half of each writable mapping is another's, too, whose bytes are none."""
+    with CoreImage(str(core)) as image:
+        loads = [each for each in image.segments if each.flags & 2 and each.memory_size >= 8192]
+        end = image.size
+    headers = [load(each.address + each.memory_size // 8192 * 4096, (end | 4095) + 1, each.memory_size)
+               for each in loads]  # fmt: skip
+    path = appended(core, tmp_path / "core", headers, (end | 4095) + 1 + max(each.memory_size for each in loads))
+    status, said, complained = look(path, name, "--json")
+    assert status in (0, 1, 2), complained
+    if status < 2:
+        assert any("of its mappings lie over others" in each for each in json.loads(said)["problems"])
 
 
 # wrappers

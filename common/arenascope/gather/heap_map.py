@@ -37,7 +37,7 @@ def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], pictur
     try:
         # reading a heap maps zero pages: what is resident is asked for before anything is walked
         resident = {heap: _resident(session, heap) for heap in fine}
-        goes_back = _goes_back(session, headers, picture.problems)
+        goes_back = _goes_back(session, only, picture.problems)
         session.heed_ctrl_c()
         unknown, order = _doubtful(session), session.listed_order
         with session.meter("sweeping", sum(heap.bytes for heap in fine)) as meter:
@@ -71,10 +71,10 @@ def _resident(session: Session, heap: Heap) -> Optional[Sequence[Span]]:
     return session.residency.resident_ranges(heap.address, heap.end)
 
 
-def _goes_back(session: Session, headers: Sequence[ArenaHeader], problems: list[Statement]) -> Mapping[int, GoesBack]:
+def _goes_back(session: Session, only: Optional[int], problems: list[Statement]) -> Mapping[int, GoesBack]:
     rules, found = trim_rules(session), {}
     for arena in session.arenas:
-        if arena.header not in headers:
+        if only not in (None, arena.header.index):
             continue
         plan = plan_trim(arena, None, rules)
         known = plan.madvise is not None and plan.brk_bytes is not None

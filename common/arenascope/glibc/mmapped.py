@@ -6,6 +6,7 @@ mapping. One after the other from the start of each anonymous mapping, as neighb
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import combinations
 from math import comb
 from typing import Iterable, Iterator, Optional, Sequence
@@ -67,7 +68,8 @@ def without_strangers(blocks: Sequence[MmappedBlock], counted: tuple[int, int]) 
         return list(blocks)
     choices = combinations(blocks, surplus)
     fitting = [each for each in choices if sum(block.bytes for block in each) == excess]
-    return [block for block in blocks if block not in fitting[0]] if len(fitting) == 1 else list(blocks)
+    left_out = set(fitting[0]) if len(fitting) == 1 else ()
+    return [block for block in blocks if block not in left_out]
 
 
 def chunk_offsets(layout: Layout, page: int) -> list[int]:
@@ -88,27 +90,32 @@ def search_ranges(layout: Layout, regions: Sequence[Region], heaps: Sequence[Hea
     A header was written, so its page is resident or swapped; looking at untouched pages would map them.
     """
     found = []
+    taken = sorted((heap.address, heap.address + heap.mprotect_bytes if heap.mprotect_bytes is not None else heap.end)
+                   for heap in heaps)  # fmt: skip
     for region in regions:
         if region.is_file or region.shared or not region.writable or not region.present:
             continue
         if region.path.startswith("[") and not region.path.startswith("[anon"):
             continue
-        for start, end in _without(region, heaps, layout):
+        for start, end in _without(region, taken):
             parts = residency.resident_ranges(start, end) if residency else None
             found += [(max(low, start), min(high, end), end) for low, high in parts] if parts is not None else [
                 (start, end, end)]  # fmt: skip
     return found
 
 
-def _without(region: Region, heaps: Sequence[Heap], layout: Layout) -> Iterator[tuple[int, int]]:
-    """The region less the arenas' own memory (of a thread's heap all that is accessible)."""
+def _without(region: Region, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The region less the arenas' own memory (of a thread's heap all that is accessible), which is in order."""
     start = region.start
-    for heap in sorted(heaps, key=lambda each: each.address):
-        end = heap.address + heap.mprotect_bytes if heap.mprotect_bytes is not None else heap.end
-        if end <= start or heap.address >= region.end:
+    # the one before may reach in
+    for index in range(max(0, bisect_left(taken, (start, 0)) - 1), len(taken)):
+        address, end = taken[index]
+        if address >= region.end:
+            break
+        if end <= start:
             continue
-        if heap.address > start:
-            yield start, heap.address
+        if address > start:
+            yield start, address
         start = end
     if start < region.end:
         yield start, region.end

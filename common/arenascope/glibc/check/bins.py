@@ -5,6 +5,7 @@ bins.walk_bins has followed every list that is whole. One that is not is read ag
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...errors import MemoryReadError
@@ -36,8 +37,8 @@ class BinCheck:
         self.header = header
         self.base = header.address + layout.arena["bins"]
         self.breaches: list[Breach] = []
-        self.binned: dict[int, int] = {}
-        """Size by address, over all bins."""
+        self.binned: dict[int, bool] = {}
+        """The chunks of all bins: whether a header led to it, which is for the sweep to say."""
         self.entries = 0
         self.broken: list[Rescued] = []
 
@@ -57,7 +58,7 @@ class BinCheck:
                           f"{binmap[index >> 5]:#x}")  # fmt: skip
             if index in whole:
                 found = whole[index]
-                self.binned.update(zip(found.addresses, found.sizes))
+                self.binned.update(zip(found.addresses, repeat(False)))
                 self._order(found)
             else:
                 self._rescue(index, head, first, last)
@@ -129,7 +130,7 @@ class BinCheck:
             # both of its links are wrong, its neighbours' are not
             chunks[forward.stop] = forward.size
             whole = True
-        self.binned.update(chunks)
+        self.binned.update(zip(chunks, repeat(False)))
         self.broken.append(Rescued(index, chunks, whole))
 
     def _where_it_breaks(self, index: int, forward: _Walk, backward: _Walk) -> None:

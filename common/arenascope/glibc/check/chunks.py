@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from itertools import chain, islice
-from typing import Iterable, Mapping, Optional
+from typing import Iterable, Mapping, Optional, Sequence
 
 from ...memory import Memory
 from ...model import ArenaHeader, Breach, Gap, Piece, Run
@@ -13,9 +14,12 @@ from ..layout import Layout
 
 
 class ChunkCheck:
-    """One arena's chunks, held against its lists. `binned` and `listed` say what should be where."""
+    """One arena's chunks, held against its lists. `binned` and `listed` say what should be where.
 
-    def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader, binned: Mapping[int, int],
+    Of what is binned each is marked when a header leads to it: no second table, as a list may be of millions.
+    """
+
+    def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader, binned: dict[int, bool],
                  listed: Mapping[int, str], lists_whole: bool) -> None:  # fmt: skip
         self.memory = memory
         self.layout = layout
@@ -28,8 +32,10 @@ class ChunkCheck:
         self.loose = 0
         """Free chunks that may be in the part of a list that could not be read."""
         self.unread: list[Gap] = []
-        self.hidden: set[int] = {*binned, *listed}
-        """What the lists name, and no header led to so far."""
+        self._hidden: set[int] = set(listed)
+        """What caches and fastbins name, and no header led to so far."""
+        self._forgotten: list[tuple[int, int]] = []
+        """Where no headers were read."""
         self.wanted = NON_MAIN_ARENA if not header.main else 0
         self.previous: Optional[tuple[int, int]] = None
         """The last chunk, and where it ends."""
@@ -44,14 +50,15 @@ class ChunkCheck:
             if piece.kind == "damage":
                 self._damage(piece)
             if piece.kind in ("damage", "foreign"):
-                self._forget(piece)
+                # what lies where no headers were read cannot be missed
+                self._forgotten.append((piece.address, piece.address + piece.bytes))
             # what lies in front of the first chunk behind damage is not known
             first = piece.kind != "damage"
 
     def _run(self, run: Run, first: bool) -> None:
         """`first`: nothing lies in front that could be free."""
         chunk, raw = run.address, run.raws[0]
-        wanted, hidden, met = self.wanted, self.hidden, self.hidden.discard
+        wanted, binned, met = self.wanted, self.binned, self._hidden.discard
         if first and not raw & PREV_INUSE:
             self._say(chunk, "prev-inuse", "PREV_INUSE set, as no chunk lies in front", f"size word {raw:#x}")
         front = 0 if raw & PREV_INUSE else self._front_of(chunk) or 0
@@ -59,8 +66,9 @@ class ChunkCheck:
         for following in chain(islice(run.raws, 1, None), (run.follow,)):
             size = raw & ~SIZE_BITS
             if following & PREV_INUSE:
-                if chunk in hidden and chunk in self.binned:
+                if not binned.get(chunk, True):
                     self._binned_yet_used(chunk, size, following)
+                    binned[chunk] = True
                 elif raw & NON_MAIN_ARENA != wanted:
                     self._flag(chunk, raw)
                 met(chunk)
@@ -85,6 +93,7 @@ class ChunkCheck:
                 self._say(behind, "prev-inuse", f"PREV_INUSE set: the {what} {chunk:#x} in front is in no bin",
                           f"size word {following:#x}", chunk)  # fmt: skip
             return
+        self.binned[chunk] = True
         if raw & NON_MAIN_ARENA:
             self._say(chunk, "non-main-arena", "a binned chunk without NON_MAIN_ARENA", f"size word {raw:#x}")
         if front and front in self.binned:
@@ -154,29 +163,39 @@ class ChunkCheck:
                   f"size word {raw or 0:#x}, and no chunk where that ends")  # fmt: skip
         return True
 
-    def _forget(self, gap: Gap) -> None:
-        """What lies where no headers were read cannot be missed."""
-        end = gap.address + gap.bytes
-        self.hidden = {chunk for chunk in self.hidden if not gap.address <= chunk < end}
+    @property
+    def hidden(self) -> list[int]:
+        """What the lists name, and no header led to, in order."""
+        forgotten = sorted(self._forgotten)
 
-    def find_hidden(self, pieces: Iterable[Piece]) -> None:
+        def unread(chunk: int) -> bool:
+            place = bisect_right(forgotten, (chunk, self.layout.heap_max << 32)) - 1
+            return place >= 0 and chunk < forgotten[place][1]
+
+        binned = (chunk for chunk, met in self.binned.items() if not met)
+        return sorted(chunk for chunk in {*binned, *self._hidden} if not unread(chunk))
+
+    def find_hidden(self, hidden: Sequence[int], pieces: Iterable[Piece]) -> None:
         """Listed chunks that no header leads to lie inside of others, whose size is wrong then."""
-        left = sorted(self.hidden)
         for piece in pieces:
-            end = piece.address + piece.bytes
-            while left and left[0] < end:
-                inside = left.pop(0)
-                if inside >= piece.address and isinstance(piece, Run):
-                    self._overlapped(piece, inside)
+            first, end = (bisect_left(hidden, place) for place in (piece.address, piece.address + piece.bytes))
+            if first < end and isinstance(piece, Run):
+                self._overlapped(piece, hidden[first:end])
 
-    def _overlapped(self, run: Run, inside: int) -> None:
-        chunk = run.address
+    def _overlapped(self, run: Run, hidden: Sequence[int]) -> None:
+        """Once through the run, however many lie in it."""
+        chunk, at = run.address, 0
         for raw in run.raws:
             size = raw & ~SIZE_BITS
-            if chunk < inside < chunk + size:
-                state = self.listed.get(inside, "binned")
-                self._say(chunk, "overlap", f"an end at or before the {state} chunk {inside:#x}",
-                          f"a size of {size:#x}, beyond it")  # fmt: skip
+            while at < len(hidden) and hidden[at] < chunk + size:
+                inside = hidden[at]
+                at += 1
+                if inside > chunk:
+                    state = self.listed.get(inside, "binned")
+                    self._say(chunk, "overlap", f"an end at or before the {state} chunk {inside:#x}",
+                              f"a size of {size:#x}, beyond it")  # fmt: skip
+            if at == len(hidden):
+                return
             chunk += size
 
     def _say(self, address: int, rule: str, expected: str, found: str, culprit: Optional[int] = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Callable, Iterator, Mapping, Optional, Sequence
+from typing import AbstractSet, Callable, Iterator, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
@@ -29,7 +29,7 @@ def list_breach(layout: Layout, finding: Finding, holds: Callable[[int], bool]) 
     return Breach(chunk, finding.arena, rule, finding.expected, finding.message)
 
 
-def doubles(arenas: Sequence[Arena], caches: Sequence[ThreadCache], binned: Mapping[int, int]) -> Iterator[Breach]:
+def doubles(arenas: Sequence[Arena], caches: Sequence[ThreadCache], binned: AbstractSet[int]) -> Iterator[Breach]:
     """Chunks that are in two lists at once: freed twice."""
     seen: dict[int, str] = {}
     lists = [(f"fastbin {each.index} of arena {arena.header.index}", arena.header.index, each.addresses)

@@ -1,0 +1,87 @@
+"""Work that grows with what there is, and not with its square: counted, never timed."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any, Iterator
+
+from heapbuilder import HeapImage
+
+from arenascope.glibc.check.chunks import ChunkCheck
+from arenascope.glibc.mmapped import search_ranges, without_strangers
+from arenascope.model import Heap, MmappedBlock, Run
+from arenascope.session import Session
+from arenascope.target import Region
+
+PAGE = 4096
+MANY = 1000
+
+
+class Walked(list):  # type: ignore[type-arg]
+    """Counts how often somebody begins to go through it."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.times += 1
+        return super().__iter__()
+
+
+def session_of() -> Session:
+    image = HeapImage("2.36-64")
+    image.main.used(0x100)
+    return Session(image.target())
+
+
+def test_mappings_are_not_held_against_all_heaps() -> None:
+    session = session_of()
+    regions = [Region(base, base + PAGE, True, True, False) for base in range(1 << 40, (1 << 40) + MANY * 16 * PAGE,
+                                                                              16 * PAGE)]  # fmt: skip
+    heaps = Walked(Heap(1, region.start, region.start + 1024, 2048, False) for region in regions)
+    found = search_ranges(session.layout, regions, heaps, None)
+    assert found == [(region.start + 2048, region.end, region.end) for region in regions]
+    assert heaps.times == 1
+
+
+class Block(MmappedBlock):
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Block.compared += 1
+        return tuple.__eq__(self, other)
+
+    __hash__ = MmappedBlock.__hash__
+
+
+def test_blocks_are_not_held_against_each_other() -> None:
+    blocks = [Block(base + 16, base, PAGE) for base in range(1 << 40, (1 << 40) + MANY * 16 * PAGE, 16 * PAGE)]
+    assert without_strangers(blocks, (0, 0)) == []
+    assert Block.compared <= MANY
+
+
+def check_of(session: Session, binned: list[int]) -> ChunkCheck:
+    return ChunkCheck(session.memory, session.layout, session.headers[0], dict.fromkeys(binned, False), {}, True)
+
+
+def test_a_run_is_gone_through_once_for_all_that_lies_in_it() -> None:
+    session = session_of()
+    heap = session.heaps[0][0]
+    raws = Walked([0x100 | 1] * MANY)
+    inside = [heap.address + 0x100 * index + 0x20 for index in range(MANY)]
+    check = check_of(session, inside)
+    run = Run(heap, heap.address, 0x100 * MANY, raws, 1, {}, ())
+    check.find_hidden(check.hidden, [run])
+    assert [breach.address for breach in check.breaches] == [heap.address + 0x100 * index for index in range(MANY)]
+    assert raws.times == 1
+
+
+def test_a_list_of_many_is_kept_once() -> None:
+    session = session_of()
+    binned = dict.fromkeys(range(1 << 40, (1 << 40) + 100 * MANY * 32, 32), False)
+    _ = session.headers
+    tracemalloc.start()
+    try:
+        ChunkCheck(session.memory, session.layout, session.headers[0], binned, {}, True)
+        assert tracemalloc.get_traced_memory()[1] < len(binned)
+    finally:
+        tracemalloc.stop()
