@@ -9,6 +9,8 @@ from heapbuilder import HeapImage
 
 from arenascope.glibc.check.chunks import ChunkCheck
 from arenascope.glibc.mmapped import search_ranges, without_strangers
+from arenascope.glibc.scan import follow_ring
+from arenascope.memory import Memory
 from arenascope.model import Heap, MmappedBlock, Run
 from arenascope.session import Session
 from arenascope.target import Region
@@ -85,3 +87,16 @@ def test_a_list_of_many_is_kept_once() -> None:
         assert tracemalloc.get_traced_memory()[1] < len(binned)
     finally:
         tracemalloc.stop()
+
+
+def test_a_ring_of_arenas_that_lie_in_no_heap() -> None:
+    """Each word leads on to the next one's place, wherever in an arena `next` is looked for."""
+    reads, step = 0, 4096
+
+    def read(address: int, size: int) -> bytes:
+        nonlocal reads
+        reads += 1
+        return ((address // step + 1) * step + 2048).to_bytes(size, "little")
+
+    assert follow_ring(Memory(read, 8, "little"), (1 << 40) - 4096) == ()
+    assert reads <= MANY

@@ -112,7 +112,12 @@ def _close_ring(memory: Memory, start: int, first: int, offset: int) -> tuple[in
     ring = [start]
     seen = {start}
     address: Optional[int] = first
+    elsewhere = 0
     while address is not None and address not in seen and len(ring) < RING_LIMIT:
+        # all but main_arena lie at the start of a heap: there are no more of them than there are heaps
+        elsewhere += address % min(HEAP_SIZES) >= PREFIX_LIMIT
+        if elsewhere > 1:
+            return ()
         seen.add(address)
         ring.append(address)
         address = memory.try_word(address + offset)
