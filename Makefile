@@ -51,8 +51,9 @@ test-all: setup-all fixtures releases ## the whole matrix: every release, machin
 flaky: ## run the tests N times, and show how each run came off (TARGET=test-all, LOAD=1 on busy cores)
 	@$(ANY_PYTHON) scripts/flaky.py $(N) --target $(TARGET) $(if $(LOAD),--load)
 
-check: setup-check ## lint, types and the oldest Python that the code may need
+check: setup-check ## lint, format, types and the oldest Python that the code may need
 	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check --quiet .
 	$(PYTHON) -m mypy
 	$(PYTHON) .venv/bin/vermin --quiet --no-tips --violations --target=3.9- $(wildcard common gdb lldb tests)
 

@@ -110,8 +110,10 @@ def main() -> None:
         with big(folder, options.megabytes) as subject:
             notes = subject.notes
             measured = measure(Bench(subject, folder), options.rounds)
-    print(f"{options.megabytes} MB in {notes['blocks_made']:,} blocks, {notes['blocks_freed']:,} of them freed; "
-          f"{os.cpu_count()} processors, Python {sys.version.split()[0]}; medians of {options.rounds}")  # fmt: skip
+    print(
+        f"{options.megabytes} MB in {notes['blocks_made']:,} blocks, {notes['blocks_freed']:,} of them freed; "
+        f"{os.cpu_count()} processors, Python {sys.version.split()[0]}; medians of {options.rounds}"
+    )
     print("\n| seconds (ratio to bare GDB) | " + " | ".join(KINDS) + " |\n| --- | --- | --- |")
     for what, by_kind in measured.items():
         print(f"| {what} | " + " | ".join("{:.2f} ({:.1f}x)".format(*by_kind[kind]) for kind in KINDS) + " |")

@@ -29,8 +29,9 @@ class Big(NamedTuple):
 @contextmanager
 def running(fixture: str, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """That fixture with its heap, parked; it lives until the end of this."""
-    process = subprocess.Popen([str(PROGRAMS / fixture), str(folder), *arguments], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, text=True)  # fmt: skip
+    process = subprocess.Popen(
+        [str(PROGRAMS / fixture), str(folder), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         if not process.stdout.readline().startswith("ready"):

@@ -72,8 +72,9 @@ class Cost(NamedTuple):
     """The most of it in bytes; 0 where it is not the command's own."""
 
     def better(self, other: Cost) -> Cost:
-        return Cost(min(self.seconds, other.seconds), min(self.processor, other.processor),
-                    max(self.memory, other.memory))  # fmt: skip
+        return Cost(
+            min(self.seconds, other.seconds), min(self.processor, other.processor), max(self.memory, other.memory)
+        )
 
 
 def run(command: Sequence[str]) -> Cost:
@@ -96,8 +97,9 @@ class Subject:
             self.core, self.notes = subject.core, subject.notes
         self.follow = folder / "follow"
         subprocess.run(["cc", "-O2", "-o", str(self.follow), str(ROOT / "benchmarks" / "follow.c")], check=True)
-        found = subprocess.run([sys.executable, "-c", PLACES, str(self.core)], check=True, text=True, env=WITH_US,
-                               stdout=subprocess.PIPE)  # fmt: skip
+        found = subprocess.run(
+            [sys.executable, "-c", PLACES, str(self.core)], check=True, text=True, env=WITH_US, stdout=subprocess.PIPE
+        )
         self.places = found.stdout.split()
 
     def least(self) -> Cost:
@@ -108,14 +110,39 @@ class Subject:
 
     def gdb(self) -> dict[str, Cost]:
         script = self._script("in_gdb.py", IN_GDB)
-        return self._own(["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", str(PROGRAM),
-                          str(self.core), "-ex", f"source {ROOT / 'gdb' / 'arena.py'}", "-x", script])  # fmt: skip
+        return self._own(
+            [
+                "gdb",
+                "-nx",
+                "-q",
+                "-batch",
+                "-iex",
+                "set debuginfod enabled off",
+                str(PROGRAM),
+                str(self.core),
+                "-ex",
+                f"source {ROOT / 'gdb' / 'arena.py'}",
+                "-x",
+                script,
+            ]
+        )
 
     def lldb(self) -> dict[str, Cost]:
         script = self._script("in_lldb.py", IN_LLDB)
-        return self._own(["lldb-19", "-x", "-b", "-c", str(self.core), str(PROGRAM), "-o",
-                          f"command script import {ROOT / 'lldb' / 'arena.py'}", "-o",
-                          f"command script import {script}"])  # fmt: skip
+        return self._own(
+            [
+                "lldb-19",
+                "-x",
+                "-b",
+                "-c",
+                str(self.core),
+                str(PROGRAM),
+                "-o",
+                f"command script import {ROOT / 'lldb' / 'arena.py'}",
+                "-o",
+                f"command script import {script}",
+            ]
+        )
 
     def _script(self, name: str, text: str) -> str:
         path = self.folder / name
@@ -159,8 +186,10 @@ def main() -> None:
         for what, cost in best.items():
             heap = f"{megabytes} MB | {subject.notes['blocks_made']:,}"
             memory = f"{cost.memory >> 20} MiB" if cost.memory else ""
-            print(f"| {heap} | {what} | {cost.seconds:.2f} | {cost.seconds / least.seconds:.1f} "
-                  f"| {cost.processor:.2f} | {memory} |")  # fmt: skip
+            print(
+                f"| {heap} | {what} | {cost.seconds:.2f} | {cost.seconds / least.seconds:.1f} "
+                f"| {cost.processor:.2f} | {memory} |"
+            )
 
 
 if __name__ == "__main__":

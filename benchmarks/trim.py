@@ -41,8 +41,13 @@ def anonymous(pid: int) -> int:
 
 def trim(fixture: str, folder: Path) -> Trimmed:
     with running(fixture, folder, *HEAPS[fixture]) as process:
-        looked = subprocess.run([*ARENASCOPE, "trim", str(process.pid), "--json", "--ranges"],
-                                check=True, env=WITH_US, text=True, capture_output=True)  # fmt: skip
+        looked = subprocess.run(
+            [*ARENASCOPE, "trim", str(process.pid), "--json", "--ranges"],
+            check=True,
+            env=WITH_US,
+            text=True,
+            capture_output=True,
+        )
         document = json.loads(looked.stdout)
         calls = sum(len(arena["madvise_ranges"]) for arena in document["arenas"])
         assert process.stdin is not None
@@ -65,8 +70,10 @@ def main() -> None:
     for fixture in HEAPS:
         with tempfile.TemporaryDirectory() as name:
             best = min(trim(fixture, Path(name)) for _ in range(options.rounds))
-        print(f"| {fixture} | {best.returned >> 20} MiB | {best.calls:,} | {best.seconds:.3f} | {best.said:.3f} "
-              f"| {best.seconds * 1e12 / best.returned:.0f} |")  # fmt: skip
+        print(
+            f"| {fixture} | {best.returned >> 20} MiB | {best.calls:,} | {best.seconds:.3f} | {best.said:.3f} "
+            f"| {best.seconds * 1e12 / best.returned:.0f} |"
+        )
 
 
 if __name__ == "__main__":

@@ -90,8 +90,10 @@ class GdbController:
             if not _in_call():
                 return 0
         _unwind()
-        raise RefusedError("the call waited for a lock that nobody gave back, and was taken back",
-                           "let the process run for a moment, then try again")  # fmt: skip
+        raise RefusedError(
+            "the call waited for a lock that nobody gave back, and was taken back",
+            "let the process run for a moment, then try again",
+        )
 
 
 class _Return(gdb.Breakpoint):

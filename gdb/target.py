@@ -17,13 +17,30 @@ from arenascope.sources.core.image import CoreImage
 from arenascope.sources.debugged import DebuggedTarget, Image, find_core, held_files, is_traced_by_us, open_process
 from arenascope.target import Region, StructInfo, Symbol, ThreadInfo
 
-MACHINES = {"i386:x86-64": "x86_64", "i386:x64-32": "x32", "i386": "i386", "aarch64": "aarch64", "arm": "arm",
-            "powerpc:common64": "ppc64", "powerpc:common": "ppc", "s390:64-bit": "s390x", "riscv:rv64": "riscv64",
-            "loongarch64": "loongarch64"}  # fmt: skip
+MACHINES = {
+    "i386:x86-64": "x86_64",
+    "i386:x64-32": "x32",
+    "i386": "i386",
+    "aarch64": "aarch64",
+    "arm": "arm",
+    "powerpc:common64": "ppc64",
+    "powerpc:common": "ppc",
+    "s390:64-bit": "s390x",
+    "riscv:rv64": "riscv64",
+    "loongarch64": "loongarch64",
+}
 # where a machine keeps the thread pointer, by the names that GDB and QEMU's stub have for it; s390x halves it
-THREAD_POINTERS = {"x86_64": ("fs_base",), "x32": ("fs_base",), "i386": ("gs_base",), "arm": ("tpidruro", "TPIDRURO"),
-                   "aarch64": ("tpidr", "TPIDR_EL0"), "ppc64": ("r13",), "ppc": ("r2",), "riscv64": ("tp",),
-                   "loongarch64": ("tp",)}  # fmt: skip
+THREAD_POINTERS = {
+    "x86_64": ("fs_base",),
+    "x32": ("fs_base",),
+    "i386": ("gs_base",),
+    "arm": ("tpidruro", "TPIDRURO"),
+    "aarch64": ("tpidr", "TPIDR_EL0"),
+    "ppc64": ("r13",),
+    "ppc": ("r2",),
+    "riscv64": ("tp",),
+    "loongarch64": ("tp",),
+}
 TLS_FILES = ("malloc.c", "arena.c")
 
 
@@ -170,8 +187,15 @@ class GdbTarget(DebuggedTarget):
             for thread in self.inferior.threads():
                 thread.switch()
                 tid = thread.ptid[1] or thread.ptid[0]
-                found.append(ThreadInfo(tid, self._thread_name(thread, tid), self._register("sp"),
-                                        self._thread_pointer(thread), self._register("pc")))  # fmt: skip
+                found.append(
+                    ThreadInfo(
+                        tid,
+                        self._thread_name(thread, tid),
+                        self._register("sp"),
+                        self._thread_pointer(thread),
+                        self._register("pc"),
+                    )
+                )
         finally:
             if selected and selected.is_valid():
                 selected.switch()

@@ -31,9 +31,13 @@ class LldbDoor:
     name = "lldb"
 
     def __init__(
-        self, prefix: str, folder: str, debugger: lldb.SBDebugger, context: lldb.SBExecutionContext,
+        self,
+        prefix: str,
+        folder: str,
+        debugger: lldb.SBDebugger,
+        context: lldb.SBExecutionContext,
         result: lldb.SBCommandReturnObject,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.prefix = prefix
         self.folder = folder
         self.debugger = debugger
@@ -100,9 +104,12 @@ class _Subcommand:
         self._words: list[str] = []
 
     def __call__(
-        self, debugger: lldb.SBDebugger, given: Union[str, lldb.SBStructuredData], context: lldb.SBExecutionContext,
+        self,
+        debugger: lldb.SBDebugger,
+        given: Union[str, lldb.SBStructuredData],
+        context: lldb.SBExecutionContext,
         result: lldb.SBCommandReturnObject,
-    ) -> None:  # fmt: skip
+    ) -> None:
         door = LldbDoor(self.prefix, self.folder, debugger, context, result)
         name = f"{self.prefix} {self.command.name}"
         # whatever leaves this function prints a traceback, and the command would still count as done
@@ -195,9 +202,12 @@ class _Help:
         pass
 
     def __call__(
-        self, debugger: lldb.SBDebugger, line: str, context: lldb.SBExecutionContext,
+        self,
+        debugger: lldb.SBDebugger,
+        line: str,
+        context: lldb.SBExecutionContext,
         result: lldb.SBCommandReturnObject,
-    ) -> None:  # fmt: skip
+    ) -> None:
         try:
             result.Print(help_text(self.prefix, line.split()))
         except UsageError as error:
@@ -215,9 +225,14 @@ def make_classes(folder: str) -> list[type]:
     classes = []
     for prefix in PREFIXES:
         classes.append(type(f"{prefix.title()}Help", (_Help,), {"prefix": prefix, "name": "help"}))
-        classes += [type(f"{prefix.title()}{command.name.title()}", (_Subcommand,),
-                         {"prefix": prefix, "name": command.name, "command": command, "folder": folder})
-                    for command in all_commands()]  # fmt: skip
+        classes += [
+            type(
+                f"{prefix.title()}{command.name.title()}",
+                (_Subcommand,),
+                {"prefix": prefix, "name": command.name, "command": command, "folder": folder},
+            )
+            for command in all_commands()
+        ]
     return classes
 
 

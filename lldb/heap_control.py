@@ -36,8 +36,10 @@ class LldbController:
 
     def frames(self, thread: ThreadInfo, most: int) -> Sequence[StackFrame]:
         self._warm_up()
-        return [StackFrame(frame.GetPC(), frame.GetFunctionName(), frame.GetSP())
-                for frame in _stack(self._thread(thread), most)]  # fmt: skip
+        return [
+            StackFrame(frame.GetPC(), frame.GetFunctionName(), frame.GetSP())
+            for frame in _stack(self._thread(thread), most)
+        ]
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
         chosen = self._thread(thread)
@@ -89,7 +91,7 @@ class LldbController:
 
     def _recover(
         self, thread: lldb.SBThread, before: tuple[int, int], seconds: float, is_lock_wait: Callable[[str], bool]
-    ) -> int:  # fmt: skip
+    ) -> int:
         """A call that did not come back: unwound where it waits for a lock or is about to die, else let go on."""
         for _ in range(PATIENCE):
             name = self._signal_of(thread)
@@ -98,8 +100,10 @@ class LldbController:
                 raise RefusedError(*taken_back(name))
             if any(is_lock_wait(frame.GetFunctionName() or "") for frame in _stack(thread, WHERE_LOCKS_SHOW)):
                 thread.UnwindInnermostExpression()
-                raise RefusedError("the call waited for a lock that nobody gave back, and was taken back",
-                                   "let the process run for a moment, then try again")  # fmt: skip
+                raise RefusedError(
+                    "the call waited for a lock that nobody gave back, and was taken back",
+                    "let the process run for a moment, then try again",
+                )
             with self._watchdog(seconds):
                 self.process.Continue()
             self._check_alive()
@@ -141,8 +145,9 @@ class LldbController:
     @contextmanager
     def _alone(self, thread: lldb.SBThread) -> Iterator[None]:
         """No other thread runs, and commands wait for the process."""
-        others = [each for each in self.process
-                  if each.GetThreadID() != thread.GetThreadID() and not each.IsSuspended()]  # fmt: skip
+        others = [
+            each for each in self.process if each.GetThreadID() != thread.GetThreadID() and not each.IsSuspended()
+        ]
         was_async = self.debugger.GetAsync()
         selected = self.process.GetSelectedThread().GetThreadID()
         self.debugger.SetAsync(False)

@@ -18,9 +18,18 @@ from arenascope.sources.elf.machines import machine_name
 from arenascope.target import Region, StructInfo, Symbol, ThreadInfo
 
 # the first word of a triple, where Linux has another name for the machine
-MACHINES = {"amd64": "x86_64", "i486": "i386", "i586": "i386", "i686": "i386", "arm64": "aarch64",
-            "powerpc64": "ppc64", "powerpc64le": "ppc64", "ppc64le": "ppc64", "powerpc": "ppc",
-            "systemz": "s390x"}  # fmt: skip
+MACHINES = {
+    "amd64": "x86_64",
+    "i486": "i386",
+    "i586": "i386",
+    "i686": "i386",
+    "arm64": "aarch64",
+    "powerpc64": "ppc64",
+    "powerpc64le": "ppc64",
+    "ppc64le": "ppc64",
+    "powerpc": "ppc",
+    "systemz": "s390x",
+}
 # registers that hold the thread pointer; fs_base is there since LLDB 18
 THREAD_POINTERS = {"x86_64": "fs_base", "aarch64": "tpidr", "ppc64": "r13", "riscv64": "tp", "loongarch64": "tp"}
 STANDING = (lldb.eStateStopped, lldb.eStateCrashed, lldb.eStateSuspended)
@@ -98,8 +107,15 @@ class LldbTarget(DebuggedTarget):
             if mappings.GetMemoryRegionAtIndex(index, info) and info.IsMapped():
                 start, end = info.GetRegionBase(), info.GetRegionEnd()
                 path = info.GetName() or ""
-                yield Region(start, end, info.IsReadable(), info.IsWritable(), info.IsExecutable(), path,
-                             self._file_offset(start) if path.startswith("/") else 0)  # fmt: skip
+                yield Region(
+                    start,
+                    end,
+                    info.IsReadable(),
+                    info.IsWritable(),
+                    info.IsExecutable(),
+                    path,
+                    self._file_offset(start) if path.startswith("/") else 0,
+                )
 
     def _file_offset(self, address: int) -> int:
         section = self.target.ResolveLoadAddress(address).GetSection()
@@ -115,8 +131,9 @@ class LldbTarget(DebuggedTarget):
     def symbol(self, name: str) -> Optional[Symbol]:
         found = list(self._symbols(name))
         # the loader exports some of libc's names as well
-        return next((symbol for symbol, file in found if file.startswith(("libc.", "libc-"))),
-                    found[0][0] if found else None)  # fmt: skip
+        return next(
+            (symbol for symbol, file in found if file.startswith(("libc.", "libc-"))), found[0][0] if found else None
+        )
 
     def _symbols(self, name: str) -> Iterator[tuple[Symbol, str]]:
         """Definitions of that name, each with its file's name."""
@@ -143,8 +160,9 @@ class LldbTarget(DebuggedTarget):
             return None
         kind = kind.GetCanonicalType()
         fields = [kind.GetFieldAtIndex(index) for index in range(kind.GetNumberOfFields())]
-        members = {each.GetName(): (each.GetOffsetInBytes(), each.GetType().GetByteSize())
-                   for each in fields if each.GetName()}  # fmt: skip
+        members = {
+            each.GetName(): (each.GetOffsetInBytes(), each.GetType().GetByteSize()) for each in fields if each.GetName()
+        }
         return StructInfo(name, kind.GetByteSize(), members) if members else None
 
     def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
@@ -168,9 +186,12 @@ class LldbTarget(DebuggedTarget):
         named = thread.GetName() if self.kind == "live" else None
         counter = frame.GetPC()
         return ThreadInfo(
-            thread.GetThreadID(), named, None if stack == lldb.LLDB_INVALID_ADDRESS else stack, pointer or None,
-            None if counter == lldb.LLDB_INVALID_ADDRESS else counter
-        )  # fmt: skip
+            thread.GetThreadID(),
+            named,
+            None if stack == lldb.LLDB_INVALID_ADDRESS else stack,
+            pointer or None,
+            None if counter == lldb.LLDB_INVALID_ADDRESS else counter,
+        )
 
     def evaluate(self, expression: str) -> int:
         try:

@@ -41,15 +41,23 @@ def run(target: str, load: bool) -> Run:
             busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
             stack.callback(busy.wait)
             stack.callback(busy.kill)
-        done = subprocess.run(["make", target], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors="replace", stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            ["make", target],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+        )
         # what the load itself has used is counted only once it is waited for, below
         cpu = children() - before
     lines = done.stdout.splitlines()
     closing = next((line for line in reversed(lines) if re.search(r"\d+ \w+.* in [\d.]+s", line)), "")
     counts = {word: sum(map(int, re.findall(rf"(\d+) {word}", closing))) for word in WORDS}
-    failed = [line.partition(" ")[2].partition(" - ")[0] for line in lines
-              if line.startswith(("FAILED tests", "ERROR tests"))]
+    failed = [
+        line.partition(" ")[2].partition(" - ")[0] for line in lines if line.startswith(("FAILED tests", "ERROR tests"))
+    ]
     if not closing:
         print("\n".join(lines[-30:]))
     return Run(time.monotonic() - start, cpu, counts, failed, done.returncode)

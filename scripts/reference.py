@@ -71,12 +71,21 @@ def roff(text: str) -> str:
 
 
 def man_page() -> str:
-    lines = [f'.TH ARENASCOPE 1 "" "arenascope {__version__}"', ".SH NAME",
-             "arenascope \\- where a process's memory went, by glibc malloc's own structures", ".SH SYNOPSIS",
-             ".B arenascope", ".I COMMAND PID\\fR|\\fICORE", "[\\fIoptions\\fR]", ".SH DESCRIPTION",
-             roff("Walks glibc malloc's arenas, heaps, bins and thread caches in a live process or a core dump, "
-                  "without a debugger. The same commands are there in GDB and LLDB, as heap COMMAND."),
-             ".SH COMMANDS"]
+    lines = [
+        f'.TH ARENASCOPE 1 "" "arenascope {__version__}"',
+        ".SH NAME",
+        "arenascope \\- where a process's memory went, by glibc malloc's own structures",
+        ".SH SYNOPSIS",
+        ".B arenascope",
+        ".I COMMAND PID\\fR|\\fICORE",
+        "[\\fIoptions\\fR]",
+        ".SH DESCRIPTION",
+        roff(
+            "Walks glibc malloc's arenas, heaps, bins and thread caches in a live process or a core dump, "
+            "without a debugger. The same commands are there in GDB and LLDB, as heap COMMAND."
+        ),
+        ".SH COMMANDS",
+    ]
     for command in all_commands():
         lines += [".SS " + roff(command.name), roff(command.summary)]
         if command.description:
@@ -88,9 +97,13 @@ def man_page() -> str:
         lines += [".TP", f".B {roff(spelt(each))}", roff(each.help)]
     shell = [line[2:] for line in cli.SHELL_OPTIONS.splitlines() if line.startswith("  ")]
     lines += [".SH OPTIONS OF THE SHELL", ".nf", *map(roff, shell), ".fi"]
-    lines += [".SH EXIT STATUS",
-              roff("0: done. 1: check found breaches, or trim --apply had nothing to do. 2: bad usage, or a target "
-                   "that cannot be read. 130: stopped at Ctrl-C.")]
+    lines += [
+        ".SH EXIT STATUS",
+        roff(
+            "0: done. 1: check found breaches, or trim --apply had nothing to do. 2: bad usage, or a target "
+            "that cannot be read. 130: stopped at Ctrl-C."
+        ),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -98,8 +111,11 @@ def as_json(schema: dict) -> str:
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
-PAGES = {"docs/commands.md": reference, "docs/arenascope.1": man_page,
-         **{f"docs/schema/{name}.json": partial(as_json, schema) for name, schema in schemas().items()}}
+PAGES = {
+    "docs/commands.md": reference,
+    "docs/arenascope.1": man_page,
+    **{f"docs/schema/{name}.json": partial(as_json, schema) for name, schema in schemas().items()},
+}
 
 
 def main() -> int:

@@ -32,7 +32,11 @@ def run(subject: str, commands: list[str]) -> str:
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [*_fixed(), str(ROOT / "fixtures" / "build" / name), folder, *arguments],
-            env={**os.environ, **settings}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
+            env={**os.environ, **settings},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         try:
             assert process.stdout is not None
             ready = process.stdout.readline()
@@ -59,9 +63,27 @@ def _gdb(pid: int, commands: list[str], folder: str) -> str:
     for command in commands:
         steps += ["-ex", f"echo {FENCE}\\n", "-ex", command]
     done = subprocess.run(
-        ["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", "-iex", "set print thread-events off",
-         "-p", str(pid), "-ex", f"source {ROOT / 'gdb' / 'arena.py'}", *steps],
-        cwd=folder, capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+        [
+            "gdb",
+            "-nx",
+            "-q",
+            "-batch",
+            "-iex",
+            "set debuginfod enabled off",
+            "-iex",
+            "set print thread-events off",
+            "-p",
+            str(pid),
+            "-ex",
+            f"source {ROOT / 'gdb' / 'arena.py'}",
+            *steps,
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     parts = done.stdout.split(FENCE + "\n")[1:]
     if len(parts) != len(commands):
         raise SystemExit(f"gdb: {done.stderr.strip()}")

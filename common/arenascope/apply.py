@@ -37,8 +37,10 @@ FATAL_SIGNALS = ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS")
 
 def taken_back(signal: str) -> tuple[str, str]:
     """What to say of a call that was unwound at such a signal, and what next."""
-    return (f"the call was taken back at {signal}, which would have ended the process",
-            "check shows the heap; an arena that was locked then still is")  # fmt: skip
+    return (
+        f"the call was taken back at {signal}, which would have ended the process",
+        "check shows the heap; an arena that was locked then still is",
+    )
 
 
 class Controller(Protocol):
@@ -90,8 +92,11 @@ def settle(controller: Controller, session: Session) -> None:
             return
         unsure = next((each for each in inside if each.unsure), None)
         if unsure is not None:
-            raise RefusedError(f"{_who(unsure.thread)} may be inside malloc: its stack cannot be followed to its end, "
-                               f"and {unsure.unsure}", ANOTHER_WAY)  # fmt: skip
+            raise RefusedError(
+                f"{_who(unsure.thread)} may be inside malloc: its stack cannot be followed to its end, "
+                f"and {unsure.unsure}",
+                ANOTHER_WAY,
+            )
         # who holds a lock must go first: those that wait would only wait on
         runnable = [each for each in inside if not each.waits] or inside
         out = [controller.step_out(each.thread, each.depth or 0, seconds) for each in runnable]
@@ -147,8 +152,10 @@ def check_filters(pid: int, insist: bool) -> None:
         raise RefusedError(f"thread {strict} is in seccomp's strict mode, in which madvise ends it")
     filtered = next((tid for tid, mode in modes.items() if mode), None)
     if filtered is not None and not insist:
-        raise RefusedError(f"thread {filtered} is under a seccomp filter, which may end the process at madvise or brk",
-                           "--even-under-seccomp insists")  # fmt: skip
+        raise RefusedError(
+            f"thread {filtered} is under a seccomp filter, which may end the process at madvise or brk",
+            "--even-under-seccomp insists",
+        )
 
 
 def check_locks(session: Session) -> None:
@@ -169,8 +176,10 @@ def release_tops(controller: Controller, session: Session, ranges: Sequence[tupl
     How many of them the kernel refused.
     """
     address = _function(session, "madvise")
-    return sum(controller.call(address, [start, size, MADV_DONTNEED], CALL_SECONDS, lambda name: False) != 0
-               for start, size in ranges)  # fmt: skip
+    return sum(
+        controller.call(address, [start, size, MADV_DONTNEED], CALL_SECONDS, lambda name: False) != 0
+        for start, size in ranges
+    )
 
 
 def _function(session: Session, name: str) -> int:

@@ -92,8 +92,9 @@ def _chunks(session: Session, arena: Arena, lists: BinCheck, found: Audit, meter
     order = session.listed_order
     parts = [order[bisect_left(order, heap.address) : bisect_left(order, heap.end)] for heap in heaps]
     listed = {chunk: session.listed[chunk] for part in parts for chunk in part}
-    check = ChunkCheck(session.memory, session.layout, arena.header, lists.binned, listed,
-                       all(each.whole for each in lists.broken))  # fmt: skip
+    check = ChunkCheck(
+        session.memory, session.layout, arena.header, lists.binned, listed, all(each.whole for each in lists.broken)
+    )
     try:
         check.run(metered(session.sweep(arena.header), meter))
         hidden = check.hidden
@@ -104,8 +105,10 @@ def _chunks(session: Session, arena: Arena, lists: BinCheck, found: Audit, meter
         found.chunks += check.chunks
         found.breaches += check.breaches
     index = arena.header.index
-    found.unread += [Statement("headers-unread", {"arena": index, "bytes": gap.bytes}, {"address": f"{gap.address:#x}"})
-                     for gap in check.unread]  # fmt: skip
+    found.unread += [
+        Statement("headers-unread", {"arena": index, "bytes": gap.bytes}, {"address": f"{gap.address:#x}"})
+        for gap in check.unread
+    ]
     if check.loose:
         found.unread.append(Statement("bins-unread", {"arena": index, "chunks": check.loose}))
 
@@ -142,8 +145,9 @@ def _findings(session: Session, found: Audit) -> None:
         elif finding.rule in LISTS:
             found.breaches.append(list_breach(session.layout, finding, holds))
         else:
-            found.breaches.append(Breach(finding.address or 0, finding.arena, finding.rule, finding.expected,
-                                         finding.message))  # fmt: skip
+            found.breaches.append(
+                Breach(finding.address or 0, finding.arena, finding.rule, finding.expected, finding.message)
+            )
 
 
 def _is_missing(session: Session, finding: Finding) -> bool:
@@ -156,8 +160,12 @@ def _is_missing(session: Session, finding: Finding) -> bool:
 
 def _all_is_here(session: Session) -> bool:
     """Whether blocks that are not found are not there."""
-    return (session.target.shortage() is None and not session.located.others and bool(session.regions)
-            and all(region.present for region in session.regions if region.writable))  # fmt: skip
+    return (
+        session.target.shortage() is None
+        and not session.located.others
+        and bool(session.regions)
+        and all(region.present for region in session.regions if region.writable)
+    )
 
 
 def find_busy(session: Session) -> list[Busy]:
@@ -166,8 +174,11 @@ def find_busy(session: Session) -> list[Busy]:
     code = MallocCode(target, session.memory, session.located.libc, session.regions)
     stacks = Stacks(session.memory, target.machine, session.regions, code, target.pid)
     arenas = {header.address: header.index for header in session.headers}
-    inside = {words.thread.tid: arenas.get(words.arena or 0) for words in session.thread_words[0]
-              if stacks.in_malloc(words.thread)}  # fmt: skip
+    inside = {
+        words.thread.tid: arenas.get(words.arena or 0)
+        for words in session.thread_words[0]
+        if stacks.in_malloc(words.thread)
+    }
     busy = []
     for header in session.headers:
         if header.mutex:

@@ -102,8 +102,9 @@ def _run(words: Sequence[str]) -> int:
         from . import fleet  # the machinery of several processes, which one look does without
 
         words = [*rest, "--json"] if own.jsonl else rest
-        looks = [fleet.Look(each, command.name, words, own.debug_dir, own.stop, not own.no_symbols)
-                 for each in subjects]  # fmt: skip
+        looks = [
+            fleet.Look(each, command.name, words, own.debug_dir, own.stop, not own.no_symbols) for each in subjects
+        ]
         return fleet.run(looks, own.jobs, own.jsonl)
     subject = subjects[0] if subjects else None
     if own.no_stop:
@@ -136,8 +137,10 @@ def _run_unstopped(command: Command, words: Sequence[str], subject: Optional[str
             sys.stdout.write("".join(door.written))
             return status
         before = door.written
-    raise TargetError(f"process {subject} changes too fast: no two of {TRIES} readings agreed",
-                      "leave out --no-stop, or use arenas --quick")  # fmt: skip
+    raise TargetError(
+        f"process {subject} changes too fast: no two of {TRIES} readings agreed",
+        "leave out --no-stop, or use arenas --quick",
+    )
 
 
 def take_subjects(command: Command, words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -145,10 +148,17 @@ def take_subjects(command: Command, words: Sequence[str]) -> tuple[list[str], li
 
     Where a command has words of its own beside options, one word is the subject: the one that most looks like it.
     """
-    takes_value = {name for each in command.all_arguments() for name in each.names
-                   if name.startswith("-") and "action" not in each.options}  # fmt: skip
-    plain = [index for index, (before, word) in enumerate(zip(["", *words], words))
-             if not word.startswith("-") and before not in takes_value]  # fmt: skip
+    takes_value = {
+        name
+        for each in command.all_arguments()
+        for name in each.names
+        if name.startswith("-") and "action" not in each.options
+    }
+    plain = [
+        index
+        for index, (before, word) in enumerate(zip(["", *words], words))
+        if not word.startswith("-") and before not in takes_value
+    ]
     own = [each for each in command.arguments if not each.names[0].startswith("-")]
     if own:
         likely = [(likeness(words[index]), -index) for index in plain]
@@ -206,8 +216,10 @@ def overview() -> str:
 def door_path(debugger: str) -> str:
     """Where a debugger's door lies: inside the installed package, or in the checkout."""
     here = os.path.dirname(os.path.realpath(__file__))
-    for path in (os.path.join(here, "doors", debugger, "arena.py"),
-                 os.path.join(here, "..", "..", debugger, "arena.py")):  # fmt: skip
+    for path in (
+        os.path.join(here, "doors", debugger, "arena.py"),
+        os.path.join(here, "..", "..", debugger, "arena.py"),
+    ):
         if os.path.isfile(path):
             return os.path.realpath(path)
     raise UsageError(f"the door for {debugger} is not beside this package", "install the wheel, or use a checkout")

@@ -34,8 +34,15 @@ INTERRUPTED = 130
 """The exit status that the shell gives a command stopped by SIGINT."""
 
 
-GROUPS = ("where it went", "arenas and lists", "what goes back", "chunk by chunk", "then and now", "glibc's own words",
-          "this tool")
+GROUPS = (
+    "where it went",
+    "arenas and lists",
+    "what goes back",
+    "chunk by chunk",
+    "then and now",
+    "glibc's own words",
+    "this tool",
+)
 """What commands are about, in the order in which help lists them."""
 
 
@@ -159,15 +166,21 @@ class Command(NamedTuple):
 
 
 def command(
-    group: str, summary: str, example: str, description: str = "", arguments: Sequence[Argument] = (),
-    dont_repeat: bool = False, optional_subject: bool = False,
+    group: str,
+    summary: str,
+    example: str,
+    description: str = "",
+    arguments: Sequence[Argument] = (),
+    dont_repeat: bool = False,
+    optional_subject: bool = False,
 ) -> Callable[[Function], Command]:
     """Makes a command of a function; its name is the function's, less the `_command` that tells it from the module."""
 
     def decorate(function: Function) -> Command:
         name = function.__name__.removesuffix("_command")
-        return Command(name, group, summary, description, example, tuple(arguments), function, dont_repeat,
-                       optional_subject)  # fmt: skip
+        return Command(
+            name, group, summary, description, example, tuple(arguments), function, dont_repeat, optional_subject
+        )
 
     return decorate
 

@@ -55,10 +55,15 @@ def script(shell: str, commands: Sequence[Command]) -> str:
         cases = [f"        {each.name}) compadd -- {' '.join(options(each))} ;;" for each in commands]
         return ZSH.format(described="\n".join(described), cases="\n".join(cases))
     if shell == "fish":
-        lines = [f"complete -c arenascope -n __fish_use_subcommand -a {each.name} -d '{_quoted(each.summary)}'"
-                 for each in commands]  # fmt: skip
-        lines += [f"complete -c arenascope -n '__fish_seen_subcommand_from {each.name}' -l {name[2:]}"
-                  for each in commands for name in options(each)]  # fmt: skip
+        lines = [
+            f"complete -c arenascope -n __fish_use_subcommand -a {each.name} -d '{_quoted(each.summary)}'"
+            for each in commands
+        ]
+        lines += [
+            f"complete -c arenascope -n '__fish_seen_subcommand_from {each.name}' -l {name[2:]}"
+            for each in commands
+            for name in options(each)
+        ]
         return "\n".join(lines) + "\n"
     raise UsageError(f"no completion for {shell!r}", "bash, zsh or fish")
 

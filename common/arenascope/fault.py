@@ -32,6 +32,8 @@ def fault_line(error: BaseException, command: str, door: str) -> str:
     what = one_line(str(error))
     what = what if len(what) <= LONGEST else what[:LONGEST] + "…"
     python = ".".join(map(str, sys.version_info[:3]))
-    return (f"this is a fault of arenascope's own: {type(error).__name__}: {what} "
-            f"[{places}; {command}, {door}, arenascope {__version__}, Python {python}] "
-            "(please report this line, see SECURITY.md; ARENASCOPE_DEBUG=1 shows the whole traceback)")  # fmt: skip
+    return (
+        f"this is a fault of arenascope's own: {type(error).__name__}: {what} "
+        f"[{places}; {command}, {door}, arenascope {__version__}, Python {python}] "
+        "(please report this line, see SECURITY.md; ARENASCOPE_DEBUG=1 shows the whole traceback)"
+    )

@@ -112,9 +112,15 @@ def document(subject: str, command: str = "report", words: Sequence[str] = ()) -
 def _document(seen: Seen, command: str) -> dict[str, Any]:
     if seen.error is None:
         return {"subject": seen.subject, **json.loads(seen.text)}
-    return {"subject": seen.subject, "schema": SCHEMA, "command": command, "complete": False,
-            "problems": [seen.error], "problem_records": [statement_json(Statement("not-read"), seen.error)],
-            "error": seen.error}  # fmt: skip
+    return {
+        "subject": seen.subject,
+        "schema": SCHEMA,
+        "command": command,
+        "complete": False,
+        "problems": [seen.error],
+        "problem_records": [statement_json(Statement("not-read"), seen.error)],
+        "error": seen.error,
+    }
 
 
 def run(looks: Sequence[Look], jobs: int, lines: bool) -> int:
@@ -156,6 +162,19 @@ def row(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, **{f"{name}_bytes": parts.get(name) for name in PARTS}}
 
 
-PARTS = ("live", "mmapped", "tcache", "returnable", "thread_tops", "main_top", "scraps", "unread", "stacks", "files",
-         "shared", "other", "kernel")  # fmt: skip
+PARTS = (
+    "live",
+    "mmapped",
+    "tcache",
+    "returnable",
+    "thread_tops",
+    "main_top",
+    "scraps",
+    "unread",
+    "stacks",
+    "files",
+    "shared",
+    "other",
+    "kernel",
+)
 """The columns of every row, whichever parts a report has."""

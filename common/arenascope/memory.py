@@ -25,8 +25,15 @@ class Memory:
     BLOCK = 512 << 10
     """Small enough for the processor's cache, large enough that a read's own cost does not count."""
 
-    def __init__(self, read: Read, pointer_size: int, byte_order: str, fill: Optional[Fill] = None,
-                 window: Optional[Window] = None, threaded_fill: Optional[Fill] = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        read: Read,
+        pointer_size: int,
+        byte_order: str,
+        fill: Optional[Fill] = None,
+        window: Optional[Window] = None,
+        threaded_fill: Optional[Fill] = None,
+    ) -> None:
         self.read = read
         self.pointer_size = pointer_size
         self.byte_order = byte_order

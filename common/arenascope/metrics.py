@@ -28,13 +28,18 @@ STATE, STARTTIME = 3, 22
 
 def parser() -> argparse.ArgumentParser:
     made = Parser(
-        prog="arenascope metrics", description=SUMMARY,
+        prog="arenascope metrics",
+        description=SUMMARY,
         epilog="examples:\n  arenascope metrics 1234 --output /var/lib/node_exporter/textfile/malloc.prom\n"
-               "  arenascope metrics 1234 --listen 9911",
-        formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+        "  arenascope metrics 1234 --listen 9911",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     made.add_argument("pids", metavar="PID", nargs="+", help="the processes")
-    made.add_argument("--output", metavar="FILE", help="write FILE whole or not at all, in the older text format that "
-                                                       "textfile collectors read")  # fmt: skip
+    made.add_argument(
+        "--output",
+        metavar="FILE",
+        help="write FILE whole or not at all, in the older text format that textfile collectors read",
+    )
     made.add_argument("--listen", metavar="[HOST:]PORT", help="serve them, on 127.0.0.1 unless HOST says otherwise")
     return made
 
@@ -70,7 +75,8 @@ def _serve(where: str, collector: Collector) -> int:
         sys.stderr.flush()
 
     import_module(f"{__package__}.scrape").serve(
-        host.strip("[]") or "127.0.0.1", int(port), lambda: list(collector.collect()), encode, say)
+        host.strip("[]") or "127.0.0.1", int(port), lambda: list(collector.collect()), encode, say
+    )
     return 0
 
 
@@ -133,8 +139,10 @@ class Collector:
         up = gauge("up", "1 where the process could be read", ())
         rss = gauge("rss_bytes", "Resident memory", ())
         parts = gauge("part_bytes", "Resident memory by what it is; the parts sum to rss", ("part",))
-        arenas = {name: gauge(f"arena_{name}", f"{name} of an arena, as in arenascope arenas", ("arena",))
-                  for name in ARENA_FIGURES}  # fmt: skip
+        arenas = {
+            name: gauge(f"arena_{name}", f"{name} of an arena, as in arenascope arenas", ("arena",))
+            for name in ARENA_FIGURES
+        }
         count = gauge("arenas", "Number of arenas", ())
         thresholds = gauge("parameter", "mp_ as it stands", ("parameter",))
         self.failed = False
@@ -163,4 +171,3 @@ def _add(family: Any, labels: Sequence[str], value: object) -> None:
     """What is not known is left out: a 0 would be a lie."""
     if value is not None:
         family.add_metric(labels, value)
-

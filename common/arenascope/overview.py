@@ -28,11 +28,16 @@ def help_text(prefix: str, words: Sequence[str] = ()) -> str:
         if name not in command_names():
             raise UsageError(f"there is no command {name!r}", f"{prefix} help lists them")
         return find_command(name).parser(prefix).format_help()
-    return "\n".join([
-        f"usage: {prefix} COMMAND [options]",
-        "",
-        *command_lines(),
-        f"  {prefix} help COMMAND  what it shows, its options, an example",
-        "",
-        "arenascope is the word that always works, as in `arenascope report`: another extension may take heap.",
-    ]) + "\n"  # fmt: skip
+    return (
+        "\n".join(
+            [
+                f"usage: {prefix} COMMAND [options]",
+                "",
+                *command_lines(),
+                f"  {prefix} help COMMAND  what it shows, its options, an example",
+                "",
+                "arenascope is the word that always works, as in `arenascope report`: another extension may take heap.",
+            ]
+        )
+        + "\n"
+    )

@@ -11,8 +11,16 @@ MARK = "\ufffd"
 # halves that os.fsdecode leaves of other bytes; control characters, but for our own colours
 _NOT_IN_LINES = re.compile("[\ud800-\udfff]|(?!\033\\[[0-9]*m)[\0-\x08\x0b-\x1f\x7f-\x9f]")
 _NOT_IN_NAMES = re.compile("[\ud800-\udfff\0-\x1f\x7f-\x9f]")
-PLAIN = {"\u2588": "#", "\u2593": "%", "\u2592": "+", "\u2591": ".", "\u2192": ">", "\u2026": ".", "\u2264": "<",
-         "\u2265": ">"}  # fmt: skip
+PLAIN = {
+    "\u2588": "#",
+    "\u2593": "%",
+    "\u2592": "+",
+    "\u2591": ".",
+    "\u2192": ">",
+    "\u2026": ".",
+    "\u2264": "<",
+    "\u2265": ">",
+}
 """Bars, arrows and bounds where a terminal has no such letters, each as wide."""
 
 

@@ -72,8 +72,10 @@ class _Server:
             self._open -= 1
 
     async def _write(self, writer: asyncio.StreamWriter, answer: _Answer) -> None:
-        head = (f"HTTP/1.1 {answer.status}\r\nContent-Type: {answer.kind}\r\nContent-Length: {len(answer.body)}\r\n"
-                "Connection: close\r\n\r\n")  # fmt: skip
+        head = (
+            f"HTTP/1.1 {answer.status}\r\nContent-Type: {answer.kind}\r\nContent-Length: {len(answer.body)}\r\n"
+            "Connection: close\r\n\r\n"
+        )
         writer.write(head.encode() + answer.body)
         await asyncio.wait_for(writer.drain(), SECONDS)
 

@@ -33,8 +33,9 @@ class Session:
     def __init__(self, target: Target, libc: int = 0, meter: MakeMeter = unseen) -> None:
         """`meter` shows how far long walks are; `stopped`: Ctrl-C ended one, and what was read until then is there."""
         self.target, self.libc, self.meter, self.stopped = target, libc, meter, False
-        self.memory = Memory(target.read, target.pointer_size, target.byte_order, target.fill, target.window,
-                             target.threaded_fill)  # fmt: skip
+        self.memory = Memory(
+            target.read, target.pointer_size, target.byte_order, target.fill, target.window, target.threaded_fill
+        )
         self.findings: list[Finding] = []
         self._swept: set[Finding] = set()
         """Those of sweeps, as a heap may be swept twice."""
@@ -118,10 +119,11 @@ class Session:
     def heaps(self) -> dict[int, tuple[Heap, ...]]:
         """Every arena's heaps; the main arena's are the regions that it grew into."""
         return {
-            header.index: regions.heaps_of(self.memory, self.layout, header, self._mp, self.regions,
-                                           self.target.page_size, self.findings)
+            header.index: regions.heaps_of(
+                self.memory, self.layout, header, self._mp, self.regions, self.target.page_size, self.findings
+            )
             for header in self.headers
-        }  # fmt: skip
+        }
 
     @cached_property
     def reaches(self) -> Reaches:
@@ -135,8 +137,11 @@ class Session:
             # what lies behind a heap's end is accessible, yet no longer the arena's (shrink_heap)
             parts = [self.resident_in(part) for part in self.heaps[header.index]]
             pages = [part for part in parts if part]
-            found[header.index] = Pages(sum(each.resident for each in pages), sum(each.swapped for each in pages)) if (
-                self.reaches[header.index].known and len(pages) == len(parts)) else None  # fmt: skip
+            found[header.index] = (
+                Pages(sum(each.resident for each in pages), sum(each.swapped for each in pages))
+                if (self.reaches[header.index].known and len(pages) == len(parts))
+                else None
+            )
         return found
 
     def resident_in(self, part: Heap) -> Optional[Pages]:
@@ -148,8 +153,12 @@ class Session:
     @cached_property
     def fastbins(self) -> dict[int, tuple[tuple[Bin, ...], bool]]:
         """By arena: its fastbins, and whether they are all there is. No other list is walked for them."""
-        return {header.index: fastbins.read_fastbins(self.memory, self.layout, header, self.reaches[header.index],
-                                                     self.findings) for header in self.headers}  # fmt: skip
+        return {
+            header.index: fastbins.read_fastbins(
+                self.memory, self.layout, header, self.reaches[header.index], self.findings
+            )
+            for header in self.headers
+        }
 
     @cached_property
     def arenas(self) -> list[Arena]:
@@ -178,19 +187,30 @@ class Session:
         """Every thread's arena and cache, and how they were found."""
         told = sorted(self.target.threads(), key=lambda thread: thread.tid)
         everyone = thread_pointers.complete(self.memory, self.target.machine, self.located.libc, self.regions, told)
-        return threads.find_thread_words(self.memory, self.located.layout, self.target, everyone, self.located.libc,
-                                         self._ring, self.located.own_symbols)  # fmt: skip
+        return threads.find_thread_words(
+            self.memory,
+            self.located.layout,
+            self.target,
+            everyone,
+            self.located.libc,
+            self._ring,
+            self.located.own_symbols,
+        )
 
     @cached_property
     def thread_owners(self) -> list[ThreadCache]:
         """The threads with their arenas; what their caches hold is not looked at."""
         by_address = {header.address: header.index for header in self.headers}
         return [
-            ThreadCache(each.thread.tid, one_line(each.thread.name) if each.thread.name is not None else None,
-                        by_address.get(each.arena) if each.arena else None, each.tcache or None,
-                        known=each.arena is not None and each.tcache is not None)
+            ThreadCache(
+                each.thread.tid,
+                one_line(each.thread.name) if each.thread.name is not None else None,
+                by_address.get(each.arena) if each.arena else None,
+                each.tcache or None,
+                known=each.arena is not None and each.tcache is not None,
+            )
             for each in self.thread_words[0]
-        ]  # fmt: skip
+        ]
 
     @cached_property
     def thread_caches(self) -> list[ThreadCache]:

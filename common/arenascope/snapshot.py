@@ -96,8 +96,12 @@ def _misfit(value: Any, shape: Any, where: str) -> str:
         if not isinstance(value, list):
             return f"{where} is not a list"
         rows = ((each, f"{where}[{index}]") for index, each in enumerate(value))
-        return next(filter(None, (_misfit(each, shape[0], name) if each is not None else f"{name} is null"
-                                  for each, name in rows)), "")  # fmt: skip
+        return next(
+            filter(
+                None, (_misfit(each, shape[0], name) if each is not None else f"{name} is null" for each, name in rows)
+            ),
+            "",
+        )
     if not isinstance(value, dict):
         return f"{where} is not an object"
     if where.endswith("]"):

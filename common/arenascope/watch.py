@@ -24,9 +24,11 @@ SUMMARY = "Print a line for each interval: RSS, what is live, what is free."
 
 def parser() -> argparse.ArgumentParser:
     made = Parser(
-        prog="arenascope watch", description=SUMMARY,
+        prog="arenascope watch",
+        description=SUMMARY,
         epilog="example:\n  arenascope watch 1234 --interval 60",
-        formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     made.add_argument("pid", metavar="PID", type=int)
     made.add_argument("--interval", type=float, default=5.0, metavar="SECONDS", help="from line to line (5)")
     made.add_argument("--count", type=int, default=0, metavar="N", help="stop after N lines (0: when the process ends)")

@@ -18,16 +18,55 @@ from scenarios import GUARDED, SHORT, Scenario, View
 from shell_door import SHELL
 from subjects import Present, Subject
 
-DOCUMENTS = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "check", "chunks --limit 0", "trim --ranges",
-             "pins --ranges", "info", "stats", "version")
+DOCUMENTS = (
+    "arenas",
+    "heaps",
+    "bins",
+    "threads",
+    "params",
+    "mmapped",
+    "check",
+    "chunks --limit 0",
+    "trim --ranges",
+    "pins --ranges",
+    "info",
+    "stats",
+    "version",
+)
 FIGURES = (*(f"{name} --json" for name in DOCUMENTS), "arenas --quick --json", "info", "stats")
-COMMANDS = (*FIGURES, "arenas", "heaps", "bins", "threads", "params", "mmapped", "check", "trim", "pins",
-            "version", "arenas --quick")
+COMMANDS = (
+    *FIGURES,
+    "arenas",
+    "heaps",
+    "bins",
+    "threads",
+    "params",
+    "mmapped",
+    "check",
+    "trim",
+    "pins",
+    "version",
+    "arenas --quick",
+)
 """Where there are no symbols the figures may differ, their layout does not."""
 THREAD_WORDS = {"arena": "(unsigned long)thread_arena", "tcache": "(unsigned long)tcache", "counts": "tcache->counts"}
-PARAMETERS = ("trim_threshold", "top_pad", "mmap_threshold", "arena_test", "arena_max", "n_mmaps", "n_mmaps_max",
-              "max_n_mmaps", "no_dyn_threshold", "mmapped_mem", "max_mmapped_mem", "tcache_bins", "tcache_max_bytes",
-              "tcache_count", "tcache_unsorted_limit")
+PARAMETERS = (
+    "trim_threshold",
+    "top_pad",
+    "mmap_threshold",
+    "arena_test",
+    "arena_max",
+    "n_mmaps",
+    "n_mmaps_max",
+    "max_n_mmaps",
+    "no_dyn_threshold",
+    "mmapped_mem",
+    "max_mmapped_mem",
+    "tcache_bins",
+    "tcache_max_bytes",
+    "tcache_count",
+    "tcache_unsorted_limit",
+)
 RENAMED = {"tcache_bins": "tcache_small_bins"}
 """Fields that have another name from some release on."""
 
@@ -54,15 +93,27 @@ def testify(subject: Subject) -> Witness:
     threads: dict[int, dict[str, Any]] = {}
     params: dict[str, Optional[int]] = {}
     if not GDB.available():
-        steps = [{"each_thread": THREAD_WORDS},
-                 *({"value": f"mp_.{name}"} for name in (*PARAMETERS, *RENAMED.values()))]
+        steps = [
+            {"each_thread": THREAD_WORDS},
+            *({"value": f"mp_.{name}"} for name in (*PARAMETERS, *RENAMED.values())),
+        ]
         words, *values = GDB.drive(GDB.look_at(Live(subject.pid, subject.program)), steps, load=())
         threads = {int(tid): each for tid, each in words.value.items()}
         found = {name: each.value for name, each in zip((*PARAMETERS, *RENAMED.values()), values)}
-        params = {name: found[name] if found[name] is not None else found.get(RENAMED.get(name, ""))
-                  for name in PARAMETERS}
-    return Witness(subject.pid, subject.truth, subject.info_xml, subject.stats_text, subject.live_blocks, present,
-                   names, threads, params)
+        params = {
+            name: found[name] if found[name] is not None else found.get(RENAMED.get(name, "")) for name in PARAMETERS
+        }
+    return Witness(
+        subject.pid,
+        subject.truth,
+        subject.info_xml,
+        subject.stats_text,
+        subject.live_blocks,
+        present,
+        names,
+        threads,
+        params,
+    )
 
 
 class Photographs:
@@ -71,8 +122,13 @@ class Photographs:
     def __init__(self, scenario: Scenario, views: Sequence[View]) -> None:
         self.seen: dict[View, Seen] = {}
         self.views = views
-        with Subject(scenario.fixture, *scenario.arguments, env=scenario.env, platform=scenario.platform,
-                     guard_regions=scenario.platform.release not in GUARDED) as subject:
+        with Subject(
+            scenario.fixture,
+            *scenario.arguments,
+            env=scenario.env,
+            platform=scenario.platform,
+            guard_regions=scenario.platform.release not in GUARDED,
+        ) as subject:
             self.witness = testify(subject)
             self._look("live", lambda: Live(subject.pid, subject.program))
             self._look("gcore", lambda: Core(subject.gcore(), subject.program))
@@ -133,8 +189,13 @@ class Album:
 
     def sight(self, view: View) -> Sight:
         views = self._wanted[view.scenario]
-        return Sight(view, self._photographs.get(view.scenario.id, lambda: Photographs(view.scenario, sorted(
-            views, key=lambda each: (each.door, each.symbols)))))
+        return Sight(
+            view,
+            self._photographs.get(
+                view.scenario.id,
+                lambda: Photographs(view.scenario, sorted(views, key=lambda each: (each.door, each.symbols))),
+            ),
+        )
 
     def alive(self, sight: Sight) -> Sight:
         """The same process, while it lived, with symbols: through the same door, if that was opened then."""

@@ -32,8 +32,12 @@ def build(program: Path, source: Path, compiler: str, *options: str) -> Path:
     """Where the compiler cannot, the test is skipped with its words."""
     if not shutil.which(compiler):
         give_up(f"{compiler} is not installed")
-    done = subprocess.run([compiler, *FIXED, "-o", str(program), str(source), *options], capture_output=True, text=True,
-                          timeout=BUILD_SECONDS)
+    done = subprocess.run(
+        [compiler, *FIXED, "-o", str(program), str(source), *options],
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS,
+    )
     if done.returncode:
         pytest.skip(f"{compiler} cannot build {program.name}: {done.stderr.strip().splitlines()[-1]}")
     return program
@@ -42,8 +46,14 @@ def build(program: Path, source: Path, compiler: str, *options: str) -> Path:
 class Looks:
     """One subject from all sides: every door, live and core."""
 
-    def __init__(self, program: str, *arguments: str, env: Optional[Mapping[str, str]] = None,
-                 commands: Sequence[str] = COMMANDS, core: str = "gcore") -> None:
+    def __init__(
+        self,
+        program: str,
+        *arguments: str,
+        env: Optional[Mapping[str, str]] = None,
+        commands: Sequence[str] = COMMANDS,
+        core: str = "gcore",
+    ) -> None:
         self.outcomes: dict[tuple[str, str], list[Outcome]] = {}
         self.commands = list(commands)
         with Subject(program, *arguments, env=env) as subject:
@@ -75,8 +85,9 @@ class Looks:
 
     def rss_of(self, word: str) -> int:
         """Of the mappings whose first line in smaps ends so."""
-        found = re.findall(rf"^[0-9a-f]+-[0-9a-f]+ .*{re.escape(word)}\n(?:.*\n)*?Rss: +(\d+) kB", self.smaps_text,
-                           re.MULTILINE)
+        found = re.findall(
+            rf"^[0-9a-f]+-[0-9a-f]+ .*{re.escape(word)}\n(?:.*\n)*?Rss: +(\d+) kB", self.smaps_text, re.MULTILINE
+        )
         assert found, word
         return sum(int(each) for each in found) * 1024
 

@@ -59,9 +59,18 @@ def opened(page: Path, folder: Path, script: str = "") -> Dom:
         played = folder / f"played-{page.name}"
         played.write_text(page.read_text().replace("</body>", f"<script>{script}</script></body>"))
         page = played
-    command = [_browser(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
-               "--window-size=1280,800", "--enable-logging=stderr", "--virtual-time-budget=3000", "--dump-dom",
-               page.as_uri()]
+    command = [
+        _browser(),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={folder / 'profile'}",
+        "--window-size=1280,800",
+        "--enable-logging=stderr",
+        "--virtual-time-budget=3000",
+        "--dump-dom",
+        page.as_uri(),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
     complaints = re.findall(r".*CONSOLE.*", done.stderr)
     assert not complaints, complaints

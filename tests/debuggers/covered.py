@@ -30,8 +30,13 @@ def start() -> Any:
         import coverage
     except ImportError:
         return None
-    measured = coverage.Coverage(data_file=str(Path(folder) / "lines"), data_suffix=True, config_file=False,
-                                 source=[str(ROOT / "common")], messages=False)
+    measured = coverage.Coverage(
+        data_file=str(Path(folder) / "lines"),
+        data_suffix=True,
+        config_file=False,
+        source=[str(ROOT / "common")],
+        messages=False,
+    )
     # modules that were loaded before are traced as well, but for the lines that loading runs
     measured._warn_preimported_source = False
     measured.start()
@@ -69,8 +74,9 @@ def report(folder: Path) -> Iterator[str]:
     """The sum, and where the most lines were never reached."""
     import coverage
 
-    whole = coverage.Coverage(data_file=str(folder / "lines"), config_file=False, source=[str(ROOT / "common")],
-                              messages=False)
+    whole = coverage.Coverage(
+        data_file=str(folder / "lines"), config_file=False, source=[str(ROOT / "common")], messages=False
+    )
     whole.combine([str(folder)])
     lines, missing = 0, {}
     for path in sorted((ROOT / "common").rglob("*.py")):

@@ -34,8 +34,22 @@ from looks import (
 from platforms import HOST, libc_of
 from shell_door import SHELL
 
-__all__ = ["ARENA_PY", "DOORS", "GDB", "LOAD", "NEWEST", "ROOT", "Core", "Door", "Finished", "Gdb", "Image", "Live",
-           "Outcome", "give_up"]
+__all__ = [
+    "ARENA_PY",
+    "DOORS",
+    "GDB",
+    "LOAD",
+    "NEWEST",
+    "ROOT",
+    "Core",
+    "Door",
+    "Finished",
+    "Gdb",
+    "Image",
+    "Live",
+    "Outcome",
+    "give_up",
+]
 
 ARENA_PY = ROOT / "gdb" / "arena.py"
 LOAD = ("-ex", f"source {ARENA_PY}")
@@ -62,8 +76,9 @@ class Gdb:
             return [*first, "-p", str(image.pid), *([] if symbols else [str(program)])]
         return [*first, str(program), str(image.path)]
 
-    def drive(self, arguments: Sequence[str], steps: Sequence[dict[str, Any]], load: Sequence[str] = LOAD,
-              **how: Any) -> list[Outcome]:
+    def drive(
+        self, arguments: Sequence[str], steps: Sequence[dict[str, Any]], load: Sequence[str] = LOAD, **how: Any
+    ) -> list[Outcome]:
         """The steps of drive_gdb.py, in one GDB that has arenascope loaded."""
         with tempfile.TemporaryDirectory(prefix="arenascope-gdb-") as folder:
             results = Path(folder) / "results"
@@ -71,15 +86,38 @@ class Gdb:
             finished = self.start([*arguments, *load, "-x", str(HERE / "drive_gdb.py")], variables=variables, **how)
             return read_results(results, steps, finished)
 
-    def start(self, arguments: Sequence[str], variables: Optional[dict[str, str]] = None, cwd: Optional[Path] = None,
-              timeout: float = TIMEOUT) -> Finished:
+    def start(
+        self,
+        arguments: Sequence[str],
+        variables: Optional[dict[str, str]] = None,
+        cwd: Optional[Path] = None,
+        timeout: float = TIMEOUT,
+    ) -> Finished:
         """gdb -batch with these arguments; fails the test where it breaks down."""
         # other people's scripts, Debian's for the JVM say, end in tracebacks where debug symbols are missing
-        command = ["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off",
-                   "-iex", "set auto-load python-scripts off", "-iex", "set python print-stack full", *arguments]
+        command = [
+            "gdb",
+            "-nx",
+            "-q",
+            "-batch",
+            "-iex",
+            "set debuginfod enabled off",
+            "-iex",
+            "set auto-load python-scripts off",
+            "-iex",
+            "set python print-stack full",
+            *arguments,
+        ]
         start = time.monotonic()
-        done = subprocess.run(command, cwd=cwd, env=plain_environment(variables), capture_output=True, text=True,
-                              timeout=timeout, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env=plain_environment(variables),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+        )
         finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
         assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
         return finished

@@ -33,8 +33,13 @@ def complete(debugger, line):
 
 
 def python(debugger, statements):
-    names = {"debugger": debugger, "target": debugger.GetSelectedTarget(), "lldb": lldb,
-             "process": debugger.GetSelectedTarget().GetProcess(), "value": None}
+    names = {
+        "debugger": debugger,
+        "target": debugger.GetSelectedTarget(),
+        "lldb": lldb,
+        "process": debugger.GetSelectedTarget().GetProcess(),
+        "value": None,
+    }
     exec(statements, names)
     return {"value": names["value"]}
 
@@ -43,7 +48,7 @@ def __lldb_init_module(debugger, internal_dict):
     perform = {"do": do, "complete": complete, "python": python}
     with covered(), open(os.environ["ARENASCOPE_RESULTS"], "w") as results:
         for step in json.loads(os.environ["ARENASCOPE_STEPS"]):
-            (kind, words), = step.items()
+            ((kind, words),) = step.items()
             start = time.monotonic()
             result = perform[kind](debugger, words)
             result["seconds"] = time.monotonic() - start

@@ -9,8 +9,17 @@ import os
 import random
 import sys
 
-FUNCTIONS = ("_int_malloc", "_int_free", "malloc", "free", "malloc_consolidate", "unlink_chunk", "sysmalloc",
-             "__malloc_trim", "systrim")  # fmt: skip
+FUNCTIONS = (
+    "_int_malloc",
+    "_int_free",
+    "malloc",
+    "free",
+    "malloc_consolidate",
+    "unlink_chunk",
+    "sysmalloc",
+    "__malloc_trim",
+    "systrim",
+)
 APPLY = "heap trim --apply -y --json"
 
 

@@ -26,8 +26,25 @@ class Terminal:
         self.master, slave = pty.openpty()
         environment = {**os.environ, "TERM": "dumb", "LC_ALL": "C.UTF-8"}
         self.process = subprocess.Popen(
-            ["gdb", "-nx", "-q", "-iex", "set debuginfod enabled off", "-iex", "set width 0", "-iex", "set height 0",
-             *self.arguments, *LOAD], stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True)
+            [
+                "gdb",
+                "-nx",
+                "-q",
+                "-iex",
+                "set debuginfod enabled off",
+                "-iex",
+                "set width 0",
+                "-iex",
+                "set height 0",
+                *self.arguments,
+                *LOAD,
+            ],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=environment,
+            start_new_session=True,
+        )
         os.close(slave)
         self.read_until(PROMPT)
         return self

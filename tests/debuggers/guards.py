@@ -28,8 +28,15 @@ def refuse_guard_regions() -> None:
     """For this process and what it executes; on a kernel without seccomp all stays as it is."""
     steps = [(LOAD, 0, 0, ARCH)]
     for arch, number in MADVISE.items():
-        steps += [(EQUAL, 0, 6, arch), (LOAD, 0, 0, NUMBER), (EQUAL, 0, 2, number), (LOAD, 0, 0, ADVICE),
-                  (EQUAL, 1, 0, MADV_GUARD_INSTALL), (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, EINVAL)]  # fmt: skip
+        steps += [
+            (EQUAL, 0, 6, arch),
+            (LOAD, 0, 0, NUMBER),
+            (EQUAL, 0, 2, number),
+            (LOAD, 0, 0, ADVICE),
+            (EQUAL, 1, 0, MADV_GUARD_INSTALL),
+            (RETURN, 0, 0, ALLOW),
+            (RETURN, 0, 0, EINVAL),
+        ]
     steps.append((RETURN, 0, 0, ALLOW))
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
     program = _Program(len(steps), ctypes.cast(code, ctypes.c_void_p))

@@ -24,8 +24,11 @@ class LldbRounds:
     def places(self):
         for name in FUNCTIONS:
             # the dynamic linker has a malloc of its own
-            found = [each for each in self.target.FindFunctions(name, lldb.eFunctionNameTypeFull)
-                     if each.GetModule().GetFileSpec().GetFilename() == "libc.so.6"]  # fmt: skip
+            found = [
+                each
+                for each in self.target.FindFunctions(name, lldb.eFunctionNameTypeFull)
+                if each.GetModule().GetFileSpec().GetFilename() == "libc.so.6"
+            ]
             before = ""
             for instruction in found[0].GetFunction().GetInstructions(self.target):
                 # LLDB lists a prefix by itself: a breakpoint behind `lock` would make an instruction that there is not

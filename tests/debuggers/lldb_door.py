@@ -44,8 +44,13 @@ class Lldb:
             self.own_words["nonsense --json"] = ["nonsense", "valid"]
         if version >= 19:
             # it has been told the options, and reads them itself
-            self.own_words.update({"arenas --limit": ["argument"], "arenas --nonsense": ["unknown", "option"],
-                                   "arenas surplus": ["arenas", "any arguments"]})
+            self.own_words.update(
+                {
+                    "arenas --limit": ["argument"],
+                    "arenas --nonsense": ["unknown", "option"],
+                    "arenas surplus": ["arenas", "any arguments"],
+                }
+            )
 
     def available(self) -> Optional[str]:
         return _why_not(self)
@@ -63,8 +68,9 @@ class Lldb:
             return [*find, "-p", str(image.pid)]
         return [*find, "-c", str(image.path), str(image.program)]
 
-    def drive(self, arguments: Sequence[str], steps: Sequence[dict[str, Any]], load: Sequence[str] = LLDB_LOAD,
-              **how: Any) -> list[Outcome]:
+    def drive(
+        self, arguments: Sequence[str], steps: Sequence[dict[str, Any]], load: Sequence[str] = LLDB_LOAD, **how: Any
+    ) -> list[Outcome]:
         """The steps of drive_lldb.py, in one LLDB that has arenascope loaded."""
         with tempfile.TemporaryDirectory(prefix="arenascope-lldb-") as folder:
             results = Path(folder) / "results"
@@ -73,8 +79,14 @@ class Lldb:
             finished = self.start([*arguments, *load, *driver], variables=variables, **how)
             return read_results(results, steps, finished)
 
-    def start(self, arguments: Sequence[str], variables: Optional[dict[str, str]] = None, cwd: Optional[Path] = None,
-              timeout: float = TIMEOUT, hide: Optional[Mapping[Path, Path]] = None) -> Finished:
+    def start(
+        self,
+        arguments: Sequence[str],
+        variables: Optional[dict[str, str]] = None,
+        cwd: Optional[Path] = None,
+        timeout: float = TIMEOUT,
+        hide: Optional[Mapping[Path, Path]] = None,
+    ) -> Finished:
         """lldb --batch with these arguments; instead of what `hide` names it sees what is named beside that."""
         environment = plain_environment(variables)
         if self.version == 14:
@@ -85,8 +97,16 @@ class Lldb:
         if mounts:
             command = ["unshare", "--mount", "sh", "-ec", " ".join([*mounts, 'exec "$@"']), "sh", *command]
         start = time.monotonic()
-        done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True,
-                              errors="replace", timeout=timeout, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+        )
         finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
         assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
         return finished

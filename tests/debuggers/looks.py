@@ -120,8 +120,9 @@ def read_results(results: Path, steps: Sequence[dict[str, Any]], finished: Finis
     """What a drive_*.py wrote."""
     lines = results.read_text().splitlines() if results.exists() else []
     assert len(lines) == len(steps), f"stopped at step {len(lines)}: {finished}"
-    outcomes = [Outcome(str(next(iter(step.values()))), **{"text": "", **json.loads(line)})
-                for step, line in zip(steps, lines)]
+    outcomes = [
+        Outcome(str(next(iter(step.values()))), **{"text": "", **json.loads(line)}) for step, line in zip(steps, lines)
+    ]
     for outcome in outcomes:
         assert not any(word in (outcome.error or "") + outcome.text for word in BREAKDOWNS), outcome
     return outcomes

@@ -9,8 +9,9 @@ from looks import ROOT
 
 
 def shell_help() -> str:
-    return subprocess.run([sys.executable, str(ROOT / "bin" / "arenascope"), "--help"], check=True, text=True,
-                          capture_output=True).stdout
+    return subprocess.run(
+        [sys.executable, str(ROOT / "bin" / "arenascope"), "--help"], check=True, text=True, capture_output=True
+    ).stdout
 
 
 def groups(overview: str, end: str) -> dict[str, list[str]]:

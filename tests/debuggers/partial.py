@@ -23,8 +23,18 @@ IDENTITY = {
     "params": ("name",),
 }
 """What makes a row of a list the same row in another document."""
-ASIDE = ("complete", "problems", "problem_records", "target", "glibc", "door", "match", "requested", "note",
-         "note_record")
+ASIDE = (
+    "complete",
+    "problems",
+    "problem_records",
+    "target",
+    "glibc",
+    "door",
+    "match",
+    "requested",
+    "note",
+    "note_record",
+)
 """What may differ: it is no figure, or says itself that something is not known."""
 
 

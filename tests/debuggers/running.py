@@ -32,8 +32,11 @@ class Running:
         if program is None:
             reason = f"{words[0]} is not installed"
             give_up(reason) if words[0] in FROM_SETUP else pytest.skip(reason)
-        inherited = {name: value for name, value in os.environ.items()
-                     if not name.startswith(("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "PYTHON", "NODE_", "JAVA_"))}
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "PYTHON", "NODE_", "JAVA_"))
+        }
         self.folder = folder
         self.over = threading.Event()
         self.rounds = [0] * CLIENTS
@@ -42,8 +45,15 @@ class Running:
         """Of its clients."""
         with open(folder / "messages.txt", "wb") as messages:
             self.process = subprocess.Popen(
-                [program, *map(str, words[1:])], cwd=folder, env={**inherited, **(env or {})}, bufsize=0,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=messages, start_new_session=True)
+                [program, *map(str, words[1:])],
+                cwd=folder,
+                env={**inherited, **(env or {})},
+                bufsize=0,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=messages,
+                start_new_session=True,
+            )
         self.pid = self.process.pid
         """Of the process to look at: a server's worker is its child."""
 

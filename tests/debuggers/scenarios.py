@@ -30,8 +30,9 @@ class Scenario:
         return self.name if self.platform == HOST else f"{self.name}@{self.platform.id}"
 
 
-def scenario(name: str, fixture: str, *arguments: str, env: Optional[Mapping[str, str]] = None,
-             images: tuple[str, ...] = IMAGES) -> Scenario:
+def scenario(
+    name: str, fixture: str, *arguments: str, env: Optional[Mapping[str, str]] = None, images: tuple[str, ...] = IMAGES
+) -> Scenario:
     return Scenario(name, fixture, arguments, env or {}, images)
 
 
@@ -69,12 +70,32 @@ AT_HOME = (
     scenario("random-1", "random", "1"),
     scenario("random-2", "random", "2"),
     scenario("random-3", "random", "3"),
-    scenario("asked-by-variables", "workers", "1", "4", "1", env={
-        "MALLOC_ARENA_MAX": "3", "MALLOC_MMAP_THRESHOLD_": "200000", "MALLOC_TOP_PAD_": "0x10000"}),
-    scenario("asked-by-tunables", "workers", "1", "4", "1", env={
-        "GLIBC_TUNABLES": "glibc.malloc.tcache_count=5:glibc.malloc.trim_threshold=300000:glibc.malloc.arena_max=2"}),
-    scenario("asked-wrongly", "workers", "1", "2", "1", env={
-        "MALLOC_MMAP_THRESHOLD": "65536", "MALLOC_TRIM_THRESHOLD_": "lots"}),
+    scenario(
+        "asked-by-variables",
+        "workers",
+        "1",
+        "4",
+        "1",
+        env={"MALLOC_ARENA_MAX": "3", "MALLOC_MMAP_THRESHOLD_": "200000", "MALLOC_TOP_PAD_": "0x10000"},
+    ),
+    scenario(
+        "asked-by-tunables",
+        "workers",
+        "1",
+        "4",
+        "1",
+        env={
+            "GLIBC_TUNABLES": "glibc.malloc.tcache_count=5:glibc.malloc.trim_threshold=300000:glibc.malloc.arena_max=2"
+        },
+    ),
+    scenario(
+        "asked-wrongly",
+        "workers",
+        "1",
+        "2",
+        "1",
+        env={"MALLOC_MMAP_THRESHOLD": "65536", "MALLOC_TRIM_THRESHOLD_": "lots"},
+    ),
 )
 # these also run on the other releases: one for each shape that a release, or a narrow machine, might have otherwise
 EVERYWHERE = ("many_heaps", "bins", "tcache", "mmapped", "foreign_sbrk", "blocked_brk", "pinned-thread")
@@ -134,8 +155,12 @@ SHORT = frozenset(pairwise([view for view in views() if view.scenario.platform =
 """The looks that `make test` takes."""
 
 
-def seen(*, only: Optional[Sequence[str]] = None, images: Sequence[str] = IMAGES,
-         where: Callable[[View], bool] = lambda view: True) -> Callable[[Callable[..., None]], Any]:
+def seen(
+    *,
+    only: Optional[Sequence[str]] = None,
+    images: Sequence[str] = IMAGES,
+    where: Callable[[View], bool] = lambda view: True,
+) -> Callable[[Callable[..., None]], Any]:
     """Makes a test of one `sight` a test for each image of each scenario, which judges all looks at it: first those of
     `make test`, by themselves, then the rest of the matrix. All looks at one scenario go to one worker, which then
     builds its heap once. `only` names scenarios; those of them that run elsewhere too are taken from everywhere."""

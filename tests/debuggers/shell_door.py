@@ -35,8 +35,14 @@ class Shell:
             variables = {"ARENASCOPE_STEPS": json.dumps(steps), "ARENASCOPE_RESULTS": str(results)}
             command = [sys.executable, str(HERE / "drive_shell.py")]
             start = time.monotonic()
-            done = subprocess.run(command, env=plain_environment(variables), capture_output=True, text=True,
-                                  timeout=TIMEOUT, stdin=subprocess.DEVNULL)
+            done = subprocess.run(
+                command,
+                env=plain_environment(variables),
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT,
+                stdin=subprocess.DEVNULL,
+            )
             finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
             assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
             outcomes = read_results(results, steps, finished)

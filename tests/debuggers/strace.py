@@ -26,8 +26,22 @@ class Strace:
         if not shutil.which("strace"):
             pytest.skip("strace is not installed")
         self._process = subprocess.Popen(
-            ["strace", "-f", "-p", str(self.pid), "-e", "trace=madvise,brk,munmap,mmap,mremap", "-e", "signal=none",
-             "-o", str(self.output)], stderr=subprocess.PIPE, text=True, start_new_session=True)
+            [
+                "strace",
+                "-f",
+                "-p",
+                str(self.pid),
+                "-e",
+                "trace=madvise,brk,munmap,mmap,mremap",
+                "-e",
+                "signal=none",
+                "-o",
+                str(self.output),
+            ],
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         watchdog = threading.Timer(SECONDS, self._process.kill)
         watchdog.start()
         line = self._process.stderr.readline()

@@ -66,9 +66,15 @@ class Present:
 class Subject:
     """`with Subject("pinned", "thread") as subject`: runs that fixture until it is ready; ends it at the end."""
 
-    def __init__(self, fixture: str, *arguments: str, env: Optional[Mapping[str, str]] = None,
-                 coredump_filter: Optional[int] = None, platform: Platform = HOST,
-                 guard_regions: bool = True) -> None:
+    def __init__(
+        self,
+        fixture: str,
+        *arguments: str,
+        env: Optional[Mapping[str, str]] = None,
+        coredump_filter: Optional[int] = None,
+        platform: Platform = HOST,
+        guard_regions: bool = True,
+    ) -> None:
         """Without `guard_regions` GDB can dump the threads' stacks (guards.py)."""
         self.program = fixture_program(fixture, platform)
         self.arguments = arguments
@@ -79,13 +85,23 @@ class Subject:
 
     def __enter__(self) -> Subject:
         self.folder = Path(tempfile.mkdtemp(prefix="arenascope-subject-"))
-        inherited = {name: value for name, value in os.environ.items()
-                     if not name.startswith(("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD"))}
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD"))
+        }
         self._messages = open(self.folder / "stderr.txt", "wb")
         self.process = subprocess.Popen(
-            [str(self.program), str(self.folder / "truth"), *self.arguments], cwd=self.folder,
-            env={**inherited, **self.env}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._messages,
-            bufsize=0, start_new_session=True, preexec_fn=self._prepare)
+            [str(self.program), str(self.folder / "truth"), *self.arguments],
+            cwd=self.folder,
+            env={**inherited, **self.env},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._messages,
+            bufsize=0,
+            start_new_session=True,
+            preexec_fn=self._prepare,
+        )
         try:
             reply = self._read_line(START_SECONDS)
             assert reply == f"ready {self.pid}", f"{self.program.name} said {reply!r}: {self._said()}"
@@ -206,8 +222,13 @@ class Subject:
         `whole` is false."""
         if not shutil.which("gcore"):
             pytest.skip("gcore is not installed")
-        done = subprocess.run(["gcore", "-o", str(self.folder / "gcore"), str(self.pid)], check=True, text=True,
-                              capture_output=True, timeout=DUMP_SECONDS)
+        done = subprocess.run(
+            ["gcore", "-o", str(self.folder / "gcore"), str(self.pid)],
+            check=True,
+            text=True,
+            capture_output=True,
+            timeout=DUMP_SECONDS,
+        )
         failed = re.findall(r"Memory read failed for corefile section, \d+ bytes at 0x(?!f{8})", done.stderr)
         self.left_out = bool(failed)
         if self.left_out and whole:

@@ -17,8 +17,9 @@ from subjects import Subject
 def test_releases_what_was_foretold(gdb: Gdb, symbols: bool) -> None:
     with Subject("hoard", "4", "12") as subject:
         before = subject.rollup("Anonymous")
-        foretold, doing, afterwards = drive(gdb, subject, "heap trim --json", APPLY, "heap trim --json",
-                                            symbols=symbols)
+        foretold, doing, afterwards = drive(
+            gdb, subject, "heap trim --json", APPLY, "heap trim --json", symbols=symbols
+        )
         fall = before - subject.rollup("Anonymous")
         found = applied(doing)
         assert found["predicted_bytes"] == foretold.json()["totals"]["resident_bytes"] > 16 << 20
@@ -31,7 +32,8 @@ def test_tops_of_thread_arenas(gdb: Gdb) -> None:
     with Subject("workers", "30", "4", "2") as subject:
         before = subject.rollup("Anonymous")
         foretold, plain, doing, afterwards = drive(
-            gdb, subject, "heap trim --json", APPLY, "heap trim --apply --tops -y --json", "heap trim --json")
+            gdb, subject, "heap trim --json", APPLY, "heap trim --apply --tops -y --json", "heap trim --json"
+        )
         # malloc_trim alone never touches them
         assert applied(plain)["released_bytes"] <= OWN_PAGES
         found = applied(doing)
@@ -44,8 +46,9 @@ def test_tops_of_thread_arenas(gdb: Gdb) -> None:
 
 def test_tops_of_one_arena_alone(gdb: Gdb) -> None:
     with Subject("workers", "30", "4", "2") as subject:
-        before, doing, after = drive(gdb, subject, "heap heaps --json", "heap trim --apply --tops --arena 2 -y --json",
-                                     "heap heaps --json")
+        before, doing, after = drive(
+            gdb, subject, "heap heaps --json", "heap trim --apply --tops --arena 2 -y --json", "heap heaps --json"
+        )
         assert applied(doing)["released_bytes"] >= 29_900_000
         pairs = list(zip(before.json()["heaps"], after.json()["heaps"]))
         assert {old["arena"] for old, new in pairs if old["resident_bytes"] - new["resident_bytes"] > OWN_PAGES} == {2}
@@ -67,15 +70,20 @@ def test_nothing_to_do(gdb: Gdb) -> None:
 
 def test_a_core_cannot_be_trimmed(gdb: Gdb) -> None:
     with Subject("bins") as subject:
-        refused, = gdb.run(Core(subject.gcore(), subject.program), ["trim --apply -y"])
+        (refused,) = gdb.run(Core(subject.gcore(), subject.program), ["trim --apply -y"])
     assert refused.error == "heap trim: a core cannot be trimmed (--apply needs the live process)"
 
 
 def test_nobody_to_ask_and_wrong_options(gdb: Gdb) -> None:
     with Subject("hoard", "2", "4") as subject:
         before = subject.rollup("Anonymous")
-        asked, one_arena, none = drive(gdb, subject, "heap trim --apply", "heap trim --apply -y --arena 1",
-                                       "heap trim --apply -y --tops --arena 99")
+        asked, one_arena, none = drive(
+            gdb,
+            subject,
+            "heap trim --apply",
+            "heap trim --apply -y --arena 1",
+            "heap trim --apply -y --tops --arena 99",
+        )
         assert asked.error == "heap trim: there is nobody to ask (-y says yes beforehand)"
         assert one_arena.error.startswith("heap trim: malloc_trim has no choice of arenas (")
         assert none.error.startswith("heap trim: there is no arena 99 (")
@@ -105,8 +113,10 @@ def test_a_thread_that_waits_in_malloc_for_ever(gdb: Gdb, blocked: tuple[signal.
         with pytest.raises(TimeoutError):
             subject.send("tick", seconds=0.3)
         refused, _ = drive(gdb, subject, APPLY, "set var main_arena.mutex = 0")
-        assert refused.error == (f"heap trim: thread {subject.pid} (hoard) is inside malloc and does not leave it "
-                                 f"while arena 0 is locked ({ANOTHER_WAY})")
+        assert refused.error == (
+            f"heap trim: thread {subject.pid} (hoard) is inside malloc and does not leave it "
+            f"while arena 0 is locked ({ANOTHER_WAY})"
+        )
         assert refused.seconds < 10
         assert status(subject)["SigPnd"] == status(subject)["ShdPnd"] == 0
         assert subject.hear() == "ticked"
@@ -121,21 +131,43 @@ def status(subject: Subject) -> dict[str, int]:
 
 # the user's own GDB
 
-SETTINGS = {"scheduler-locking": "step", "language": "ada", "unwindonsignal": "on", "backtrace limit": "3",
-            "pagination": "on", "follow-fork-mode": "child", "detach-on-fork": "off"}
+SETTINGS = {
+    "scheduler-locking": "step",
+    "language": "ada",
+    "unwindonsignal": "on",
+    "backtrace limit": "3",
+    "pagination": "on",
+    "follow-fork-mode": "child",
+    "detach-on-fork": "off",
+}
 
 
 @pytest.mark.parametrize("chosen", [SETTINGS, {}], ids=["chosen", "default"])
 def test_settings_thread_and_frame_stay(gdb: Gdb, chosen: dict[str, str]) -> None:
-    look = [*(f"show {name}" for name in SETTINGS), "info breakpoints", "info signals SIGSTOP", "info display",
-            "output $_thread"]
+    look = [
+        *(f"show {name}" for name in SETTINGS),
+        "info breakpoints",
+        "info signals SIGSTOP",
+        "info display",
+        "output $_thread",
+    ]
     with Subject("churn", "4", env={"MALLOC_ARENA_MAX": "1"}) as subject:
-        prepare = ["break _int_free", "continue", "delete", "break systrim", "tbreak sysmalloc", "break madvise",
-                   "break malloc_trim", "disable 2", "thread 3", "frame 1",
-                   *(f"set {name} {value}" for name, value in chosen.items())]
-        outcomes = drive(gdb, subject, *prepare, *look, APPLY, *look, "delete")[len(prepare):]
+        prepare = [
+            "break _int_free",
+            "continue",
+            "delete",
+            "break systrim",
+            "tbreak sysmalloc",
+            "break madvise",
+            "break malloc_trim",
+            "disable 2",
+            "thread 3",
+            "frame 1",
+            *(f"set {name} {value}" for name, value in chosen.items()),
+        ]
+        outcomes = drive(gdb, subject, *prepare, *look, APPLY, *look, "delete")[len(prepare) :]
         assert applied(outcomes[len(look)])
-        assert [each.text for each in outcomes[len(look) + 1:-1]] == [each.text for each in outcomes[:len(look)]]
+        assert [each.text for each in outcomes[len(look) + 1 : -1]] == [each.text for each in outcomes[: len(look)]]
         lives_on(subject)
 
 

@@ -62,7 +62,7 @@ def test_what_the_kernel_refused_was_not_released(door: str) -> None:
 def test_a_filter_that_allows_it(door: str) -> None:
     with Subject("filtered", "none") as subject:
         before = subject.rollup("Anonymous")
-        done, = run(door, subject, f"trim --apply -y --tops --json {INSIST}")
+        (done,) = run(door, subject, f"trim --apply -y --tops --json {INSIST}")
         assert 2 << 20 < done.json()["applied"]["released_bytes"] <= before - subject.rollup("Anonymous") + (64 << 10)
         lives_on(subject)
 
@@ -99,7 +99,7 @@ value += [process.GetThreadAtIndex(0).GetFrameAtIndex(0).GetFunctionName()]
 def test_a_fatal_signal_inside_the_call_is_taken_back_by_lldb(lldb: Lldb) -> None:
     with Subject("bins") as subject:
         code = IN_LLDB.replace("FOLDER", repr(str(LLDB_ARENA_PY.parent)))
-        outcome, = opened(lldb).drive(["-p", str(subject.pid)], [{"python": code}])
+        (outcome,) = opened(lldb).drive(["-p", str(subject.pid)], [{"python": code}])
         assert outcome.value[0] == "RefusedError"
         assert "SIGABRT" in outcome.value[1]
         assert "read" in outcome.value[2]
@@ -139,7 +139,7 @@ def press_during_the_call(subject: Subject, file: int, times: int) -> None:
 
 def assert_reasoned(screen: str) -> None:
     """The call came back, or there is a reason: never "the call failed: " with nothing behind."""
-    said, = re.findall(r"it said \[(.*)\] to the end", screen)
+    (said,) = re.findall(r"it said \[(.*)\] to the end", screen)
     assert said == "0" or re.search(r"[^: ] ?(\(.*\))?'$", said), screen
     assert "Traceback" not in screen
 

@@ -16,8 +16,11 @@ from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("lldb")
 INSIDE = ("thread {pid} (interrupted) is inside malloc and does not leave it",)
-BARE = ("thread {pid} (interrupted) may be inside malloc: its stack cannot be followed to its end, and malloc's code "
-        "is on its stack at 0x", ANOTHER_WAY)
+BARE = (
+    "thread {pid} (interrupted) may be inside malloc: its stack cannot be followed to its end, and malloc's code "
+    "is on its stack at 0x",
+    ANOTHER_WAY,
+)
 CASES = (
     ("gdb", ("deep",), "unlink_chunk", "tick", INSIDE),
     ("gdb", ("bare",), "_int_free", "tick", BARE),
@@ -32,8 +35,17 @@ CASES = (
 
 def park(subject: Subject, place: str, command: str) -> None:
     """Has the handler park on top of a function of malloc's; the process goes on, parked."""
-    at = drive(GDB, subject, f"break {place}", tell(subject, command), "continue", "backtrace 1",
-               "delete", "tbreak park", "signal SIGUSR1")
+    at = drive(
+        GDB,
+        subject,
+        f"break {place}",
+        tell(subject, command),
+        "continue",
+        "backtrace 1",
+        "delete",
+        "tbreak park",
+        "signal SIGUSR1",
+    )
     assert f" {place} (" in at[3].text
     assert subject.hear() == "parked"
 
@@ -43,8 +55,9 @@ def look(door: str, subject: Subject, *commands: str) -> list[Outcome]:
 
 
 @pytest.mark.parametrize(("door", "shape", "place", "command", "words"), CASES)
-def test_a_parked_handler_means_refusal(door: str, shape: tuple[str, ...], place: str, command: str,
-                                        words: tuple[str, ...]) -> None:
+def test_a_parked_handler_means_refusal(
+    door: str, shape: tuple[str, ...], place: str, command: str, words: tuple[str, ...]
+) -> None:
     if "bare" in shape and HOST.machine != "x86_64":
         pytest.skip("the handler without unwind tables is written for x86-64")
     with Subject("interrupted", *shape) as subject:
@@ -66,8 +79,18 @@ def test_a_parked_handler_means_refusal(door: str, shape: tuple[str, ...], place
 def test_a_handler_that_ends_is_run_out() -> None:
     """400 frames of its own, then what it interrupted, then malloc's caller."""
     with Subject("interrupted", "deep") as subject:
-        outcomes = drive(GDB, subject, "break unlink_chunk", tell(subject, "tick"), "continue", "delete",
-                         "tbreak park", "signal SIGUSR1", "set var go_on = 1", APPLY)
+        outcomes = drive(
+            GDB,
+            subject,
+            "break unlink_chunk",
+            tell(subject, "tick"),
+            "continue",
+            "delete",
+            "tbreak park",
+            "signal SIGUSR1",
+            "set var go_on = 1",
+            APPLY,
+        )
         assert applied(outcomes[-1])
         assert (subject.hear(), subject.hear()) == ("parked", "ticked")
         lives_on(subject)
@@ -79,7 +102,7 @@ def test_a_handler_outside_malloc_is_in_nobodys_way() -> None:
         os.kill(subject.pid, signal.SIGUSR1)
         assert subject.hear() == "parked"
         for door in ("gdb", NEWEST_LLDB.name):
-            outcome, = look(door, subject, "trim --apply -y --json")
+            (outcome,) = look(door, subject, "trim --apply -y --json")
             assert outcome.json()["applied"]["released_bytes"] >= 0
         os.kill(subject.pid, signal.SIGUSR2)
         lives_on(subject)
@@ -89,11 +112,11 @@ def test_a_handler_outside_malloc_is_in_nobodys_way() -> None:
 def test_names_alone_put_nobody_inside_malloc(door: str) -> None:
     """The program's own new_heap and systrim are on the stack for as long as it lives."""
     with Subject("namesakes") as subject:
-        stack, = drive(GDB, subject, "backtrace")
+        (stack,) = drive(GDB, subject, "backtrace")
         assert " new_heap (" in stack.text
         assert " systrim (" in stack.text
         before = subject.rollup("Anonymous")
-        outcome, = look(door, subject, "trim --apply -y --json")
+        (outcome,) = look(door, subject, "trim --apply -y --json")
         assert outcome.json()["applied"]["released_bytes"] > 1 << 20
         assert before - subject.rollup("Anonymous") > 1 << 20
         lives_on(subject)
@@ -104,7 +127,7 @@ def test_a_damaged_heap_is_not_called_into(kind: str) -> None:
     """malloc_trim could abort: what `heap check` sees is asked before."""
     with Subject("corrupt", kind) as subject:
         subject.send("tick")
-        refused, = drive(GDB, subject, "heap trim --apply -y")
+        (refused,) = drive(GDB, subject, "heap trim --apply -y")
         assert "heap" in one_line(refused)
         assert subject.process.poll() is None
 

@@ -25,8 +25,18 @@ MIDDLES = (
 def test_the_only_thread_stands_inside_malloc(gdb: Gdb, place: str, fixture: str, command: str) -> None:
     """A program with one thread takes no lock, so that its frames alone tell."""
     with Subject(fixture) as subject:
-        outcomes = drive(gdb, subject, f"break {place}", tell(subject, command), "continue", "backtrace", APPLY,
-                         "info breakpoints", "backtrace 1", "delete")
+        outcomes = drive(
+            gdb,
+            subject,
+            f"break {place}",
+            tell(subject, command),
+            "continue",
+            "backtrace",
+            APPLY,
+            "info breakpoints",
+            "backtrace 1",
+            "delete",
+        )
         stack, doing, breakpoints, where = outcomes[3:7]
         assert f" {place} (" in stack.text
         assert applied(doing)
@@ -58,7 +68,7 @@ def rounds(gdb: Gdb, number: int, kind: str, symbols: bool) -> None:
     with Subject("churn", *arguments, env=env) as subject:
         for turn in range(number):
             tops = " --tops" if turn % 2 else ""
-            outcome, = drive(gdb, subject, f"heap trim --apply -y --json{tops}", symbols=symbols)
+            (outcome,) = drive(gdb, subject, f"heap trim --apply -y --json{tops}", symbols=symbols)
             assert applied(outcome)["seconds"] < 10
             assert subject.send("tick") == "ticked"
             assert subject.send("check") == "intact"
@@ -88,5 +98,3 @@ def test_interrupted_system_calls_go_on(gdb: Gdb) -> None:
             applied(outcome)
         assert subject.send("tick") == "ticked"  # once the last of them is back
         assert subject.quit() == 0
-
-

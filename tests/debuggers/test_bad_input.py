@@ -54,6 +54,7 @@ def test_an_error_ends_a_script_as_gdbs_own_do(gdb: Gdb, subject: Subject) -> No
 
 # nothing to look at
 
+
 @pytest.mark.parametrize("arguments", [[], ["fixture"]], ids=["no program", "not started"])
 def test_no_process(gdb: Gdb, arguments: list[str], subject: Subject) -> None:
     steps = [{"do": f"heap {command}"} for command in COMMANDS]
@@ -100,6 +101,7 @@ def test_another_allocator(door: Door) -> None:
 
 
 # images that lack something
+
 
 def test_a_core_without_memory(door: Door) -> None:
     with Subject("bins", coredump_filter=0x10) as subject:
@@ -153,5 +155,5 @@ def test_another_programs_file(gdb: Gdb, subject: Subject, tmp_path: Path) -> No
     """A core opened without its program still names its libc."""
     with Subject("bins") as other:
         core, xml = other.gcore(), other.info_xml
-        outcome, = gdb.drive(["-c", str(core)], [{"do": "heap info"}])
+        (outcome,) = gdb.drive(["-c", str(core)], [{"do": "heap info"}])
     assert outcome.text == xml

@@ -39,8 +39,21 @@ DAMAGES = {
     "a heap's predecessor": ("((long)main_arena.next & ~0x3ffffffL) + 8", "(long)main_arena.next & ~0x3ffffffL"),
     "system_mem": ("(long)&main_arena.system_mem", "0x1000"),
 }
-LOOKS = ("arenas --json", "bins --json", "heaps --json", "threads --json", "info --json", "stats --json", "trim --json",
-         "mmapped --json", "params --json", "arenas", "bins", "info", "trim")
+LOOKS = (
+    "arenas --json",
+    "bins --json",
+    "heaps --json",
+    "threads --json",
+    "info --json",
+    "stats --json",
+    "trim --json",
+    "mmapped --json",
+    "params --json",
+    "arenas",
+    "bins",
+    "info",
+    "trim",
+)
 
 
 class Places:
@@ -49,16 +62,25 @@ class Places:
     def __init__(self, gdb: Gdb, subject: Subject) -> None:
         self.subject = subject
         select = ["-p", str(subject.pid), "-ex", "thread 1"]
-        lists = [{"value": name} for name in ("main_arena.bins", "main_arena.fastbinsY", "tcache->counts",
-                                              "tcache->num_slots")]
+        lists = [
+            {"value": name}
+            for name in ("main_arena.bins", "main_arena.fastbinsY", "tcache->counts", "tcache->num_slots")
+        ]
         bins, fast, cached, left = (outcome.value for outcome in gdb.drive(select, lists, load=()))
         counts = "counts" if cached is not None else "num_slots"  # from 2.42 on: how many more go in
         cached = cached if cached is not None else [-slots for slots in left]
-        heads = {index: bins[2 * (index - 1)] for index in range(1, 127)
-                 if bins[2 * (index - 1)] != bins[2 * index - 1]}  # more than one chunk, so that a list is cut
+        heads = {
+            index: bins[2 * (index - 1)] for index in range(1, 127) if bins[2 * (index - 1)] != bins[2 * index - 1]
+        }  # more than one chunk, so that a list is cut
         small, large = (next(index for index in heads if low <= index < high) for low, high in ((2, 64), (64, 127)))
-        names = {"small": heads[small], "small_index": small, "large": heads[large], "unsorted": heads[1],
-                 "counts": counts, "tcache_index": max(range(len(cached)), key=lambda index: cached[index])}
+        names = {
+            "small": heads[small],
+            "small_index": small,
+            "large": heads[large],
+            "unsorted": heads[1],
+            "counts": counts,
+            "tcache_index": max(range(len(cached)), key=lambda index: cached[index]),
+        }
         if fast is not None:  # 2.43 has none
             names["fast_index"] = next(index for index, head in enumerate(fast) if head)
             names["fast"] = fast[names["fast_index"]]
@@ -115,6 +137,6 @@ def test_damage_is_named_and_ends_nothing(door: Door, places: Places, name: str,
 @pytest.mark.xdist_group("damage")
 def test_all_damage_was_undone(gdb: Gdb, places: Places) -> None:
     """Else the tests above would have met each other's."""
-    outcome, = gdb.run(Live(places.subject.pid, places.subject.program), ["info"])
+    (outcome,) = gdb.run(Live(places.subject.pid, places.subject.program), ["info"])
     assert outcome.text == places.subject.info_xml
     assert places.subject.send("check") == "intact"

@@ -23,9 +23,9 @@ def test_all_of_it_was_looked_at(sight: Sight) -> None:
     assert checked["arenas"] == sight.info_xml.count("<heap nr=")
     assert checked["heaps"] == len(sight.json("heaps")["heaps"])
     assert checked["bin_entries"] == sum(map(int, re.findall(r'<size .* count="(\d+)"/>', sight.info_xml))) + sum(
-        map(int, re.findall(r'<unsorted .* count="(\d+)"/>', sight.info_xml)))
-    assert checked["tcache_entries"] == sum(
-        each["tcache"]["chunks"] for each in sight.json("threads")["threads"])
+        map(int, re.findall(r'<unsorted .* count="(\d+)"/>', sight.info_xml))
+    )
+    assert checked["tcache_entries"] == sum(each["tcache"]["chunks"] for each in sight.json("threads")["threads"])
     live = sight.truth["live"]
     if live is not None:
         # besides what the program holds and what is free: the thread caches' own blocks, stdio's, threads' stacks'

@@ -10,10 +10,28 @@ from looks import opened
 from platforms import ELSEWHERE, Platform
 from subjects import Subject
 
-KINDS = ("overflow", "off_by_one", "underflow", "negative_index", "double_free_tcache", "double_free_fast",
-         "use_after_free_tcache", "use_after_free_key", "use_after_free_fd", "use_after_free_bk",
-         "use_after_free_both", "use_after_free_nextsize", "wrong_arena", "mapped_flag", "size_grown",
-         "size_misaligned", "freed_size_mismatch", "top_overwrite", "mmapped_header", "heap_info")
+KINDS = (
+    "overflow",
+    "off_by_one",
+    "underflow",
+    "negative_index",
+    "double_free_tcache",
+    "double_free_fast",
+    "use_after_free_tcache",
+    "use_after_free_key",
+    "use_after_free_fd",
+    "use_after_free_bk",
+    "use_after_free_both",
+    "use_after_free_nextsize",
+    "wrong_arena",
+    "mapped_flag",
+    "size_grown",
+    "size_misaligned",
+    "freed_size_mismatch",
+    "top_overwrite",
+    "mmapped_header",
+    "heap_info",
+)
 NOTHING_OF_THE_KIND = (("double_free_fast", "2.43"),)
 MOST = 3
 """A breach may have a consequence or two, not more."""
@@ -36,7 +54,7 @@ def looks(subject: Subject, door: Door) -> dict[str, dict[str, Any]]:
     found = {}
     process = Live(subject.pid, subject.program)
     for symbols in (True, False) if door.name == "shell" else (True,):
-        outcome, = door.run(process, ["check --json"], symbols)
+        (outcome,) = door.run(process, ["check --json"], symbols)
         found[f"live {symbols}"] = outcome.json()
         assert outcome.value in (1, None)
     core = Core(subject.kernel_core(), subject.program)
@@ -50,7 +68,7 @@ def looks(subject: Subject, door: Door) -> dict[str, dict[str, Any]]:
 def test_damage_is_found_where_it_is(kind: str, door: str) -> None:
     looker = opened(DOORS[door])
     with Subject("corrupt", kind) as subject:
-        before, = DOORS["shell"].run(Live(subject.pid, subject.program), ["check --json"])
+        (before,) = DOORS["shell"].run(Live(subject.pid, subject.program), ["check --json"])
         assert (before.json()["breaches"], before.value) == ([], 0)
         told = subject.truth["notes"]
         assert told["possible"]
@@ -62,15 +80,21 @@ def test_damage_is_found_where_it_is(kind: str, door: str) -> None:
                 raise AssertionError(f"{name}: {error}") from error
 
 
-@pytest.mark.parametrize(("kind", "platform"), [
-    pytest.param(kind, platform, id=f"{kind}-{platform.id}") for platform in ELSEWHERE for kind in KINDS
-    if (kind, platform.release) not in NOTHING_OF_THE_KIND])
+@pytest.mark.parametrize(
+    ("kind", "platform"),
+    [
+        pytest.param(kind, platform, id=f"{kind}-{platform.id}")
+        for platform in ELSEWHERE
+        for kind in KINDS
+        if (kind, platform.release) not in NOTHING_OF_THE_KIND
+    ],
+)
 def test_damage_on_another_glibc(kind: str, platform: Platform) -> None:
     with Subject("corrupt", kind, platform=platform) as subject:
         told = subject.truth["notes"]
         assert told["possible"]
         assert subject.send("tick") == "ticked"
-        outcome, = DOORS["shell"].run(Live(subject.pid, subject.program), ["check --json"])
+        (outcome,) = DOORS["shell"].run(Live(subject.pid, subject.program), ["check --json"])
         held_against(told, outcome.json())
 
 

@@ -107,8 +107,9 @@ def test_one_core_one_answer(door: str) -> None:
         pin = subject.truth["blocks"]["pin"]
         commands = [f"chunk {pin} --json", "chunks --summary --json", "chunk 0x10 --json"]
         core = Core(subject.kernel_core(), subject.program)
-        ours, theirs = ([{**each.json(), "door": ""} for each in DOORS[name].run(core, commands)]
-                        for name in (door, "shell"))
+        ours, theirs = (
+            [{**each.json(), "door": ""} for each in DOORS[name].run(core, commands)] for name in (door, "shell")
+        )
         assert ours == theirs
         assert ours[0]["chunk"]["state"] == "used"
         assert ours[2]["chunk"] is None

@@ -114,8 +114,9 @@ MADV_DONTDUMP = 16
 
 
 def withhold(subject: Subject, start: int, size: int) -> None:
-    done = GDB.start(["-p", str(subject.pid), "-ex",
-                      f"print (int)madvise((void*){start:#x}, {size:#x}L, {MADV_DONTDUMP})"])
+    done = GDB.start(
+        ["-p", str(subject.pid), "-ex", f"print (int)madvise((void*){start:#x}, {size:#x}L, {MADV_DONTDUMP})"]
+    )
     assert "$1 = 0" in done.stdout, done.all
 
 

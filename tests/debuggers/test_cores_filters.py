@@ -54,8 +54,10 @@ def named(outcome: Outcome) -> str:
 def as_in_a_core(value: Any) -> Any:
     """Cores do not tell the names of threads, nor how many processors there were (the arena limit)."""
     if isinstance(value, dict):
-        return {key: None if key == "limit" or (key == "name" and "tid" in value) else as_in_a_core(each)
-                for key, each in value.items()}
+        return {
+            key: None if key == "limit" or (key == "name" and "tid" in value) else as_in_a_core(each)
+            for key, each in value.items()
+        }
     return [as_in_a_core(each) for each in value] if isinstance(value, list) else value
 
 
@@ -171,4 +173,5 @@ def test_the_documents_are_json() -> None:
     assert list(wrong({"arenas": [{"address": "0x1", "bytes": None}], "totals": {"bytes": None}}, whole)) == []
     assert list(wrong({"arenas": [], "totals": {"bytes": 4}}, whole)) == [".totals.bytes: 4, not 5"]
     assert list(wrong({"arenas": [{"address": "0x2", "bytes": 5}]}, whole)) == [
-        ".arenas['0x2'] is no row of the whole image"]
+        ".arenas['0x2'] is no row of the whole image"
+    ]

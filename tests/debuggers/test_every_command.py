@@ -22,8 +22,12 @@ MOMENT = ("snapshot", "diff", "version")
 
 def words_of(command: str, subject: Subject, folder: Path) -> list[str]:
     """The command as it is typed: one that calls for more than options has it here."""
-    more = {"chunk": [hex(next(iter(subject.live_blocks)))], "chunks": ["--limit", "50"],
-            "snapshot": [str(folder / "now.json")], "diff": [str(folder / "before.json")]}
+    more = {
+        "chunk": [hex(next(iter(subject.live_blocks)))],
+        "chunks": ["--limit", "50"],
+        "snapshot": [str(folder / "now.json")],
+        "diff": [str(folder / "before.json")],
+    }
     return [command, *more.get(command, ())]
 
 

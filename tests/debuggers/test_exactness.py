@@ -16,9 +16,24 @@ OWN_KEYS = {
     "params": ["params", "arenas"],
     "mmapped": ["blocks", "expected", "match"],
 }
-ARENA_KEYS = ["index", "address", "main", "heaps", "attached_threads", "threads", "system_bytes", "max_system_bytes",
-              "used_bytes", "tcache", "fast", "bins", "top_bytes", "resident_bytes", "trim_bytes",
-              "trim_resident_bytes"]
+ARENA_KEYS = [
+    "index",
+    "address",
+    "main",
+    "heaps",
+    "attached_threads",
+    "threads",
+    "system_bytes",
+    "max_system_bytes",
+    "used_bytes",
+    "tcache",
+    "fast",
+    "bins",
+    "top_bytes",
+    "resident_bytes",
+    "trim_bytes",
+    "trim_resident_bytes",
+]
 ROW_KEYS = {
     "arenas": ARENA_KEYS,
     "heaps": ["arena", "address", "end", "bytes", "mprotect_bytes", "resident_bytes", "last"],
@@ -68,12 +83,16 @@ def test_envelope_and_keys(sight: Sight) -> None:
         document = sight.json(name)
         keys = list(document)
         assert keys[: len(ENVELOPE)] == ENVELOPE, name
-        assert keys[len(ENVELOPE):] == OWN_KEYS.get(name, keys[len(ENVELOPE):]), name
+        assert keys[len(ENVELOPE) :] == OWN_KEYS.get(name, keys[len(ENVELOPE) :]), name
         door = sight.view.door.split("-")[0]
         assert (document["schema"], document["command"], document["door"]) == (1, name.split()[0], door)
         assert (document["complete"], document["problems"]) == (True, []), name
-        assert document["target"] == {"kind": sight.kind, "pid": sight.pid, "page_bytes": 4096,
-                                      "pointer_bytes": sight.platform.pointer_bytes}
+        assert document["target"] == {
+            "kind": sight.kind,
+            "pid": sight.pid,
+            "page_bytes": 4096,
+            "pointer_bytes": sight.platform.pointer_bytes,
+        }
         assert document["glibc"] == {
             "version": sight.truth["glibc"],
             "located_by": "symbols" if sight.view.symbols else "scan",
@@ -104,7 +123,8 @@ def test_commands_agree_with_each_other(sight: Sight) -> None:
         assert each["used_bytes"] == each["system_bytes"] - free
     for thread in sight.json("threads")["threads"]:
         assert {name: thread["tcache"][name] for name in ("chunks", "bytes")} == {
-            name: by_thread[thread["tid"], name] for name in ("chunks", "bytes")}
+            name: by_thread[thread["tid"], name] for name in ("chunks", "bytes")
+        }
     heap_bytes = Counter()
     for heap in sight.json("heaps")["heaps"]:
         assert int(heap["end"], 16) - int(heap["address"], 16) == heap["bytes"]

@@ -17,8 +17,10 @@ WORDS = {"gdb": "python", "lldb": "script"}
 @pytest.mark.parametrize("door", [Gdb(), LLDBS[-1]], ids=lambda door: door.name)
 def test_one_line(door, subject: Subject) -> None:
     image = Core(subject.gcore(), subject.program)
-    _, *outcomes = opened(door).drive(door.look_at(image), [
-        {"do": f"{WORDS[door.name.partition('-')[0]]} {BREAK}"}, {"do": "heap arenas"}, {"do": "heap bins --json"}])
+    _, *outcomes = opened(door).drive(
+        door.look_at(image),
+        [{"do": f"{WORDS[door.name.partition('-')[0]]} {BREAK}"}, {"do": "heap arenas"}, {"do": "heap bins --json"}],
+    )
     for outcome in outcomes:
         error = one_line(outcome)
         assert "this is a fault of arenascope's own: IndexError: tuple index out of range" in error

@@ -56,5 +56,5 @@ value = stop_loading.stop_while_loading(lambda: run("command script import -r {L
 @pytest.mark.parametrize("lldb", LLDBS[-1:], ids=lambda lldb: lldb.name)
 def test_in_lldb(lldb, subject: Subject) -> None:
     image = Core(subject.gcore(), subject.program)
-    outcome, = opened(lldb).drive(lldb.look_at(image), [{"python": IN_LLDB}])
+    (outcome,) = opened(lldb).drive(lldb.look_at(image), [{"python": IN_LLDB}])
     check(outcome.value)

@@ -15,8 +15,26 @@ from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("lldb")
 
-COMMANDS = ["arenas", "heaps", "bins", "threads", "params", "mmapped", "check", "trim", "chunks", "chunk", "pins",
-            "map", "report", "snapshot", "diff", "info", "stats", "version"]
+COMMANDS = [
+    "arenas",
+    "heaps",
+    "bins",
+    "threads",
+    "params",
+    "mmapped",
+    "check",
+    "trim",
+    "chunks",
+    "chunk",
+    "pins",
+    "map",
+    "report",
+    "snapshot",
+    "diff",
+    "info",
+    "stats",
+    "version",
+]
 # what a command cannot do without
 WORDS = {"chunk": "chunk 0x1000", "snapshot": "snapshot /nonexistent/file"}
 PARSED = 19
@@ -33,6 +51,7 @@ def run(*commands: str) -> list[str]:
 
 # loading
 
+
 def test_loading_prints_nothing(lldb: Lldb) -> None:
     finished = lldb.start(LLDB_LOAD)
     assert finished.status == 0
@@ -46,7 +65,7 @@ def test_nothing_of_the_working_directory_is_run(lldb: Lldb, tmp_path: Path) -> 
     (folder / "arenascope").mkdir(parents=True)
     for name in ("tabulate", "pygments", "tqdm", "arenascope/__init__", "argparse"):
         (folder / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write(__name__)\n")
-    version, = lldb.drive([], [{"do": "heap version"}], cwd=folder)
+    (version,) = lldb.drive([], [{"do": "heap version"}], cwd=folder)
     assert "tabulate" in version.text
     assert not mark.exists(), mark.read_text()
 
@@ -68,23 +87,39 @@ def test_loads_from_anywhere(lldb: Lldb, subject: Subject, tmp_path: Path, how: 
     }[how]
     load = run(*(f"command script import {path}" for path in paths))
     cwd = ROOT if how == "relative path" else tmp_path
-    outcome, = lldb.drive(attach(subject), [{"do": "heap info"}], load=load, cwd=cwd)
+    (outcome,) = lldb.drive(attach(subject), [{"do": "heap info"}], load=load, cwd=cwd)
     assert (outcome.error, outcome.text) == (None, subject.info_xml)
 
 
 def test_loaded_again_it_forgets_the_old_code(lldb: Lldb) -> None:
     mark = run("script import arenascope; arenascope.mark = 1")
-    finished = lldb.start([*LLDB_LOAD, *mark, *LLDB_LOAD, *run("script print(hasattr(arenascope, 'mark'))",
-                                                              "script import arenascope; print(arenascope.__name__)",
-                                                              "script print(hasattr(arenascope, 'mark'))")])
+    finished = lldb.start(
+        [
+            *LLDB_LOAD,
+            *mark,
+            *LLDB_LOAD,
+            *run(
+                "script print(hasattr(arenascope, 'mark'))",
+                "script import arenascope; print(arenascope.__name__)",
+                "script print(hasattr(arenascope, 'mark'))",
+            ),
+        ]
+    )
     assert finished.stdout.splitlines()[-1] == "False"
 
 
 def test_another_heap_command_is_left_alone(lldb: Lldb, tmp_path: Path) -> None:
     theirs = tmp_path / "theirs.py"
     theirs.write_text("def heap(debugger, line, result, names): print('theirs')\n")
-    finished = lldb.start(run(f"command script import {theirs}", "command script add -f theirs.heap heap", LLDB_LOAD[1],
-                              "heap", "arenascope version"))
+    finished = lldb.start(
+        run(
+            f"command script import {theirs}",
+            "command script add -f theirs.heap heap",
+            LLDB_LOAD[1],
+            "heap",
+            "arenascope version",
+        )
+    )
     assert "another extension holds `heap`" in finished.all
     assert "theirs" in finished.stdout
     assert "glibc" not in finished.stdout
@@ -92,13 +127,18 @@ def test_another_heap_command_is_left_alone(lldb: Lldb, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("again", [(), LLDB_LOAD], ids=["", "and ours again"])
-@pytest.mark.parametrize("theirs", [
-    ("command container add -o -h Theirs heap", "command script add -o -f theirs.heap heap arenas"),
-    # LLDB itself prefers a container to a command of its name
-    ("command script add -o -f theirs.heap heap", "command container delete heap"),
-], ids=["a container", "a command"])
-def test_another_heap_command_comes_later(lldb: Lldb, tmp_path: Path, theirs: tuple[str, str],
-                                          again: tuple[str, ...]) -> None:  # fmt: skip
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        ("command container add -o -h Theirs heap", "command script add -o -f theirs.heap heap arenas"),
+        # LLDB itself prefers a container to a command of its name
+        ("command script add -o -f theirs.heap heap", "command container delete heap"),
+    ],
+    ids=["a container", "a command"],
+)
+def test_another_heap_command_comes_later(
+    lldb: Lldb, tmp_path: Path, theirs: tuple[str, str], again: tuple[str, ...]
+) -> None:
     """Then `heap` is theirs, and ours is left whole under `arenascope`; loaded again we still let them have it."""
     (tmp_path / "theirs.py").write_text("def heap(debugger, line, result, names): print('their', line or 'arenas')\n")
     added = run(f"command script import {tmp_path / 'theirs.py'}", *theirs)
@@ -110,6 +150,7 @@ def test_another_heap_command_comes_later(lldb: Lldb, tmp_path: Path, theirs: tu
 
 
 # help and completion
+
 
 @pytest.mark.parametrize("prefix", ["heap", "arenascope"])
 def test_the_overview_is_the_shells(lldb: Lldb, prefix: str) -> None:
@@ -125,15 +166,17 @@ def test_the_overview_is_the_shells(lldb: Lldb, prefix: str) -> None:
 def test_help_lists_the_commands(lldb: Lldb) -> None:
     whole, one, asked = lldb.drive([], [{"do": "help heap"}, {"do": "help heap arenas"}, {"do": "heap arenas --help"}])
     assert [line.split(" -- ")[0].strip() for line in whole.text.splitlines() if " -- " in line] == sorted(
-        [*COMMANDS, "help"])
+        [*COMMANDS, "help"]
+    )
     for text in (one.text, asked.text):
         assert all(word in text for word in ("--quick", "--sort", "--json", "List the arenas", "heap arenas"))
 
 
 def test_completion(lldb: Lldb) -> None:
     lines = ["heap ", "arenascope ", "heap ar", "heap arenas --", "heap arenas --sort ", "heap trim --ap"]
-    names, others, one, options, values, apply = (each.value for each in lldb.drive([], [{"complete": line}
-                                                                                        for line in lines]))
+    names, others, one, options, values, apply = (
+        each.value for each in lldb.drive([], [{"complete": line} for line in lines])
+    )
     assert names == others == sorted([*COMMANDS, "help"])
     assert one == ["arenas"]
     if lldb.version >= PARSED:
@@ -146,7 +189,7 @@ def test_completion(lldb: Lldb) -> None:
 
 @pytest.mark.parametrize("words", ["--json", "-json", "--json --limit 3", "--limit=3 --json", "--js"])
 def test_options_as_they_are_written(lldb: Lldb, subject: Subject, words: str) -> None:
-    outcome, = lldb.drive(attach(subject), [{"do": f"heap arenas {words}"}])
+    (outcome,) = lldb.drive(attach(subject), [{"do": f"heap arenas {words}"}])
     assert outcome.json()["command"] == "arenas"
 
 
@@ -166,6 +209,7 @@ def test_an_error_ends_a_batch_as_lldbs_own_do(lldb: Lldb, subject: Subject) -> 
 
 # what LLDB is asked
 
+
 def test_addresses(lldb: Lldb, subject: Subject) -> None:
     """Numbers and expressions; a mere number or register leaves nothing behind in the process."""
     statements = """
@@ -180,7 +224,7 @@ before = mappings()
 value = [ask("0x1000"), ask("4096"), ask("$sp") == process.GetSelectedThread().frame[0].sp, mappings() - before,
          ask("0x1000 + 16"), ask("no such thing"), ask("")]
 """.replace("FOLDER", repr(str(LLDB_ARENA_PY.parent)))
-    outcome, = lldb.drive(attach(subject), [{"python": statements}])
+    (outcome,) = lldb.drive(attach(subject), [{"python": statements}])
     *numbers, wrong, empty = outcome.value
     assert numbers == [4096, 4096, True, 0, 4112]
     assert wrong[0] == empty[0] == "UsageError"
@@ -194,7 +238,7 @@ def test_thread_pointers_are_those_that_gdb_reads(lldb: Lldb) -> None:
     for fixture in ("bins", "bins.static", "dlmopen"):
         with Subject(fixture) as subject:
             steps = [{"each_thread": {"fs_base": "$fs_base"}}]
-            expected, = GDB.drive(["-p", str(subject.pid)], steps, load=())
+            (expected,) = GDB.drive(["-p", str(subject.pid)], steps, load=())
             statements = f"""
 import sys
 from arenascope.session import Session
@@ -202,11 +246,12 @@ seen = sys.modules["arenascope_lldb"]._sibling("heap_target", {str(LLDB_ARENA_PY
 session = Session(seen.LldbTarget(target, debugger))
 value = {{words.thread.tid: words.thread.thread_pointer for words in session.thread_words[0]}}
 """
-            found, = lldb.drive(attach(subject), [{"python": statements}])
+            (found,) = lldb.drive(attach(subject), [{"python": statements}])
             assert found.value == {tid: words["fs_base"] for tid, words in expected.value.items()}, fixture
 
 
 # what LLDB takes for something else
+
 
 @pytest.mark.full
 @pytest.mark.parametrize("lldb", LLDBS, ids=lambda door: door.name, indirect=True)
@@ -214,7 +259,10 @@ def test_a_32_bit_program_that_lldb_cannot_open(lldb: Lldb) -> None:
     """As from another mount namespace: LLDB then takes it for a program of 64 bits (14 loses its own server)."""
     platform = next(each for each in ELSEWHERE if each.id == "i386")
     with Subject("bins", platform=platform) as subject:
-        info, threads = lldb.drive(attach(subject), [{"do": "heap info"}, {"do": "heap threads --json"}],
-                                   hide={subject.program.parent: empty_folder()})
+        info, threads = lldb.drive(
+            attach(subject),
+            [{"do": "heap info"}, {"do": "heap threads --json"}],
+            hide={subject.program.parent: empty_folder()},
+        )
         assert info.text == subject.info_xml
         assert {each["name"] for each in threads.json()["threads"]} == set(subject.thread_names().values())

@@ -65,11 +65,16 @@ def test_somebody_is_asked(lldb: Lldb) -> None:
 
 # --apply
 
+
 @pytest.mark.parametrize("fixture", ["bins", "tcache"])
 def test_apply_returns_what_was_foretold(lldb: Lldb, fixture: str) -> None:
     with Subject(fixture) as subject:
-        steps = [{"do": "heap trim --json"}, {"do": "heap trim --apply --yes --json"}, {"do": "heap trim --json"},
-                 {"python": "value = [thread.IsSuspended() for thread in process]"}]
+        steps = [
+            {"do": "heap trim --json"},
+            {"do": "heap trim --apply --yes --json"},
+            {"do": "heap trim --json"},
+            {"python": "value = [thread.IsSuspended() for thread in process]"},
+        ]
         before, applied, after, held = lldb.drive(attach(subject), steps)
         foretold = before.json()["totals"]["resident_bytes"]
         assert foretold > 0
@@ -80,7 +85,7 @@ def test_apply_returns_what_was_foretold(lldb: Lldb, fixture: str) -> None:
 
 
 def test_apply_needs_a_yes(lldb: Lldb, subject: Subject) -> None:
-    outcome, = lldb.drive(attach(subject), [{"do": "heap trim --apply"}])
+    (outcome,) = lldb.drive(attach(subject), [{"do": "heap trim --apply"}])
     assert "nobody to ask" in outcome.error
 
 
@@ -89,7 +94,7 @@ def test_apply_to_threads_that_never_stop(lldb: Lldb, symbols: bool) -> None:
     """Stopped anywhere, mostly inside malloc: each is let out first, and afterwards all go on, unhurt."""
     with Subject("churn", "4") as subject:
         for _ in range(4):
-            outcome, = lldb.run(Live(subject.pid, subject.program), ["trim --apply --yes --json"], symbols)
+            (outcome,) = lldb.run(Live(subject.pid, subject.program), ["trim --apply --yes --json"], symbols)
             assert outcome.json()["applied"]["released_bytes"] >= 0
             assert (subject.send("tick"), subject.send("check")) == ("ticked", "intact")
 
@@ -117,7 +122,7 @@ value += [call("sleep", 2), place() == before, call("malloc_trim", 0) in (0, 1)]
 def test_a_call_that_does_not_come_back(lldb: Lldb) -> None:
     """In a lock it is taken back; at work it is let go on. Either way the thread stands where it stood."""
     with Subject("bins") as subject:
-        outcome, = lldb.drive(attach(subject), [{"python": CALL}])
+        (outcome,) = lldb.drive(attach(subject), [{"python": CALL}])
         called, refused, as_before, slept, as_before_again, trimmed = outcome.value
         assert called
         assert refused[0] == "RefusedError"

@@ -12,8 +12,26 @@ from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("loading")
 
-COMMANDS = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "check", "trim", "chunks", "chunk", "pins",
-            "map", "report", "snapshot", "diff", "info", "stats", "version")
+COMMANDS = (
+    "arenas",
+    "heaps",
+    "bins",
+    "threads",
+    "params",
+    "mmapped",
+    "check",
+    "trim",
+    "chunks",
+    "chunk",
+    "pins",
+    "map",
+    "report",
+    "snapshot",
+    "diff",
+    "info",
+    "stats",
+    "version",
+)
 ANOTHER = """
 import gdb
 class Heap(gdb.Command):
@@ -23,8 +41,26 @@ class Heap(gdb.Command):
 Heap()
 """
 # loaded only once a command needs it: none of these belongs into somebody's GDB start
-HEAVY = {"tabulate", "pygments", "tqdm", "subprocess", "ctypes", "xml", "asyncio", "multiprocessing", "socket", "ssl",
-         "sqlite3", "http", "email", "logging", "unittest", "tempfile", "random", "arenascope.sources.core.image"}
+HEAVY = {
+    "tabulate",
+    "pygments",
+    "tqdm",
+    "subprocess",
+    "ctypes",
+    "xml",
+    "asyncio",
+    "multiprocessing",
+    "socket",
+    "ssl",
+    "sqlite3",
+    "http",
+    "email",
+    "logging",
+    "unittest",
+    "tempfile",
+    "random",
+    "arenascope.sources.core.image",
+}
 
 
 def attach(subject: Subject) -> list[str]:
@@ -43,26 +79,41 @@ def run(*commands: str) -> list[str]:
 
 # loading
 
+
 def test_loading_prints_nothing(gdb: Gdb) -> None:
     finished = gdb.start(LOAD)
     assert (finished.status, finished.stdout, finished.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("how", ["path from elsewhere", "relative path", "symlink", "relative symlink", "twice",
-                                 "from a Python script", "from a command file", "-x"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "path from elsewhere",
+        "relative path",
+        "symlink",
+        "relative symlink",
+        "twice",
+        "from a Python script",
+        "from a command file",
+        "-x",
+    ],
+)
 def test_loads_from_anywhere(gdb: Gdb, subject: Subject, tmp_path: Path, how: str) -> None:
     link = tmp_path / "link.py"
     link.symlink_to(ARENA_PY)
-    cwd, load = tmp_path, {
-        "path from elsewhere": run(f"source {ARENA_PY}"),
-        "relative path": run("source gdb/arena.py"),
-        "symlink": run(f"source {link}"),
-        "relative symlink": run("source link.py"),
-        "twice": run(f"source {ARENA_PY}", f"source {link}"),
-        "-x": ["-x", str(ARENA_PY)],
-        "from a Python script": ["-x", str(tmp_path / "init.py")],
-        "from a command file": ["-x", str(tmp_path / "init.gdb")],
-    }[how]
+    cwd, load = (
+        tmp_path,
+        {
+            "path from elsewhere": run(f"source {ARENA_PY}"),
+            "relative path": run("source gdb/arena.py"),
+            "symlink": run(f"source {link}"),
+            "relative symlink": run("source link.py"),
+            "twice": run(f"source {ARENA_PY}", f"source {link}"),
+            "-x": ["-x", str(ARENA_PY)],
+            "from a Python script": ["-x", str(tmp_path / "init.py")],
+            "from a command file": ["-x", str(tmp_path / "init.gdb")],
+        }[how],
+    )
     (tmp_path / "init.py").write_text(f"import gdb\ngdb.execute('source {ARENA_PY}')\n")
     (tmp_path / "init.gdb").write_text(f"source {ARENA_PY}\n")
     finished = gdb.start([*attach(subject), *load, *run("heap info")], cwd=ROOT if how == "relative path" else cwd)
@@ -83,8 +134,16 @@ def test_the_debuggers_own_module_stays(gdb: Gdb) -> None:
 
 def test_beside_another_extension(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
     (tmp_path / "another.py").write_text(ANOTHER)
-    finished = gdb.start([*attach(subject), "-x", str(tmp_path / "another.py"), *run("echo before\\n"), *LOAD,
-                          *run("echo after\\n", "heap arenas", "arenascope info", "help arenascope")])
+    finished = gdb.start(
+        [
+            *attach(subject),
+            "-x",
+            str(tmp_path / "another.py"),
+            *run("echo before\\n"),
+            *LOAD,
+            *run("echo after\\n", "heap arenas", "arenascope info", "help arenascope"),
+        ]
+    )
     said, rest = finished.stdout.partition("before\n")[2].split("after\n")
     assert len(said.splitlines()) == 1
     assert "`heap`" in said
@@ -153,6 +212,7 @@ def test_loading_leaves_settings_alone(gdb: Gdb) -> None:
 
 # help and completion
 
+
 @pytest.mark.parametrize("prefix", ["heap", "arenascope"])
 def test_the_overview_is_the_shells(gdb: Gdb, prefix: str) -> None:
     steps = [{"do": f"{prefix} {words}".strip()} for words in ("help", "", "help bins", "bins --help", "help nonsense")]
@@ -167,10 +227,11 @@ def test_the_overview_is_the_shells(gdb: Gdb, prefix: str) -> None:
 
 
 def test_help(gdb: Gdb) -> None:
-    listing, one, other, apropos = gdb.drive([], [{"do": "help heap"}, {"do": "help heap arenas"},
-                                                  {"do": "heap arenas --help"}, {"do": "apropos malloc"}])
+    listing, one, other, apropos = gdb.drive(
+        [], [{"do": "help heap"}, {"do": "help heap arenas"}, {"do": "heap arenas --help"}, {"do": "apropos malloc"}]
+    )
     for command in COMMANDS:
-        line, = (line for line in listing.text.splitlines() if line.startswith(f"heap {command} -- "))
+        (line,) = (line for line in listing.text.splitlines() if line.startswith(f"heap {command} -- "))
         assert line.endswith(".")
     assert one.text.splitlines()[0].endswith(".")
     for text in (one.text, other.text):
@@ -187,39 +248,54 @@ def test_every_help_has_an_example_under_its_prefix(gdb: Gdb) -> None:
         assert f"example:\n  {prefix} {command}" in outcome.text, outcome.command
 
 
-@pytest.mark.parametrize(("start", "expected"), [
-    ("heap ar", ["heap arenas"]),
-    ("heap m", ["heap map", "heap mmapped"]),
-    ("heap arenas --j", ["heap arenas --json"]),
-    ("heap arenas --bytes --j", ["heap arenas --bytes --json"]),
-    ("heap arenas -", [f"heap arenas --{name}"
-                       for name in ("bytes", "help", "json", "libc", "limit", "quick", "sort", "table")]),
-    ("heap arenas --q", ["heap arenas --quick"]),
-    ("heap he", ["heap heaps", "heap help"]),
-    ("heap help ar", ["heap help arenas"]),
-    ("arenascope bins --a", ["arenascope bins --arena"]),
-])
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        ("heap ar", ["heap arenas"]),
+        ("heap m", ["heap map", "heap mmapped"]),
+        ("heap arenas --j", ["heap arenas --json"]),
+        ("heap arenas --bytes --j", ["heap arenas --bytes --json"]),
+        (
+            "heap arenas -",
+            [f"heap arenas --{name}" for name in ("bytes", "help", "json", "libc", "limit", "quick", "sort", "table")],
+        ),
+        ("heap arenas --q", ["heap arenas --quick"]),
+        ("heap he", ["heap heaps", "heap help"]),
+        ("heap help ar", ["heap help arenas"]),
+        ("arenascope bins --a", ["arenascope bins --arena"]),
+    ],
+)
 def test_completion(gdb: Gdb, start: str, expected: list[str]) -> None:
-    found, = gdb.drive([], [{"do": f"complete {start}"}])
+    (found,) = gdb.drive([], [{"do": f"complete {start}"}])
     assert found.text.splitlines() == expected
 
 
 # scripts
 
+
 def test_json_is_all_there_is_on_standard_output(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
     """GDB itself greets at an attach; at a script's file of commands, after that, nothing of ours does."""
     for command in COMMANDS:
-        finished = gdb.start([*attach(subject), *run("echo @\\n"), *LOAD,
-                              *run(f"heap {typed(command, tmp_path)} --json", "echo @\\n")])
+        finished = gdb.start(
+            [*attach(subject), *run("echo @\\n"), *LOAD, *run(f"heap {typed(command, tmp_path)} --json", "echo @\\n")]
+        )
         document = finished.stdout.split("@\n")[1]
         assert json.loads(document)["command"] == command
         assert len(document.splitlines()) == 1
 
 
 def test_gdbs_way_of_writing_options(gdb: Gdb, subject: Subject) -> None:
-    steps = [{"do": f"heap {words}"} for words in ("arenas --json", "arenas -json", "bins -json -arena 1",
-                                                   "bins --json --arena=1", "bins -json -arena=1",
-                                                   "bins -js --ar 1")]
+    steps = [
+        {"do": f"heap {words}"}
+        for words in (
+            "arenas --json",
+            "arenas -json",
+            "bins -json -arena 1",
+            "bins --json --arena=1",
+            "bins -json -arena=1",
+            "bins -js --ar 1",
+        )
+    ]
     found = [outcome.json() for outcome in gdb.drive(attach(subject), steps)]
     assert found[0] == found[1]
     assert found[2] == found[3] == found[4] == found[5]
@@ -228,9 +304,20 @@ def test_gdbs_way_of_writing_options(gdb: Gdb, subject: Subject) -> None:
 
 def test_output_goes_where_gdb_sends_it(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    finished = gdb.start([*attach(subject), *LOAD, *run(
-        f"set logging file {log}", "set logging redirect on", "set logging enabled on", "heap info",
-        "set logging enabled off", "pipe heap info | wc -c")])
+    finished = gdb.start(
+        [
+            *attach(subject),
+            *LOAD,
+            *run(
+                f"set logging file {log}",
+                "set logging redirect on",
+                "set logging enabled on",
+                "heap info",
+                "set logging enabled off",
+                "pipe heap info | wc -c",
+            ),
+        ]
+    )
     assert log.read_text() == subject.info_xml
     assert str(len(subject.info_xml)) in finished.stdout.splitlines()
     assert "<malloc" not in finished.stdout
@@ -238,8 +325,12 @@ def test_output_goes_where_gdb_sends_it(gdb: Gdb, subject: Subject, tmp_path: Pa
 
 def test_never_stale(gdb: Gdb, subject: Subject) -> None:
     """Each command reads anew: what changed between two is seen."""
-    steps = [{"do": "heap arenas --json"}, {"do": "set var main_arena.max_system_mem += 4096"},
-             {"do": "heap arenas --json"}, {"do": "set var main_arena.max_system_mem -= 4096"}]
+    steps = [
+        {"do": "heap arenas --json"},
+        {"do": "set var main_arena.max_system_mem += 4096"},
+        {"do": "heap arenas --json"},
+        {"do": "set var main_arena.max_system_mem -= 4096"},
+    ]
     before, _, after, _ = gdb.drive(attach(subject), steps)
     assert after.json()["arenas"][0]["max_system_bytes"] == before.json()["arenas"][0]["max_system_bytes"] + 4096
 
@@ -251,6 +342,6 @@ def test_exact_bytes_on_request(gdb: Gdb, subject: Subject) -> None:
 
 
 def test_the_list_of_commands_here_is_complete(gdb: Gdb) -> None:
-    listing, = gdb.drive([], [{"do": "help heap"}])
+    (listing,) = gdb.drive([], [{"do": "help heap"}])
     found = [line.split()[1] for line in listing.text.splitlines() if line.startswith("heap ")]
     assert sorted(found) == sorted([*COMMANDS, "help"])

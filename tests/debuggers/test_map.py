@@ -43,9 +43,13 @@ class Drawn:
             yield drawn, chunks, trim
 
 
-@pytest.fixture(scope="module", params=[
-    pytest.param(name, marks=[pytest.mark.xdist_group(f"map {name}"), *([] if name in FEW else [pytest.mark.full])])
-    for name in SCENES])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.xdist_group(f"map {name}"), *([] if name in FEW else [pytest.mark.full])])
+        for name in SCENES
+    ],
+)
 def drawn(request: pytest.FixtureRequest) -> Drawn:
     scenario = BY_ID[request.param]
     doors = {name: DOORS[name] for name in OPENED}
@@ -136,6 +140,7 @@ def test_doors_and_images_draw_the_same(drawn: Drawn) -> None:
 
 # the page
 
+
 @pytest.fixture
 def random_heap() -> Iterator[Subject]:
     scenario = BY_ID["random-1"]
@@ -145,7 +150,7 @@ def random_heap() -> Iterator[Subject]:
 
 def written(subject: Subject, folder: Path) -> tuple[Path, dict[str, Any]]:
     page = folder / "map.html"
-    outcome, = SHELL.run(Live(subject.pid, subject.program), [f"map --json --html {page}"])
+    (outcome,) = SHELL.run(Live(subject.pid, subject.program), [f"map --json --html {page}"])
     return page, outcome.json()
 
 
@@ -160,8 +165,10 @@ def test_the_page_in_a_browser(random_heap: Subject, tmp_path: Path) -> None:
     assert dom.canvases == len(document["heaps"])
     known = {layer: document["totals"][f"{layer}_bytes"] for layer in LAYERS}
     hidden = {layer for layer in ("foreign", "damaged") if not known[layer]}
-    assert dom.totals == {**{layer: size for layer, size in known.items() if layer not in hidden},
-                          "all": random_heap.truth["mallinfo2"]["arena"]}
+    assert dom.totals == {
+        **{layer: size for layer, size in known.items() if layer not in hidden},
+        "all": random_heap.truth["mallinfo2"]["arena"],
+    }
 
 
 def test_the_page_asks_nobody(random_heap: Subject, tmp_path: Path) -> None:
@@ -190,7 +197,8 @@ def test_the_page_zooms_and_tells(random_heap: Subject, tmp_path: Path) -> None:
     assert sum(int(each.replace(",", "")) for each in shown.values()) == high - low
     assert told["without-layers"] == "other"
     assert [int(each) for each in told["order"].split(",")] == sorted(
-        (int(heap["end"], 16) - int(heap["address"], 16) for heap in document["heaps"]), reverse=True)
+        (int(heap["end"], 16) - int(heap["address"], 16) for heap in document["heaps"]), reverse=True
+    )
 
 
 @pytest.mark.full
@@ -198,7 +206,7 @@ def test_damage_is_told_on_the_page(tmp_path: Path) -> None:
     page = tmp_path / "map.html"
     with Subject("corrupt", "size_misaligned") as subject:
         assert subject.send("tick") == "ticked"
-        outcome, = SHELL.run(Live(subject.pid, subject.program), [f"map --json --html {page}"])
+        (outcome,) = SHELL.run(Live(subject.pid, subject.program), [f"map --json --html {page}"])
     document = outcome.json()
     assert document["complete"] is False
     dom = opened(page, tmp_path)

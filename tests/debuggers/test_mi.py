@@ -17,12 +17,24 @@ pytestmark = pytest.mark.xdist_group("mi")
 
 def talk(subject: Subject, *requests: str) -> list[str]:
     """The result records of these MI commands, in their order."""
-    command = ["gdb", "-nx", "-q", "--interpreter=mi3", "-iex", "set debuginfod enabled off", "-p", str(subject.pid),
-               "-ex", f"source {ARENA_PY}"]
+    command = [
+        "gdb",
+        "-nx",
+        "-q",
+        "--interpreter=mi3",
+        "-iex",
+        "set debuginfod enabled off",
+        "-p",
+        str(subject.pid),
+        "-ex",
+        f"source {ARENA_PY}",
+    ]
     typed = "".join(f"{number}{request}\n" for number, request in enumerate(requests, 1)) + "-gdb-exit\n"
     done = subprocess.run(command, input=typed, env=plain_environment(), capture_output=True, text=True, timeout=60)
-    return [next(line for line in done.stdout.splitlines() if re.match(rf"{number}\^", line))
-            for number in range(1, len(requests) + 1)]
+    return [
+        next(line for line in done.stdout.splitlines() if re.match(rf"{number}\^", line))
+        for number in range(1, len(requests) + 1)
+    ]
 
 
 def fields(record: str, *names: str) -> Sequence[str]:

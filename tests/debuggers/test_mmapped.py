@@ -45,7 +45,8 @@ def test_the_programs_own_list(sight: Sight) -> None:
 @seen(only=("mmapped",), images=("live", "kernel"))
 def test_what_was_never_written_is_not_resident(sight: Sight) -> None:
     lazy = int(sight.truth["blocks"]["lazy_64m"], 16)
-    block, = (each for each in sight.json("mmapped")["blocks"]
-              if int(each["address"], 16) + sight.platform.header == lazy)
+    (block,) = (
+        each for each in sight.json("mmapped")["blocks"] if int(each["address"], 16) + sight.platform.header == lazy
+    )
     # 100 KiB were written, from behind the header on
     assert block["resident_bytes"] == (100 * 1024 // PAGE + 1) * PAGE

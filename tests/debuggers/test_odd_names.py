@@ -19,8 +19,16 @@ pytestmark = pytest.mark.xdist_group("odd names")
 
 NAME = b"caf\xe9\n\x1b[7mx"
 SHOWN = "caf\ufffd\ufffd\ufffd[7mx"
-COMMANDS = ["threads --json", "arenas --json", "report --json", "threads", "report --full", "version",
-            "mmapped", "check"]
+COMMANDS = [
+    "threads --json",
+    "arenas --json",
+    "report --json",
+    "threads",
+    "report --full",
+    "version",
+    "mmapped",
+    "check",
+]
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,15 @@ from looks import ROOT
 
 BESIDE = ROOT / "fixtures" / "beside.c"
 
-@pytest.mark.parametrize(("name", "package"), [
-    ("jemalloc", "jemalloc"), pytest.param("tcmalloc", "tcmalloc_minimal", marks=pytest.mark.full),
-    pytest.param("mimalloc", "mimalloc", marks=pytest.mark.full)])
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        ("jemalloc", "jemalloc"),
+        pytest.param("tcmalloc", "tcmalloc_minimal", marks=pytest.mark.full),
+        pytest.param("mimalloc", "mimalloc", marks=pytest.mark.full),
+    ],
+)
 def test_preloaded(name: str, package: str) -> None:
     looks = Looks("beside", env={"LD_PRELOAD": library(package)})
     assert package in looks.truth["notes"]["malloc_is_of"]
@@ -92,8 +98,9 @@ def test_a_library_that_nobody_knows(tmp_path: Path) -> None:
     for where, document in looks.json("arenas"):
         assert serving(document) == [("libsome.so", None)]
         assert document["complete"] is True, where
-    assert all("libsome.so (libsome.so exports malloc) may serve malloc here" in text
-               for _, text in looks.words("arenas"))
+    assert all(
+        "libsome.so (libsome.so exports malloc) may serve malloc here" in text for _, text in looks.words("arenas")
+    )
 
 
 @pytest.mark.full

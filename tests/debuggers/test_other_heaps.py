@@ -103,7 +103,7 @@ def test_jvm(tmp_path: Path) -> None:
     (tmp_path / "Main.java").write_text(JAVA)
     subprocess.run(["javac", "Main.java"], cwd=tmp_path, check=True, timeout=BUILD_SECONDS)
     start = tmp_path / "start"
-    start.write_text(f'#!/bin/sh\nexec java -Xmx64m -XX:ReservedCodeCacheSize=16m -cp {tmp_path} Main\n')
+    start.write_text(f"#!/bin/sh\nexec java -Xmx64m -XX:ReservedCodeCacheSize=16m -cp {tmp_path} Main\n")
     start.chmod(0o755)
     looks = Looks(str(start), core="")
     for where, document in looks.json("arenas"):

@@ -34,9 +34,16 @@ def test_values_are_what_gdb_reads(sight: Sight) -> None:
 def test_defaults(sight: Sight) -> None:
     rows = params_of(sight)
     wide, since_2_43 = sight.platform.pointer_bytes == 8, sight.view.release == "2.43"
-    defaults = {"trim_threshold": 131072, "top_pad": 131072, "mmap_threshold": 131072, "arena_test": 8 if wide else 2,
-                "arena_max": 0, "n_mmaps_max": 65536, "tcache_count": 16 if since_2_43 else 7,
-                "tcache_max_bytes": 1041 if since_2_43 else 1032 if wide else 1020}
+    defaults = {
+        "trim_threshold": 131072,
+        "top_pad": 131072,
+        "mmap_threshold": 131072,
+        "arena_test": 8 if wide else 2,
+        "arena_max": 0,
+        "n_mmaps_max": 65536,
+        "tcache_count": 16 if since_2_43 else 7,
+        "tcache_max_bytes": 1041 if since_2_43 else 1032 if wide else 1020,
+    }
     assert {name: rows[name]["default"] for name in defaults} == defaults
     assert all(row["requested"] is None for row in rows.values())
 
@@ -64,9 +71,11 @@ def test_arena_limit(sight: Sight) -> None:
 @seen(only=("asked-by-variables",))
 def test_requests_by_variable(sight: Sight) -> None:
     rows = params_of(sight)
-    for name, request, value in (("arena_max", "MALLOC_ARENA_MAX=3", 3),
-                                 ("mmap_threshold", "MALLOC_MMAP_THRESHOLD_=200000", 200000),
-                                 ("top_pad", "MALLOC_TOP_PAD_=0x10000", 0x10000)):
+    for name, request, value in (
+        ("arena_max", "MALLOC_ARENA_MAX=3", 3),
+        ("mmap_threshold", "MALLOC_MMAP_THRESHOLD_=200000", 200000),
+        ("top_pad", "MALLOC_TOP_PAD_=0x10000", 0x10000),
+    ):
         assert (rows[name]["requested"], rows[name]["value"]) == (request, value)
     assert rows["trim_threshold"]["requested"] is None
     assert rows["no_dyn_threshold"]["value"] == 1
@@ -76,9 +85,11 @@ def test_requests_by_variable(sight: Sight) -> None:
 @seen(only=("asked-by-tunables",))
 def test_requests_by_tunable(sight: Sight) -> None:
     rows = params_of(sight)
-    for name, request, value in (("tcache_count", "glibc.malloc.tcache_count=5", 5),
-                                 ("trim_threshold", "glibc.malloc.trim_threshold=300000", 300000),
-                                 ("arena_max", "glibc.malloc.arena_max=2", 2)):
+    for name, request, value in (
+        ("tcache_count", "glibc.malloc.tcache_count=5", 5),
+        ("trim_threshold", "glibc.malloc.trim_threshold=300000", 300000),
+        ("arena_max", "glibc.malloc.arena_max=2", 2),
+    ):
         assert (rows[name]["requested"], rows[name]["value"]) == (request, value)
     assert sight.json("params")["arenas"] == {"count": 2, "limit": 2}
 

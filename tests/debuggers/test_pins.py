@@ -52,8 +52,10 @@ AT_HOME = (
     uncached("thp", "pinned", "both", "40", tunables=":glibc.malloc.hugetlb=1"),
 )
 ELSEWHERE_TOO = ("pinned-both", "many_heaps", "full_heap-retired-64", "random-1")
-TABLE = (*AT_HOME, *(replace(each, platform=platform) for platform in ELSEWHERE for each in AT_HOME
-                     if each.name in ELSEWHERE_TOO))
+TABLE = (
+    *AT_HOME,
+    *(replace(each, platform=platform) for platform in ELSEWHERE for each in AT_HOME if each.name in ELSEWHERE_TOO),
+)
 
 
 @dataclass
@@ -67,8 +69,10 @@ class Happened:
     @property
     def steps(self) -> list[list[Any]]:
         """In the words of `pins --ranges`; the length of an unmapped heap is that of its whole reservation."""
-        return [*(["munmap", f"{start:#x}", size] for start, size in self.unmapped),
-                *(["madvise", f"{start:#x}", size] for start, size in self.madvised)]
+        return [
+            *(["munmap", f"{start:#x}", size] for start, size in self.unmapped),
+            *(["madvise", f"{start:#x}", size] for start, size in self.madvised),
+        ]
 
 
 def watched(subject: Subject, command: str, curbrk: int) -> Happened:
@@ -123,17 +127,20 @@ def test_what_it_says_is_what_happens(scenario: Scenario, gdb: Gdb) -> None:
         assert subject.quit() == 0
 
 
-def judge(pin: dict[str, Any], document: dict[str, Any], by_free: Happened, by_trim: Happened, system: int,
-          before: int) -> None:
+def judge(
+    pin: dict[str, Any], document: dict[str, Any], by_free: Happened, by_trim: Happened, system: int, before: int
+) -> None:
     pending = sum(each["bytes"] for each in document["pending"] if each["arena"] == pin["arena"])
     trimmed = max(by_trim.brk, 0) + sum(size for _, size in by_trim.madvised)
     if pin["by"] == "free":
         # system_mem falls by just what free() releases
         assert pin["releases_bytes"] == system - sum(step[2] for step in pin["already"])
         assert [[how, where] for how, where, _ in pin["ranges"] if how != "brk"] == [
-            [how, where] for how, where, _ in by_free.steps]
+            [how, where] for how, where, _ in by_free.steps
+        ]
         assert [step for step in pin["ranges"] if step[0] == "madvise"] == [
-            step for step in by_free.steps if step[0] == "madvise"]
+            step for step in by_free.steps if step[0] == "madvise"
+        ]
         assert len({size for _, size in by_free.unmapped}) < 2
         assert sum(step[2] for step in pin["ranges"] if step[0] == "brk") == by_free.brk
     else:
@@ -143,8 +150,11 @@ def judge(pin: dict[str, Any], document: dict[str, Any], by_free: Happened, by_t
 
 def inside(parts: dict[tuple[int, int], int], steps: list[list[Any]]) -> int:
     """The sum over the mappings that these ranges reach into, and the one right below."""
-    return sum(size for (start, end), size in parts.items()
-               if any(start < int(low, 16) + length and int(low, 16) <= end for _, low, length in steps))
+    return sum(
+        size
+        for (start, end), size in parts.items()
+        if any(start < int(low, 16) + length and int(low, 16) <= end for _, low, length in steps)
+    )
 
 
 @pytest.mark.parametrize("name", ["pinned-main", "pinned-thread", "many_heaps", "random-3-no-pad"])
@@ -152,7 +162,7 @@ def test_rss_falls_by_what_it_says(name: str) -> None:
     one = next(each for each in AT_HOME if each.name == name)
     with Subject(one.fixture, *one.arguments, env=one.env) as subject:
         held = subject.live_blocks
-        outcome, = SHELL.run(Live(subject.pid, subject.program), [PINS])
+        (outcome,) = SHELL.run(Live(subject.pid, subject.program), [PINS])
         mine = [pin for pin in outcome.json()["pins"] if int(pin["user_address"], 16) in held]
         pin = next(pin for pin in mine if pin["by"] == "free")
         before = subject.anonymous()

@@ -20,8 +20,12 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[Subject, str]]:
     if not shutil.which("gdbserver"):
         give_up("gdbserver is not installed")
     with Subject(request.param) as subject:
-        server = subprocess.Popen(["gdbserver", "--attach", "127.0.0.1:0", str(subject.pid)], stderr=subprocess.PIPE,
-                                  stdout=subprocess.DEVNULL, text=True)
+        server = subprocess.Popen(
+            ["gdbserver", "--attach", "127.0.0.1:0", str(subject.pid)],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
         try:
             assert server.stderr is not None
             port = next(found.group(1) for found in (re.search(r"port (\d+)", line) for line in server.stderr) if found)
@@ -55,7 +59,7 @@ def test_figures_are_exact(served: tuple[Subject, str], symbols: bool) -> None:
 @pytest.mark.xdist_group("remote")
 def test_apply_is_refused(served: tuple[Subject, str]) -> None:
     _, address = served
-    refused, = GDB.drive(["-ex", f"target remote {address}"], [{"do": "heap trim --apply -y"}])
+    (refused,) = GDB.drive(["-ex", f"target remote {address}"], [{"do": "heap trim --apply -y"}])
     assert refused.error is not None
     assert "another machine" in refused.error
     assert "\n" not in refused.error.strip()

@@ -15,8 +15,21 @@ from subjects import Subject
 PAGE = 4096
 REPORT = "report --json"
 MALLOC = ("live", "mmapped", "tcache", "returnable", "thread_tops", "main_top", "scraps")
-CHOSEN = ("hoard", "workers-30MB", "pinned-thread", "ladder-shuffled", "arenas14", "many_heaps-spread", "bins-static",
-          "tcache", "mmapped", "foreign_sbrk", "blocked_brk-unblock", "dlmopen", "random-1")
+CHOSEN = (
+    "hoard",
+    "workers-30MB",
+    "pinned-thread",
+    "ladder-shuffled",
+    "arenas14",
+    "many_heaps-spread",
+    "bins-static",
+    "tcache",
+    "mmapped",
+    "foreign_sbrk",
+    "blocked_brk-unblock",
+    "dlmopen",
+    "random-1",
+)
 # fixtures that no other test needs in all its images
 OTHERS = tuple(scenario(name, name) for name in ("tiny_top", "locked", "waiting"))
 # what glibc itself allocates: stdio buffers, dl structures, thread caches, and each arena's own heads
@@ -68,9 +81,15 @@ def test_the_parts_sum_to_rss(name: str, door: str) -> None:
     assert all(size >= 0 for size in parts.values())
 
 
-@pytest.mark.parametrize("each", [
-    pytest.param(each, id=each.name, marks=[pytest.mark.full] if each in AT_HOME and each.name not in CHOSEN else [])
-    for each in (*AT_HOME, *OTHERS)])
+@pytest.mark.parametrize(
+    "each",
+    [
+        pytest.param(
+            each, id=each.name, marks=[pytest.mark.full] if each in AT_HOME and each.name not in CHOSEN else []
+        )
+        for each in (*AT_HOME, *OTHERS)
+    ],
+)
 def test_the_shell_says_rss_to_the_byte(each: Scenario) -> None:
     """Of every fixture that stands still: nothing of its own reading counts."""
     with start(each) as subject:

@@ -5,8 +5,23 @@ from __future__ import annotations
 from album import Album, Sight
 from scenarios import seen
 
-HERE = ("hoard", "workers-30MB", "pinned-main", "pinned-thread", "arenas14", "many_heaps", "many_heaps-spread", "bins",
-        "bins-static", "full_heap", "full_heap-retired", "foreign_sbrk", "random-1", "random-2", "random-3")
+HERE = (
+    "hoard",
+    "workers-30MB",
+    "pinned-main",
+    "pinned-thread",
+    "arenas14",
+    "many_heaps",
+    "many_heaps-spread",
+    "bins",
+    "bins-static",
+    "full_heap",
+    "full_heap-retired",
+    "foreign_sbrk",
+    "random-1",
+    "random-2",
+    "random-3",
+)
 
 
 @seen(only=HERE, images=("live", "kernel"))
@@ -29,7 +44,7 @@ def test_an_arena_holds_what_its_heaps_hold(sight: Sight) -> None:
 @seen(only=("hoard", "pinned-main", "bins", "random-1"), images=("live", "kernel"))
 def test_the_main_arena_holds_what_the_break_holds(sight: Sight) -> None:
     """One region, [heap] whole: nobody else moved the break."""
-    region, = (heap for heap in sight.json("heaps")["heaps"] if heap["arena"] == 0)
+    (region,) = (heap for heap in sight.json("heaps")["heaps"] if heap["arena"] == 0)
     assert region["resident_bytes"] == sight.present.within(int(region["address"], 16), int(region["end"], 16))
 
 
@@ -38,7 +53,8 @@ def test_a_kernel_core_tells_the_same_as_the_living_process(sight: Sight, album:
     live = album.alive(sight)
     for command, key in (("arenas", "arenas"), ("heaps", "heaps"), ("mmapped", "blocks")):
         assert [row["resident_bytes"] for row in sight.json(command)[key]] == [
-            row["resident_bytes"] for row in live.json(command)[key]]
+            row["resident_bytes"] for row in live.json(command)[key]
+        ]
 
 
 @seen(only=HERE, images=("gcore",))

@@ -28,8 +28,14 @@ def seen(request: pytest.FixtureRequest) -> Iterator[tuple[dict[str, Core], Answ
     with Subject(request.param) as subject:
         gcore, kernel_core = subject.gcore(), subject.kernel_core()
         cores = {"gcore": Core(gcore, subject.program), "kernel": Core(kernel_core, subject.program)}
-        yield cores, {(name, symbols): GDB.run(core, COMMANDS if symbols else FIGURES, symbols)
-                      for name, core in cores.items() for symbols in (True, False)}
+        yield (
+            cores,
+            {
+                (name, symbols): GDB.run(core, COMMANDS if symbols else FIGURES, symbols)
+                for name, core in cores.items()
+                for symbols in (True, False)
+            },
+        )
 
 
 def told(outcome: Outcome) -> object:

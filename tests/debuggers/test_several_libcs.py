@@ -14,8 +14,16 @@ from doors import DOORS, NEWEST, Core, Door, Live, Outcome
 from looks import ROOT, plain_environment
 from subjects import Subject
 
-COMMANDS = ["info", "info --libc 1", "arenas --json", "arenas --json --libc 1", "threads --json --libc 1",
-            "version --json", "version", "params --json --libc=1"]
+COMMANDS = [
+    "info",
+    "info --libc 1",
+    "arenas --json",
+    "arenas --json --libc 1",
+    "threads --json --libc 1",
+    "version --json",
+    "version",
+    "params --json --libc=1",
+]
 
 
 class Copies:
@@ -48,18 +56,30 @@ class Copies:
 
 def notes_of(pid: int) -> str:
     """What the shell says beside the data."""
-    done = subprocess.run([sys.executable, "-m", "arenascope", "arenas", str(pid)], cwd=ROOT / "common", text=True,
-                          env=plain_environment(), capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "arenascope", "arenas", str(pid)],
+        cwd=ROOT / "common",
+        text=True,
+        env=plain_environment(),
+        capture_output=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     return done.stderr
 
 
 def figures(xml: str) -> dict[str, int]:
     """malloc_info's last words: the sums over all arenas."""
-    totals = {kind: re.findall(rf'<total type="{kind}" count="(\d+)" size="(\d+)"/>', xml)[-1]
-              for kind in ("fast", "rest", "mmap")}
-    return {"system": int(re.findall(r'<system type="current" size="(\d+)"', xml)[-1]),
-            "fast": int(totals["fast"][1]), "rest": int(totals["rest"][0]), "mmap": int(totals["mmap"][1])}
+    totals = {
+        kind: re.findall(rf'<total type="{kind}" count="(\d+)" size="(\d+)"/>', xml)[-1]
+        for kind in ("fast", "rest", "mmap")
+    }
+    return {
+        "system": int(re.findall(r'<system type="current" size="(\d+)"', xml)[-1]),
+        "fast": int(totals["fast"][1]),
+        "rest": int(totals["rest"][0]),
+        "mmap": int(totals["mmap"][1]),
+    }
 
 
 def check_against(document: Mapping[str, Any], xml: str) -> None:
@@ -80,7 +100,9 @@ def check_both(copies: Copies, first: str, second: str) -> None:
             check_against(document, copies.files[xml])
     for where, document in copies.json("version --json").items():
         assert [(each["libc"], each["used"], each["chosen"]) for each in document["libcs"]] == [
-            (0, True, True), (1, True, False)], where
+            (0, True, True),
+            (1, True, False),
+        ], where
         assert document["libcs"][0]["main_arena"] == document["glibc"]["main_arena"]
         other = copies.json("arenas --json --libc 1")[where]["glibc"]["main_arena"]
         assert document["libcs"][1]["main_arena"] == other != document["glibc"]["main_arena"], where
@@ -187,8 +209,23 @@ int main(int argc, char **argv) {
 @pytest.mark.xdist_group("several_libcs")
 def test_dlopen_from_a_static_program(tmp_path: Path) -> None:
     (tmp_path / "opens.c").write_text(STATIC)
-    done = subprocess.run(["gcc", "-static", "-O1", "-g", "-D_GNU_SOURCE", "-fno-builtin", "-w", "-o",
-                           str(tmp_path / "opens"), str(tmp_path / "opens.c"), "-ldl"], capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            "gcc",
+            "-static",
+            "-O1",
+            "-g",
+            "-D_GNU_SOURCE",
+            "-fno-builtin",
+            "-w",
+            "-o",
+            str(tmp_path / "opens"),
+            str(tmp_path / "opens.c"),
+            "-ldl",
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     copies = Copies(str(tmp_path / "opens"))
     check_both(copies, "info.xml", "info2.xml")
@@ -201,6 +238,6 @@ def test_a_number_that_is_not_there(name: str) -> None:
     with Subject("bins") as one, Subject("dlmopen") as two:
         for subject, said in ((one, "this process has one, number 0"), (two, "this process has libcs 0 to 1")):
             for command in ("arenas --libc 2", "version --libc 2", "info --libc=-1", "trim --json --libc 9"):
-                outcome, = DOORS[name].run(Live(subject.pid, subject.program), [command])
+                (outcome,) = DOORS[name].run(Live(subject.pid, subject.program), [command])
                 assert "there is no libc" in (outcome.error or ""), (command, outcome)
                 assert said in outcome.error

@@ -20,8 +20,9 @@ COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 
 
 def shell(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=100,
-                          env=plain_environment())
+    return subprocess.run(
+        [*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=100, env=plain_environment()
+    )
 
 
 def diff_json(*words: object) -> dict[str, Any]:
@@ -78,8 +79,20 @@ def test_nothing_of_the_program_s_data_is_saved(tmp_path: Path) -> None:
         data = gzip.decompress(saved.read_bytes())
     assert saved.stat().st_size < 64 << 10
     document = json.loads(data)
-    assert set(document) == {"arenascope_snapshot", "arenascope", "taken", "target", "glibc", "report", "arenas",
-                             "bins", "threads", "params", "chunks", "problems"}
+    assert set(document) == {
+        "arenascope_snapshot",
+        "arenascope",
+        "taken",
+        "target",
+        "glibc",
+        "report",
+        "arenas",
+        "bins",
+        "threads",
+        "params",
+        "chunks",
+        "problems",
+    }
 
 
 def test_a_later_release_reads_it(tmp_path: Path) -> None:
@@ -112,8 +125,13 @@ def test_what_is_no_snapshot(content: str, tmp_path: Path) -> None:
 
 def test_watch_prints_a_line_each_time_and_ends_with_the_process() -> None:
     with Subject("hoard", "2", "12") as subject:
-        watching = subprocess.Popen([*COMMAND, "watch", str(subject.pid), "--interval", "0.7", "--bytes"],
-                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=plain_environment())
+        watching = subprocess.Popen(
+            [*COMMAND, "watch", str(subject.pid), "--interval", "0.7", "--bytes"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=plain_environment(),
+        )
         header, first = watching.stdout.readline(), watching.stdout.readline()
         subject.send("trim")
         time.sleep(1.5)

@@ -38,9 +38,17 @@ class Tables(HTMLParser):
 @pytest.mark.parametrize("name", NEWEST)
 def test_a_screen_as_html_tsv_and_markdown(name: str, subject: Subject) -> None:
     door = opened(DOORS[name])
-    html, tsv, github, threads, heaps, wrong = door.run(Live(subject.pid, subject.program), [
-        "threads --table html --bytes", "heaps --table tsv", "heaps --table=github", "threads --json", "heaps --json",
-        "threads --table nonsense"])
+    html, tsv, github, threads, heaps, wrong = door.run(
+        Live(subject.pid, subject.program),
+        [
+            "threads --table html --bytes",
+            "heaps --table tsv",
+            "heaps --table=github",
+            "threads --json",
+            "heaps --json",
+            "threads --table nonsense",
+        ],
+    )
     parser = Tables()
     parser.feed(html.text)
     (table,) = parser.tables

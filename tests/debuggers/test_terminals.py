@@ -16,19 +16,48 @@ from subjects import Subject
 
 LAST = "fault in again."
 STARTS = {
-    "gdb": lambda pid: ["gdb", "-nx", "-q", "-iex", "set debuginfod enabled off", "-ex", "set height 0",
-                        "-ex", "set width 0", "-p", pid, *LOAD, "-ex", "heap trim", "-ex", "detach", "-ex", "quit"],
-    "lldb": lambda pid: [NEWEST_LLDB.name, "-x", "-b", "-O", "settings set use-color true", "-p", pid, *LLDB_LOAD,
-                         "-o", "heap trim"],
+    "gdb": lambda pid: [
+        "gdb",
+        "-nx",
+        "-q",
+        "-iex",
+        "set debuginfod enabled off",
+        "-ex",
+        "set height 0",
+        "-ex",
+        "set width 0",
+        "-p",
+        pid,
+        *LOAD,
+        "-ex",
+        "heap trim",
+        "-ex",
+        "detach",
+        "-ex",
+        "quit",
+    ],
+    "lldb": lambda pid: [
+        NEWEST_LLDB.name,
+        "-x",
+        "-b",
+        "-O",
+        "settings set use-color true",
+        "-p",
+        pid,
+        *LLDB_LOAD,
+        "-o",
+        "heap trim",
+    ],
     "shell": lambda pid: [sys.executable, str(ROOT / "bin" / "arenascope"), "trim", pid],
-}  # fmt: skip
+}
 
 
 def screen(command: Sequence[str], term: str) -> str:
     """All that a program writes to a terminal of this kind."""
     master, slave = pty.openpty()
-    process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-                               env=plain_environment({"TERM": term}))
+    process = subprocess.Popen(
+        command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, env=plain_environment({"TERM": term})
+    )
     os.close(slave)
     shown = b""
     try:
@@ -48,7 +77,7 @@ def test_a_dumb_terminal_gets_no_escapes(door: str, subject: Subject) -> None:
         give_up(reason)
     for term in ("dumb", "xterm-256color"):
         shown = screen(STARTS[door](str(subject.pid)), term)
-        line, = (each for each in shown.splitlines() if "malloc_trim(0) would" in each)
+        (line,) = (each for each in shown.splitlines() if "malloc_trim(0) would" in each)
         ours = line + shown.partition(line)[2].partition(LAST)[0]
         assert LAST in shown, shown
         assert ("\033" in ours) == (term != "dumb"), ours

@@ -9,8 +9,21 @@ from platforms import ELSEWHERE, HOST, Platform
 from scenarios import seen
 from subjects import Subject
 
-MANY_THREADS = ("hoard", "workers-30MB-ended", "arenas60", "arenas14", "bins", "bins-static", "bins-static-pie",
-                "fastbins", "tcache", "dlmopen", "random-1", "asked-by-variables", "asked-by-tunables")
+MANY_THREADS = (
+    "hoard",
+    "workers-30MB-ended",
+    "arenas60",
+    "arenas14",
+    "bins",
+    "bins-static",
+    "bins-static-pie",
+    "fastbins",
+    "tcache",
+    "dlmopen",
+    "random-1",
+    "asked-by-variables",
+    "asked-by-tunables",
+)
 # with fewer arenas than threads, a probe may have come from an arena that its thread has since left
 OWN_ARENA = tuple(name for name in MANY_THREADS if not name.startswith("asked"))
 
@@ -25,8 +38,11 @@ def arena_of(sight: Sight, probe: int) -> int:
 
 @seen(only=OWN_ARENA)
 def test_each_thread_has_the_arena_that_its_blocks_come_from(sight: Sight) -> None:
-    expected = {thread["tid"]: arena_of(sight, int(thread["probe"], 16))
-                for thread in sight.truth["threads"] if thread["probe"] and not thread["exited"]}
+    expected = {
+        thread["tid"]: arena_of(sight, int(thread["probe"], 16))
+        for thread in sight.truth["threads"]
+        if thread["probe"] and not thread["exited"]
+    }
     document = sight.json("threads")
     found = {thread["tid"]: thread["arena"] for thread in document["threads"]}
     assert found == expected
@@ -61,8 +77,12 @@ def test_arena_and_cache_are_what_gdb_reads_by_symbol(sight: Sight) -> None:
 def test_cached_chunks_are_what_glibc_counts(sight: Sight) -> None:
     if not any(words["counts"] for words in sight.glibc_threads.values()):
         pytest.skip("no debug information tells GDB of tcache_perthread_struct here")
-    expected = {(tid, index): count for tid, words in sight.glibc_threads.items()
-                for index, count in enumerate(words["counts"]) if count}
+    expected = {
+        (tid, index): count
+        for tid, words in sight.glibc_threads.items()
+        for index, count in enumerate(words["counts"])
+        if count
+    }
     rows = [row for row in sight.json("bins")["bins"] if row["kind"] == "tcache"]
     assert {(row["tid"], row["index"]): row["chunks"] for row in rows} == expected
     for row in rows:
@@ -93,8 +113,9 @@ def test_arenas_outnumber_threads(sight: Sight) -> None:
 
 
 @pytest.mark.xdist_group("without stacks")
-@pytest.mark.parametrize("platform", [each for each in ELSEWHERE if each.machine == HOST.machine],
-                         ids=lambda each: each.id)
+@pytest.mark.parametrize(
+    "platform", [each for each in ELSEWHERE if each.machine == HOST.machine], ids=lambda each: each.id
+)
 def test_a_core_without_stacks_is_called_partial(platform: Platform) -> None:
     """What GDB's gcore leaves of a thread's stack where it meets guard pages in it: nothing. Its TLS is gone too."""
     with Subject("tcache", platform=platform) as subject:

@@ -18,12 +18,40 @@ OWN_PAGES = 16 * PAGE
 TRIM = "trim --ranges --json"
 
 # malloc_trim runs in these; those that the table of scenarios has take their arguments from there
-HERE = ("hoard", "workers-30MB", "workers-30MB-ended", "workers-100MB", "pinned-main", "pinned-thread",
-        "ladder-ascending", "ladder-shuffled", "arenas60", "many_heaps", "many_heaps-spread", "bins", "bins-static",
-        "bins-static-pie", "full_heap", "full_heap-retired", "full_heap-retired-64", "fastbins", "tcache", "mmapped",
-        "foreign_sbrk", "foreign_sbrk-fake", "foreign_sbrk-last", "blocked_brk", "blocked_brk-apart",
-        "blocked_brk-unblock", "dlmopen", "random-1", "random-2", "random-3", "asked-by-variables",
-        "asked-by-tunables")
+HERE = (
+    "hoard",
+    "workers-30MB",
+    "workers-30MB-ended",
+    "workers-100MB",
+    "pinned-main",
+    "pinned-thread",
+    "ladder-ascending",
+    "ladder-shuffled",
+    "arenas60",
+    "many_heaps",
+    "many_heaps-spread",
+    "bins",
+    "bins-static",
+    "bins-static-pie",
+    "full_heap",
+    "full_heap-retired",
+    "full_heap-retired-64",
+    "fastbins",
+    "tcache",
+    "mmapped",
+    "foreign_sbrk",
+    "foreign_sbrk-fake",
+    "foreign_sbrk-last",
+    "blocked_brk",
+    "blocked_brk-apart",
+    "blocked_brk-unblock",
+    "dlmopen",
+    "random-1",
+    "random-2",
+    "random-3",
+    "asked-by-variables",
+    "asked-by-tunables",
+)
 TABLE = (
     *(BY_ID[name] for name in HERE),
     *(each for each in BY_ID.values() if each.platform != HOST),
@@ -34,8 +62,11 @@ TABLE = (
     scenario("tiny_top-48", "tiny_top", "48"),
     scenario("tiny_top-page", "tiny_top", "4112"),
     scenario("tiny_top-page-and-a-bit", "tiny_top", "4144"),
-    *(replace(scenario(f"tiny_top{more}", "tiny_top", *size), platform=platform) for platform in ELSEWHERE
-      for more, size in (("", ()), ("-page-and-a-bit", ("4144",)))),
+    *(
+        replace(scenario(f"tiny_top{more}", "tiny_top", *size), platform=platform)
+        for platform in ELSEWHERE
+        for more, size in (("", ()), ("-page-and-a-bit", ("4144",)))
+    ),
     scenario("locked", "locked"),
     scenario("thp", "pinned", "both", "40", env={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
     scenario("thp-ladder", "ladder", "200", "shuffled", "20", env={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
@@ -43,8 +74,21 @@ TABLE = (
 
 
 # also looked at in cores: one for each shape that a core might tell otherwise
-IMAGES_OF = ("hoard", "ladder-shuffled", "many_heaps-spread", "bins-static-pie", "bins-static", "fastbins",
-             "foreign_sbrk-last", "blocked_brk-unblock", "dlmopen", "random-1", "bins", "tcache", "blocked_brk")
+IMAGES_OF = (
+    "hoard",
+    "ladder-shuffled",
+    "many_heaps-spread",
+    "bins-static-pie",
+    "bins-static",
+    "fastbins",
+    "foreign_sbrk-last",
+    "blocked_brk-unblock",
+    "dlmopen",
+    "random-1",
+    "bins",
+    "tcache",
+    "blocked_brk",
+)
 
 
 @dataclass(frozen=True)
@@ -57,8 +101,9 @@ class Foretold:
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        return sorted((int(address, 16), size) for arena in self.document["arenas"]
-                      for address, size in arena["madvise_ranges"])
+        return sorted(
+            (int(address, 16), size) for arena in self.document["arenas"] for address, size in arena["madvise_ranges"]
+        )
 
     @property
     def places(self) -> list[tuple[int, int]]:
@@ -79,8 +124,11 @@ def foretell(gdb: Gdb, subject: Subject, symbols: bool = True) -> Foretold:
 
 def inside(parts: dict[tuple[int, int], int], places: Sequence[tuple[int, int]]) -> int:
     """The sum over the mappings that these ranges reach into."""
-    return sum(size for (start, end), size in parts.items()
-               if any(start < low + length and low < end for low, length in places))
+    return sum(
+        size
+        for (start, end), size in parts.items()
+        if any(start < low + length and low < end for low, length in places)
+    )
 
 
 @pytest.mark.parametrize("scenario", TABLE, ids=lambda each: each.id)
@@ -110,8 +158,10 @@ def test_what_it_foretells_is_what_happens(scenario: Scenario, gdb: Gdb) -> None
 
 
 def without_residency(document: dict[str, Any]) -> list[dict[str, Any]]:
-    arenas = [{**arena, "kept": {**arena["kept"], "top_resident_bytes": None}, "resident_bytes": None}
-              for arena in document["arenas"]]
+    arenas = [
+        {**arena, "kept": {**arena["kept"], "top_resident_bytes": None}, "resident_bytes": None}
+        for arena in document["arenas"]
+    ]
     totals = {**document["totals"], "resident_bytes": None, "tops_resident_bytes": None}
     return [*arenas, totals]
 
@@ -163,12 +213,12 @@ def test_a_top_of_minsize_makes_the_heap_grow(gdb: Gdb) -> None:
         assert subject.truth["notes"]["top_bytes"] == 32
         assert foretold.brk_bytes == -PAGE
         assert foretold.document["totals"] == {**foretold.document["totals"], "release_bytes": 0, "resident_bytes": 0}
-        text, = gdb.run(Live(subject.pid, subject.program), ["trim"])
+        (text,) = gdb.run(Live(subject.pid, subject.program), ["trim"])
         assert "grows it by a page" in text.text
         assert subject.send("trim") == "trimmed 1"
         # and once it has grown, there is nothing to do, and nothing damaged: its maximum is below what it has
         assert foretell(gdb, subject).brk_bytes == 0
-        check, = gdb.run(Live(subject.pid, subject.program), ["check --json"])
+        (check,) = gdb.run(Live(subject.pid, subject.program), ["check --json"])
         assert check.json()["breaches"] == []
 
 
@@ -194,6 +244,7 @@ def test_one_arena_alone(gdb: Gdb) -> None:
     with Subject("hoard", "3", "12") as subject:
         everything, second, none = gdb.run(
             Live(subject.pid, subject.program),
-            ["trim --ranges --json", "trim --ranges --json --arena 2", "trim --arena 9"])
+            ["trim --ranges --json", "trim --ranges --json --arena 2", "trim --arena 9"],
+        )
         assert second.json()["arenas"] == everything.json()["arenas"][2:3]
         assert none.error == "heap trim: there is no arena 9 (this process has arenas 0 to 3)"

@@ -20,8 +20,14 @@ NAMES = (("hoard", "2", "12"), ("bins",), ("pinned", "main", "40"))
 
 
 def run(*words: object, **how: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=200,
-                          env=plain_environment({"PYTHONPATH": str(ROOT / "common")}), **how)
+    return subprocess.run(
+        [str(word) for word in words],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env=plain_environment({"PYTHONPATH": str(ROOT / "common")}),
+        **how,
+    )
 
 
 def arenascope(*words: object) -> subprocess.CompletedProcess[str]:
@@ -97,8 +103,11 @@ def test_duckdb_reads_the_lines(cores: list[Path], tmp_path: Path) -> None:
     lines = tmp_path / "reports.jsonl"
     lines.write_text(arenascope("report", "--jsonl", *cores).stdout)
     documents = [json.loads(line) for line in lines.read_text().splitlines()]
-    queries = [line.split('duckdb -c "')[1].rstrip('"').replace("reports.jsonl", str(lines))
-               for line in (ROOT / "docs" / "fleet.md").read_text().splitlines() if line.startswith("duckdb -c")]
+    queries = [
+        line.split('duckdb -c "')[1].rstrip('"').replace("reports.jsonl", str(lines))
+        for line in (ROOT / "docs" / "fleet.md").read_text().splitlines()
+        if line.startswith("duckdb -c")
+    ]
     assert len(queries) == 2
     assert len(duckdb.sql(queries[0]).fetchall()) == len(cores)
     expected: dict[str, int] = {}
@@ -120,11 +129,17 @@ def test_the_job_s_command_line(cores: list[Path], tmp_path: Path) -> None:
     shell_line = " ".join(line.strip() for line in text.split(">-\n")[1].split("          env:")[0].splitlines())
     assert "$JOB_COMPLETION_INDEX" in shell_line
     tool = " ".join(COMMAND)
-    shell_line = (shell_line.replace("python3 /tool/arenascope.pyz", tool).replace("/cores", str(cores[0].parent))
-                  .replace("/reports", str(tmp_path)))
+    shell_line = (
+        shell_line.replace("python3 /tool/arenascope.pyz", tool)
+        .replace("/cores", str(cores[0].parent))
+        .replace("/reports", str(tmp_path))
+    )
     for index in range(2):
         environment = f"JOB_COMPLETION_INDEX={index} COUNT=2"
         run("sh", "-c", f"export {environment}; {shell_line}")
-    subjects = [json.loads(line)["subject"] for index in range(2)
-                for line in (tmp_path / f"{index}.jsonl").read_text().splitlines()]
+    subjects = [
+        json.loads(line)["subject"]
+        for index in range(2)
+        for line in (tmp_path / f"{index}.jsonl").read_text().splitlines()
+    ]
     assert sorted(subjects) == sorted(str(core) for core in cores)

@@ -77,8 +77,9 @@ class Serving:
     """arenascope metrics PID --listen, and what it answers."""
 
     def __init__(self, pid: int) -> None:
-        self.process = subprocess.Popen([*COMMAND, "metrics", str(pid), "--listen", "0"], text=True,
-                                        stderr=subprocess.PIPE, env=ENVIRONMENT)
+        self.process = subprocess.Popen(
+            [*COMMAND, "metrics", str(pid), "--listen", "0"], text=True, stderr=subprocess.PIPE, env=ENVIRONMENT
+        )
         self.port = int(re.search(r"127\.0\.0\.1:(\d+)/metrics", self.process.stderr.readline()).group(1))
 
     def __enter__(self) -> Serving:
@@ -150,8 +151,11 @@ def test_one_look_serves_all_that_wait(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with Subject("hoard", "2", "12") as subject:
         with Serving(subject.pid) as serving:
-            tracing = subprocess.Popen(["strace", "-f", "-e", "trace=ptrace", "-o", str(log), "-p",
-                                        str(serving.process.pid)], stderr=subprocess.PIPE, text=True)
+            tracing = subprocess.Popen(
+                ["strace", "-f", "-e", "trace=ptrace", "-o", str(log), "-p", str(serving.process.pid)],
+                stderr=subprocess.PIPE,
+                text=True,
+            )
             assert "attached" in tracing.stderr.readline()
             asked = [serving.connect(b"GET /metrics HTTP/1.1\r\n\r\n") for _ in range(40)]
             answers = [connection.makefile("rb").read() for connection in asked]
@@ -167,8 +171,13 @@ def test_one_look_is_one_hold(tmp_path: Path) -> None:
         give_up("strace is not installed")
     log = tmp_path / "log"
     with Subject("bins") as subject:
-        done = subprocess.run(["strace", "-f", "-qq", "-e", "trace=ptrace", "-o", str(log), *COMMAND, "metrics",
-                               str(subject.pid)], capture_output=True, text=True, timeout=100, env=ENVIRONMENT)
+        done = subprocess.run(
+            ["strace", "-f", "-qq", "-e", "trace=ptrace", "-o", str(log), *COMMAND, "metrics", str(subject.pid)],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            env=ENVIRONMENT,
+        )
     assert "glibc_malloc_parameter" in done.stdout, done.stderr
     assert len(re.findall(rf"PTRACE_SEIZE, {subject.pid},", log.read_text())) == 1
 
@@ -181,10 +190,16 @@ def test_the_series_of_a_process_that_ended_goes_on() -> None:
         assert serving.samples() == {("glibc_malloc_up", "bins"): 0}
 
 
-@pytest.mark.parametrize(("where", "said"), [("nowhere.invalid:0", "cannot listen on nowhere.invalid:0"),
-                                             ("127.0.0.1:99999", "names no port"),
-                                             ("9911x", "names no port"), ("\N{SUPERSCRIPT TWO}", "names no port")])
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("nowhere.invalid:0", "cannot listen on nowhere.invalid:0"),
+        ("127.0.0.1:99999", "names no port"),
+        ("9911x", "names no port"),
+        ("\N{SUPERSCRIPT TWO}", "names no port"),
+    ],
+)
 def test_where_it_cannot_listen(where: str, said: str) -> None:
     done = arenascope("metrics", "1", "--listen", where)
-    line, = done.stderr.splitlines()
+    (line,) = done.stderr.splitlines()
     assert (done.returncode, said in line) == (2, True), line

@@ -13,8 +13,21 @@ from arenascope.sources.elf.linkmap import DT_DEBUG, HEADER_BYTES
 from arenascope.sources.elf.symbols import dynamic_tags
 
 AT_PHDR = 3
-HEADER = ("type", "machine", "version", "entry", "phoff", "shoff", "flags", "ehsize", "phentsize", "phnum", "shentsize",
-          "shnum", "shstrndx")  # fmt: skip
+HEADER = (
+    "type",
+    "machine",
+    "version",
+    "entry",
+    "phoff",
+    "shoff",
+    "flags",
+    "ehsize",
+    "phentsize",
+    "phnum",
+    "shentsize",
+    "shnum",
+    "shstrndx",
+)
 SEGMENT = {8: (4, 4, 8, 8, 8, 8, 8, 8), 4: (4,) * 8}
 NOTE_WORDS = 24
 """So many words of each note's text are fields: NT_AUXV and the start of NT_FILE."""
@@ -105,10 +118,31 @@ def _modules(core: CoreImage) -> Iterator[Field]:
 def values(rng: random.Random, size: int, old: int, others: Sequence[int]) -> int:
     """Nothing, one, the largest, the neighbours, a power of two, what another field says."""
     top = (1 << 8 * size) - 1
-    return rng.choice((
-        0, 1, top, top - rng.randrange(16), top // 2 + rng.randrange(2), old + 1, old - 1, old + 4096, old - 4096,
-        2 * old, old // 2, 1 << rng.randrange(8 * size), old ^ (1 << rng.randrange(8 * size)), rng.randrange(256),
-        rng.getrandbits(8 * size), rng.choice(others), rng.choice(others), rng.choice(others) + 8)) & top  # fmt: skip
+    return (
+        rng.choice(
+            (
+                0,
+                1,
+                top,
+                top - rng.randrange(16),
+                top // 2 + rng.randrange(2),
+                old + 1,
+                old - 1,
+                old + 4096,
+                old - 4096,
+                2 * old,
+                old // 2,
+                1 << rng.randrange(8 * size),
+                old ^ (1 << rng.randrange(8 * size)),
+                rng.randrange(256),
+                rng.getrandbits(8 * size),
+                rng.choice(others),
+                rng.choice(others),
+                rng.choice(others) + 8,
+            )
+        )
+        & top
+    )
 
 
 class Damager:

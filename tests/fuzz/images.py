@@ -127,8 +127,12 @@ def _places(session: Session) -> Iterator[Place]:
         if cache.address and layout.tcache:
             for index in range(layout.tcache.bins):
                 add("tcache", "tcache.entries", cache.address + layout.tcache.entries + index * word)
-                add("tcache", "tcache.counts", cache.address + layout.tcache.counts + index * layout.tcache.count_bytes,
-                    layout.tcache.count_bytes)  # fmt: skip
+                add(
+                    "tcache",
+                    "tcache.counts",
+                    cache.address + layout.tcache.counts + index * layout.tcache.count_bytes,
+                    layout.tcache.count_bytes,
+                )
     most = max(map(len, kinds.values()))
     for places in kinds.values():
         yield from places * max(1, most // len(places) // 2)

@@ -107,8 +107,11 @@ def _is_shorter_ring(image: Image, found: dict[str, Any]) -> bool:
     """A link that leads to a later arena of the ring: nothing tells of one between that no thread is attached to."""
     true = {arena["address"]: arena for arena in image.figures["arenas"]}
     left_out = true.keys() - {arena["address"] for arena in found["arenas"]}
-    same = all(arena["address"] in true and arena[name] == true[arena["address"]][name]
-               for arena in found["arenas"] for name in FIGURES)  # fmt: skip
+    same = all(
+        arena["address"] in true and arena[name] == true[arena["address"]][name]
+        for arena in found["arenas"]
+        for name in FIGURES
+    )
     return same and bool(left_out) and not any(true[address]["threads"] for address in left_out)
 
 

@@ -8,8 +8,29 @@ import json
 import random
 from typing import Any
 
-ODD: tuple[Any, ...] = (None, True, 0, -1, 1.5, 1 << 63, -(1 << 80), 10**400, float("nan"), float("inf"), "", "text",
-                        "\x1b[31mred\x9b", "\ud800", [], [[]], [None], {}, {"a": 1}, [1, "x", None], [{}])  # fmt: skip
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    1 << 63,
+    -(1 << 80),
+    10**400,
+    float("nan"),
+    float("inf"),
+    "",
+    "text",
+    "\x1b[31mred\x9b",
+    "\ud800",
+    [],
+    [[]],
+    [None],
+    {},
+    {"a": 1},
+    [1, "x", None],
+    [{}],
+)
 
 
 def damaged(rng: random.Random, document: dict[str, Any]) -> bytes:

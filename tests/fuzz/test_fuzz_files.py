@@ -84,8 +84,13 @@ class Bench:
     def make(self, seed: str, index: int) -> Run:
         rng = random.Random(f"{seed}:{index}")
         kind = rng.random()
-        maker: Callable[[random.Random], Run] = self.core if kind < 0.55 else self.wrapped if kind < 0.7 else (
-            self.diff if kind < 0.85 else self.debug_file)  # fmt: skip
+        maker: Callable[[random.Random], Run] = (
+            self.core
+            if kind < 0.55
+            else self.wrapped
+            if kind < 0.7
+            else (self.diff if kind < 0.85 else self.debug_file)
+        )
         run = maker(rng)
         return run._replace(words=f"{seed}:{index} {run.words}")
 

@@ -37,9 +37,12 @@ class Subject:
         """Start of mapping: its counters, in bytes. By a parser that is not the one under test."""
         text = Path(f"/proc/{self.pid}/smaps").read_text()
         entries = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", text, flags=re.MULTILINE)[1:]
-        return {int(entry.split("-")[0], 16):
-                {key: int(size) * 1024 for key, size in re.findall(r"^(\w+): +(\d+) kB", entry, re.MULTILINE)}
-                for entry in entries}
+        return {
+            int(entry.split("-")[0], 16): {
+                key: int(size) * 1024 for key, size in re.findall(r"^(\w+): +(\d+) kB", entry, re.MULTILINE)
+            }
+            for entry in entries
+        }
 
     def status(self, key: str) -> str:
         rows = Path(f"/proc/{self.pid}/status").read_text()
@@ -86,8 +89,11 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         if isinstance(source, str):
             (folder / "source.c").write_text(source)
             source = folder / "source.c"
-        done = subprocess.run(["gcc", "-O1", "-g", "-pthread", str(source), "-o", str(folder / name), *flags],
-                              capture_output=True, text=True)
+        done = subprocess.run(
+            ["gcc", "-O1", "-g", "-pthread", str(source), "-o", str(folder / name), *flags],
+            capture_output=True,
+            text=True,
+        )
         if done.returncode:
             pytest.skip(f"gcc {' '.join(flags)} does not work here: {done.stderr.strip()[:200]}")
         return folder / name
@@ -104,9 +110,15 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Su
         folder = tmp_path_factory.mktemp("run")
         hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
         process = subprocess.Popen(
-            [str(program), *arguments], cwd=folder, env=ENVIRONMENT if environment is None else environment,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (hard, hard)))
+            [str(program), *arguments],
+            cwd=folder,
+            env=ENVIRONMENT if environment is None else environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (hard, hard)),
+        )
         subject = Subject(process, folder)
         subjects.append(subject)
         for line in process.stdout:

@@ -28,8 +28,13 @@ from arenascope.sources.core.sparse import BLOCK, SparseFile
 # each of them unpacks the core again
 LOOKS = ("arenas", "bins", "info", "threads")
 Whole = dict[str, dict[str, Any]]
-ENDINGS = {"zst": ["zstd", "-q", "-1"], "lz4": ["lz4", "-q", "-1"], "gz": ["gzip", "-1"], "xz": ["xz", "-0"],
-           "bz2": ["bzip2", "-1"]}  # fmt: skip
+ENDINGS = {
+    "zst": ["zstd", "-q", "-1"],
+    "lz4": ["lz4", "-q", "-1"],
+    "gz": ["gzip", "-1"],
+    "xz": ["xz", "-0"],
+    "bz2": ["bzip2", "-1"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -112,9 +117,11 @@ def test_packed_and_damaged(core: Path, whole: Whole, tmp_path: Path, empty: Pat
     assert "CRC" in document["problems"][0]
 
 
-@pytest.mark.parametrize(("pack", "inside"), [
-    (gzip.compress, b"not a core"), (lzma.compress, gzip.compress(b"twice")), (bz2.compress, b"")],
-    ids=["no core", "twice", "empty"])
+@pytest.mark.parametrize(
+    ("pack", "inside"),
+    [(gzip.compress, b"not a core"), (lzma.compress, gzip.compress(b"twice")), (bz2.compress, b"")],
+    ids=["no core", "twice", "empty"],
+)
 def test_what_is_packed_is_no_core(pack, inside: bytes, tmp_path: Path, empty: Path) -> None:
     path = tmp_path / "core"
     path.write_bytes(pack(inside))
@@ -161,8 +168,13 @@ def test_no_room(core: Path, size: str, tmp_path: Path) -> None:
     script = f'mount -t tmpfs -o size={size} tmpfs "$TMPDIR" && exec "$@"'
     command = [sys.executable, "-m", "arenascope", "arenas", str(packed)]
     environment = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(ROOT / "common")}
-    done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", *command], env=environment,
-                          capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", *command],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     if "mount" in done.stderr and "arenascope" not in done.stderr:
         pytest.skip(f"no tmpfs can be mounted: {done.stderr.strip()}")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
@@ -178,9 +190,14 @@ def test_ctrl_c_leaves_nothing(core: Path, ending: str, tmp_path: Path, empty: P
         for _ in range(12):
             file.write(core.read_bytes())
     packed = pack(big, ending, tmp_path / f"core.{ending}")
-    process = subprocess.Popen([sys.executable, "-m", "arenascope", "arenas", str(packed)], start_new_session=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env={**os.environ, "PYTHONPATH": str(ROOT / "common")})  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-m", "arenascope", "arenas", str(packed)],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
+    )
     limit = time.monotonic() + 30
     while not _unpacking(process.pid, empty) and time.monotonic() < limit:
         time.sleep(0.005)

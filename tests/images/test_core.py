@@ -44,7 +44,10 @@ def test_auxv_and_environment(core, dumped):
     del truth[0]
     assert core.auxv == truth
     assert core.environment() == {
-        "LANG": "C", "GLIBC_TUNABLES": "glibc.malloc.arena_max=3:glibc.malloc.tcache_count=5", "EMPTY": ""}
+        "LANG": "C",
+        "GLIBC_TUNABLES": "glibc.malloc.arena_max=3:glibc.malloc.tcache_count=5",
+        "EMPTY": "",
+    }
 
 
 def test_threads(core, dumped):
@@ -107,8 +110,9 @@ def test_what_was_left_out_is_not_zero(dumped):
 
 def test_reads_cross_from_one_segment_into_the_next(dumped):
     with CoreImage(str(dumped.kernel)) as core:
-        pairs = [(a, b) for a, b in zip(core.regions(), core.regions()[1:])
-                 if a.end == b.start and a.present and b.present]
+        pairs = [
+            (a, b) for a, b in zip(core.regions(), core.regions()[1:]) if a.end == b.start and a.present and b.present
+        ]
         assert pairs
         for first, second in pairs:
             joined = core.read(first.end - 6, 12)
@@ -164,16 +168,19 @@ def test_cut_before_any_memory(dumped, tmp_path):
         CoreImage(str(path))
 
 
-@pytest.mark.parametrize(("content", "words"), [
-    (b"", "is empty"),
-    (b"hello world, no core", "not an ELF file"),
-    (b"\x28\xb5\x2f\xfd....", r"zstd.*zstd -d"),
-    (b"\x04\x22\x4d\x18....", r"lz4.*lz4 -d"),
-    (b"\x1f\x8b\x08....", r"gzip.*gzip -dc"),
-    (b"\xfd7zXZ\0....", r"xz.*xz -dc"),
-    (b"MDMP....", "minidump"),
-    (b"\x7fELF\x07\x07" + bytes(60), "damaged ELF header"),
-])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"hello world, no core", "not an ELF file"),
+        (b"\x28\xb5\x2f\xfd....", r"zstd.*zstd -d"),
+        (b"\x04\x22\x4d\x18....", r"lz4.*lz4 -d"),
+        (b"\x1f\x8b\x08....", r"gzip.*gzip -dc"),
+        (b"\xfd7zXZ\0....", r"xz.*xz -dc"),
+        (b"MDMP....", "minidump"),
+        (b"\x7fELF\x07\x07" + bytes(60), "damaged ELF header"),
+    ],
+)
 def test_what_is_no_core_says_what_it_is(tmp_path, content, words):
     path = tmp_path / "core"
     path.write_bytes(content)

@@ -108,8 +108,9 @@ void _start(void) {
 @pytest.mark.full
 def test_i386(build, start):
     """A 32-bit process on this kernel: its TLS base is in NT_386_TLS only."""
-    program = build(I386, "-m32", "-nostdlib", "-static", "-ffreestanding", "-fno-pie", "-no-pie",
-                    "-fno-stack-protector")
+    program = build(
+        I386, "-m32", "-nostdlib", "-static", "-ffreestanding", "-fno-pie", "-no-pie", "-fno-stack-protector"
+    )
     try:
         subject = start(program)
     except OSError:
@@ -162,20 +163,26 @@ int main(void) {
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("compiler", "machine", "pointer_size", "byte_order", "tells_tp"), [
-    ("s390x-linux-gnu-gcc", "s390x", 8, "big", True),
-    ("aarch64-linux-gnu-gcc", "aarch64", 8, "little", False),  # QEMU writes no NT_ARM_TLS
-    ("arm-linux-gnueabihf-gcc", "arm", 4, "little", False),
-    ("powerpc64le-linux-gnu-gcc", "ppc64le", 8, "little", True),
-])
+@pytest.mark.parametrize(
+    ("compiler", "machine", "pointer_size", "byte_order", "tells_tp"),
+    [
+        ("s390x-linux-gnu-gcc", "s390x", 8, "big", True),
+        ("aarch64-linux-gnu-gcc", "aarch64", 8, "little", False),  # QEMU writes no NT_ARM_TLS
+        ("arm-linux-gnueabihf-gcc", "arm", 4, "little", False),
+        ("powerpc64le-linux-gnu-gcc", "ppc64le", 8, "little", True),
+    ],
+)
 def test_other_machines(compiler, machine, pointer_size, byte_order, tells_tp, start, tmp_path):
     """Cores that QEMU writes of the program it runs; made by no kernel, so their holes prove nothing."""
     if not shutil.which(compiler) or not shutil.which(f"qemu-{machine}"):
         give_up(f"{compiler} or qemu-{machine} is not installed")
     (tmp_path / "f.c").write_text(FOREIGN)
     program = tmp_path / "f"
-    done = subprocess.run([compiler, "-static", "-no-pie", "-pthread", str(tmp_path / "f.c"), "-o", str(program)],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [compiler, "-static", "-no-pie", "-pthread", str(tmp_path / "f.c"), "-o", str(program)],
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         pytest.skip(f"{compiler} cannot link statically here")
     subject = start(Path(shutil.which(f"qemu-{machine}")), str(program))

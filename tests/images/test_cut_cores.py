@@ -39,11 +39,13 @@ def dump(path: Path, subject_info: str) -> Dump:
     assert whole["info"]["xml"] == subject_info  # that it is whole is not for us to say
     with CoreImage(str(path)) as core:
         heaps = whole["heaps"]["heaps"]
-        at = {"main heap": int(heaps[0]["address"], 16),
-              "thread heap": next((int(row["address"], 16) for row in heaps if row["arena"] == 1), None),
-              "libc's data": int(whole["arenas"]["glibc"]["main_arena"], 16),
-              "stack": next(r.start for r in core.regions() if r.path == "[stack]"),
-              "thread stack": core.threads()[-1].stack_pointer}
+        at = {
+            "main heap": int(heaps[0]["address"], 16),
+            "thread heap": next((int(row["address"], 16) for row in heaps if row["arena"] == 1), None),
+            "libc's data": int(whole["arenas"]["glibc"]["main_arena"], 16),
+            "stack": next(r.start for r in core.regions() if r.path == "[stack]"),
+            "thread stack": core.threads()[-1].stack_pointer,
+        }
         blocks = whole["mmapped"]["blocks"]
         if blocks:
             at["mmapped block"] = int(max(blocks, key=lambda row: row["bytes"])["address"], 16)
@@ -124,8 +126,9 @@ def test_a_kernel_core_that_was_cut(kernel: Dump, cut: str, tmp_path: Path) -> N
     check_cut(kernel, cut, tmp_path / "core")
 
 
-@pytest.mark.parametrize("cut", [
-    pytest.param(cut, marks=[] if cut in OF_GCORE else [pytest.mark.full]) for cut in CUTS])
+@pytest.mark.parametrize(
+    "cut", [pytest.param(cut, marks=[] if cut in OF_GCORE else [pytest.mark.full]) for cut in CUTS]
+)
 def test_a_gcore_that_was_cut(gcore: Dump, cut: str, tmp_path: Path) -> None:
     check_cut(gcore, cut, tmp_path / "core")
 
@@ -134,15 +137,18 @@ PLACES = ("main heap", "thread heap", "libc's data", "thread stack")
 
 
 @pytest.mark.parametrize("part", [0.0, 0.4, 0.8])
-@pytest.mark.parametrize(("kernel", "name"), [
-    *((fixture, name) for fixture in FIXTURES for name in PLACES), ("mmapped", "mmapped block")], indirect=["kernel"])
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [*((fixture, name) for fixture in FIXTURES for name in PLACES), ("mmapped", "mmapped block")],
+    indirect=["kernel"],
+)
 def test_a_mapping_that_was_left_out(kernel: Dump, name: str, part: float, tmp_path: Path) -> None:
     """As MADV_DONTDUMP does it: the program header is there, its bytes, or the later ones, are not."""
     index, _, size = kernel.segments[name]
     path = tmp_path / "core"
     copy(kernel.path, path)
     with open(path, "r+b") as file:
-        table, = struct.unpack("<Q", os.pread(file.fileno(), 8, 32))  # e_phoff; p_filesz is 32 bytes into an entry
+        (table,) = struct.unpack("<Q", os.pread(file.fileno(), 8, 32))  # e_phoff; p_filesz is 32 bytes into an entry
         os.pwrite(file.fileno(), struct.pack("<Q", int(part * size) // PAGE * PAGE), table + 56 * index + 32)
     errors = check_image(path, kernel.whole)
     # of a static program nothing but its data tells that there is a glibc in it

@@ -46,8 +46,10 @@ def libc() -> tuple[int, str]:
 def test_headers_are_what_readelf_shows(libc):
     with ElfFile(libc[1]) as elf:
         shown = tool("readelf", "-lW", libc[1])
-        loads = [(int(a, 16), int(b, 16), int(c, 16), int(d, 16)) for a, b, c, d in re.findall(
-            r"^ +LOAD +0x(\w+) 0x(\w+) 0x\w+ 0x(\w+) 0x(\w+)", shown, re.MULTILINE)]
+        loads = [
+            (int(a, 16), int(b, 16), int(c, 16), int(d, 16))
+            for a, b, c, d in re.findall(r"^ +LOAD +0x(\w+) 0x(\w+) 0x\w+ 0x(\w+) 0x(\w+)", shown, re.MULTILINE)
+        ]
         assert [(s.offset, s.address, s.file_size, s.memory_size) for s in elf.segments if s.type == 1] == loads
         names = re.findall(r"^ +\[ *\d+\] (\S+) +[A-Z]", tool("readelf", "-SW", libc[1]), re.MULTILINE)
         assert [section.name for section in elf.sections if section.type] == names
@@ -107,8 +109,9 @@ def test_symbols_that_share_the_tail_of_a_string(build):
 def test_all_definitions_of_a_name(build, tmp_path):
     other = tmp_path / "other.c"
     other.write_text("static long twin = 2; long *get(void) { return &twin; }")
-    path = build("static int twin = 1; long *get(void); int main(void) { return *(volatile int *)&twin + !get(); }",
-                 str(other))
+    path = build(
+        "static int twin = 1; long *get(void); int main(void) { return *(volatile int *)&twin + !get(); }", str(other)
+    )
     with ElfFile(str(path)) as elf:
         assert sorted(symbol.size for symbol in find_symbols(elf, ["twin"])["twin"]) == [4, 8]
 
@@ -139,20 +142,25 @@ def test_dynamic_symbols_of_libc_and_vdso(libc):
     names = ["malloc", "environ", "gnu_get_libc_version", "mallinfo2", "nothing_of_the_kind", "main_arena"]
     truth = readelf_symbols(libc[1], set(names))
     found = dynamic_symbols(own_memory, libc[0], names)
-    assert {name: s.value for name, s in found.items()} == {n: row[0] + libc[0] for n, row in truth.items() if row[2]
-                                                            != "NOTYPE" and n != "main_arena"}
+    assert {name: s.value for name, s in found.items()} == {
+        n: row[0] + libc[0] for n, row in truth.items() if row[2] != "NOTYPE" and n != "main_arena"
+    }
     vdso, _ = own_module(r"\[vdso\]")
     symbol = dynamic_symbols(own_memory, vdso, ["__vdso_clock_gettime"]).get("__vdso_clock_gettime")
     assert symbol is None or vdso < symbol.value < vdso + (1 << 16)
 
 
 def test_dynamic_symbols_of_a_program_without_relocation(build, start):
-    program = build("""
+    program = build(
+        """
 #include <stdio.h>
 #include <unistd.h>
 int marked = 5;
 int main(void) { printf("marked %p\\nready 0\\n", (void *)&marked); fflush(stdout); pause(); }
-""", "-no-pie", "-rdynamic")
+""",
+        "-no-pie",
+        "-rdynamic",
+    )
     subject = start(program)
     base = min(s.address for s in ElfFile(str(program)).segments if s.type == 1)
     assert dynamic_symbols(subject.memory, base, ["marked"])["marked"].value == subject.facts["marked"]
@@ -174,15 +182,18 @@ def test_version_of_this_libc(libc):
         assert glibc_version(elf.data) is None
 
 
-@pytest.mark.parametrize(("banner", "version"), [
-    (b"GNU C Library (Debian GLIBC 2.36-9+deb12u9) stable release version 2.36.\nCopyright", "2.36"),
-    (b"GNU C Library (Ubuntu EGLIBC 2.19-0ubuntu6.15) stable release version 2.19, by Roland", "2.19"),
-    (b"GNU C Library (GNU libc) stable release version 2.17, by Roland McGrath et al.", "2.17"),
-    (b"GNU C Library stable release version 2.12.2.", "2.12.2"),
-    (b"GNU C Library (GNU libc) development release version 2.42.9000.\n", "2.42.9000"),
-    (b"GNU C Library (", None),
-    (b"GNU C Library \n stable release version 2.36", None),
-])
+@pytest.mark.parametrize(
+    ("banner", "version"),
+    [
+        (b"GNU C Library (Debian GLIBC 2.36-9+deb12u9) stable release version 2.36.\nCopyright", "2.36"),
+        (b"GNU C Library (Ubuntu EGLIBC 2.19-0ubuntu6.15) stable release version 2.19, by Roland", "2.19"),
+        (b"GNU C Library (GNU libc) stable release version 2.17, by Roland McGrath et al.", "2.17"),
+        (b"GNU C Library stable release version 2.12.2.", "2.12.2"),
+        (b"GNU C Library (GNU libc) development release version 2.42.9000.\n", "2.42.9000"),
+        (b"GNU C Library (", None),
+        (b"GNU C Library \n stable release version 2.36", None),
+    ],
+)
 def test_banners(banner, version):
     assert glibc_version(b"\0rest of .rodata\0" + banner + b"\0") == version
 

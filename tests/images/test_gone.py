@@ -41,8 +41,13 @@ sys.exit(main(sys.argv[3:]))
 
 
 def look(how, pid, *words):
-    done = subprocess.run([sys.executable, "-c", CHANGES, how, str(pid), *words], capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": str(ROOT / "common")}, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", CHANGES, how, str(pid), *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
+        timeout=60,
+    )
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     return done.stderr.splitlines()[-1]
 
@@ -75,8 +80,9 @@ int main(void) { signal(SIGUSR1, turn); free(malloc(100)); printf("ready 0\n"); 
 def test_it_becomes_another_program(start, turncoat, command):
     subject = start(turncoat, environment=dict(os.environ))
     said = look("turns", subject.pid, command, str(subject.pid), *WORDS.get(command, ()))
-    assert said == (f"arenascope {command}: process {subject.pid} has become another program meanwhile: sleep "
-                    "(look again)")  # fmt: skip
+    assert said == (
+        f"arenascope {command}: process {subject.pid} has become another program meanwhile: sleep (look again)"
+    )
 
 
 def test_one_that_is_about_to_end_is_no_kernel_thread():

@@ -70,9 +70,14 @@ class Holder:
     """A program that holds a process until it is told, in a process group of its own."""
 
     def __init__(self, pid, how, at_most=120.0):
-        self.process = subprocess.Popen([sys.executable, "-c", HOLD, str(pid), how, str(at_most)], env=ENVIRONMENT,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        start_new_session=True)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(pid), how, str(at_most)],
+            env=ENVIRONMENT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         word, guard = self.process.stdout.readline().split()
         assert word == "held"
         self.pid, self.guard = self.process.pid, int(guard)
@@ -105,8 +110,12 @@ def is_well(subject):
 
 
 def look_often(subject, how, number):
-    done = subprocess.run([sys.executable, "-c", LOOKS, str(subject.pid), how, str(number)], env=ENVIRONMENT,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LOOKS, str(subject.pid), how, str(number)],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     is_well(subject)
     assert subject.quit() == 0
@@ -195,9 +204,14 @@ def test_a_stopped_process_that_is_held(sender, after):
 
 def look(pid, how):
     words = ["--no-stop"] if how == "none" else ["--stop", how]
-    return subprocess.Popen([sys.executable, "-m", "arenascope", "arenas", str(pid), "--json", *words],
-                            env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            start_new_session=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", "arenascope", "arenas", str(pid), "--json", *words],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def suspend_in_the_middle(subject, how, delay):
@@ -236,8 +250,14 @@ def test_rounds_of_looks_that_are_broken_off(sender, how, what):
 def test_a_look_that_was_suspended_begins_anew(how):
     with Subject("churn") as subject:
         words = ["chunks", str(subject.pid), "--summary", "--stop", how]
-        done = subprocess.Popen([sys.executable, "-m", "arenascope", *words], env=ENVIRONMENT, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        done = subprocess.Popen(
+            [sys.executable, "-m", "arenascope", *words],
+            env=ENVIRONMENT,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
         wait_until(lambda: is_held(subject.pid) or done.poll() is not None)
         os.killpg(done.pid, signal.SIGSTOP)
         wait_until(lambda: not {"t", "T"} & set(states(subject.pid)))

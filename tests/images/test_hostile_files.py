@@ -53,6 +53,7 @@ def refused(path: Path, command: str = "arenas") -> str:
 
 # headers
 
+
 @pytest.mark.parametrize("size", [0, 1, 55, 57, 65535])
 def test_program_headers_of_another_size(copy: Path, size: int) -> None:
     patch(copy, 54, struct.pack("<H", size))
@@ -110,8 +111,10 @@ def test_mappings_that_share_their_bytes(core: Path, tmp_path: Path) -> None:
         headers = [data[EHDR + index * PHDR : EHDR + (index + 1) * PHDR] for index in range(len(image.elf.segments))]
         largest = max((each for each in image.elf.segments if each.type == PT_LOAD), key=lambda each: each.file_size)
     where, size = len(data), largest.file_size
-    headers += [struct.pack("<2I6Q", PT_LOAD, 6, largest.offset, (1 << 47) + number * 2 * size, 0, size, size, 4096)
-                for number in range(10000)]  # fmt: skip
+    headers += [
+        struct.pack("<2I6Q", PT_LOAD, 6, largest.offset, (1 << 47) + number * 2 * size, 0, size, size, 4096)
+        for number in range(10000)
+    ]
     struct.pack_into("<Q", data, 32, where)
     struct.pack_into("<H", data, 56, len(headers))
     path = tmp_path / "core"
@@ -169,8 +172,9 @@ def test_mappings_that_lie_over_others(core: Path, name: str, tmp_path: Path) ->
     with CoreImage(str(core)) as image:
         loads = [each for each in image.segments if each.flags & 2 and each.memory_size >= 8192]
         end = image.size
-    headers = [load(each.address + each.memory_size // 8192 * 4096, (end | 4095) + 1, each.memory_size)
-               for each in loads]  # fmt: skip
+    headers = [
+        load(each.address + each.memory_size // 8192 * 4096, (end | 4095) + 1, each.memory_size) for each in loads
+    ]
     path = appended(core, tmp_path / "core", headers, (end | 4095) + 1 + max(each.memory_size for each in loads))
     status, said, complained = look(path, name, "--json")
     assert status in (0, 1, 2), complained
@@ -180,9 +184,11 @@ def test_mappings_that_lie_over_others(core: Path, name: str, tmp_path: Path) ->
 
 # wrappers
 
+
 @pytest.mark.parametrize("packer", ["gzip", "xz", "bzip2", "zstd", "lz4"])
-def test_what_unpacks_to_more_than_any_core(core: Path, packer: str, tmp_path: Path,
-                                            monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_what_unpacks_to_more_than_any_core(
+    core: Path, packer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not shutil.which(packer):
         give_up(f"{packer} is not installed")
     monkeypatch.setattr(compressed, "ALWAYS", 8 << 20)
@@ -212,23 +218,40 @@ def test_a_window_larger_than_the_file_warrants(tmp_path: Path) -> None:
 
 # snapshots
 
+
 @pytest.mark.parametrize("words", [["diff", "{}", "{}"], ["diff", "/dev/zero", "{}"]])
 def test_a_snapshot_that_never_ends(words: list[str], tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    done = subprocess.run([sys.executable, "-m", "arenascope", *[word.format(fifo) for word in words]], timeout=60,
-                          capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "common")})
+    done = subprocess.run(
+        [sys.executable, "-m", "arenascope", *[word.format(fifo) for word in words]],
+        timeout=60,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
+    )
     assert done.returncode == 2
     assert "is not a regular file" in done.stderr
 
 
 ROW = {"kind": "small", "min_bytes": 32, "max_bytes": 32, "bytes": 64}
 WRONG: dict[str, Any] = {
-    "taken": "now", "taken nan": float("nan"), "taken inf": 1e400, "report": [], "report.parts": {}, "arenas": 7,
-    "arenas.arenas": [3], "bins.bins": [[ROW]], "bins.bins.bytes": [{**ROW, "bytes": "x"}],
-    "bins.bins.true": [{**ROW, "bytes": True}], "bins.bins.large": [{**ROW, "bytes": 1 << 70}],
-    "bins.bins.kind": [{**ROW, "kind": None}], "bins.bins.lacks": [{"kind": "small"}], "bins.bins.null": [None],
-    "problems": ["x", 3]}  # fmt: skip
+    "taken": "now",
+    "taken nan": float("nan"),
+    "taken inf": 1e400,
+    "report": [],
+    "report.parts": {},
+    "arenas": 7,
+    "arenas.arenas": [3],
+    "bins.bins": [[ROW]],
+    "bins.bins.bytes": [{**ROW, "bytes": "x"}],
+    "bins.bins.true": [{**ROW, "bytes": True}],
+    "bins.bins.large": [{**ROW, "bytes": 1 << 70}],
+    "bins.bins.kind": [{**ROW, "kind": None}],
+    "bins.bins.lacks": [{"kind": "small"}],
+    "bins.bins.null": [None],
+    "problems": ["x", 3],
+}
 
 
 @pytest.mark.parametrize("where", WRONG)
@@ -241,11 +264,19 @@ def test_a_snapshot_of_another_shape(where: str, tmp_path: Path) -> None:
         read(str(path))
 
 
-@pytest.mark.parametrize("data", [
-    b'{"arenascope_snapshot":1,"report":' + b"[" * 200_000, gzip.compress(bytes(64 << 20)), b"\x1f\x8b\x08",
-    gzip.compress(b'{"arenascope_snapshot":1}')[:-9], gzip.compress(b"x" * 99)[:20] + b"\xff" * 40, b"\xff\xfe{",
-    b'{"arenascope_snapshot":true}'.replace(b"true", b"9" * 5000)],
-    ids=["nested", "bomb", "gzip header", "gzip cut", "gzip damaged", "not utf-8", "a number of 5,000 digits"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"arenascope_snapshot":1,"report":' + b"[" * 200_000,
+        gzip.compress(bytes(64 << 20)),
+        b"\x1f\x8b\x08",
+        gzip.compress(b'{"arenascope_snapshot":1}')[:-9],
+        gzip.compress(b"x" * 99)[:20] + b"\xff" * 40,
+        b"\xff\xfe{",
+        b'{"arenascope_snapshot":true}'.replace(b"true", b"9" * 5000),
+    ],
+    ids=["nested", "bomb", "gzip header", "gzip cut", "gzip damaged", "not utf-8", "a number of 5,000 digits"],
+)
 def test_what_is_no_snapshot(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(data)

@@ -10,16 +10,24 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BROKEN = ("import arenascope.session as session\n"
-          "def broken(self): raise IndexError('seven\\n\\x1b[31m')\n"
-          "session.Session.located = property(broken)\n")  # fmt: skip
+BROKEN = (
+    "import arenascope.session as session\n"
+    "def broken(self): raise IndexError('seven\\n\\x1b[31m')\n"
+    "session.Session.located = property(broken)\n"
+)
 """As if somebody had made a mistake in the walkers."""
 
 
 def shell(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
     code = f"{BROKEN}from arenascope.cli import main\nimport sys\nsys.exit(main({[*map(str, words)]!r}))"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                          timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT / "common"), **environment})
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "common"), **environment},
+    )
 
 
 def check_line(line: str) -> None:
@@ -56,10 +64,16 @@ def test_one_of_many(subject):
 
 @pytest.mark.parametrize("word", ["²", "0" * 5000, "1" * 5000])
 def test_a_pid_that_is_none(word):
-    done = subprocess.run([sys.executable, "-m", "arenascope", "arenas", word], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT / "common")})
+    done = subprocess.run(
+        [sys.executable, "-m", "arenascope", "arenas", word],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
+    )
     assert (done.returncode, done.stdout) == (2, "")
-    line, = done.stderr.splitlines()
+    (line,) = done.stderr.splitlines()
     assert len(line) < 200
 
 
@@ -67,8 +81,13 @@ def test_a_folder_whose_name_steers_terminals(tmp_path):
     folder = tmp_path / "\x1b[31mred\x9b1m\nline"
     folder.mkdir()
     for words in (["arenas", str(folder)], ["diff", str(folder), str(folder)], ["snapshot", str(folder)]):
-        done = subprocess.run([sys.executable, "-m", "arenascope", *words], capture_output=True, text=True,
-                              timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT / "common")})
+        done = subprocess.run(
+            [sys.executable, "-m", "arenascope", *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
+        )
         assert done.returncode == 2
-        line, = done.stderr.splitlines()
+        (line,) = done.stderr.splitlines()
         assert line.replace("\ufffd", "").isprintable()

@@ -64,8 +64,11 @@ def test_a_core_that_names_no_files(kind, dumped):
         told = files_of(core.regions())
     named = files_of(found)
     assert named.items() <= told.items()
-    data = {path for (start, end), path in named.items()
-            if any((low, high, mode[1]) == (start, end, "w") for low, high, mode, _ in dumped.maps)}
+    data = {
+        path
+        for (start, end), path in named.items()
+        if any((low, high, mode[1]) == (start, end, "w") for low, high, mode, _ in dumped.maps)
+    }
     # gcore leaves out the text that a load address is the start of
     if kind == "kernel":
         assert {os.path.basename(path) for path in data} >= {"libc.so.6", "subject"}

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NEW = '''
+NEW = """
 from ..command import Answer, Context, command
 
 
 @command("this tool", "Say hello.", "hello")
 def hello_command(context: Context) -> Answer:
     return Answer({"said": "hello"}, ["hello from a file"])
-'''
+"""
 
 
 @pytest.fixture
@@ -28,8 +28,9 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def said(*words: object) -> str:
-    return subprocess.run(list(map(str, words)), text=True, capture_output=True, stdin=subprocess.DEVNULL,
-                          timeout=120).stdout  # fmt: skip
+    return subprocess.run(
+        list(map(str, words)), text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=120
+    ).stdout
 
 
 def offers(checkout: Path) -> dict[str, bool]:
@@ -42,8 +43,15 @@ def offers(checkout: Path) -> dict[str, bool]:
     }
     if shutil.which("gdb"):
         words = (f"source {checkout / 'gdb' / 'arena.py'}", "complete heap hel", "heap hello", "help heap hello")
-        gdb = said("gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off",
-                   *(word for each in words for word in ("-ex", each)))  # fmt: skip
+        gdb = said(
+            "gdb",
+            "-nx",
+            "-q",
+            "-batch",
+            "-iex",
+            "set debuginfod enabled off",
+            *(word for each in words for word in ("-ex", each)),
+        )
         seen["gdb"] = all(line in gdb.splitlines() for line in ("heap hello", "hello from a file", "Say hello."))
     return seen
 

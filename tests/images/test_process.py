@@ -53,8 +53,18 @@ def test_read(image, subject):
 def test_what_cannot_be_read(image, subject):
     end = subject.facts["cliff"] + PAGE
     assert len(image.read(end - 8, 8)) == 8
-    for address, size in ((0, 8), (end - 4, 8), (end, 8), ((1 << 63) - 4, 8), (1 << 63, 8), ((1 << 64) - 8, 8),
-                          (-8, 8), (1 << 70, 1), (end - 8, -1), (0xFFFFFFFFFF600000, 8)):
+    for address, size in (
+        (0, 8),
+        (end - 4, 8),
+        (end, 8),
+        ((1 << 63) - 4, 8),
+        (1 << 63, 8),
+        ((1 << 64) - 8, 8),
+        (-8, 8),
+        (1 << 70, 1),
+        (end - 8, -1),
+        (0xFFFFFFFFFF600000, 8),
+    ):
         with pytest.raises(MemoryReadError) as caught:
             image.read(address, size)
         assert (caught.value.address, caught.value.size) == (address, size)
@@ -66,8 +76,9 @@ def test_regions(image, subject):
     assert len(regions) == len(lines)
     for region, line in zip(regions, lines):
         words = line.split(None, 5)
-        flags = "".join(letter if on else "-" for letter, on in zip(
-            "rwx", (region.readable, region.writable, region.executable))) + ("s" if region.shared else "p")
+        flags = "".join(
+            letter if on else "-" for letter, on in zip("rwx", (region.readable, region.writable, region.executable))
+        ) + ("s" if region.shared else "p")
         assert (f"{region.start:08x}-{region.end:08x}", flags) == (words[0], words[1])
         assert region.path == (words[5].replace(" (deleted)", "") if len(words) > 5 else "")
         assert region.offset == int(words[2], 16) or not region.is_file
@@ -86,9 +97,13 @@ def test_threads(image, subject):
 
 def test_environment(image, start, build):
     assert image.environment() == {
-        "LANG": "C", "GLIBC_TUNABLES": "glibc.malloc.arena_max=3:glibc.malloc.tcache_count=5", "EMPTY": ""}
-    quiet = build('#include <stdio.h>\n#include <unistd.h>\n'
-                  'int main(void) { printf("ready 0\\n"); fflush(stdout); pause(); }')
+        "LANG": "C",
+        "GLIBC_TUNABLES": "glibc.malloc.arena_max=3:glibc.malloc.tcache_count=5",
+        "EMPTY": "",
+    }
+    quiet = build(
+        '#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf("ready 0\\n"); fflush(stdout); pause(); }'
+    )
     assert ProcessImage(start(quiet, environment={}).pid).environment() == {}
 
 
@@ -164,8 +179,11 @@ def test_it_ends_meanwhile(program, start):
         block = memoryview(bytearray(8))
         image.read(subject.facts["block"], 8)
         subject.end()
-        for look in (lambda: image.read(subject.facts["block"], 8), lambda: image.fill(subject.facts["block"], block),
-                     image.regions):  # fmt: skip
+        for look in (
+            lambda: image.read(subject.facts["block"], 8),
+            lambda: image.fill(subject.facts["block"], block),
+            image.regions,
+        ):
             with pytest.raises(TargetError, match=f"process {subject.pid} has ended"):
                 look()
         assert image.environment() is None
@@ -224,7 +242,8 @@ def test_another_users_process(subject):
 
 def test_from_inside_a_user_namespace(subject):
     code = AS_USER.replace("os.setgid({user}); os.setuid({user})\n", "").format(
-        path=str(Path(arenascope.__file__).parents[1]), pid=subject.pid, address=subject.facts["block"])
+        path=str(Path(arenascope.__file__).parents[1]), pid=subject.pid, address=subject.facts["block"]
+    )
     if subprocess.run(["unshare", "-Ur", "true"], capture_output=True).returncode:
         pytest.skip("user namespaces are refused here")
     said = subprocess.run(["unshare", "-Ur", sys.executable, "-c", code], capture_output=True, text=True).stdout

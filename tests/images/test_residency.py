@@ -47,8 +47,16 @@ def residency(readers, subject):
 
 def test_states_of_memory(residency, subject):
     facts = subject.facts
-    for name, pages, resident in (("untouched", 64, 0), ("touched", 64, 32), ("looked_at", 64, 0), ("zeroed", 16, 16),
-                                  ("locked", 8, 8), ("partly", 48, 48), ("cleared", 32, 24), ("shared", 4, 2)):
+    for name, pages, resident in (
+        ("untouched", 64, 0),
+        ("touched", 64, 32),
+        ("looked_at", 64, 0),
+        ("zeroed", 16, 16),
+        ("locked", 8, 8),
+        ("partly", 48, 48),
+        ("cleared", 32, 24),
+        ("shared", 4, 2),
+    ):
         start = facts[name]
         assert residency.count(start, start + pages * PAGE) == Pages(resident * PAGE), name
     assert residency.exact
@@ -77,10 +85,13 @@ def test_all_of_it_is_rss(residency, subject):
 def test_ranges(residency, subject):
     start = subject.facts["touched"]
     assert residency.resident_ranges(start, start + 64 * PAGE) == [
-        (start + page * PAGE, start + (page + 1) * PAGE) for page in range(0, 64, 2)]
+        (start + page * PAGE, start + (page + 1) * PAGE) for page in range(0, 64, 2)
+    ]
     start = subject.facts["cleared"]
     assert residency.resident_ranges(start, start + 32 * PAGE) == [
-        (start, start + 8 * PAGE), (start + 16 * PAGE, start + 32 * PAGE)]
+        (start, start + 8 * PAGE),
+        (start + 16 * PAGE, start + 32 * PAGE),
+    ]
     assert residency.resident_ranges(subject.facts["untouched"], subject.facts["untouched"] + PAGE) == []
 
 
@@ -107,7 +118,9 @@ def test_more_ranges_than_one_call_takes(readers, monkeypatch, subject):
 
 def test_many_ranges(readers, build, start):
     """Also where their number is no multiple of what the kernel (512) and we (4096) buffer."""
-    subject = start(build(r"""
+    subject = start(
+        build(
+            r"""
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -117,14 +130,18 @@ int main(void) {
     madvise(m, 30000 * 4096L, MADV_NOHUGEPAGE);
     for (long i = 0; i < 30000; i += 2) m[i * 4096] = 1;
     printf("memory %p\nready 0\n", m); fflush(stdout); pause();
-}""", "-D_GNU_SOURCE"))
+}""",
+            "-D_GNU_SOURCE",
+        )
+    )
     residency = PagemapResidency(subject.pid, PAGE)
     memory = subject.facts["memory"]
     for pages in (30000, 2 * 4096, 2 * 4096 - 2, 2 * 4096 + 2, 2 * (4096 + 513), 1026, 1024):
         end = memory + pages * PAGE
         assert residency.count(memory, end) == Pages(pages // 2 * PAGE)
         assert residency.resident_ranges(memory, end) == [
-            (memory + page * PAGE, memory + (page + 1) * PAGE) for page in range(0, pages, 2)]
+            (memory + page * PAGE, memory + (page + 1) * PAGE) for page in range(0, pages, 2)
+        ]
 
 
 def test_gone(readers, program, start):

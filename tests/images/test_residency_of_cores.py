@@ -34,12 +34,18 @@ def test_kernel_core_is_exact(kernel_core, dumped):
             checked += 1
     assert checked > 10
     facts = dumped.facts
-    for name, pages, resident in (("untouched", 64, 0), ("touched", 64, 32), ("looked_at", 64, 0), ("zeroed", 16, 16),
-                                  ("cleared", 32, 24)):
+    for name, pages, resident in (
+        ("untouched", 64, 0),
+        ("touched", 64, 32),
+        ("looked_at", 64, 0),
+        ("zeroed", 16, 16),
+        ("cleared", 32, 24),
+    ):
         assert residency.count(facts[name], facts[name] + pages * PAGE) == Pages(resident * PAGE), name
     touched = facts["touched"]
     assert residency.resident_ranges(touched, touched + 64 * PAGE) == [
-        (touched + page * PAGE, touched + (page + 1) * PAGE) for page in range(0, 64, 2)]
+        (touched + page * PAGE, touched + (page + 1) * PAGE) for page in range(0, 64, 2)
+    ]
     assert residency.count(touched + 2 * PAGE + 5, touched + 2 * PAGE + 6) == Pages(PAGE)
     assert residency.count(touched + 3 * PAGE, touched + 5 * PAGE) == Pages(PAGE)
     assert residency.count(8 * PAGE, 9 * PAGE) == Pages(0)
@@ -75,7 +81,9 @@ def test_lost_holes_leave_a_lower_bound(dumped, tmp_path, how):
             assert residency.count(facts[name], facts[name] + pages * PAGE) == Pages(resident * PAGE), name
         cleared = facts["cleared"]
         assert residency.resident_ranges(cleared, cleared + 32 * PAGE) == [
-            (cleared, cleared + 8 * PAGE), (cleared + 16 * PAGE, cleared + 32 * PAGE)]
+            (cleared, cleared + 8 * PAGE),
+            (cleared + 16 * PAGE, cleared + 32 * PAGE),
+        ]
         for start, sizes in dumped.smaps.items():
             found = residency.count(start, start + sizes["Size"])
             region = next((r for r in core.regions() if r.start == start), None)

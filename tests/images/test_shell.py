@@ -22,8 +22,9 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and other 
 
 
 def arenascope(*words, status=0):
-    done = subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, timeout=120)
+    done = subprocess.run(
+        [*COMMAND, *map(str, words)], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120
+    )
     assert done.returncode == status, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done
@@ -38,8 +39,9 @@ class Running:
 
     def __init__(self, folder, *command):
         self.folder = folder
-        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True)
+        self.process = subprocess.Popen(
+            [str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         assert self.process.stdout.readline().startswith("ready")
 
     def __enter__(self):
@@ -89,8 +91,13 @@ def test_lets_the_process_go(bins, how):
 def test_a_python_without_ctypes(bins, tmp_path):
     """As in minimal images: ptrace is out of reach, a signal is not."""
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['_ctypes'] = None\n")
-    done = subprocess.run([sys.executable, "-m", "arenascope", "info", str(bins.pid)], capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'common'}"}, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-m", "arenascope", "info", str(bins.pid)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'common'}"},
+        timeout=120,
+    )
     assert (done.returncode, done.stdout) == (0, bins.info), done.stderr
     assert "note: this Python has no ctypes, so that the process is held by a signal" in done.stderr
     assert state(bins.pid) in "RS"  # on its way to sleep again
@@ -126,21 +133,42 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("words", ["arenas", "arenas --json", "report", "report --json", "trim", "chunks --summary",
-                                   "chunks --limit 20", "pins --json", "check", "map", "mmapped", "threads --json"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "arenas",
+        "arenas --json",
+        "report",
+        "report --json",
+        "trim",
+        "chunks --summary",
+        "chunks --limit 20",
+        "pins --json",
+        "check",
+        "map",
+        "mmapped",
+        "threads --json",
+    ],
+)
 def test_nothing_is_loaded_while_the_process_is_held(tmp_path, words):
     """A module takes a millisecond and more."""
     with Running(tmp_path, BUILD / "big", tmp_path, "160") as subject:
-        done = subprocess.run([sys.executable, "-c", LOADS, *words.split(), str(subject.pid)], capture_output=True,
-                              text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "common")}, timeout=120)
+        done = subprocess.run(
+            [sys.executable, "-c", LOADS, *words.split(), str(subject.pid)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
+            timeout=120,
+        )
     assert done.returncode == 0, done.stderr
     assert re.findall("^LOADED.*$", done.stderr, re.MULTILINE) == ["LOADED"]
 
 
 def test_no_stop_says_when_nothing_agrees(tmp_path):
     with Running(tmp_path, BUILD / "churn", tmp_path) as running:
-        done = subprocess.run([*COMMAND, "arenas", str(running.pid), "--no-stop", "--json"], capture_output=True,
-                              text=True, timeout=120)
+        done = subprocess.run(
+            [*COMMAND, "arenas", str(running.pid), "--no-stop", "--json"], capture_output=True, text=True, timeout=120
+        )
         assert "Traceback" not in done.stderr
         if done.returncode == 0:
             assert "two readings agreed" in done.stderr
@@ -183,16 +211,19 @@ def test_a_libc_that_was_deleted(tmp_path):
         assert valid(json.loads(arenascope("arenas", running.pid, "--json").stdout))["glibc"]["version"]
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["arenas"], "name a pid or a core file"),
-    (["nonsense", "1"], "there is no command 'nonsense'"),
-    (["arenas", "1", "--limit", "x"], "invalid int value"),
-    (["arenas", "/nonexistent"], "cannot open /nonexistent"),
-    (["arenas", "999999999"], "there is no process 999999999"),
-    (["arenas", "/etc/passwd"], "is not an ELF file"),
-    (["arenas", "/bin/true"], "not a core"),
-    (["--completion", "tcsh"], "bash, zsh or fish"),
-])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["arenas"], "name a pid or a core file"),
+        (["nonsense", "1"], "there is no command 'nonsense'"),
+        (["arenas", "1", "--limit", "x"], "invalid int value"),
+        (["arenas", "/nonexistent"], "cannot open /nonexistent"),
+        (["arenas", "999999999"], "there is no process 999999999"),
+        (["arenas", "/etc/passwd"], "is not an ELF file"),
+        (["arenas", "/bin/true"], "not a core"),
+        (["--completion", "tcsh"], "bash, zsh or fish"),
+    ],
+)
 def test_bad_usage_is_one_line_and_status_2(words, said):
     done = arenascope(*words, status=2)
     assert done.stdout == ""
@@ -233,15 +264,21 @@ def test_an_option_cut_short_is_that_option(bins, option):
     assert arenascope("arenas", bins.pid, *option.split()).stdout == done.stdout
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    ("arenas --l 1", "--l could be --libc or --limit"), ("arenas --lmit 1", "there is no option --lmit"),
-    ("arenas --job x", "argument --jobs: invalid int value"),
-    ("arenas -x", "there is no option -x"), ("watch --nix", "unrecognized arguments: --nix"),
-    ("watch --i x", "argument --interval"), ("metrics --listne 5", "unrecognized arguments: --listne"),
-])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("arenas --l 1", "--l could be --libc or --limit"),
+        ("arenas --lmit 1", "there is no option --lmit"),
+        ("arenas --job x", "argument --jobs: invalid int value"),
+        ("arenas -x", "there is no option -x"),
+        ("watch --nix", "unrecognized arguments: --nix"),
+        ("watch --i x", "argument --interval"),
+        ("metrics --listne 5", "unrecognized arguments: --listne"),
+    ],
+)
 def test_an_option_that_there_is_not_is_one_line(bins, words, said):
     done = arenascope(*words.split(), bins.pid, status=2)
-    line, = done.stderr.splitlines()
+    (line,) = done.stderr.splitlines()
     assert said in line
     assert done.stdout == ""
 

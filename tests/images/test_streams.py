@@ -16,8 +16,9 @@ COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 def start(*words, shell="", **environment):
     """In a shell that redirects."""
     command = ["sh", "-c", f'exec "$0" "$@" {shell}', *COMMAND, *map(str, words)]
-    return subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=120,
-                          env={**os.environ, **environment})
+    return subprocess.run(
+        command, capture_output=True, stdin=subprocess.DEVNULL, timeout=120, env={**os.environ, **environment}
+    )
 
 
 @pytest.mark.parametrize("words", ["--help", "arenas --help", "arenas", "arenas --json", "chunks --limit 0"])

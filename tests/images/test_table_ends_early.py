@@ -25,26 +25,42 @@ versions.NEWEST = {CUT}
 from arenascope.cli import main
 sys.exit(main(sys.argv[1:]))
 """
-CASES = [("bins",), ("tcache", "4"), ("many_heaps", "3", "spread"), ("fastbins",), ("mmapped",), ("foreign_sbrk",),
-         ("blocked_brk", "stay"), ("pinned", "both", "8")]  # fmt: skip
+CASES = [
+    ("bins",),
+    ("tcache", "4"),
+    ("many_heaps", "3", "spread"),
+    ("fastbins",),
+    ("mmapped",),
+    ("foreign_sbrk",),
+    ("blocked_brk", "stay"),
+    ("pinned", "both", "8"),
+]
 
 
 def arenascope(*words):
-    done = subprocess.run([sys.executable, "-c", DRIVER, *map(str, words)], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, *map(str, words)],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this machine does not run on glibc")
-@pytest.mark.skipif(tuple(map(int, platform.libc_ver()[1].split(".")[:2] or (0, 0))) <= CUT,
-                    reason="this machine's glibc is not newer than where the table is cut")
+@pytest.mark.skipif(
+    tuple(map(int, platform.libc_ver()[1].split(".")[:2] or (0, 0))) <= CUT,
+    reason="this machine's glibc is not newer than where the table is cut",
+)
 @pytest.mark.parametrize("words", CASES, ids="-".join)
 def test_figures_are_malloc_infos(words, tmp_path):
     if not (BUILD / words[0]).exists():
         pytest.skip(f"fixtures/build/{words[0]} was not built")
-    process = subprocess.Popen([BUILD / words[0], tmp_path, *words[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               text=True)
+    process = subprocess.Popen(
+        [BUILD / words[0], tmp_path, *words[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     try:
         # a fixture that runs itself again has another pid than the one that was started
         pid = int(process.stdout.readline().split()[1])

@@ -20,7 +20,7 @@ static __thread long between[7];
 static __thread void *thread_arena;
 long far(void) { between[1] = plain + first[1]; return (char *)&tcache - (char *)&thread_arena; }
 """
-PROGRAM = "#include <stdio.h>\nlong far(void); int main(void) { printf(\"%ld\\n\", far()); }"
+PROGRAM = '#include <stdio.h>\nlong far(void); int main(void) { printf("%ld\\n", far()); }'
 
 
 @pytest.fixture(scope="module")

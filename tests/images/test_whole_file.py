@@ -54,8 +54,9 @@ def wait(fifo: BinaryIO) -> BinaryIO:
 @pytest.fixture(scope="module")
 def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     folder = tmp_path_factory.mktemp("subject")
-    process = subprocess.Popen([ROOT / "fixtures" / "build" / "bins", folder], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [ROOT / "fixtures" / "build" / "bins", folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout.readline().startswith("ready")
         yield process.pid
@@ -64,8 +65,11 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         process.wait()
 
 
-WRITERS = {"snapshot": ("snapshot {pid} {file}", '{"arenascope_snapshot"'), "map": ("map {pid} --html {file}", "<!"),
-           "metrics": ("metrics {pid} --output {file}", "# HELP")}  # fmt: skip
+WRITERS = {
+    "snapshot": ("snapshot {pid} {file}", '{"arenascope_snapshot"'),
+    "map": ("map {pid} --html {file}", "<!"),
+    "metrics": ("metrics {pid} --output {file}", "# HELP"),
+}
 
 
 @pytest.mark.parametrize("writer", WRITERS)
@@ -84,8 +88,9 @@ def test_every_writer_leaves_a_device_a_fifo_and_a_link(subject: int, tmp_path: 
     for file in (null, fifo, link):
         if file == fifo:
             reading.start()
-        done = subprocess.run([*COMMAND, *words.format(pid=subject, file=file).split()], capture_output=True, text=True,
-                              timeout=100)
+        done = subprocess.run(
+            [*COMMAND, *words.format(pid=subject, file=file).split()], capture_output=True, text=True, timeout=100
+        )
         assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     reading.join(20)
     reader.close()
@@ -102,8 +107,7 @@ def test_every_writer_leaves_a_device_a_fifo_and_a_link(subject: int, tmp_path: 
 def test_a_fifo_without_a_reader_is_not_waited_for(subject: int, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    done = subprocess.run([*COMMAND, "snapshot", str(subject), str(fifo)], capture_output=True, text=True,
-                          timeout=60)
+    done = subprocess.run([*COMMAND, "snapshot", str(subject), str(fifo)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "nobody reads from it" in done.stderr
 
@@ -115,8 +119,12 @@ def test_the_process_runs_while_a_reader_is_slow(subject: int, tmp_path: Path) -
     os.mkfifo(fifo)
     reader = opened(fifo)
     fcntl.fcntl(reader, 1031, 4096)  # F_SETPIPE_SZ
-    writing = subprocess.Popen([*COMMAND, "snapshot", str(subject), str(fifo), "--sizes"], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
+    writing = subprocess.Popen(
+        [*COMMAND, "snapshot", str(subject), str(fifo), "--sizes"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     first = wait(reader).read(1)
     # its first bytes are here, and it cannot have ended
     assert writing.poll() is None
@@ -130,8 +138,13 @@ def test_the_process_runs_while_a_reader_is_slow(subject: int, tmp_path: Path) -
 def test_standard_output_in_a_file_keeps_what_else_is_printed(subject: int, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("w") as file:
-        subprocess.run([*COMMAND, "snapshot", str(subject), "/dev/stdout"], stdout=file, stderr=subprocess.DEVNULL,
-                       check=True, timeout=60)
+        subprocess.run(
+            [*COMMAND, "snapshot", str(subject), "/dev/stdout"],
+            stdout=file,
+            stderr=subprocess.DEVNULL,
+            check=True,
+            timeout=60,
+        )
     assert log.read_text().startswith('{"arenascope_snapshot"')
     assert "arenas, " in log.read_text()
 
@@ -174,8 +187,13 @@ except ArenascopeError as error:
 
 
 def as_nobody(file: Path) -> str:
-    return subprocess.run([sys.executable, "-I", "-c", AS_NOBODY, str(ROOT / "common"), str(file)], text=True,
-                          capture_output=True, check=True, timeout=60).stdout  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-I", "-c", AS_NOBODY, str(ROOT / "common"), str(file)],
+        text=True,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    ).stdout
 
 
 @needs_root
@@ -212,11 +230,14 @@ except ArenascopeError as error:
 
 @needs_root
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    script = (f'mount -t tmpfs -o size=256k none "{tmp_path}" && echo old > "{tmp_path}/saved" && '
-              f'"{sys.executable}" -I -c "$1" "{ROOT}/common" "{tmp_path}/saved"; ls -A "{tmp_path}"; '
-              f'cat "{tmp_path}/saved"')  # fmt: skip
-    done = subprocess.run(["unshare", "-m", "bash", "-c", script, "bash", FULL], capture_output=True, text=True,
-                          timeout=60)
+    script = (
+        f'mount -t tmpfs -o size=256k none "{tmp_path}" && echo old > "{tmp_path}/saved" && '
+        f'"{sys.executable}" -I -c "$1" "{ROOT}/common" "{tmp_path}/saved"; ls -A "{tmp_path}"; '
+        f'cat "{tmp_path}/saved"'
+    )
+    done = subprocess.run(
+        ["unshare", "-m", "bash", "-c", script, "bash", FULL], capture_output=True, text=True, timeout=60
+    )
     if "unshare failed" in done.stderr or "mount" in done.stderr:
         pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
     assert done.stdout == f"cannot write {tmp_path}/saved: No space left on device\nsaved\nold\n", done.stderr

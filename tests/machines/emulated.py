@@ -22,20 +22,31 @@ class Emulated(Subject):
         if not shutil.which(machine.emulator):
             give_up(f"{machine.emulator} is not installed")
         # QEMU's own memory is of no interest
-        super().__init__(scenario.fixture, *scenario.arguments, env=dict(scenario.env), coredump_filter=0,
-                         platform=machine.platform)
+        super().__init__(
+            scenario.fixture, *scenario.arguments, env=dict(scenario.env), coredump_filter=0, platform=machine.platform
+        )
         self.machine = machine
         self.stub = stub
 
     def __enter__(self) -> Emulated:
         self.folder = Path(tempfile.mkdtemp(prefix="arenascope-emulated-"))
-        inherited = {name: value for name, value in os.environ.items()
-                     if not name.startswith(("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "QEMU_"))}
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "QEMU_"))
+        }
         self._messages = open(self.folder / "stderr.txt", "wb")
         self.process = subprocess.Popen(
-            self._command(), cwd=self.folder, env={**inherited, **self.env}, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self._messages, bufsize=0, start_new_session=True,
-            preexec_fn=self._prepare)
+            self._command(),
+            cwd=self.folder,
+            env={**inherited, **self.env},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._messages,
+            bufsize=0,
+            start_new_session=True,
+            preexec_fn=self._prepare,
+        )
         if not self.stub:
             try:
                 self.wait_until_ready()

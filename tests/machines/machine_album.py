@@ -41,14 +41,16 @@ class Photographs:
             for symbols, found in zip((True, False), over_stub(machine, subject.program, subject.socket, asked)):
                 self.seen[GDB_NAME, STUB, symbols] = dict(zip(asked, found))
             subject.wait_until_ready()
-            self.witness = Witness(subject.pid, subject.truth, subject.info_xml, subject.stats_text,
-                                   subject.live_blocks)
+            self.witness = Witness(
+                subject.pid, subject.truth, subject.info_xml, subject.stats_text, subject.live_blocks
+            )
             if machine.dumps:
                 core = Core(subject.guest_core(), subject.program)
                 for view in views():
                     if (view.on, view.scenario, view.image) == (machine, scenario, CORE):
                         self.seen[view.door, CORE, view.symbols] = by_command(
-                            COMMANDS, lambda view=view: through(view.door, machine, core, COMMANDS, view.symbols))
+                            COMMANDS, lambda view=view: through(view.door, machine, core, COMMANDS, view.symbols)
+                        )
 
 
 @dataclass(frozen=True)

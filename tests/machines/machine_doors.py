@@ -28,13 +28,34 @@ class GdbMultiarch(Gdb):
     def available(self) -> Optional[str]:
         return None if shutil.which(self.name) else f"{self.name} is not installed"
 
-    def start(self, arguments: Sequence[str], variables: Optional[dict[str, str]] = None, cwd: Optional[Path] = None,
-              timeout: float = TIMEOUT) -> Finished:
-        command = [self.name, "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off",
-                   "-iex", "set python print-stack full", *arguments]
+    def start(
+        self,
+        arguments: Sequence[str],
+        variables: Optional[dict[str, str]] = None,
+        cwd: Optional[Path] = None,
+        timeout: float = TIMEOUT,
+    ) -> Finished:
+        command = [
+            self.name,
+            "-nx",
+            "-q",
+            "-batch",
+            "-iex",
+            "set debuginfod enabled off",
+            "-iex",
+            "set python print-stack full",
+            *arguments,
+        ]
         start = time.monotonic()
-        done = subprocess.run(command, cwd=cwd, env=plain_environment(variables), capture_output=True, text=True,
-                              timeout=timeout, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env=plain_environment(variables),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+        )
         finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
         assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
         return finished
@@ -74,8 +95,9 @@ def through(door: str, machine: Machine, core: Core, commands: Sequence[str], sy
     return by_lldb(chosen, machine, core, commands, symbols)
 
 
-def over_stub(machine: Machine, program: Path, socket: str, commands: Sequence[str]
-              ) -> tuple[list[Outcome], list[Outcome]]:
+def over_stub(
+    machine: Machine, program: Path, socket: str, commands: Sequence[str]
+) -> tuple[list[Outcome], list[Outcome]]:
     """What the commands say of the guest when its truth has been written, first with symbols, then without.
 
     QEMU lets one debugger in, once: so the symbols are dropped on the way. Afterwards the guest is let go.
@@ -84,11 +106,17 @@ def over_stub(machine: Machine, program: Path, socket: str, commands: Sequence[s
     if reason:
         give_up(reason)
     until = steps("target remote " + socket, "tbreak reply", "continue")
-    forget = steps(NO_SYMBOLS, "nosharedlibrary", "symbol-file", f"symbol-file {without_symbols(machine, program)}",
-                   "sharedlibrary")
+    forget = steps(
+        NO_SYMBOLS,
+        "nosharedlibrary",
+        "symbol-file",
+        f"symbol-file {without_symbols(machine, program)}",
+        "sharedlibrary",
+    )
     asked = heap(commands)
-    found = MULTIARCH.drive([*settings(machine, True), str(program)],
-                            [*until, *asked, *forget, *asked, *steps("detach")], load=LOAD)
+    found = MULTIARCH.drive(
+        [*settings(machine, True), str(program)], [*until, *asked, *forget, *asked, *steps("detach")], load=LOAD
+    )
     for outcome in (*found[: len(until)], *found[len(until) + len(asked) : -len(asked) - 1], found[-1]):
         assert outcome.error is None, outcome
     first = found[len(until) : len(until) + len(asked)]

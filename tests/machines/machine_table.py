@@ -57,8 +57,14 @@ class Machine:
 
 
 MACHINES = (
-    Machine("aarch64", "2.36", "aarch64", "qemu-aarch64", "aarch64-linux-gnu",
-            only=("hoard", "tcache", "mmapped", "many_heaps", "fastbins")),
+    Machine(
+        "aarch64",
+        "2.36",
+        "aarch64",
+        "qemu-aarch64",
+        "aarch64-linux-gnu",
+        only=("hoard", "tcache", "mmapped", "many_heaps", "fastbins"),
+    ),
     Machine("aarch64-2.43", "2.43", "aarch64", "qemu-aarch64", "aarch64-linux-gnu", only=("hoard", "bins", "tcache")),
     Machine("arm", "2.36", "arm", "qemu-arm", "arm-linux-gnueabihf", pointer_bytes=4),
     Machine("ppc64", "2.36", "ppc64", "qemu-ppc64le", "powerpc64le-linux-gnu", only=("hoard", "tcache", "pinned")),
@@ -141,8 +147,9 @@ def views() -> Iterator[View]:
             yield View(machine, scenario, "shell", CORE, False)
 
 
-def looked_at(*, images: Sequence[str] = (CORE, STUB), only: Sequence[str] = ()
-              ) -> Callable[[Callable[..., None]], Any]:
+def looked_at(
+    *, images: Sequence[str] = (CORE, STUB), only: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], Any]:
     """Makes a test of one `sight` a test for each image of each subject, which judges all looks at it; one worker has
     all images of one subject, which then lives once."""
     images_of: dict[tuple[Machine, Scenario, str], list[View]] = {}

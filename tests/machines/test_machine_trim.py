@@ -19,9 +19,13 @@ def tells_the_break(machine: Machine, symbols: bool) -> bool:
     return symbols or not machine.static
 
 
-@pytest.mark.parametrize(("machine", "scenario"), [
-    pytest.param(machine, scenario, id=f"{machine.id}-{scenario.name}", marks=one_worker(machine, scenario))
-    for machine, scenario in subjects()])
+@pytest.mark.parametrize(
+    ("machine", "scenario"),
+    [
+        pytest.param(machine, scenario, id=f"{machine.id}-{scenario.name}", marks=one_worker(machine, scenario))
+        for machine, scenario in subjects()
+    ],
+)
 def test_what_it_foretells_is_what_happens(machine: Machine, scenario: Scenario) -> None:
     seen = foretell(machine, scenario)
     happened = seen.trimmed

@@ -67,8 +67,11 @@ def test_the_few_looks_show_each_scenario_from_all_sides(scenario) -> None:
 def test_the_few_looks_are_spread_evenly() -> None:
     """Each door has each image, with symbols and without, of several scenarios."""
     times = Counter((view.door, view.image, view.symbols) for view in SHORT)
-    assert set(times) == {(view.door, view.image, view.symbols) for view in views()
-                          if view.door in NEWEST and view.scenario.platform == HOST}
+    assert set(times) == {
+        (view.door, view.image, view.symbols)
+        for view in views()
+        if view.door in NEWEST and view.scenario.platform == HOST
+    }
     assert min(times.values()) > 3
     assert len(SHORT) < 5 * len(AT_HOME)
 

@@ -17,13 +17,22 @@ SETUP = "set -eu; for part in needs debian libraries; do . scripts/setup/$part.s
 
 
 def bash(script: str, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["bash", "-c", script, "bash", *words], cwd=ROOT, capture_output=True, text=True, timeout=60,
-                          stdin=subprocess.DEVNULL)
+    return subprocess.run(
+        ["bash", "-c", script, "bash", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 def needed(level: str) -> set[str]:
-    lines = bash(SETUP + 'below=" $(levels "$1") "; needs | while read -r its rank need rest; do '
-                         '[[ "$below" != *" $its "* ]] || echo "$need"; done', level).stdout.split()
+    lines = bash(
+        SETUP + 'below=" $(levels "$1") "; needs | while read -r its rank need rest; do '
+        '[[ "$below" != *" $its "* ]] || echo "$need"; done',
+        level,
+    ).stdout.split()
     assert lines, level
     return set(lines)
 
@@ -46,8 +55,13 @@ def test_a_level_that_is_none_is_refused() -> None:
 def test_packages_are_found_by_what_they_are_called_now(tmp_path: Path) -> None:
     """Of several the highest, and none that the archive only speaks of."""
     (tmp_path / "names").write_text("arenascope-none9\ng++\ngpp\npython3\npython3-venv\n")
-    found = bash(SETUP + 'work=$1; shift; for each in "$@"; do packages_for "$each"; done', str(tmp_path),
-                 "arenascope-none[0-9]", r"g\+\+", "python3(-venv)?").stdout.splitlines()
+    found = bash(
+        SETUP + 'work=$1; shift; for each in "$@"; do packages_for "$each"; done',
+        str(tmp_path),
+        "arenascope-none[0-9]",
+        r"g\+\+",
+        "python3(-venv)?",
+    ).stdout.splitlines()
     assert found == ["g++", "python3-venv", "python3"]
 
 
@@ -60,7 +74,13 @@ def test_packages_are_found_by_what_they_are_called_now(tmp_path: Path) -> None:
 def test_readme_s_commands_on_a_bare_machine() -> None:
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
         pytest.skip("a bare machine is made by root with debootstrap")
-    done = subprocess.run(["scripts/newcomer.sh", "--short", "sid"], cwd=ROOT, capture_output=True, text=True,
-                          timeout=1150, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        ["scripts/newcomer.sh", "--short", "sid"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=1150,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "newcomer: green on sid" in done.stdout

@@ -17,8 +17,15 @@ CLEAN = {name: value for name, value in os.environ.items() if name not in ("PYTH
 
 
 def run(*command, status=0):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=CLEAN, cwd="/",
-                          stdin=subprocess.DEVNULL, timeout=240)
+    done = subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        env=CLEAN,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        timeout=240,
+    )
     assert done.returncode == status, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
 
@@ -75,10 +82,25 @@ def test_gdb_sources_the_installed_door(installed, process):
     pid, _ = process
     door = run(installed, "--gdb-path").stdout.strip()
     assert not door.startswith(str(ROOT))
-    done = run("gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", "-p", pid, "-x", door,
-               "-ex", "heap arenas --json")  # fmt: skip
-    document = json.loads(done.stdout.splitlines()[-2] if "detached" in done.stdout.splitlines()[-1] else
-                          next(line for line in done.stdout.splitlines() if line.startswith("{")))
+    done = run(
+        "gdb",
+        "-nx",
+        "-q",
+        "-batch",
+        "-iex",
+        "set debuginfod enabled off",
+        "-p",
+        pid,
+        "-x",
+        door,
+        "-ex",
+        "heap arenas --json",
+    )
+    document = json.loads(
+        done.stdout.splitlines()[-2]
+        if "detached" in done.stdout.splitlines()[-1]
+        else next(line for line in done.stdout.splitlines() if line.startswith("{"))
+    )
     assert document["door"] == "gdb"
     assert document["complete"]
 
@@ -97,8 +119,12 @@ def test_the_zipapp_runs_on_a_bare_python(tmp_path, process):
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_names_every_command(shell):
-    done = run(sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'common')!r}); "
-               f"from arenascope.cli import main; sys.exit(main(['--completion', {shell!r}]))")  # fmt: skip
+    done = run(
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, {str(ROOT / 'common')!r}); "
+        f"from arenascope.cli import main; sys.exit(main(['--completion', {shell!r}]))",
+    )
     for word in ("arenas", "trim", "quick", "no-stop"):
         assert word in done.stdout
 
@@ -106,10 +132,10 @@ def test_completion_names_every_command(shell):
 def test_bash_completes(tmp_path):
     script = tmp_path / "complete.sh"
     script.write_text(
-        f"eval \"$({sys.executable} -c 'import sys; sys.path.insert(0, \"{ROOT}/common\"); "
-        "from arenascope.cli import main; sys.exit(main([\"--completion\", \"bash\"]))')\"\n"
-        "COMP_WORDS=(arenascope tr) COMP_CWORD=1; _arenascope; echo \"${COMPREPLY[@]}\"\n"
-        "COMP_WORDS=(arenascope trim --ra) COMP_CWORD=2; _arenascope; echo \"${COMPREPLY[@]}\"\n"
+        f'eval "$({sys.executable} -c \'import sys; sys.path.insert(0, "{ROOT}/common"); '
+        'from arenascope.cli import main; sys.exit(main(["--completion", "bash"]))\')"\n'
+        'COMP_WORDS=(arenascope tr) COMP_CWORD=1; _arenascope; echo "${COMPREPLY[@]}"\n'
+        'COMP_WORDS=(arenascope trim --ra) COMP_CWORD=2; _arenascope; echo "${COMPREPLY[@]}"\n'
     )
     assert run("bash", script).stdout.split() == ["trim", "--ranges"]
 
@@ -138,8 +164,15 @@ def before_us():
 
 def run_in(folder, *command, status=0, **environment):
     paths = {"PATH": f"{Path(sys.executable).parent}:{CLEAN['PATH']}"}
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=folder, timeout=120,
-                          stdin=subprocess.DEVNULL, env={**CLEAN, **paths, **environment})
+    done = subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        env={**CLEAN, **paths, **environment},
+    )
     assert done.returncode == status, done.stderr
     return done.stdout
 
@@ -203,9 +236,11 @@ def test_the_launcher_says_which_python_it_needs(tmp_path, missing):
     if not missing:
         (tmp_path / "python3").write_text(
             f"#!/bin/sh\nexec {sys.executable} -c 'import sys; sys.version_info = (3, 6, 8)\n"
-            "exec(compile(open(sys.argv[3]).read(), sys.argv[3], \"exec\"))' \"$@\"\n")
+            'exec(compile(open(sys.argv[3]).read(), sys.argv[3], "exec"))\' "$@"\n'
+        )
         (tmp_path / "python3").chmod(0o755)
-    done = subprocess.run(["/bin/sh", LAUNCHER, "--version"], capture_output=True, text=True, timeout=60,
-                          env={"PATH": str(tmp_path)})
-    line, = done.stderr.splitlines()
+    done = subprocess.run(
+        ["/bin/sh", LAUNCHER, "--version"], capture_output=True, text=True, timeout=60, env={"PATH": str(tmp_path)}
+    )
+    (line,) = done.stderr.splitlines()
     assert ("python3" if missing else "needs Python 3.9 or newer, and python3 is 3.6") in line

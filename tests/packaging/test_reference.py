@@ -13,16 +13,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_reference_is_current() -> None:
-    done = subprocess.run([sys.executable, str(ROOT / "scripts" / "reference.py"), "--check"], capture_output=True,
-                          text=True)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "reference.py"), "--check"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout
 
 
 def test_the_man_page_is_one() -> None:
     if not shutil.which("groff"):
         give_up("groff is not installed")
-    done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", str(ROOT / "docs" / "arenascope.1")], capture_output=True,
-                          text=True)
+    done = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww", str(ROOT / "docs" / "arenascope.1")], capture_output=True, text=True
+    )
     assert not done.stderr
     assert done.returncode == 0
     assert "malloc_trim" in done.stdout

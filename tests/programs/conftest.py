@@ -48,12 +48,25 @@ def script(*words: object, env: Optional[dict[str, str]] = None) -> Callable[[Pa
 
 # a database
 
+
 def mariadb(folder: Path) -> Running:
     (folder / "data").mkdir()
-    return Running(folder, ["mariadbd", "--no-defaults", "--user=root", f"--datadir={folder}/data",
-                            f"--socket={folder}/socket", "--skip-networking", "--skip-grant-tables",
-                            f"--pid-file={folder}/pid", "--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M",
-                            "--innodb-fast-shutdown=2"])
+    return Running(
+        folder,
+        [
+            "mariadbd",
+            "--no-defaults",
+            "--user=root",
+            f"--datadir={folder}/data",
+            f"--socket={folder}/socket",
+            "--skip-networking",
+            "--skip-grant-tables",
+            f"--pid-file={folder}/pid",
+            "--innodb-buffer-pool-size=16M",
+            "--innodb-log-file-size=8M",
+            "--innodb-fast-shutdown=2",
+        ],
+    )
 
 
 def query(connection: socket.socket, statement: str) -> None:
@@ -84,6 +97,7 @@ def tables(connection: socket.socket, number: int, round_: int) -> None:
 
 
 # a cache, and a web server
+
 
 def memcached(folder: Path) -> Running:
     return Running(folder, ["memcached", "-u", "root", "-t", "8", "-m", "64", "-s", folder / "socket"])
@@ -121,13 +135,20 @@ def requests(running: Running) -> None:
 
 # a compiler, and a JVM
 
+
 def cc1plus(folder: Path) -> Running:
     if shutil.which("g++") is None:
         give_up("g++ is not installed")
-    told = [subprocess.run(["g++", each], capture_output=True, text=True, check=True).stdout.strip()
-            for each in ("-print-prog-name=cc1plus", "-print-multiarch")]
-    lines = ["#include <map>", "#include <string>", "template<int N> struct T { std::map<int, T<N>*> m; int f(int x) "
-             "{ std::string s(x + N, 'a'); m[x] = this; return s.find('b') + m.size() * N; } };"]
+    told = [
+        subprocess.run(["g++", each], capture_output=True, text=True, check=True).stdout.strip()
+        for each in ("-print-prog-name=cc1plus", "-print-multiarch")
+    ]
+    lines = [
+        "#include <map>",
+        "#include <string>",
+        "template<int N> struct T { std::map<int, T<N>*> m; int f(int x) "
+        "{ std::string s(x + N, 'a'); m[x] = this; return s.find('b') + m.size() * N; } };",
+    ]
     lines += [f"int g{number}(int x) {{ T<{number}> t; return t.f(x); }}" for number in range(4000)]
     (folder / "big.cc").write_text("\n".join(lines) + "\n")
     return Running(folder, [told[0], "-quiet", "-imultiarch", told[1], "-O2", "big.cc", "-o", "big.s"])
@@ -157,8 +178,10 @@ PROGRAMS = (
 )
 
 
-@pytest.fixture(scope="module", params=[pytest.param(each, id=each.name, marks=pytest.mark.xdist_group(each.name))
-                                        for each in PROGRAMS])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(each, id=each.name, marks=pytest.mark.xdist_group(each.name)) for each in PROGRAMS],
+)
 def program(request: pytest.FixtureRequest) -> Program:
     return request.param
 

@@ -18,8 +18,18 @@ from running import Running
 PAGE = 4096
 MALLOC = ("live", "mmapped", "tcache", "returnable", "thread_tops", "main_top", "scraps")
 REPORT = "report --json"
-COMMANDS = (REPORT, "report", "report --full", "arenas --json", "heaps --json", "mmapped --json", "info", "trim --json",
-            "check --json", "report --json --stop signal")
+COMMANDS = (
+    REPORT,
+    "report",
+    "report --full",
+    "arenas --json",
+    "heaps --json",
+    "mmapped --json",
+    "info",
+    "trim --json",
+    "check --json",
+    "report --json --stop signal",
+)
 UNSEEN = "caches-not-found"
 """Of a thread that is just being started or ended, whose registers SIGSTOP gives no right to see."""
 MOMENTS = 8
@@ -167,7 +177,8 @@ def test_every_heap_is_mapped(moment: Moment, running: Running, program: Any) ->
         assert inside == end - start, heap
     # the arenas of threads begin at 64 MiB, and malloc alone asks for what lies so
     assert len({int(heap["address"], 16) for heap in heaps if heap["arena"]}) == len(
-        [heap for heap in heaps if heap["arena"]])
+        [heap for heap in heaps if heap["arena"]]
+    )
     assert len(list(Path(f"/proc/{running.pid}/task").iterdir())) >= program.threads
 
 
@@ -197,8 +208,10 @@ def test_malloc_info_agrees_with_arenas(moment: Moment) -> None:
 
 
 def totals(element: ElementTree.Element) -> dict[str, tuple[int, int]]:
-    return {each.get("type", ""): (int(each.get("count", "-1")), int(each.get("size", "-1")))
-            for each in element.findall("total")}
+    return {
+        each.get("type", ""): (int(each.get("count", "-1")), int(each.get("size", "-1")))
+        for each in element.findall("total")
+    }
 
 
 def test_what_trim_says_is_what_report_says(moment: Moment) -> None:

@@ -17,7 +17,7 @@ class Misread(AssertionError):
 
 
 def verdict(image: HeapImage, target: Optional[FakeTarget] = None) -> str:
-    """"right", "partial" (marked so, and what is given is right) or "refused" (in words); Misread otherwise."""
+    """ "right", "partial" (marked so, and what is given is right) or "refused" (in words); Misread otherwise."""
     target = target or image.target()
     try:
         document = run_json(target, "arenas")
@@ -68,8 +68,10 @@ def _arenas(image: HeapImage, document: Mapping[str, Any]) -> bool:
     whole = [compare(f"arena {arena.index}", given.get(arena.index), figures(arena)) for arena in truth.arenas]
     for index, arena in given.items():
         compare("attached_threads", arena["attached_threads"], truth.arenas[index].attached_threads)
-    totals = {name: sum(figures(arena)[name] for arena in truth.arenas)
-              for name in ("system_bytes", "max_system_bytes", "used_bytes", "top_bytes")}  # fmt: skip
+    totals = {
+        name: sum(figures(arena)[name] for arena in truth.arenas)
+        for name in ("system_bytes", "max_system_bytes", "used_bytes", "top_bytes")
+    }
     whole.append(compare("totals", document["totals"], totals))
     mapped = {"chunks": truth.mp["n_mmaps"], "bytes": truth.mp["mmapped_mem"]}
     whole.append(compare("mmapped", document["mmapped"], mapped))
@@ -92,8 +94,11 @@ def _bins(image: HeapImage, target: FakeTarget) -> bool:
     document = run_json(target, "bins")
     rows = [each for each in document["bins"] if each["kind"] == "tcache"]
     given = {(each["tid"], each["index"]): (each["chunks"], each["bytes"]) for each in rows}
-    true = {(thread.tid, index): (len(chunks), sum(chunk.size for chunk in chunks))
-            for thread in image.truth.threads for index, chunks in thread.bins.items()}  # fmt: skip
+    true = {
+        (thread.tid, index): (len(chunks), sum(chunk.size for chunk in chunks))
+        for thread in image.truth.threads
+        for index, chunks in thread.bins.items()
+    }
     for key, value in given.items():
         if true.get(key) != value:
             raise Misread(f"cache bin {key} is {value}, laid was {true.get(key)}")

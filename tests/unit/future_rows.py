@@ -103,8 +103,14 @@ def cache(row: Row, bins: int, width: int, entries_first: bool = False) -> dict[
     entries = 0 if entries_first else up(bins * width, row.word)
     counts = bins * row.word if entries_first else 0
     size = up(bins * (width + row.word), row.word) if entries_first else entries + bins * row.word
-    return {"slots": bins, "count_size": width, "counts": counts, "entries": entries, "sizeof": size,
-            "chunk": row.request2size(size)}  # fmt: skip
+    return {
+        "slots": bins,
+        "count_size": width,
+        "counts": counts,
+        "entries": entries,
+        "sizeof": size,
+        "chunk": row.request2size(size),
+    }
 
 
 def future(

@@ -18,8 +18,21 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "null": lambda value: value is None,
 }
-KNOWN = {"$schema", "title", "description", "type", "enum", "pattern", "minimum", "properties", "required",
-         "additionalProperties", "items", "prefixItems", "minItems"}
+KNOWN = {
+    "$schema",
+    "title",
+    "description",
+    "type",
+    "enum",
+    "pattern",
+    "minimum",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "prefixItems",
+    "minItems",
+}
 MOST_ROWS = 2000
 """Of a longer list the first and the last: each row is made by the same line."""
 
@@ -55,7 +68,7 @@ def _wrong_rows(value: list[Any], rule: dict[str, Any], where: str) -> Iterator[
         return
     for index, (each, each_rule) in enumerate(zip(value, first)):
         yield from wrong(each, each_rule, f"{where}[{index}]")
-    rest = value[len(first):]
+    rest = value[len(first) :]
     if len(rest) > MOST_ROWS:
         rest = rest[: MOST_ROWS // 2] + rest[-MOST_ROWS // 2 :]
     if isinstance(rule.get("items"), dict):

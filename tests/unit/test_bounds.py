@@ -37,8 +37,9 @@ def session_of() -> Session:
 
 def test_mappings_are_not_held_against_all_heaps() -> None:
     session = session_of()
-    regions = [Region(base, base + PAGE, True, True, False) for base in range(1 << 40, (1 << 40) + MANY * 16 * PAGE,
-                                                                              16 * PAGE)]  # fmt: skip
+    regions = [
+        Region(base, base + PAGE, True, True, False) for base in range(1 << 40, (1 << 40) + MANY * 16 * PAGE, 16 * PAGE)
+    ]
     heaps = Walked(Heap(1, region.start, region.start + 1024, 2048, False) for region in regions)
     found = search_ranges(session.layout, regions, heaps, None)
     assert found == [(region.start + 2048, region.end, region.end) for region in regions]

@@ -38,8 +38,13 @@ def test_a_sound_heap_by_chance(row: str, seed: int) -> None:
     assert run_json(random_image(row, seed).target(), "check")["breaches"] == []
 
 
-PEAKS = (("2.17-64", 0, 1 << 12, True), ("2.36-64", 0, 1 << 12, False), ("2.36-64", 0, 5 << 12, False),
-         ("2.36-64", 0, 16, True), ("2.36-64", 2, 1 << 12, True))  # fmt: skip
+PEAKS = (
+    ("2.17-64", 0, 1 << 12, True),
+    ("2.36-64", 0, 1 << 12, False),
+    ("2.36-64", 0, 5 << 12, False),
+    ("2.36-64", 0, 16, True),
+    ("2.36-64", 2, 1 << 12, True),
+)
 
 
 @pytest.mark.parametrize(("row", "index", "behind", "named"), PEAKS)

@@ -84,8 +84,12 @@ def test_where_an_address_lies_that_no_chunk_holds() -> None:
     assert complain(image, first.heaps[0].address + 8) == "in-heap-header"
     fence = next(arena.fences[0] for arena in image.truth.arenas if arena.fences)
     assert complain(image, fence.address) == "in-fencepost"
-    shrunk = next(heap for arena in image.truth.arenas for heap in arena.heaps
-                  if heap.mprotect_size and heap.mprotect_size > heap.size)
+    shrunk = next(
+        heap
+        for arena in image.truth.arenas
+        for heap in arena.heaps
+        if heap.mprotect_size and heap.mprotect_size > heap.size
+    )
     assert complain(image, shrunk.end + 16) == "behind-heap-end"
     thread = next(thread for thread in image.threads.values() if thread.number == 1)
     assert complain(image, thread.stack_pointer) == "in-stack"
@@ -131,19 +135,22 @@ def test_a_thread_cache_itself() -> None:
     assert f"thread cache of thread {image.threads[1].tid}" in run_text(image.target(), "chunk", f"{tcache.address:#x}")
 
 
-@pytest.mark.parametrize(("mangled", "name"), [
-    ("_ZTV5Shape", "vtable for Shape"),
-    ("_ZTVN2ns4BaseE", "vtable for ns::Base"),
-    ("_ZTVN2ns3DerIiEE", "vtable for ns::Der<int>"),
-    ("_ZTVSt9exception", "vtable for std::exception"),
-    ("_ZTIN1a1b1cE", "typeinfo for a::b::c"),
-    ("_ZTV3MapIPKcN2ns1XILm42EEEE", "vtable for Map<char const*, ns::X<42>>"),
-    ("_ZTVN12_GLOBAL__N_15ShapeE", "vtable for (anonymous namespace)::Shape"),
-    ("_ZTV3MapI3FooS0_E", "_ZTV3MapI3FooS0_E"),
-    ("_ZTV9Short", "_ZTV9Short"),
-    ("_ZTV", "_ZTV"),
-    ("_ZTVN", "_ZTVN"),
-    ("malloc", "malloc"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("mangled", "name"),
+    [
+        ("_ZTV5Shape", "vtable for Shape"),
+        ("_ZTVN2ns4BaseE", "vtable for ns::Base"),
+        ("_ZTVN2ns3DerIiEE", "vtable for ns::Der<int>"),
+        ("_ZTVSt9exception", "vtable for std::exception"),
+        ("_ZTIN1a1b1cE", "typeinfo for a::b::c"),
+        ("_ZTV3MapIPKcN2ns1XILm42EEEE", "vtable for Map<char const*, ns::X<42>>"),
+        ("_ZTVN12_GLOBAL__N_15ShapeE", "vtable for (anonymous namespace)::Shape"),
+        ("_ZTV3MapI3FooS0_E", "_ZTV3MapI3FooS0_E"),
+        ("_ZTV9Short", "_ZTV9Short"),
+        ("_ZTV", "_ZTV"),
+        ("_ZTVN", "_ZTVN"),
+        ("malloc", "malloc"),
+    ],
+)
 def test_names_of_vtables(mangled: str, name: str) -> None:
     assert demangle(mangled) == name

@@ -79,8 +79,12 @@ def test_every_shape_of_a_retired_top(row: Row, left: str, main: bool) -> None:
     image = HeapImage(row)
     arena = image.main if main else image.thread(1).arena
     arena.used(0x100)
-    size = {"least": row.minsize, "least and a header": row.minsize + row.header,
-            "least and two": row.minsize + 2 * row.header, "much": 0x500}[left]
+    size = {
+        "least": row.minsize,
+        "least and a header": row.minsize + row.header,
+        "least and two": row.minsize + 2 * row.header,
+        "much": 0x500,
+    }[left]
     size = -(-size // row.alignment) * row.alignment
     if main:
         image.main.foreign_sbrk(0x3000, left=size)
@@ -137,24 +141,32 @@ def test_size_classes_hold_what_they_say() -> None:
     for row in classes:
         assert last < row["min_bytes"] <= row["max_bytes"]
         last = row["max_bytes"]
-        inside = [each for each in document["chunks"]
-                  if row["min_bytes"] <= each["bytes"] <= row["max_bytes"] and each["state"] != "top"]
+        inside = [
+            each
+            for each in document["chunks"]
+            if row["min_bytes"] <= each["bytes"] <= row["max_bytes"] and each["state"] != "top"
+        ]
         assert row["used_chunks"] == sum(1 for each in inside if each["state"] == "used")
         assert row["free_chunks"] == sum(1 for each in inside if each["state"] != "used")
         counted += len(inside)
     assert counted == sum(1 for each in document["chunks"] if each["state"] != "top")
 
 
-@pytest.mark.parametrize(("words", "wanted"), [
-    (("--free",), lambda each: each["state"] != "used"),
-    (("--used",), lambda each: each["state"] == "used"),
-    (("--min", "0x200"), lambda each: each["bytes"] >= 512),
-    (("--max", "1K"), lambda each: each["bytes"] <= 1024),
-    (("--min", "0.5KiB", "--max", "2k"), lambda each: 512 <= each["bytes"] <= 2048),
-    (("--arena", "1"), lambda each: each["arena"] == 1),
-    (("--free", "--min", "256", "--arena", "0"), lambda each: each["state"] != "used" and each["bytes"] >= 256
-                                                 and each["arena"] == 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (("--free",), lambda each: each["state"] != "used"),
+        (("--used",), lambda each: each["state"] == "used"),
+        (("--min", "0x200"), lambda each: each["bytes"] >= 512),
+        (("--max", "1K"), lambda each: each["bytes"] <= 1024),
+        (("--min", "0.5KiB", "--max", "2k"), lambda each: 512 <= each["bytes"] <= 2048),
+        (("--arena", "1"), lambda each: each["arena"] == 1),
+        (
+            ("--free", "--min", "256", "--arena", "0"),
+            lambda each: each["state"] != "used" and each["bytes"] >= 256 and each["arena"] == 0,
+        ),
+    ],
+)
 def test_filters(words: tuple[str, ...], wanted: Any) -> None:
     target = everything("2.36-64").target()
     every = run_json(target, "chunks", "--limit", "0")["chunks"]

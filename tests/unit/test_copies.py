@@ -102,42 +102,65 @@ LIBC = "/usr/lib/libc.so.6"
 
 def named(*paths: str) -> list[tuple[str, object]]:
     target = HeapImage("2.36-64").target()
-    regions = [Region(0x10000 * (1 + index), 0x10000 * (1 + index) + 0x1000, path=path, present=False)
-               for index, path in enumerate(paths)]  # fmt: skip
+    regions = [
+        Region(0x10000 * (1 + index), 0x10000 * (1 + index) + 0x1000, path=path, present=False)
+        for index, path in enumerate(paths)
+    ]
     found = find_allocators(replace(target, mappings=regions), regions)
     assert all(each.instead and each.how for each in found)
     return [(each.name, each.replaces_malloc) for each in found]
 
 
-@pytest.mark.parametrize(("file", "name", "replaces"), [
-    ("libjemalloc.so.2", "jemalloc", True),
-    ("libjemalloc.so.2 (deleted)", "jemalloc", True),
-    ("libtcmalloc_minimal.so.4.5.10", "tcmalloc", True),
-    ("libmimalloc.so.2.0", "mimalloc", True),
-    ("libhoard.so", "Hoard", True),
-    ("libasan.so.8.0.0", "AddressSanitizer", True),
-    ("libclang_rt.asan-x86_64.so", "AddressSanitizer", True),
-    ("libtsan.so.2", "ThreadSanitizer", True),
-    ("vgpreload_memcheck-amd64-linux.so", "Valgrind", True),
-    ("libjvm.so", "JVM", False),
-    ("libnode.so.108", "V8", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("file", "name", "replaces"),
+    [
+        ("libjemalloc.so.2", "jemalloc", True),
+        ("libjemalloc.so.2 (deleted)", "jemalloc", True),
+        ("libtcmalloc_minimal.so.4.5.10", "tcmalloc", True),
+        ("libmimalloc.so.2.0", "mimalloc", True),
+        ("libhoard.so", "Hoard", True),
+        ("libasan.so.8.0.0", "AddressSanitizer", True),
+        ("libclang_rt.asan-x86_64.so", "AddressSanitizer", True),
+        ("libtsan.so.2", "ThreadSanitizer", True),
+        ("vgpreload_memcheck-amd64-linux.so", "Valgrind", True),
+        ("libjvm.so", "JVM", False),
+        ("libnode.so.108", "V8", False),
+    ],
+)
 def test_by_its_file_name(file: str, name: str, replaces: bool) -> None:
     assert named("/usr/bin/app", f"/usr/lib/{file}", LIBC) == [(name, replaces)]
 
 
 def test_names_that_only_look_alike() -> None:
-    assert named("/usr/bin/app", "/usr/lib/vgpreload_core-amd64-linux.so", "/usr/lib/mylibjemalloc.so",
-                 "/usr/share/jemalloc/notes", LIBC) == []  # fmt: skip
+    assert (
+        named(
+            "/usr/bin/app",
+            "/usr/lib/vgpreload_core-amd64-linux.so",
+            "/usr/lib/mylibjemalloc.so",
+            "/usr/share/jemalloc/notes",
+            LIBC,
+        )
+        == []
+    )
 
 
 def test_two_are_both_named_the_one_that_serves_first() -> None:
     assert named("/opt/libjvm.so", "/usr/lib/libtcmalloc.so.4", "/usr/lib/libjemalloc.so.2", LIBC) == [
-        ("tcmalloc", True), ("jemalloc", True), ("JVM", False)]  # fmt: skip
+        ("tcmalloc", True),
+        ("jemalloc", True),
+        ("JVM", False),
+    ]
 
 
-@pytest.mark.parametrize("path", ["/lib/ld-musl-x86_64.so.1", "/usr/lib/x86_64-linux-musl/libc.so",
-                                  "/usr/local/musl/lib/libc.so", "/lib/libc.musl-x86_64.so.1"])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/lib/ld-musl-x86_64.so.1",
+        "/usr/lib/x86_64-linux-musl/libc.so",
+        "/usr/local/musl/lib/libc.so",
+        "/lib/libc.musl-x86_64.so.1",
+    ],
+)
 def test_musl(path: str) -> None:
     assert named("/usr/bin/app", path) == [("musl", True)]
 

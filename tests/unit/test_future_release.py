@@ -53,9 +53,17 @@ def test_malloc_state_with_every_value(
 @pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.43-s390x"])
 @pytest.mark.parametrize(
     "change",
-    ["a word in front of top", "an int in front of top", "two words in front of top", "top behind last_remainder",
-     "a word behind next_free", "a word in front of system_mem", "no attached_threads", "a word behind max_system_mem"],
-)  # fmt: skip
+    [
+        "a word in front of top",
+        "an int in front of top",
+        "two words in front of top",
+        "top behind last_remainder",
+        "a word behind next_free",
+        "a word in front of system_mem",
+        "no attached_threads",
+        "a word behind max_system_mem",
+    ],
+)
 def test_what_can_be_proven_is_found(base: str, change: str) -> None:
     """Refusing everything would never misread either."""
     row = future(base, state=STATE[change])

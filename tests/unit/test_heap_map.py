@@ -32,8 +32,12 @@ def check_cells(image: HeapImage, document: dict[str, Any]) -> None:
     assert (document["complete"], document["problems"]) == (True, [])
     met = 0
     for arena in image.truth.arenas:
-        chunks = {"used": arena.used, "cached": sorted([*arena.cached, *arena.fast]), "free": arena.free,
-                  "top": [arena.top] if arena.top else []}
+        chunks = {
+            "used": arena.used,
+            "cached": sorted([*arena.cached, *arena.fast]),
+            "free": arena.free,
+            "top": [arena.top] if arena.top else [],
+        }
         for heap in (each for each in document["heaps"] if each["arena"] == arena.index):
             start, end, cell = int(heap["address"], 16), int(heap["end"], 16), heap["cell_bytes"]
             for at, low in enumerate(range(start, end, cell)):
@@ -92,7 +96,7 @@ def test_damage_is_shown_and_still_sums() -> None:
     victim = image.truth.main.used[100]
     image.poke(victim.address + 8, 0x4141414141414141)
     document = run_json(image.target(), "map", "--cells", "4096")
-    heap, = document["heaps"]
+    (heap,) = document["heaps"]
     assert document["complete"] is False
     assert document["totals"]["damaged_bytes"] == victim.size
     assert heap["damaged"][(victim.address - int(heap["address"], 16)) // heap["cell_bytes"]] > 0
@@ -105,16 +109,27 @@ def test_damage_is_shown_and_still_sums() -> None:
 def test_rows_left_out_and_their_order() -> None:
     target = everything("2.36-64").target()
     heaps = run_json(target, "map")["heaps"]
-    by_size = [int(line.split()[2 if line.startswith("0 main") else 1], 16)
-               for line in run_text(target, "map", "--sort", "size", "--limit", "2").splitlines() if " 0x" in line]
+    by_size = [
+        int(line.split()[2 if line.startswith("0 main") else 1], 16)
+        for line in run_text(target, "map", "--sort", "size", "--limit", "2").splitlines()
+        if " 0x" in line
+    ]
     sizes = {int(heap["address"], 16): int(heap["end"], 16) - int(heap["address"], 16) for heap in heaps}
     assert [sizes[each] for each in by_size] == sorted(sizes.values(), reverse=True)[:2]
     assert f"{len(heaps) - 2} more heaps; --limit 0 shows all" in run_text(target, "map", "--limit", "2")
 
 
-@pytest.mark.parametrize(("size", "most", "cell"), [
-    (1, 64, 4096), (4096 * 64, 64, 4096), (4096 * 64 + 1, 64, 8192), (64 << 20, 4096, 16384), (64 << 20, 1, 64 << 20),
-    ((64 << 20) + 16, 1, 128 << 20)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("size", "most", "cell"),
+    [
+        (1, 64, 4096),
+        (4096 * 64, 64, 4096),
+        (4096 * 64 + 1, 64, 8192),
+        (64 << 20, 4096, 16384),
+        (64 << 20, 1, 64 << 20),
+        ((64 << 20) + 16, 1, 128 << 20),
+    ],
+)
 def test_cells_are_powers_of_two_and_not_too_many(size: int, most: int, cell: int) -> None:
     assert cell_bytes(size, 4096, most) == cell
 
@@ -140,7 +155,8 @@ def test_overlaps() -> None:
         one, other = ([*zip(each[::2], each[1::2])] for each in edges)
         covered = {at for low, high in overlap(one, other) for at in range(low, high)}
         assert covered == {at for low, high in one for at in range(low, high)} & {
-            at for low, high in other for at in range(low, high)}
+            at for low, high in other for at in range(low, high)
+        }
         assert [span for span in one if span[1] > 30 and span[0] < 60] == [*between(one, 30, 60)]
 
 
@@ -197,8 +213,14 @@ def test_a_page_of_gigabytes_stays_small() -> None:
         used = [16 * rng.randrange(1024) for _ in range(4096)]
         free = [16384 - each for each in used]
         back = [each // 4096 * 4096 for each in free]
-        layers = {"used": used, "free": free, "top": [0] * 4096, "resident": [16384] * 4096, "releasable": back,
-                  "releasable_resident": back}  # fmt: skip
+        layers = {
+            "used": used,
+            "free": free,
+            "top": [0] * 4096,
+            "resident": [16384] * 4096,
+            "releasable": back,
+            "releasable_resident": back,
+        }
         heaps.append({"arena": index, "threads": [], "layers": layers})
     data = page({"pid": 7, "kind": "core"}, heaps)
     assert len(data) - len(page({"pid": 7, "kind": "core"}, [])) < 5_000_000 / 8

@@ -93,9 +93,22 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # what a document of each command says; read by scripts and tests alone
     "documents": ("commands", "command", "render", "model", "snapshot"),
     "snapshot": ("errors", "whole_file", "words"),
-    "commands": (*LOW, *GLIBC, "__init__", "session", "analysis", "render", "gather", "screens", "apply", "audit",
-                 "command", "snapshot", "whole_file"),
-}  # fmt: skip
+    "commands": (
+        *LOW,
+        *GLIBC,
+        "__init__",
+        "session",
+        "analysis",
+        "render",
+        "gather",
+        "screens",
+        "apply",
+        "audit",
+        "command",
+        "snapshot",
+        "whole_file",
+    ),
+}
 """From the bottom up. What is not listed is the shell's door: it may know all."""
 
 
@@ -167,16 +180,27 @@ def test_other_peoples_code_is_optional() -> None:
             assert id(node) not in top, f"{name} imports {target} at load time"
 
 
-NOT_LOADED = {"ctypes", "dataclasses", "inspect", "json", "shutil", "tabulate", "tempfile",
-              f"{OURS}.sources.live.process"}  # fmt: skip
+NOT_LOADED = {
+    "ctypes",
+    "dataclasses",
+    "inspect",
+    "json",
+    "shutil",
+    "tabulate",
+    "tempfile",
+    f"{OURS}.sources.live.process",
+}
 """Each takes 1 to 10 of the 40 ms in which the shell starts, and each single dataclass half a millisecond."""
 
 
 def test_the_shell_starts_with_what_a_look_at_a_core_needs() -> None:
-    code = (f"import sys, {OURS}.cli, {OURS}.commands.chunks, {OURS}.sources.core.target as used\n"
-            f"print(*sys.modules)")  # fmt: skip
-    loaded = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(PACKAGE.parent)!r})\n"
-                             + code], check=True, text=True, stdout=subprocess.PIPE).stdout.split()  # fmt: skip
+    code = f"import sys, {OURS}.cli, {OURS}.commands.chunks, {OURS}.sources.core.target as used\nprint(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(PACKAGE.parent)!r})\n" + code],
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+    ).stdout.split()
     assert f"{OURS}.session" in loaded
     assert not NOT_LOADED & set(loaded)
 

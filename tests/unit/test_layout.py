@@ -122,9 +122,17 @@ def test_every_size_has_its_bin(name: str, word: int, machine: str) -> None:
 
 @pytest.mark.parametrize(
     ("size", "expected"),
-    [(4096, (99, 99, 99)), (16384, (114, 114, 114)), (65536, (121, 121, 121)), (45056, (120, 120, 120)),
-     (1024, (64, 72, 65)), (1 << 30, (126, 126, 126)), (524288, (126, 126, 126)), (524272, (125, 125, 125))],
-)  # fmt: skip
+    [
+        (4096, (99, 99, 99)),
+        (16384, (114, 114, 114)),
+        (65536, (121, 121, 121)),
+        (45056, (120, 120, 120)),
+        (1024, (64, 72, 65)),
+        (1 << 30, (126, 126, 126)),
+        (524288, (126, 126, 126)),
+        (524272, (125, 125, 125)),
+    ],
+)
 def test_bin_index(size: int, expected: tuple[int, ...]) -> None:
     layouts = [from_table((2, 36), 8, "x86_64"), from_table((2, 36), 4, "arm"), from_table((2, 36), 4, "i386")]
     assert tuple(bin_index(layout, size) for layout in layouts) == expected
@@ -192,9 +200,17 @@ def test_fastbin_index(row: Row) -> None:
 
 @pytest.mark.parametrize(
     ("text", "release"),
-    [("2.36", (2, 36)), (" 2.17\n", (2, 17)), ("2.42.9000", (2, 42)), ("2.9", (2, 9)), ("", None), ("2", None),
-     ("2.x", None), ("glibc 2.36", None)],
-)  # fmt: skip
+    [
+        ("2.36", (2, 36)),
+        (" 2.17\n", (2, 17)),
+        ("2.42.9000", (2, 42)),
+        ("2.9", (2, 9)),
+        ("", None),
+        ("2", None),
+        ("2.x", None),
+        ("glibc 2.36", None),
+    ],
+)
 def test_parse_a_release(text: str, release: Optional[tuple[int, int]]) -> None:
     assert versions.parse(text) == release
     if release is not None:
@@ -223,12 +239,14 @@ def test_members_keep_their_distances(row: Row) -> None:
 # what the environment asks for
 
 
-
-
 def test_behaviour_follows_the_releases() -> None:
     before, after = versions.behaviour((2, 30)), versions.behaviour((2, 31))
     assert (before.info_top_in_rest, after.info_top_in_rest) == (False, True)
     assert [versions.behaviour((2, minor)).heap_trim_threshold for minor in (21, 22, 23)] == [None, "extra", "top"]
     assert [versions.behaviour((2, minor)).heap_max_follows_hugepages for minor in (34, 35, 41, 42)] == [
-        False, True, True, False]  # fmt: skip
+        False,
+        True,
+        True,
+        False,
+    ]
     assert [versions.behaviour((2, minor)).systrim_unsigned for minor in (18, 19)] == [False, True]

@@ -32,8 +32,9 @@ SEEN = blocks(192, 196, 516, 364, 260)
         ([], (0, 0), []),
     ],
 )
-def test_what_glibc_counts_is_left(found: list[MmappedBlock], counted: tuple[int, int],
-                                   left: list[MmappedBlock]) -> None:
+def test_what_glibc_counts_is_left(
+    found: list[MmappedBlock], counted: tuple[int, int], left: list[MmappedBlock]
+) -> None:
     assert without_strangers(found, counted) == left
 
 

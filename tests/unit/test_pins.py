@@ -11,8 +11,18 @@ from heap_mixtures import everything, random_image
 from heapbuilder import ROWS, HeapImage, Row
 from toy_malloc import compare
 
-WITH_CHAINS = ["2.17-64", "2.22-64", "2.23-64", "2.26-i386", "2.31-arm", "2.35-64", "2.36-64", "2.41-64", "2.43-64",
-               "2.43-s390x"]
+WITH_CHAINS = [
+    "2.17-64",
+    "2.22-64",
+    "2.23-64",
+    "2.26-i386",
+    "2.31-arm",
+    "2.35-64",
+    "2.36-64",
+    "2.41-64",
+    "2.43-64",
+    "2.43-s390x",
+]
 
 
 def tuned(image: HeapImage, rng: random.Random) -> HeapImage:
@@ -120,7 +130,9 @@ def test_what_keeps_it_first_is_said() -> None:
     pins = run_json(between(4).target(), "pins")["pins"]
     for pin in pins:
         assert [(each["id"], each["figures"]) for each in pin["note_records"]] == [
-            ("cached-first", {"slots": 7}), ("in-fastbin-first", {})]
+            ("cached-first", {"slots": 7}),
+            ("in-fastbin-first", {}),
+        ]
         assert pin["note"] == ", then ".join(each["text"] for each in pin["note_records"])
 
 

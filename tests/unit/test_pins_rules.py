@@ -56,12 +56,15 @@ def test_before_2_22_there_was_no_threshold() -> None:
         assert released(image) == whole_pages(size - 0x20 - 1) - already
 
 
-@pytest.mark.parametrize(("below", "fast", "size", "pad", "goes"), [
-    (0x10000 - 0x500, 0, 0x500, 0, True),
-    (0x10000 - 0x500, 0, 0x500, 16, False),  # a page less would be free there than heap_trim wants
-    (0x10000 - 0x510, 0, 0x500, 0, False),  # FASTBIN_CONSOLIDATION_THRESHOLD, asked of the chunk that free() made
-    (0x10000, 0x40, 0x10000 - 0x40, 0, False),  # which no fast chunk has joined yet
-])
+@pytest.mark.parametrize(
+    ("below", "fast", "size", "pad", "goes"),
+    [
+        (0x10000 - 0x500, 0, 0x500, 0, True),
+        (0x10000 - 0x500, 0, 0x500, 16, False),  # a page less would be free there than heap_trim wants
+        (0x10000 - 0x510, 0, 0x500, 0, False),  # FASTBIN_CONSOLIDATION_THRESHOLD, asked of the chunk that free() made
+        (0x10000, 0x40, 0x10000 - 0x40, 0, False),  # which no fast chunk has joined yet
+    ],
+)
 def test_coming_back_to_a_full_heap(below: int, fast: int, size: int, pad: int, goes: bool) -> None:
     """The last block of a heap that is full otherwise: with it free, there is room enough to give the next one up."""
     free = below + fast + size
@@ -85,7 +88,7 @@ def test_the_break(threshold: int) -> None:
     image.main.used(0x100)
     free = image.main.free(0x1F000)
     image.main.used(0x500)
-    pin, = compare(image)["pins"]
+    (pin,) = compare(image)["pins"]
     top = image.truth.main.top
     assert top is not None
     assert (pin["arena"], pin["reason"]) == (0, "top")

@@ -40,8 +40,9 @@ def test_what_is_soon_done_shows_nothing(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("library", [True, False])
-def test_what_takes_longer_says_how_far_it_is(library: bool, terminal: Terminal,
-                                              monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_what_takes_longer_says_how_far_it_is(
+    library: bool, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if library and optional.load("tqdm") is None:
         pytest.skip("tqdm is not installed")
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
@@ -99,8 +100,9 @@ def test_ctrl_c_gives_what_was_done() -> None:
     assert document["chunks"]
 
 
-@pytest.mark.parametrize("command", ["arenas", "bins", "trim", "report", "check", "pins", "map", "chunks", "info",
-                                     "stats"])  # fmt: skip
+@pytest.mark.parametrize(
+    "command", ["arenas", "bins", "trim", "report", "check", "pins", "map", "chunks", "info", "stats"]
+)
 def test_ctrl_c_anywhere_is_never_taken_for_the_whole(command: str) -> None:
     image = everything("2.36-64")
     reads = 0

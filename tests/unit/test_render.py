@@ -42,7 +42,12 @@ def test_sizes(value: Optional[int], expected: str, exact: str) -> None:
 
 def test_counts() -> None:
     assert [count(n, "arena") for n in (0, 1, 2, 1234, None)] == [
-        "0 arenas", "1 arena", "2 arenas", "1,234 arenas", "? arenas"]  # fmt: skip
+        "0 arenas",
+        "1 arena",
+        "2 arenas",
+        "1,234 arenas",
+        "? arenas",
+    ]
     assert count(2, "entry", "entries") == "2 entries"
     assert (number(12345), number(None)) == ("12,345", "?")
     assert (address(0x7F00), address(None)) == ("0x7f00", None)

@@ -173,9 +173,13 @@ def test_malloc_info(release: Release) -> None:
 def test_malloc_stats_cuts_sums_to_32_bits() -> None:
     large = 5 << 30
     params = Params(0x8000, {"mmapped_mem": (1 << 32) + 4096, "max_n_mmaps": 3, "max_mmapped_mem": 6 << 30})
-    found = [Arena(header(0, large, large, 135168), (), (listed("fast", 0, 32),), ()),
-             Arena(header(1, 135168, 135168, 4096), (listed("unsorted", 1, 528),), (), ())]  # fmt: skip
-    assert malloc_stats(found, params) == """\
+    found = [
+        Arena(header(0, large, large, 135168), (), (listed("fast", 0, 32),), ()),
+        Arena(header(1, 135168, 135168, 4096), (listed("unsorted", 1, 528),), (), ()),
+    ]
+    assert (
+        malloc_stats(found, params)
+        == """\
 Arena 0:
 system bytes     = 1073741824
 in use bytes     = 1073606624
@@ -188,11 +192,14 @@ in use bytes     = 1073741264
 max mmap regions =          3
 max mmap bytes   = 6442450944
 """
+    )
 
 
 def test_malloc_stats_of_a_small_heap() -> None:
     params = Params(0x8000, {"mmapped_mem": 0, "max_n_mmaps": 0, "max_mmapped_mem": 0})
-    assert malloc_stats([Arena(header(0, 135168, 135168, 130000), (), (), ())], params) == """\
+    assert (
+        malloc_stats([Arena(header(0, 135168, 135168, 130000), (), (), ())], params)
+        == """\
 Arena 0:
 system bytes     =     135168
 in use bytes     =       5168
@@ -202,3 +209,4 @@ in use bytes     =       5168
 max mmap regions =          0
 max mmap bytes   =          0
 """
+    )

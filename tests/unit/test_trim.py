@@ -27,11 +27,26 @@ def layout_of(version: str, word: int = 8, machine: str = "x86_64") -> Layout:
 NOW = layout_of("2.36")
 
 
-def arena_of(binned: Iterable[Range] = (), fast: Iterable[Range] = (), top: Range = (HEAP + 0x1000000, 0x10000),
-             main: bool = True) -> Arena:
-    header = ArenaHeader(index=0 if main else 1, address=0x7000, main=main, mutex=0, flags=0, top=top[0],
-                         top_bytes=top[1], next=0x7000, attached_threads=1, system_mem=1 << 24,
-                         max_system_mem=1 << 24, initialised=True)
+def arena_of(
+    binned: Iterable[Range] = (),
+    fast: Iterable[Range] = (),
+    top: Range = (HEAP + 0x1000000, 0x10000),
+    main: bool = True,
+) -> Arena:
+    header = ArenaHeader(
+        index=0 if main else 1,
+        address=0x7000,
+        main=main,
+        mutex=0,
+        flags=0,
+        top=top[0],
+        top_bytes=top[1],
+        next=0x7000,
+        attached_threads=1,
+        system_mem=1 << 24,
+        max_system_mem=1 << 24,
+        initialised=True,
+    )
 
     def lists(kind: str, chunks: Iterable[Range]) -> tuple[Bin, ...]:
         # one list for each chunk, last first: no order may matter
@@ -40,8 +55,15 @@ def arena_of(binned: Iterable[Range] = (), fast: Iterable[Range] = (), top: Rang
     return Arena(header, lists("large", binned), lists("fast", fast), ())
 
 
-def plan(arena: Arena, *, layout: Layout = NOW, page: int = PAGE, brk: Optional[int] = 0, tcache: Optional[int] = 0,
-         thp: int = 0) -> ArenaTrim:
+def plan(
+    arena: Arena,
+    *,
+    layout: Layout = NOW,
+    page: int = PAGE,
+    brk: Optional[int] = 0,
+    tcache: Optional[int] = 0,
+    thp: int = 0,
+) -> ArenaTrim:
     return plan_trim(arena, tcache, Rules(layout, page, brk, thp))
 
 
@@ -59,20 +81,28 @@ def test_a_fast_chunk_joins_what_is_free_on_both_sides() -> None:
 
 
 def test_fast_chunks_join_each_other_and_stay_apart_from_what_is_not_next() -> None:
-    arena = arena_of(binned=[(HEAP + 0x200, 0x500)],
-                     fast=[(HEAP, 0x20), (HEAP + 0x20, 0x30), (HEAP + 0x50, 0x20), (HEAP + 0x100, 0x80)])
+    arena = arena_of(
+        binned=[(HEAP + 0x200, 0x500)],
+        fast=[(HEAP, 0x20), (HEAP + 0x20, 0x30), (HEAP + 0x50, 0x20), (HEAP + 0x100, 0x80)],
+    )
     assert merged(arena)[0] == [(HEAP, 0x70), (HEAP + 0x100, 0x80), (HEAP + 0x200, 0x500)]
 
 
-@pytest.mark.parametrize(("binned", "fast", "start"), [
-    ([], [(0x0F80, 0x80)], 0x0F80),
-    ([(0x0800, 0x780)], [(0x0F80, 0x80)], 0x0800),
-    ([(0x0800, 0x700)], [(0x0F00, 0x80), (0x0F80, 0x80)], 0x0800),
-    ([(0x0800, 0x780)], [(0x0F80, 0x40)], 0x1000),  # 0x40 bytes in use between it and top
-])
+@pytest.mark.parametrize(
+    ("binned", "fast", "start"),
+    [
+        ([], [(0x0F80, 0x80)], 0x0F80),
+        ([(0x0800, 0x780)], [(0x0F80, 0x80)], 0x0800),
+        ([(0x0800, 0x700)], [(0x0F00, 0x80), (0x0F80, 0x80)], 0x0800),
+        ([(0x0800, 0x780)], [(0x0F80, 0x40)], 0x1000),  # 0x40 bytes in use between it and top
+    ],
+)
 def test_what_reaches_top_becomes_top(binned: list[Range], fast: list[Range], start: int) -> None:
-    arena = arena_of(binned=[(HEAP + low, size) for low, size in binned],
-                     fast=[(HEAP + low, size) for low, size in fast], top=(HEAP + 0x1000, 0x3000))
+    arena = arena_of(
+        binned=[(HEAP + low, size) for low, size in binned],
+        fast=[(HEAP + low, size) for low, size in fast],
+        top=(HEAP + 0x1000, 0x3000),
+    )
     free, top = merged(arena)
     assert top == (HEAP + start, 0x4000 - start)
     assert all(address + size < HEAP + 0x1000 for address, size in free)
@@ -102,8 +132,12 @@ def test_merging_is_what_a_map_of_the_heap_shows(seed: int) -> None:
         at, last = at + size, kind
     top = (at, 0x5000)
     painted = "".join("x" if free else "." for free in paint)
-    runs = [(HEAP + 16 * sum(map(len, pieces[:index])), 16 * len(piece))
-            for pieces in [_pieces(painted)] for index, piece in enumerate(pieces) if piece[0] == "x"]
+    runs = [
+        (HEAP + 16 * sum(map(len, pieces[:index])), 16 * len(piece))
+        for pieces in [_pieces(painted)]
+        for index, piece in enumerate(pieces)
+        if piece[0] == "x"
+    ]
     if runs and sum(runs[-1]) == at:
         start, size = runs.pop()
         top = (start, size + 0x5000)
@@ -123,17 +157,20 @@ def _pieces(painted: str) -> list[str]:
 # mtrim
 
 
-@pytest.mark.parametrize(("chunk", "expected"), [
-    ((0x0000, 0x3000), [(0x1000, 0x2000)]),
-    ((0x0000, 0x3010), [(0x1000, 0x2000)]),
-    ((0x0FD0, 0x1030), [(0x1000, 0x1000)]),  # struct malloc_chunk ends where the page begins
-    ((0x0FD0, 0x1020), []),
-    ((0x0FE0, 0x1FE0), []),  # it reaches into the page by 16 bytes, and what is left is less than one
-    ((0x0FE0, 0x2020), [(0x2000, 0x1000)]),
-    ((0x0010, 0x0FF0), []),
-    ((0x0010, 0x1FE0), []),
-    ((0x0010, 0x1FF0), [(0x1000, 0x1000)]),
-])
+@pytest.mark.parametrize(
+    ("chunk", "expected"),
+    [
+        ((0x0000, 0x3000), [(0x1000, 0x2000)]),
+        ((0x0000, 0x3010), [(0x1000, 0x2000)]),
+        ((0x0FD0, 0x1030), [(0x1000, 0x1000)]),  # struct malloc_chunk ends where the page begins
+        ((0x0FD0, 0x1020), []),
+        ((0x0FE0, 0x1FE0), []),  # it reaches into the page by 16 bytes, and what is left is less than one
+        ((0x0FE0, 0x2020), [(0x2000, 0x1000)]),
+        ((0x0010, 0x0FF0), []),
+        ((0x0010, 0x1FE0), []),
+        ((0x0010, 0x1FF0), [(0x1000, 0x1000)]),
+    ],
+)
 def test_whole_pages_behind_the_chunks_own_fields(chunk: Range, expected: list[Range]) -> None:
     found = plan(arena_of(binned=[(HEAP + chunk[0], chunk[1])]))
     assert found.madvise == [(HEAP + low, size) for low, size in expected]
@@ -161,13 +198,16 @@ def test_32_bit() -> None:
 TOP = HEAP + 0x1010
 
 
-@pytest.mark.parametrize(("top_bytes", "expected"), [
-    (0x21000, 0x20000),
-    (MINSIZE + PAGE, 0),
-    (MINSIZE + PAGE + 0x10, PAGE),
-    (MINSIZE + 0x10, 0),
-    (MINSIZE, -PAGE),
-])
+@pytest.mark.parametrize(
+    ("top_bytes", "expected"),
+    [
+        (0x21000, 0x20000),
+        (MINSIZE + PAGE, 0),
+        (MINSIZE + PAGE + 0x10, PAGE),
+        (MINSIZE + 0x10, 0),
+        (MINSIZE, -PAGE),
+    ],
+)
 def test_the_break(top_bytes: int, expected: int) -> None:
     rules = Rules(NOW, PAGE, TOP + top_bytes)
     assert systrim(TOP, top_bytes, rules) == expected
@@ -177,8 +217,10 @@ def test_the_break(top_bytes: int, expected: int) -> None:
     assert systrim(TOP, top_bytes, Rules(NOW, PAGE, None)) == (None if expected else 0)
 
 
-@pytest.mark.parametrize(("top_bytes", "expected"), [
-    (0x21000, 0), (HUGE + MINSIZE, 0), (HUGE + MINSIZE + 0x10, HUGE), (0x500000, 2 * HUGE), (MINSIZE, -HUGE)])
+@pytest.mark.parametrize(
+    ("top_bytes", "expected"),
+    [(0x21000, 0), (HUGE + MINSIZE, 0), (HUGE + MINSIZE + 0x10, HUGE), (0x500000, 2 * HUGE), (MINSIZE, -HUGE)],
+)
 def test_the_break_in_huge_pages(top_bytes: int, expected: int) -> None:
     assert systrim(TOP, top_bytes, Rules(NOW, PAGE, TOP + top_bytes, HUGE)) == expected
 
@@ -238,13 +280,16 @@ def test_an_arena_that_was_never_used_has_no_top() -> None:
     assert plan(arena_of(top=(0, 0)), brk=0).brk_bytes == 0
 
 
-@pytest.mark.parametrize(("locked", "released"), [
-    ([], [(0x1000, 0x4000)]),
-    ([(0x2000, 0x3000)], [(0x1000, 0x1000)]),
-    ([(0x0000, 0x2000)], []),
-    ([(0x4000, 0x9000)], [(0x1000, 0x3000)]),
-    ([(0x5000, 0x6000), (0x0000, 0x1000)], [(0x1000, 0x4000)]),
-    ([(0x4000, 0x5000), (0x3000, 0x3800)], [(0x1000, 0x2000)]),
-])
+@pytest.mark.parametrize(
+    ("locked", "released"),
+    [
+        ([], [(0x1000, 0x4000)]),
+        ([(0x2000, 0x3000)], [(0x1000, 0x1000)]),
+        ([(0x0000, 0x2000)], []),
+        ([(0x4000, 0x9000)], [(0x1000, 0x3000)]),
+        ([(0x5000, 0x6000), (0x0000, 0x1000)], [(0x1000, 0x4000)]),
+        ([(0x4000, 0x5000), (0x3000, 0x3800)], [(0x1000, 0x2000)]),
+    ],
+)
 def test_madvise_ends_at_the_first_lock(locked: list[Range], released: list[Range]) -> None:
     assert list(until_locked([(0x1000, 0x4000), (0x10000, 0x1000)], locked)) == [*released, (0x10000, 0x1000)]

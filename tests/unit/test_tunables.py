@@ -38,8 +38,18 @@ def test_requests_that_nobody_hears() -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("0", 0), ("10", 10), (" 7 ", 7), ("010", 8), ("0x10", 16), ("0X1f", 31), ("", None), ("1k", None), ("0x", None),
-     ("09", None)],
-)  # fmt: skip
+    [
+        ("0", 0),
+        ("10", 10),
+        (" 7 ", 7),
+        ("010", 8),
+        ("0x10", 16),
+        ("0X1f", 31),
+        ("", None),
+        ("1k", None),
+        ("0x", None),
+        ("09", None),
+    ],
+)
 def test_numbers_as_strtoul_reads_them(text: str, value: Optional[int]) -> None:
     assert parse_number(text) == value

@@ -101,8 +101,10 @@ class ToyArena:
 
     def _heap_trim(self) -> int:
         released, pad, page = 0, self.mp["top_pad"], self.grain
-        while len(self.heaps) > 1 and self.heaps[-1][0].kind == "top" and (
-            self.top.at == self.ends[-1][0] + self.row.heap_info["sizeof"]
+        while (
+            len(self.heaps) > 1
+            and self.heaps[-1][0].kind == "top"
+            and (self.top.at == self.ends[-1][0] + self.row.heap_info["sizeof"])
         ):
             before = self.heaps[-2]
             fences = [cell for cell in before if cell.kind == "fence"]

@@ -24,8 +24,15 @@ class Advice(NamedTuple):
 
 def find_advice(facts: Facts) -> list[Advice]:
     """What helps first, the largest effect before the smaller; then what would not."""
-    helps = [*_trim(facts), *_tops(facts), *_thresholds(facts), *_periodic(facts), *_arena_max(facts), *_caches(facts),
-             *_allocator(facts)]  # fmt: skip
+    helps = [
+        *_trim(facts),
+        *_tops(facts),
+        *_thresholds(facts),
+        *_periodic(facts),
+        *_arena_max(facts),
+        *_caches(facts),
+        *_allocator(facts),
+    ]
     helps.sort(key=lambda advice: -(advice.effect or 0))
     return [*helps, *_nothing(facts, bool(helps)), *_folklore(facts)]
 
@@ -33,12 +40,16 @@ def find_advice(facts: Facts) -> list[Advice]:
 def _trim(facts: Facts) -> Iterator[Advice]:
     size = facts.part("returnable")
     if facts.matters(size):
-        yield Advice("trim-once", size, {
-            "between_bytes": facts.between,
-            "places": facts.calls,
-            "end_bytes": size - facts.between,
-            "seconds": trim_seconds(size, facts.calls),
-        })  # fmt: skip
+        yield Advice(
+            "trim-once",
+            size,
+            {
+                "between_bytes": facts.between,
+                "places": facts.calls,
+                "end_bytes": size - facts.between,
+                "seconds": trim_seconds(size, facts.calls),
+            },
+        )
 
 
 def _tops(facts: Facts) -> Iterator[Advice]:
@@ -61,20 +72,24 @@ def _thresholds(facts: Facts) -> Iterator[Advice]:
     trim = facts.params.values["trim_threshold"]
     if not facts.matters(size) or (trim <= TRIM_THRESHOLD and not facts.grown):
         return
-    yield Advice("pin-thresholds", size, {
-        "mmap_threshold_bytes": facts.params.values["mmap_threshold"],
-        "mmap_threshold_default_bytes": MMAP_THRESHOLD,
-        "trim_threshold_bytes": trim,
-        "grew": int(bool(facts.grown)),
-        "set_to_bytes": TRIM_THRESHOLD,
-    }, bound=True)  # fmt: skip
+    yield Advice(
+        "pin-thresholds",
+        size,
+        {
+            "mmap_threshold_bytes": facts.params.values["mmap_threshold"],
+            "mmap_threshold_default_bytes": MMAP_THRESHOLD,
+            "trim_threshold_bytes": trim,
+            "grew": int(bool(facts.grown)),
+            "set_to_bytes": TRIM_THRESHOLD,
+        },
+        bound=True,
+    )
 
 
 def _periodic(facts: Facts) -> Iterator[Advice]:
     size = facts.between
     if facts.matters(size) and 4 * size >= facts.rss:
-        yield Advice("trim-regularly", None,
-                     {"between_bytes": size, "seconds": trim_seconds(size, facts.calls)})  # fmt: skip
+        yield Advice("trim-regularly", None, {"between_bytes": size, "seconds": trim_seconds(size, facts.calls)})
 
 
 def _spare(arena: ArenaResident) -> int:
@@ -111,8 +126,12 @@ def _allocator(facts: Facts) -> Iterator[Advice]:
 def _nothing(facts: Facts, helped: bool) -> Iterator[Advice]:
     live = facts.picture.live
     if 10 * live >= 7 * (live + facts.picture.free) and 2 * live >= facts.rss and facts.matters(live):
-        figures = {"live_bytes": live, "known_bytes": facts.rss, "mmapped_bytes": facts.part("mmapped"),
-                   "in_arenas_bytes": facts.part("live")}  # fmt: skip
+        figures = {
+            "live_bytes": live,
+            "known_bytes": facts.rss,
+            "mmapped_bytes": facts.part("mmapped"),
+            "in_arenas_bytes": facts.part("live"),
+        }
         yield Advice("nothing-more-to-tune" if helped else "nothing-to-tune", 0, figures)
     elif 2 * facts.part("other") > facts.rss:
         yield Advice("ask-who-mapped", 0, {"bytes": facts.part("other")})

@@ -61,8 +61,15 @@ class Facts(NamedTuple):
 
 def find_causes(facts: Facts) -> list[Statement]:
     """In the order of their weight for most processes: thresholds first."""
-    return [*_thresholds(facts), *_middle(facts), *_orphans(facts), *_scraps(facts), *_caches(facts),
-            *_huge_pages(facts), *_others(facts)]  # fmt: skip
+    return [
+        *_thresholds(facts),
+        *_middle(facts),
+        *_orphans(facts),
+        *_scraps(facts),
+        *_caches(facts),
+        *_huge_pages(facts),
+        *_others(facts),
+    ]
 
 
 def _thresholds(facts: Facts) -> Iterator[Statement]:
@@ -93,8 +100,16 @@ def _orphans(facts: Facts) -> Iterator[Statement]:
     left = orphans(facts.usages)
     held = sum(usage.resident or 0 for usage in left)
     if left and facts.matters(held):
-        yield Statement("arenas-outlived-threads", {"orphans": len(left), "arenas": len(facts.usages),
-                        "resident_bytes": held, "threads": facts.threads, "limit": facts.limit})  # fmt: skip
+        yield Statement(
+            "arenas-outlived-threads",
+            {
+                "orphans": len(left),
+                "arenas": len(facts.usages),
+                "resident_bytes": held,
+                "threads": facts.threads,
+                "limit": facts.limit,
+            },
+        )
 
 
 def _scraps(facts: Facts) -> Iterator[Statement]:

@@ -7,9 +7,28 @@ from typing import NamedTuple, Optional, Sequence
 
 from ..model import Breach
 
-PASSING = frozenset(["prev-inuse", "prev-size", "size", "size-min", "size-bounds", "size-alignment", "bin-link",
-                     "bin-size", "bin-order", "bin-skip-list", "binmap", "adjacent-free", "beside-top", "top",
-                     "top-end", "system-mem", "sbrk-base", "heap-size"])  # fmt: skip
+PASSING = frozenset(
+    [
+        "prev-inuse",
+        "prev-size",
+        "size",
+        "size-min",
+        "size-bounds",
+        "size-alignment",
+        "bin-link",
+        "bin-size",
+        "bin-order",
+        "bin-skip-list",
+        "binmap",
+        "adjacent-free",
+        "beside-top",
+        "top",
+        "top-end",
+        "system-mem",
+        "sbrk-base",
+        "heap-size",
+    ]
+)
 """What malloc and free leave for a moment: a chunk taken out of its bin and still marked free, one linked half, a
 remainder or top whose header is not yet written, system_mem or heap_info.size not yet up to date."""
 MOST = 6

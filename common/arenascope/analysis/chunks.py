@@ -169,9 +169,16 @@ def _sum_of(sums: Sums, states: Sequence[str], sizes: Sequence[int]) -> Tally:
 
 def within(sums: Sums, least: Optional[int], most: Optional[int]) -> Sums:
     """Only the chunks of these sizes."""
-    kept = {state: Counter({size: chunks for size, chunks in counted.items()
-                            if (least is None or size >= least) and (most is None or size <= most)})
-            for state, counted in sums.sizes.items()}  # fmt: skip
+    kept = {
+        state: Counter(
+            {
+                size: chunks
+                for size, chunks in counted.items()
+                if (least is None or size >= least) and (most is None or size <= most)
+            }
+        )
+        for state, counted in sums.sizes.items()
+    }
     return Sums(kept)
 
 

@@ -41,8 +41,7 @@ class Break(NamedTuple):
         if bytes_back <= 0:
             return self
         end = self.end - bytes_back
-        return self._replace(end=end, rules=self.rules._replace(brk=end),
-                       steps=(*self.steps, ("brk", end, bytes_back)))  # fmt: skip
+        return self._replace(end=end, rules=self.rules._replace(brk=end), steps=(*self.steps, ("brk", end, bytes_back)))
 
 
 class HeapTrim(NamedTuple):

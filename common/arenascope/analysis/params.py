@@ -8,8 +8,17 @@ from ..glibc.layout import Layout
 from ..glibc.tunables import Request, requests
 from ..model import Params, Statement
 
-SIZES = {"trim_threshold", "top_pad", "mmap_threshold", "thp_pagesize", "hp_pagesize", "mmapped_mem", "max_mmapped_mem",
-         "max_total_mem", "tcache_max_bytes"}  # fmt: skip
+SIZES = {
+    "trim_threshold",
+    "top_pad",
+    "mmap_threshold",
+    "thp_pagesize",
+    "hp_pagesize",
+    "mmapped_mem",
+    "max_mmapped_mem",
+    "max_total_mem",
+    "tcache_max_bytes",
+}
 MMAP_THRESHOLD = TRIM_THRESHOLD = TOP_PAD = 128 << 10
 """DEFAULT_MMAP_THRESHOLD, DEFAULT_TRIM_THRESHOLD, and malloc-machine.h's DEFAULT_TOP_PAD."""
 
@@ -54,8 +63,9 @@ CHANGED = ("tcache_count", "tcache_max_bytes")
 """Fields whose default is not the same in all releases."""
 
 
-def describe_params(params: Params, layout: Layout, environment: Optional[Mapping[str, str]],
-                    release_known: bool = True) -> list[Param]:  # fmt: skip
+def describe_params(
+    params: Params, layout: Layout, environment: Optional[Mapping[str, str]], release_known: bool = True
+) -> list[Param]:
     """Every field, in mp_'s own order."""
     known = {name: value for name, value in defaults(layout).items() if release_known or name not in CHANGED}
     asked = requests(environment or {}, layout.behaviour)

@@ -22,8 +22,9 @@ TRIES_TRIMMING = 65536
 class PinSearch:
     """One arena: its heaps are walked one after another, then `finish` judges the blocks at their ends."""
 
-    def __init__(self, arena: int, main: bool, top_end: int, rules: Rules, thresholds: Optional[Thresholds],
-                 ranking: Ranking) -> None:  # fmt: skip
+    def __init__(
+        self, arena: int, main: bool, top_end: int, rules: Rules, thresholds: Optional[Thresholds], ranking: Ranking
+    ) -> None:
         """`thresholds`: None where mp_ was not found: what free() would set off is not known then."""
         self.arena = arena
         self.main = main

@@ -69,8 +69,14 @@ class Picture(NamedTuple):
         return sum(self.parts.values())
 
 
-def picture(arenas: Sequence[ArenaResident], unread: int, mmapped: int, uses: Sequence[MappingUse],
-            extents: Sequence[Extent], stacks: Iterable[int]) -> Picture:  # fmt: skip
+def picture(
+    arenas: Sequence[ArenaResident],
+    unread: int,
+    mmapped: int,
+    uses: Sequence[MappingUse],
+    extents: Sequence[Extent],
+    stacks: Iterable[int],
+) -> Picture:
     """`extents` are all that malloc has, `stacks` the threads' stack pointers."""
     parts = {
         "live": sum(each.live for each in arenas),
@@ -124,9 +130,12 @@ def _within(region: Region, starts: Sequence[int], extents: Sequence[Extent]) ->
 
 def _bss(before: Optional[MappingUse], use: MappingUse) -> str:
     """The loader maps zeroed variables right behind a file's data."""
-    if before is None or before.region.end != use.region.start or not before.region.is_file or not (
-        before.region.writable and use.region.writable
-    ):  # fmt: skip
+    if (
+        before is None
+        or before.region.end != use.region.start
+        or not before.region.is_file
+        or not (before.region.writable and use.region.writable)
+    ):
         return ""
     return f".bss of {before.region.path.rpartition('/')[2]}"
 

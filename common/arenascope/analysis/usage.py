@@ -36,8 +36,12 @@ Cached = Mapping[Optional[int], Optional[Tally]]
 """What thread caches hold of each arena; None where that is not known."""
 
 
-def arena_usage(arenas: Sequence[Arena], caches: Sequence[ThreadCache], cached: Optional[Cached],
-                resident: Mapping[int, Optional[Pages]]) -> list[ArenaUsage]:  # fmt: skip
+def arena_usage(
+    arenas: Sequence[Arena],
+    caches: Sequence[ThreadCache],
+    cached: Optional[Cached],
+    resident: Mapping[int, Optional[Pages]],
+) -> list[ArenaUsage]:
     """Every arena with its lists walked; `cached` is None where thread caches are not known."""
     usages = []
     for arena in arenas:
@@ -59,15 +63,28 @@ def arena_usage(arenas: Sequence[Arena], caches: Sequence[ThreadCache], cached: 
     return usages
 
 
-def header_usage(headers: Sequence[ArenaHeader], heaps: Mapping[int, tuple[Heap, ...]], caches: Sequence[ThreadCache],
-                 resident: Mapping[int, Optional[Pages]]) -> list[ArenaUsage]:  # fmt: skip
+def header_usage(
+    headers: Sequence[ArenaHeader],
+    heaps: Mapping[int, tuple[Heap, ...]],
+    caches: Sequence[ThreadCache],
+    resident: Mapping[int, Optional[Pages]],
+) -> list[ArenaUsage]:
     """What the headers alone tell: no list is walked."""
     usages = []
     for header in headers:
         pages = resident.get(header.index)
-        usages.append(ArenaUsage(header, _count_heaps(header, heaps.get(header.index, ())),
-                                 tuple(cache for cache in caches if cache.arena == header.index), None, None, None,
-                                 pages.resident if pages else None, pages.swapped if pages else None))  # fmt: skip
+        usages.append(
+            ArenaUsage(
+                header,
+                _count_heaps(header, heaps.get(header.index, ())),
+                tuple(cache for cache in caches if cache.arena == header.index),
+                None,
+                None,
+                None,
+                pages.resident if pages else None,
+                pages.swapped if pages else None,
+            )
+        )
     return usages
 
 

@@ -121,8 +121,9 @@ def _lines(
     # "all" would not be true of a ring that breaks off
     footer = [*_footer(style, usages), _trim_cell(style, plans, usages)] if len(rows) > 1 else None
     footer = footer if session.all_arenas else None
-    yield from table(HEADERS, shown, (0, 1), footer, style.width, ("fast", "heaps", "tcache", "used", "bins"),
-                     style.form)
+    yield from table(
+        HEADERS, shown, (0, 1), footer, style.width, ("fast", "heaps", "tcache", "used", "bins"), style.form
+    )
     yield from left_out(style, more, "arena")
     if mmapped is not None and mmapped.chunks:
         yield ""

@@ -86,5 +86,13 @@ def _cells(style: Style, row: Row) -> list[str]:
     upper = style.size(row.bin.max_bytes) if row.bin.max_bytes is not None else "any"
     # of a list that could not be followed to its end
     bound = "" if row.bin.whole else "≥ "
-    return [whose, row.bin.kind, str(row.bin.index), style.size(row.bin.min_bytes), upper,
-            bound + number(row.bin.chunks), bound + style.size(row.bin.bytes), style.size(average)]  # fmt: skip
+    return [
+        whose,
+        row.bin.kind,
+        str(row.bin.index),
+        style.size(row.bin.min_bytes),
+        upper,
+        bound + number(row.bin.chunks),
+        bound + style.size(row.bin.bytes),
+        style.size(average),
+    ]

@@ -76,20 +76,31 @@ def _lines(context: Context, found: Audit, damage: Sequence[Breach], verdict: st
     if not found.breaches:
         return
     yield ""
-    rows = [[f"{each.address:#x}", "-" if each.arena is None else str(each.arena),
-             each.rule + (" (in transition)" if each.transient else ""), each.expected, each.found]
-            for each in found.breaches]  # fmt: skip
+    rows = [
+        [
+            f"{each.address:#x}",
+            "-" if each.arena is None else str(each.arena),
+            each.rule + (" (in transition)" if each.transient else ""),
+            each.expected,
+            each.found,
+        ]
+        for each in found.breaches
+    ]
     shown, more = cut(rows, context.options.limit)
-    yield from table(("address", "arena", "rule", "expected", "found"), shown, left=(0, 1, 2, 3, 4),
-                     form=style.form)
+    yield from table(("address", "arena", "rule", "expected", "found"), shown, left=(0, 1, 2, 3, 4), form=style.form)
     yield from left_out(style, more, "breach")
     yield ""
     yield from _hints(style, damage)
 
 
 def judge(found: Audit, damage: Sequence[Breach], problems: Sequence[Statement]) -> Statement:
-    figures = {"arenas": found.arenas, "chunks": found.chunks, "list_entries": found.bin_entries + found.tcache_entries,
-               "breaches": len(damage), "passing": len(found.breaches) - len(damage)}  # fmt: skip
+    figures = {
+        "arenas": found.arenas,
+        "chunks": found.chunks,
+        "list_entries": found.bin_entries + found.tcache_entries,
+        "breaches": len(damage),
+        "passing": len(found.breaches) - len(damage),
+    }
     if damage:
         return Statement("damaged", figures, {"lowest": f"{min(breach.address for breach in damage):#x}"})
     return Statement("busy" if found.breaches else "no-breach-in-part" if problems else "sound", figures)
@@ -97,8 +108,10 @@ def judge(found: Audit, damage: Sequence[Breach], problems: Sequence[Statement])
 
 def _verdict(said: Statement) -> str:
     figures: Mapping[str, Any] = said.figures
-    checked = (f"{count(figures['arenas'], 'arena')}, {count(figures['chunks'], 'chunk')}, "
-               f"{count(figures['list_entries'], 'list entry', 'list entries')} checked")  # fmt: skip
+    checked = (
+        f"{count(figures['arenas'], 'arena')}, {count(figures['chunks'], 'chunk')}, "
+        f"{count(figures['list_entries'], 'list entry', 'list entries')} checked"
+    )
     if said.id == "damaged":
         breaches = count(figures["breaches"], "breach", "breaches")
         return f"damaged: {breaches}, the lowest at {said.names['lowest']}; {checked}"
@@ -125,6 +138,8 @@ def _hints(style: Style, breaches: Sequence[Breach]) -> Iterator[str]:
     first = breaches[0]
     culprit: Optional[Breach] = next((each for each in breaches if each.culprit is not None), None)
     if culprit is not None and culprit.culprit is not None:
-        yield (f"the header at {culprit.address:#x} may have been written over from the block in front of it: "
-               f"{style.program} chunk {culprit.culprit:#x}")  # fmt: skip
+        yield (
+            f"the header at {culprit.address:#x} may have been written over from the block in front of it: "
+            f"{style.program} chunk {culprit.culprit:#x}"
+        )
     yield style.dim(f"next: {style.program} chunk {first.address:#x}, {style.program} bins")

@@ -92,21 +92,29 @@ def _found(session: Session, block: Placed, header: ArenaHeader, part: Heap) -> 
         index = find_bin(session.memory, session.layout, header, block.chunk)
         kind = bin_kind(session.layout, index) if index is not None else None
         name = None if kind is None else kind if kind == "unsorted" else f"{kind} {index}"
-    own = next((f"glibc's own: the thread cache of thread {cache.tid}" for cache in session.thread_caches
-                if cache.address == user), None)  # fmt: skip
+    own = next(
+        (
+            f"glibc's own: the thread cache of thread {cache.tid}"
+            for cache in session.thread_caches
+            if cache.address == user
+        ),
+        None,
+    )
     end = block.chunk + block.bytes + (session.layout.word if block.state != "top" else 0)
     return Found(block, header, part, name, tid, _words(session, user, end), own)
 
 
 def _holder(session: Session, chunk: int) -> Optional[int]:
     """The thread whose cache keeps the chunk."""
-    return next((cache.tid for cache in session.thread_caches
-                 if any(chunk in each.addresses for each in cache.bins)), None)  # fmt: skip
+    return next(
+        (cache.tid for cache in session.thread_caches if any(chunk in each.addresses for each in cache.bins)), None
+    )
 
 
 def _mmapped(session: Session, place: int) -> Optional[Found]:
     block: Optional[MmappedBlock] = next(
-        (each for each in session.mmapped if each.base <= place < each.base + each.bytes), None)
+        (each for each in session.mmapped if each.base <= place < each.base + each.bytes), None
+    )
     if block is None:
         return None
     size = block.base + block.bytes - block.chunk
@@ -124,8 +132,10 @@ def _words(session: Session, user: int, end: int) -> list[Word]:
         values = session.memory.words(user, count)
     except MemoryReadError:
         return []
-    return [Word(index * word, value, session.target.describe(value) if value else None)
-            for index, value in enumerate(values)]  # fmt: skip
+    return [
+        Word(index * word, value, session.target.describe(value) if value else None)
+        for index, value in enumerate(values)
+    ]
 
 
 def _json(session: Session, found: Found) -> dict[str, object]:
@@ -141,9 +151,10 @@ def _json(session: Session, found: Found) -> dict[str, object]:
         "tid": found.tid,
         "previous": hexadecimal(block.previous),
         "next": hexadecimal(block.next),
-        "words": [{"offset": each.offset, "value": hexadecimal(each.value), "symbol": each.symbol}
-                  for each in found.words],
-    }  # fmt: skip
+        "words": [
+            {"offset": each.offset, "value": hexadecimal(each.value), "symbol": each.symbol} for each in found.words
+        ],
+    }
 
 
 STATES = {
@@ -165,8 +176,9 @@ def _lines(style: Style, session: Session, found: Found, place: int) -> Iterator
         rows.append(("arena", f"{found.arena.index}{' main' if found.arena.main else ''}"))
         rows.append(("heap", f"{found.heap.address:#x} to {found.heap.end:#x}"))
     if found.bin or found.tid is not None:
-        rows.append(("list", " of thread ".join(str(each) for each in (found.bin or "cache", found.tid)
-                                                 if each is not None)))  # fmt: skip
+        rows.append(
+            ("list", " of thread ".join(str(each) for each in (found.bin or "cache", found.tid) if each is not None))
+        )
     if found.own:
         rows.append(("holds", found.own))
     for name, neighbour in (("previous", block.previous), ("next", block.next)):

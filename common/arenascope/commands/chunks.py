@@ -78,8 +78,9 @@ def chunks_command(context: Context) -> Answer:
     context.check_arena(options.arena)
     if options.free and options.used:
         raise UsageError("--free and --used leave nothing", "give one of them, or neither")
-    wanted = Filter(options.arena, options.free, options.used, parse_size(context, options.min),
-                    parse_size(context, options.max))  # fmt: skip
+    wanted = Filter(
+        options.arena, options.free, options.used, parse_size(context, options.min), parse_size(context, options.max)
+    )
     sweep = Sweep()
     if session.started:
         _sweep(context, wanted, sweep)
@@ -93,8 +94,18 @@ def chunks_command(context: Context) -> Answer:
         "left_out": left_out,
     }
     lines = heading(context.style, options.limit, left_out) if not options.summary and sweep.rows.count else ()
-    text = [*summary_lines(context.style, sweep.sums, classes, started=session.started, only=wanted.only,
-                           doubtful=sweep.doubtful, states=options.summary), *lines]  # fmt: skip
+    text = [
+        *summary_lines(
+            context.style,
+            sweep.sums,
+            classes,
+            started=session.started,
+            only=wanted.only,
+            doubtful=sweep.doubtful,
+            states=options.summary,
+        ),
+        *lines,
+    ]
     rows: Optional[Iterable[str]] = None if options.json else sweep.rows
     if rows is not None and context.style.form:
         rows = table_of(sweep.rows, context.style)
@@ -147,8 +158,9 @@ def _close(session: Session, header: ArenaHeader, adding: SweepSums, wanted: Fil
         say(listed_not_met(header, inside - adding.met))
 
 
-def _list(rows: Spool, piece: Piece, listed: dict[int, str], wanted: Filter, limit: Optional[int],
-          context: Context) -> None:  # fmt: skip
+def _list(
+    rows: Spool, piece: Piece, listed: dict[int, str], wanted: Filter, limit: Optional[int], context: Context
+) -> None:
     if isinstance(piece, Gap) and piece.kind == "top":
         found = iter([(piece.address, piece.bytes, "top")] if piece.bytes else [])
     elif isinstance(piece, Run):
@@ -184,6 +196,11 @@ def _summary_json(session: Session, sweep: Sweep, sums: Sums) -> dict[str, objec
 def _class_json(row: SizeClass, wanted: Filter, doubtful: bool) -> dict[str, object]:
     used = None if wanted.free or doubtful else row.used
     free = None if wanted.used or doubtful else row.free
-    return {"min_bytes": row.least, "max_bytes": row.most,
-            "used_chunks": used and used.chunks, "used_bytes": used and used.bytes,
-            "free_chunks": free and free.chunks, "free_bytes": free and free.bytes}  # fmt: skip
+    return {
+        "min_bytes": row.least,
+        "max_bytes": row.most,
+        "used_chunks": used and used.chunks,
+        "used_bytes": used and used.bytes,
+        "free_chunks": free and free.chunks,
+        "free_bytes": free and free.bytes,
+    }

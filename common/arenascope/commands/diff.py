@@ -14,9 +14,13 @@ from ..render.text import Style, cut, left_out, table
 from ..snapshot import read
 from .snapshot import take
 
-TABLES = (("part of resident memory", "parts"), ("arena, by what it took", "arenas"),
-          ("arena, by what the program holds", "used"), ("list of free chunks", "bins"),
-          ("size of block, in use", "sizes"))  # fmt: skip
+TABLES = (
+    ("part of resident memory", "parts"),
+    ("arena, by what it took", "arenas"),
+    ("arena, by what the program holds", "used"),
+    ("list of free chunks", "bins"),
+    ("size of block, in use", "sizes"),
+)
 
 
 @command(
@@ -42,11 +46,17 @@ def diff_command(context: Context) -> Answer:
         problems = problems_of(context.session)
     for name, document in (("the earlier", before), ("the later", after)):
         known = [sentence(each) for each in problems]
-        problems += [Statement("snapshot-problem", names={"snapshot": name}, text=f"{name} snapshot: {each}")
-                     for each in document.get("problems") or () if each not in known]  # fmt: skip
+        problems += [
+            Statement("snapshot-problem", names={"snapshot": name}, text=f"{name} snapshot: {each}")
+            for each in document.get("problems") or ()
+            if each not in known
+        ]
     found = compare(before, after)
-    keys: dict[str, object] = {"seconds": found.seconds, "rss_bytes": _json(found, [found.rss])[0],
-            **{name: _json(found, getattr(found, name)) for _, name in TABLES}}  # fmt: skip
+    keys: dict[str, object] = {
+        "seconds": found.seconds,
+        "rss_bytes": _json(found, [found.rss])[0],
+        **{name: _json(found, getattr(found, name)) for _, name in TABLES},
+    }
     judgement, verdict = _judge(found), _sentence(context.style, found)
     keys = {**keys, "verdict": verdict, "judgement": statement_json(judgement, verdict)}
     return Answer(keys, _lines(context, found), problems)
@@ -54,14 +64,26 @@ def diff_command(context: Context) -> Answer:
 
 def _judge(found: Diff) -> Statement:
     change = found.rss.change
-    figures = {"seconds": found.seconds, "before_bytes": found.rss.before, "after_bytes": found.rss.after,
-               "change_bytes": change}  # fmt: skip
+    figures = {
+        "seconds": found.seconds,
+        "before_bytes": found.rss.before,
+        "after_bytes": found.rss.after,
+        "change_bytes": change,
+    }
     return Statement("unknown" if change is None else "grew" if change > 0 else "fell" if change else "same", figures)
 
 
 def _json(found: Diff, changes: Sequence[Change]) -> list[dict[str, object]]:
-    return [{"name": each.name, "before": each.before, "after": each.after, "change": each.change,
-             "per_hour": _whole(found.per_hour(each.change))} for each in changes]  # fmt: skip
+    return [
+        {
+            "name": each.name,
+            "before": each.before,
+            "after": each.after,
+            "change": each.change,
+            "per_hour": _whole(found.per_hour(each.change)),
+        }
+        for each in changes
+    ]
 
 
 def _whole(value: Optional[float]) -> Optional[int]:
@@ -76,9 +98,16 @@ def _lines(context: Context, found: Diff) -> Iterator[str]:
         if not changes:
             continue
         yield ""
-        rows = [[LABELS.get(each.name, each.name) if name == "parts" else each.name, style.size(each.before),
-                 style.size(each.after), signed(style, each.change), _rate(style, found, each)]
-                for each in changes]  # fmt: skip
+        rows = [
+            [
+                LABELS.get(each.name, each.name) if name == "parts" else each.name,
+                style.size(each.before),
+                style.size(each.after),
+                signed(style, each.change),
+                _rate(style, found, each),
+            ]
+            for each in changes
+        ]
         shown, more = cut(rows, context.options.limit)
         yield from table((title, "before", "after", "change", "per hour"), shown, form=style.form)
         yield from left_out(style, more, "row")

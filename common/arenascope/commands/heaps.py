@@ -23,8 +23,12 @@ from ..render.text import AT_LEAST, count, cut, left_out, table
 def heaps_command(context: Context) -> Answer:
     session = context.session
     context.check_arena(context.options.arena)
-    rows = [(heap, _resident(context, heap)) for heaps in session.heaps.values() for heap in heaps
-            if context.options.arena in (None, heap.arena)]  # fmt: skip
+    rows = [
+        (heap, _resident(context, heap))
+        for heaps in session.heaps.values()
+        for heap in heaps
+        if context.options.arena in (None, heap.arena)
+    ]
     keys = {"heaps": [_json(heap, resident) for heap, resident in rows]}
     problems = problems_of(session)
     return Answer(keys, _lines(context, rows, bool(session.findings)), problems)
@@ -59,10 +63,20 @@ def _lines(context: Context, rows: list[tuple[Heap, Optional[int]]], partial: bo
     cells = []
     for heap, resident in rows:
         accessible = style.size(heap.mprotect_bytes) if heap.mprotect_bytes is not None else "-"
-        cells.append([str(heap.arena), f"{heap.address:#x}", f"{heap.end:#x}", style.size(heap.bytes), accessible,
-                      style.size(resident), "top" if heap.last else ""])  # fmt: skip
+        cells.append(
+            [
+                str(heap.arena),
+                f"{heap.address:#x}",
+                f"{heap.end:#x}",
+                style.size(heap.bytes),
+                accessible,
+                style.size(resident),
+                "top" if heap.last else "",
+            ]
+        )
     shown, more = cut(cells, context.options.limit)
     headers = ("arena", "from", "to", "size", "accessible", "resident", "holds")
-    yield from table(headers, shown, left=(0, 1, 2, 6), width=style.width, expendable=("accessible", "to"),
-                     form=style.form)
+    yield from table(
+        headers, shown, left=(0, 1, 2, 6), width=style.width, expendable=("accessible", "to"), form=style.form
+    )
     yield from left_out(style, more, "heap")

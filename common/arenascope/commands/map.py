@@ -61,15 +61,15 @@ def map_command(context: Context) -> Answer:
         "totals": {f"{layer}_bytes": total(strip.total(layer) for strip in picture.strips) for layer in LAYERS},
         "html": written,
     }
-    return Answer(keys, lines(context.style, picture.strips, said, written, sort=options.sort,
-                              limit=options.limit), problems)  # fmt: skip
+    return Answer(
+        keys, lines(context.style, picture.strips, said, written, sort=options.sort, limit=options.limit), problems
+    )
 
 
 def _fineness(context: Context) -> Mapping[Heap, int]:
     """How many cells each heap may have."""
     options = context.options
-    heaps = [heap for index, parts in context.session.heaps.items() for heap in parts
-             if options.arena in (None, index)]  # fmt: skip
+    heaps = [heap for index, parts in context.session.heaps.items() for heap in parts if options.arena in (None, index)]
     if options.cells > 0:
         return dict.fromkeys(heaps, min(options.cells, MOST_CELLS))
     if options.html:
@@ -108,10 +108,11 @@ def _page_row(context: Context, strip: Strip) -> dict[str, object]:
     heap = strip.heap
     return {
         "arena": heap.arena,
-        "threads": [owner.name or str(owner.tid) for owner in context.session.thread_owners
-                    if owner.arena == heap.arena],
+        "threads": [
+            owner.name or str(owner.tid) for owner in context.session.thread_owners if owner.arena == heap.arena
+        ],
         "address": address(heap.address),
         "bytes": heap.bytes,
         "cell": strip.cell,
         "layers": {layer: strip.cells(layer) for layer in LAYERS},
-    }  # fmt: skip
+    }

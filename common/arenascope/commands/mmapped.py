@@ -35,11 +35,13 @@ def mmapped_command(context: Context) -> Answer:
     match = problem is None
     problems = [*problems_of(session), *([problem] if problem else [])]
     keys = {
-        "blocks": [{"address": address(block.chunk), "bytes": block.bytes, "resident_bytes": held}
-                   for block, held in zip(blocks, resident)],
+        "blocks": [
+            {"address": address(block.chunk), "bytes": block.bytes, "resident_bytes": held}
+            for block, held in zip(blocks, resident)
+        ],
         "expected": tally_json(expected),
         "match": match,
-    }  # fmt: skip
+    }
     return Answer(keys, _lines(context, blocks, resident, match), problems)
 
 
@@ -56,8 +58,10 @@ def mismatch(session: Session) -> Optional[Statement]:
         return None
     if expected is None:
         return Statement("blocks-uncounted")
-    return Statement(NOT_AS_COUNTED, {"found_blocks": found.chunks, "found_bytes": found.bytes,
-                                      "blocks": expected.chunks, "bytes": expected.bytes})  # fmt: skip
+    return Statement(
+        NOT_AS_COUNTED,
+        {"found_blocks": found.chunks, "found_bytes": found.bytes, "blocks": expected.chunks, "bytes": expected.bytes},
+    )
 
 
 def _lines(

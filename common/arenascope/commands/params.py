@@ -60,8 +60,14 @@ def _note(said: Statement) -> str:
 
 def _json(row: Param) -> dict[str, object]:
     note = _note(row.note) if row.note else None
-    return {"name": row.name, "value": row.value, "default": row.default, "requested": row.requested, "note": note,
-            "note_record": statement_json(row.note, note) if row.note and note else None}  # fmt: skip
+    return {
+        "name": row.name,
+        "value": row.value,
+        "default": row.default,
+        "requested": row.requested,
+        "note": note,
+        "note_record": statement_json(row.note, note) if row.note and note else None,
+    }
 
 
 def _lines(context: Context, rows: Sequence[Param], limit: Optional[int]) -> Iterator[str]:

@@ -76,8 +76,7 @@ def pins_command(context: Context) -> Answer:
     return Answer(keys, text, problems)
 
 
-def _search_all(session: Session, only: Optional[int], rules: Rules, ranking: Ranking,
-                pending: dict[int, int]) -> None:  # fmt: skip
+def _search_all(session: Session, only: Optional[int], rules: Rules, ranking: Ranking, pending: dict[int, int]) -> None:
     """Goes through the arenas; how much any other free() would give back in each is left in `pending`."""
     if session.residency is not None:
         # reading a heap maps zero pages

@@ -96,14 +96,26 @@ def _keys(picture: Optional[Picture], concluded: Conclusions) -> dict[str, objec
         "swap_bytes": picture.swapped if picture else None,
         "parts": [{"part": name, "bytes": parts[name], "label": LABELS[name]} for name in LABELS if name in parts],
         "verdict": concluded.verdict,
-        "causes": [{"cause": what, "evidence": evidence, **statement_json(said, cause_line((what, evidence)))}
-                   for said, (what, evidence) in concluded.causes],
-        "advice": [{"action": said.action, "effect_bytes": each.effect, "bound": each.bound,
-                    "evidence": said.evidence, "how": list(said.how), "cost": said.cost or None,
-                    "not_when": said.not_when or None,
-                    **statement_json(Statement(each.id, each.figures), advice_line(Style(), each, said))}
-                   for each, said in concluded.advice],
-        "other_mappings": [{"address": address(each.region.start), "bytes": each.bytes, "name": each.name}
-                           for each in (picture.others if picture else ())],
+        "causes": [
+            {"cause": what, "evidence": evidence, **statement_json(said, cause_line((what, evidence)))}
+            for said, (what, evidence) in concluded.causes
+        ],
+        "advice": [
+            {
+                "action": said.action,
+                "effect_bytes": each.effect,
+                "bound": each.bound,
+                "evidence": said.evidence,
+                "how": list(said.how),
+                "cost": said.cost or None,
+                "not_when": said.not_when or None,
+                **statement_json(Statement(each.id, each.figures), advice_line(Style(), each, said)),
+            }
+            for each, said in concluded.advice
+        ],
+        "other_mappings": [
+            {"address": address(each.region.start), "bytes": each.bytes, "name": each.name}
+            for each in (picture.others if picture else ())
+        ],
         "judgement": statement_json(concluded.judgement, concluded.verdict),
-    }  # fmt: skip
+    }

@@ -12,8 +12,13 @@ from ..render.problems import sentences
 from ..render.text import count
 from ..snapshot import write
 
-SECTIONS = {"report": ("rss_bytes", "swap_bytes", "parts"), "arenas": ("arenas", "mmapped", "totals"),
-            "bins": ("bins",), "threads": ("threads",), "params": ("params", "arenas")}  # fmt: skip
+SECTIONS = {
+    "report": ("rss_bytes", "swap_bytes", "parts"),
+    "arenas": ("arenas", "mmapped", "totals"),
+    "bins": ("bins",),
+    "threads": ("threads",),
+    "params": ("params", "arenas"),
+}
 """Which keys of which command's JSON are kept."""
 SIZES = {"chunks": ("summary", "sizes")}
 
@@ -39,8 +44,10 @@ def snapshot_command(context: Context) -> Answer:
     keys = {"file": context.options.file, "bytes": size}
     style = context.style
     arenas = document["arenas"]["arenas"]
-    lines = [f"{context.options.file}: {count(len(arenas), 'arena')}, {style.size(size)} written",
-             style.dim(f"next: {style.program} diff {context.options.file}")]  # fmt: skip
+    lines = [
+        f"{context.options.file}: {count(len(arenas), 'arena')}, {style.size(size)} written",
+        style.dim(f"next: {style.program} diff {context.options.file}"),
+    ]
     return Answer(keys, lines, problems)
 
 

@@ -55,12 +55,19 @@ def _lines(context: Context, caches: Sequence[ThreadCache], alone: Optional[Sequ
     held = total(cache.tally.bytes if cache.known else None for cache in caches)
     yield style.bold(f"{count(len(caches), 'thread')} on {count(used, 'arena')}; their caches hold {style.size(held)}")
     yield ""
-    rows = [[str(cache.tid), cache.name or "-", _arena(cache), f"{cache.address:#x}" if cache.address else "-",
-             number(cache.tally.chunks if cache.known else None),
-             style.size(cache.tally.bytes if cache.known else None)] for cache in caches]  # fmt: skip
+    rows = [
+        [
+            str(cache.tid),
+            cache.name or "-",
+            _arena(cache),
+            f"{cache.address:#x}" if cache.address else "-",
+            number(cache.tally.chunks if cache.known else None),
+            style.size(cache.tally.bytes if cache.known else None),
+        ]
+        for cache in caches
+    ]
     shown, more = cut(rows, context.options.limit)
-    yield from table(("tid", "name", "arena", "cache at", "chunks", "bytes"), shown, left=(0, 1, 2, 3),
-                     form=style.form)
+    yield from table(("tid", "name", "arena", "cache at", "chunks", "bytes"), shown, left=(0, 1, 2, 3), form=style.form)
     yield from left_out(style, more, "thread")
     if alone:
         alone_hold = sum(header.system_mem for header in session.headers if header.index in alone)

@@ -30,8 +30,11 @@ from ..session import Session
         argument("--ranges", action="store_true", help="list the ranges that would be released"),
         argument("--apply", action="store_true", help="do it (live only; asks first)"),
         argument("--tops", action="store_true", help="also the tops of thread arenas"),
-        argument("--even-under-seccomp", action="store_true",
-                 help="with --apply: also where a filter may end the process for it"),
+        argument(
+            "--even-under-seccomp",
+            action="store_true",
+            help="with --apply: also where a filter may end the process for it",
+        ),
         argument("-y", "--yes", action="store_true", help="with --apply: do not ask"),
         ARENA,
         LIMIT,
@@ -71,9 +74,18 @@ def trim_command(context: Context) -> Answer:
     }
     status = 1 if applied and not applied.released_bytes else 0
     may_apply = context.target.kind == "live" and context.door.controller() is not None
-    text = lines(context.style, plans, applied, started=context.session.started, whole=_all(context),
-                 ranges=options.ranges, tops=options.tops, limit=options.limit, locked=context.session.locked,
-                 may_apply=may_apply)  # fmt: skip
+    text = lines(
+        context.style,
+        plans,
+        applied,
+        started=context.session.started,
+        whole=_all(context),
+        ranges=options.ranges,
+        tops=options.tops,
+        limit=options.limit,
+        locked=context.session.locked,
+        may_apply=may_apply,
+    )
     return Answer(keys, text, problems, status)
 
 
@@ -111,8 +123,10 @@ def _check_soundness(context: Context) -> None:
 
     found = audit(context.session)
     for breach in found.breaches:
-        raise RefusedError(f"the heap is damaged at {breach.address:#x} ({breach.rule}): malloc_trim could end the "
-                           f"process", f"{context.style.program} check")  # fmt: skip
+        raise RefusedError(
+            f"the heap is damaged at {breach.address:#x} ({breach.rule}): malloc_trim could end the process",
+            f"{context.style.program} check",
+        )
     for unread in found.unread:
         raise RefusedError("the heap is not sound enough to call into it", sentence(unread))
 

@@ -68,8 +68,11 @@ def _checks(session: Session) -> list[Check]:
 
 
 def _checks_json(checks: Sequence[Check]) -> dict[str, object]:
-    return {"held": sum(check.held for check in checks), "tried": len(checks),
-            "list": [{"check": str(check), "held": check.held} for check in checks]}  # fmt: skip
+    return {
+        "held": sum(check.held for check in checks),
+        "tried": len(checks),
+        "list": [{"check": str(check), "held": check.held} for check in checks],
+    }
 
 
 def _layout(context: Context) -> str:

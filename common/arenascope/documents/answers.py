@@ -20,13 +20,30 @@ from .keys import (
     tuple_of,
 )
 
-PARTS = rows("They sum to rss_bytes", record(
-    "A part of resident memory",
-    part=one_of("Which", "live", "mmapped", "tcache", "returnable", "thread_tops", "main_top", "scraps", "unread",
-                "stacks", "files", "shared", "other", "kernel"),
-    bytes=integer("So much"),
-    label=text("What it is, in words"),
-))  # fmt: skip
+PARTS = rows(
+    "They sum to rss_bytes",
+    record(
+        "A part of resident memory",
+        part=one_of(
+            "Which",
+            "live",
+            "mmapped",
+            "tcache",
+            "returnable",
+            "thread_tops",
+            "main_top",
+            "scraps",
+            "unread",
+            "stacks",
+            "files",
+            "shared",
+            "other",
+            "kernel",
+        ),
+        bytes=integer("So much"),
+        label=text("What it is, in words"),
+    ),
+)
 RSS = {
     "rss_bytes": size("Resident memory; null: the image does not tell (a core, of the pages of files)", null=True),
     "swap_bytes": size("What of it is in swap besides", null=True),
@@ -44,24 +61,27 @@ RANGE = tuple_of("A range", address("Its start"), integer("Its bytes"))
 
 DOCUMENTS = {
     "trim": {
-        "arenas": rows("In the ring's order", record(
-            "What malloc_trim(0) would do to an arena",
-            index=INDEX,
-            address=address("Its malloc_state"),
-            madvise_bytes=size("Pages released inside its bins", null=True),
-            madvise_ranges=optional(rows("With --ranges, in address order", RANGE, null=True)),
-            brk_bytes=integer("How far the break moves back; negative: the heap grows instead", null=True),
-            resident_bytes=size("By how much RSS would fall", null=True),
-            kept=record(
-                "What stays, and why",
-                top_bytes=size("Its top", null=True),
-                top_resident_bytes=size("What of that is in memory", null=True),
-                subpage_bytes=integer("What shares a page with something else", null=True),
-                tcache_bytes=size("What threads keep", null=True),
+        "arenas": rows(
+            "In the ring's order",
+            record(
+                "What malloc_trim(0) would do to an arena",
+                index=INDEX,
+                address=address("Its malloc_state"),
+                madvise_bytes=size("Pages released inside its bins", null=True),
+                madvise_ranges=optional(rows("With --ranges, in address order", RANGE, null=True)),
+                brk_bytes=integer("How far the break moves back; negative: the heap grows instead", null=True),
+                resident_bytes=size("By how much RSS would fall", null=True),
+                kept=record(
+                    "What stays, and why",
+                    top_bytes=size("Its top", null=True),
+                    top_resident_bytes=size("What of that is in memory", null=True),
+                    subpage_bytes=integer("What shares a page with something else", null=True),
+                    tcache_bytes=size("What threads keep", null=True),
+                ),
+                tops_bytes=size("What --tops would add", null=True),
+                tops_range=tuple_of("Where", address("Its start"), integer("Its bytes"), null=True),
             ),
-            tops_bytes=size("What --tops would add", null=True),
-            tops_range=tuple_of("Where", address("Its start"), integer("Its bytes"), null=True),
-        )),
+        ),
         "totals": record(
             "Of all arenas; null where one is not known",
             release_bytes=size("Address space", null=True),
@@ -71,7 +91,8 @@ DOCUMENTS = {
             tops_resident_bytes=size("What of that is in memory", null=True),
         ),
         "applied": record(
-            "With --apply: what came of it", True,
+            "With --apply: what came of it",
+            True,
             rss_before=size("RSS"),
             rss_after=size("RSS afterwards"),
             predicted_bytes=size("What was foretold", null=True),
@@ -82,20 +103,29 @@ DOCUMENTS = {
     "report": {
         **RSS,
         "verdict": text("The answer"),
-        "causes": rows("Why it stays", statement(
-            "A cause", cause=text("What"), evidence=text("The figures that show it, in words"))),
-        "advice": rows("What to do, what helps most first; then what would not", statement(
-            "An advice",
-            action=text("What"),
-            effect_bytes=size("What it would have changed here; null: not known", null=True),
-            bound=truth("Whether that is an upper bound"),
-            evidence=text("The figures that speak for it, in words"),
-            how=rows("How it is done, the usual way first", text("A way")),
-            cost=text("What it costs", null=True),
-            not_when=text("When not to", null=True),
-        )),
-        "other_mappings": rows("The largest that are not this malloc's", record(
-            "A mapping", address=address("Where"), bytes=size("Resident, and not malloc's"), name=text("Its path"))),
+        "causes": rows(
+            "Why it stays",
+            statement("A cause", cause=text("What"), evidence=text("The figures that show it, in words")),
+        ),
+        "advice": rows(
+            "What to do, what helps most first; then what would not",
+            statement(
+                "An advice",
+                action=text("What"),
+                effect_bytes=size("What it would have changed here; null: not known", null=True),
+                bound=truth("Whether that is an upper bound"),
+                evidence=text("The figures that speak for it, in words"),
+                how=rows("How it is done, the usual way first", text("A way")),
+                cost=text("What it costs", null=True),
+                not_when=text("When not to", null=True),
+            ),
+        ),
+        "other_mappings": rows(
+            "The largest that are not this malloc's",
+            record(
+                "A mapping", address=address("Where"), bytes=size("Resident, and not malloc's"), name=text("Its path")
+            ),
+        ),
         "judgement": JUDGEMENT,
     },
     "snapshot": {"file": text("Where it was written"), "bytes": size("The file's size")},
@@ -124,16 +154,19 @@ DOCUMENTS = {
             tried=size("How many there are"),
             list=rows("Each", record("A check", check=text("What it checks"), held=truth("Whether it holds"))),
         ),
-        "libcs": rows("Every glibc in the process", record(
-            "One",
-            libc=integer("Its number, for --libc"),
-            path=text("Its file", null=True),
-            version=text("Its release", null=True),
-            main_arena=address("Its main_arena"),
-            used=truth("Whether its malloc was called"),
-            chosen=truth("Whether it is the one that is looked at"),
-        )),
+        "libcs": rows(
+            "Every glibc in the process",
+            record(
+                "One",
+                libc=integer("Its number, for --libc"),
+                path=text("Its file", null=True),
+                version=text("Its release", null=True),
+                main_arena=address("Its main_arena"),
+                used=truth("Whether its malloc was called"),
+                chosen=truth("Whether it is the one that is looked at"),
+            ),
+        ),
         "allocators": ALLOCATORS,
         "share": SHARE,
     },
-}  # fmt: skip
+}

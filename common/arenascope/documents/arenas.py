@@ -8,18 +8,22 @@ INDEX = integer("The arena's place in the ring from main_arena, which is 0; mall
 ARENA = integer("The arena's index", null=True)
 TID = integer("The thread's id in its process")
 THREAD_NAME = text("The thread's name", null=True)
-ALLOCATORS = rows("Other allocators, and runtimes with a heap of their own", record(
-    "One of them",
-    name=text("Its name, or the file that exports a malloc of its own"),
-    how=text("What it was recognised by"),
-    replaces_malloc=truth("Whether malloc leads to it; null: not known", null=True),
-    instead=text("What tells of its memory"),
-))
+ALLOCATORS = rows(
+    "Other allocators, and runtimes with a heap of their own",
+    record(
+        "One of them",
+        name=text("Its name, or the file that exports a malloc of its own"),
+        how=text("What it was recognised by"),
+        replaces_malloc=truth("Whether malloc leads to it; null: not known", null=True),
+        instead=text("What tells of its memory"),
+    ),
+)
 SHARE = record(
-    "How much of what is in memory is glibc's; null where nothing else is there to share it with", True,
+    "How much of what is in memory is glibc's; null where nothing else is there to share it with",
+    True,
     glibc_resident_bytes=size("Resident bytes of glibc's arenas and of blocks served by mmap", null=True),
     rss_bytes=size("RSS of the process", null=True),
-)  # fmt: skip
+)
 MMAPPED = tally("Blocks served by mmap, by mp_")
 
 
@@ -39,49 +43,61 @@ def figures() -> dict[str, Schema]:
     }
 
 
-ARENA_ROWS = rows("In the ring's order", record(
-    "An arena",
-    index=INDEX,
-    address=address("Its malloc_state"),
-    main=truth("Whether it is main_arena"),
-    heaps=size("How many heaps it has", null=True),
-    attached_threads=integer("How many threads it counts", null=True),
-    threads=rows("Those that use it", record("A thread", tid=TID, name=THREAD_NAME)),
-    **figures(),
-))
+ARENA_ROWS = rows(
+    "In the ring's order",
+    record(
+        "An arena",
+        index=INDEX,
+        address=address("Its malloc_state"),
+        main=truth("Whether it is main_arena"),
+        heaps=size("How many heaps it has", null=True),
+        attached_threads=integer("How many threads it counts", null=True),
+        threads=rows("Those that use it", record("A thread", tid=TID, name=THREAD_NAME)),
+        **figures(),
+    ),
+)
 TOTALS = record("The same of all arenas; null where one is not known", **figures())
-BIN_ROWS = rows("Bins that are not empty", record(
-    "A list of free chunks",
-    arena=integer("Whose it is; null: a thread's cache", null=True),
-    tid=integer("Whose cache it is; null: an arena's", null=True),
-    kind=one_of("Which kind", "tcache", "fast", "unsorted", "small", "large"),
-    index=integer("Its index among those of its kind"),
-    min_bytes=size("The smallest chunk that belongs there"),
-    max_bytes=size("The largest; null: any", null=True),
-    chunks=size("How many; null where it could not be read to its end", null=True),
-    bytes=size("Their bytes", null=True),
-))
-THREAD_ROWS = rows("By tid", record(
-    "A thread",
-    tid=TID,
-    name=THREAD_NAME,
-    arena=ARENA,
-    tcache=record(
-        "Its cache",
-        address=address("Where it is; null: none, or not found", null=True),
-        chunks=size("What it keeps; null: not known", null=True),
+BIN_ROWS = rows(
+    "Bins that are not empty",
+    record(
+        "A list of free chunks",
+        arena=integer("Whose it is; null: a thread's cache", null=True),
+        tid=integer("Whose cache it is; null: an arena's", null=True),
+        kind=one_of("Which kind", "tcache", "fast", "unsorted", "small", "large"),
+        index=integer("Its index among those of its kind"),
+        min_bytes=size("The smallest chunk that belongs there"),
+        max_bytes=size("The largest; null: any", null=True),
+        chunks=size("How many; null where it could not be read to its end", null=True),
         bytes=size("Their bytes", null=True),
     ),
-))
-PARAM_ROWS = rows("In mp_'s own order", record(
-    "A parameter",
-    name=text("mp_'s field"),
-    value=integer("As it stands", null=True),
-    default=integer("In this glibc", null=True),
-    requested=text("What the environment asked for", null=True),
-    note=text("What came of it, or how it changed", null=True),
-    note_record=statement("The note, apart from its words", True),
-))
+)
+THREAD_ROWS = rows(
+    "By tid",
+    record(
+        "A thread",
+        tid=TID,
+        name=THREAD_NAME,
+        arena=ARENA,
+        tcache=record(
+            "Its cache",
+            address=address("Where it is; null: none, or not found", null=True),
+            chunks=size("What it keeps; null: not known", null=True),
+            bytes=size("Their bytes", null=True),
+        ),
+    ),
+)
+PARAM_ROWS = rows(
+    "In mp_'s own order",
+    record(
+        "A parameter",
+        name=text("mp_'s field"),
+        value=integer("As it stands", null=True),
+        default=integer("In this glibc", null=True),
+        requested=text("What the environment asked for", null=True),
+        note=text("What came of it, or how it changed", null=True),
+        note_record=statement("The note, apart from its words", True),
+    ),
+)
 LIMITS = record(
     "How many arenas there are and may be",
     count=size("How many there are", null=True),
@@ -91,16 +107,19 @@ LIMITS = record(
 DOCUMENTS = {
     "arenas": {"arenas": ARENA_ROWS, "mmapped": MMAPPED, "totals": TOTALS, "allocators": ALLOCATORS, "share": SHARE},
     "heaps": {
-        "heaps": rows("Arena by arena, in address order", record(
-            "A heap, or a region that the main arena grew into",
-            arena=INDEX,
-            address=address("Where it starts"),
-            end=address("Where it ends"),
-            bytes=size("Its size"),
-            mprotect_bytes=size("What mprotect opened; null: the main arena's", null=True),
-            resident_bytes=size("What of it is in memory", null=True),
-            last=truth("Whether top lies in it"),
-        )),
+        "heaps": rows(
+            "Arena by arena, in address order",
+            record(
+                "A heap, or a region that the main arena grew into",
+                arena=INDEX,
+                address=address("Where it starts"),
+                end=address("Where it ends"),
+                bytes=size("Its size"),
+                mprotect_bytes=size("What mprotect opened; null: the main arena's", null=True),
+                resident_bytes=size("What of it is in memory", null=True),
+                last=truth("Whether top lies in it"),
+            ),
+        ),
     },
     "bins": {"bins": BIN_ROWS},
     "threads": {
@@ -109,13 +128,16 @@ DOCUMENTS = {
     },
     "params": {"params": PARAM_ROWS, "arenas": LIMITS},
     "mmapped": {
-        "blocks": rows("In address order", record(
-            "A block with a mapping of its own",
-            address=address("Its chunk"),
-            bytes=size("Its mapping"),
-            resident_bytes=size("What of it is in memory", null=True),
-        )),
+        "blocks": rows(
+            "In address order",
+            record(
+                "A block with a mapping of its own",
+                address=address("Its chunk"),
+                bytes=size("Its mapping"),
+                resident_bytes=size("What of it is in memory", null=True),
+            ),
+        ),
         "expected": tally("What mp_ counts"),
         "match": truth("Whether these are those"),
     },
-}  # fmt: skip
+}

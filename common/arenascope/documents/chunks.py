@@ -33,15 +33,18 @@ SUMMARY = record(
     damaged_bytes=size("What could not be read as chunks"),
     system_bytes=size("What these arenas took from the kernel"),
 )
-SIZES = rows("A histogram", record(
-    "Chunks of about one size",
-    min_bytes=size("From this size on"),
-    max_bytes=size("Up to this size"),
-    used_chunks=size("In use; null: not asked for, or not known", null=True),
-    used_bytes=size("Their bytes", null=True),
-    free_chunks=size("Not in use", null=True),
-    free_bytes=size("Their bytes", null=True),
-))  # fmt: skip
+SIZES = rows(
+    "A histogram",
+    record(
+        "Chunks of about one size",
+        min_bytes=size("From this size on"),
+        max_bytes=size("Up to this size"),
+        used_chunks=size("In use; null: not asked for, or not known", null=True),
+        used_bytes=size("Their bytes", null=True),
+        free_chunks=size("Not in use", null=True),
+        free_bytes=size("Their bytes", null=True),
+    ),
+)
 STATES = ("used", "tcache", "fast", "free", "top")
 
 
@@ -71,18 +74,22 @@ DOCUMENTS = {
     "chunks": {
         "summary": SUMMARY,
         "sizes": SIZES,
-        "chunks": rows("In address order, --limit at most", record(
-            "A chunk",
-            address=address("Its header"),
-            bytes=size("Its size"),
-            state=one_of("What it is; null: not known", *STATES, None),
-            arena=INDEX,
-        )),
+        "chunks": rows(
+            "In address order, --limit at most",
+            record(
+                "A chunk",
+                address=address("Its header"),
+                bytes=size("Its size"),
+                state=one_of("What it is; null: not known", *STATES, None),
+                arena=INDEX,
+            ),
+        ),
         "left_out": size("How many more there are; null where it was stopped", null=True),
     },
     "chunk": {
         "chunk": record(
-            "The chunk that holds the address; null: none does, and a problem says what is there", True,
+            "The chunk that holds the address; null: none does, and a problem says what is there",
+            True,
             address=address("Its header"),
             user_address=address("What malloc returned"),
             bytes=size("Its size"),
@@ -93,82 +100,112 @@ DOCUMENTS = {
             tid=integer("The thread whose cache keeps it", null=True),
             previous=address("Its neighbour in front", null=True),
             next=address("Its neighbour behind", null=True),
-            words=rows("Its first words", record(
-                "A word",
-                offset=integer("From the user address"),
-                value=address("What it holds"),
-                symbol=text("What that points to, by name", null=True),
-            )),
+            words=rows(
+                "Its first words",
+                record(
+                    "A word",
+                    offset=integer("From the user address"),
+                    value=address("What it holds"),
+                    symbol=text("What that points to, by name", null=True),
+                ),
+            ),
         ),
     },
     "pins": {
-        "pins": rows("Those that keep the most first", record(
-            "A block in use",
-            address=address("Its header"),
-            bytes=size("Its size"),
-            arena=INDEX,
-            reason=one_of("Whether it ends where a top begins, or lies between free pieces", "top", "between"),
-            releases_bytes=GAIN["releases_bytes"],
-            symbol=text("What its first word points to", null=True),
-            by=one_of("What would give it back", "free", "trim"),
-            user_address=address("What malloc returned"),
-            resident_bytes=GAIN["resident_bytes"],
-            note=text("What comes before", null=True),
-            note_records=rows("The same, apart from its words", statement("What comes first")),
-            ranges=ranges("With --ranges: what goes back"),
-            already=ranges("With --ranges: what of that goes back without it"),
-        )),
+        "pins": rows(
+            "Those that keep the most first",
+            record(
+                "A block in use",
+                address=address("Its header"),
+                bytes=size("Its size"),
+                arena=INDEX,
+                reason=one_of("Whether it ends where a top begins, or lies between free pieces", "top", "between"),
+                releases_bytes=GAIN["releases_bytes"],
+                symbol=text("What its first word points to", null=True),
+                by=one_of("What would give it back", "free", "trim"),
+                user_address=address("What malloc returned"),
+                resident_bytes=GAIN["resident_bytes"],
+                note=text("What comes before", null=True),
+                note_records=rows("The same, apart from its words", statement("What comes first")),
+                ranges=ranges("With --ranges: what goes back"),
+                already=ranges("With --ranges: what of that goes back without it"),
+            ),
+        ),
         "left_out": size("How many more there are"),
         "own_left_out": size("How many would mainly give back their own pages"),
-        "one_per_arena": record("The best of each arena, freed", blocks=size("How many"), bytes=size("Their bytes"),
-                                **GAIN),
-        "together": rows("The last blocks of an arena, all freed", record(
-            "An arena's",
-            arena=INDEX,
-            blocks=size("How many"),
-            bytes=size("Their bytes"),
-            lowest=address("The lowest"),
-            **GAIN,
-            ranges=ranges("With --ranges: what goes back"),
-            already=ranges("With --ranges: what of that goes back without them"),
-        )),
-        "pending": rows("What goes back anyway at the next free() of 64 KiB", record(
-            "Of an arena", arena=INDEX, bytes=integer("So much"))),
+        "one_per_arena": record(
+            "The best of each arena, freed", blocks=size("How many"), bytes=size("Their bytes"), **GAIN
+        ),
+        "together": rows(
+            "The last blocks of an arena, all freed",
+            record(
+                "An arena's",
+                arena=INDEX,
+                blocks=size("How many"),
+                bytes=size("Their bytes"),
+                lowest=address("The lowest"),
+                **GAIN,
+                ranges=ranges("With --ranges: what goes back"),
+                already=ranges("With --ranges: what of that goes back without them"),
+            ),
+        ),
+        "pending": rows(
+            "What goes back anyway at the next free() of 64 KiB",
+            record("Of an arena", arena=INDEX, bytes=integer("So much")),
+        ),
     },
     "check": {
-        "breaches": rows("Damage first", record(
-            "An invariant that memory does not keep",
-            address=address("Where"),
-            arena=ARENA,
-            rule=identity("Which; stays the same from release to release"),
-            expected=text("What should be there"),
-            found=text("What is"),
-            culprit=address("The block in front, which may have been written beyond its end", null=True),
-            transient=truth("Whether a call in progress explains it"),
-        )),
-        "busy": rows("Malloc at work", record(
-            "An arena or a thread",
-            arena=ARENA,
-            tid=integer("The thread inside", null=True),
-            locked=truth("Whether the arena is locked"),
-        )),
-        "checked": record("How much was", arenas=size("Arenas"), heaps=size("Heaps"), chunks=size("Chunks"),
-                          bin_entries=size("Chunks in bins"), tcache_entries=size("Chunks in thread caches")),
+        "breaches": rows(
+            "Damage first",
+            record(
+                "An invariant that memory does not keep",
+                address=address("Where"),
+                arena=ARENA,
+                rule=identity("Which; stays the same from release to release"),
+                expected=text("What should be there"),
+                found=text("What is"),
+                culprit=address("The block in front, which may have been written beyond its end", null=True),
+                transient=truth("Whether a call in progress explains it"),
+            ),
+        ),
+        "busy": rows(
+            "Malloc at work",
+            record(
+                "An arena or a thread",
+                arena=ARENA,
+                tid=integer("The thread inside", null=True),
+                locked=truth("Whether the arena is locked"),
+            ),
+        ),
+        "checked": record(
+            "How much was",
+            arenas=size("Arenas"),
+            heaps=size("Heaps"),
+            chunks=size("Chunks"),
+            bin_entries=size("Chunks in bins"),
+            tcache_entries=size("Chunks in thread caches"),
+        ),
         "verdict": text("Sound, busy or damaged, in words"),
         "judgement": JUDGEMENT,
     },
     "map": {
-        "heaps": rows("A strip of cells for each", record(
-            "A heap",
-            arena=INDEX,
-            address=address("Where it starts"),
-            end=address("Where it ends"),
-            cell_bytes=size("What a cell stands for"),
-            **{name: rows(f"{meaning}: bytes in each cell; null: not known", size("Bytes"), null=True)
-               for name, meaning in LAYERS.items()},
-        )),
-        "totals": record("Over all heaps", **{f"{name}_bytes": size(meaning, null=True)
-                                              for name, meaning in LAYERS.items()}),
+        "heaps": rows(
+            "A strip of cells for each",
+            record(
+                "A heap",
+                arena=INDEX,
+                address=address("Where it starts"),
+                end=address("Where it ends"),
+                cell_bytes=size("What a cell stands for"),
+                **{
+                    name: rows(f"{meaning}: bytes in each cell; null: not known", size("Bytes"), null=True)
+                    for name, meaning in LAYERS.items()
+                },
+            ),
+        ),
+        "totals": record(
+            "Over all heaps", **{f"{name}_bytes": size(meaning, null=True) for name, meaning in LAYERS.items()}
+        ),
         "html": record("The page that was written", True, file=text("Where"), bytes=size("Its size")),
     },
-}  # fmt: skip
+}

@@ -65,23 +65,28 @@ def optional(schema: Schema) -> Schema:
 
 def record(meaning: str, null: bool = False, /, **keys: Schema) -> Schema:
     """An object with exactly these keys."""
-    properties = {key: {name: value for name, value in schema.items() if name != OPTIONAL}
-                  for key, schema in keys.items()}  # fmt: skip
+    properties = {
+        key: {name: value for name, value in schema.items() if name != OPTIONAL} for key, schema in keys.items()
+    }
     required = [key for key, schema in keys.items() if OPTIONAL not in schema]
     return _plain("object", meaning, null, properties=properties, required=required, additionalProperties=False)
 
 
 def tally(meaning: str) -> Schema:
-    return record(meaning, chunks=size("How many; null where it is not known", null=True),
-                  bytes=size("Their bytes; null where that is not known", null=True))  # fmt: skip
+    return record(
+        meaning,
+        chunks=size("How many; null where it is not known", null=True),
+        bytes=size("Their bytes; null where that is not known", null=True),
+    )
 
 
 def statement(meaning: str, null: bool = False, /, **others: Schema) -> Schema:
     return record(
-        meaning, null,
+        meaning,
+        null,
         **others,
         id=identity("What it says; stays the same from release to release"),
         figures=named("What shows it, as numbers; null: not known", number("A figure", null=True)),
         names=named("What else shows it and is no number: addresses, names", text("A name")),
         text=text("The same in words, which may change from release to release"),
-    )  # fmt: skip
+    )

@@ -19,16 +19,19 @@ SNAPSHOT = "snapshot-file"
 
 def schemas() -> dict[str, Schema]:
     found = {name: _command(name, keys) for name, keys in DOCUMENTS.items()}
-    found[FAILED] = _titled("A line of --jsonl of a subject that could not be read", record(
-        "What stands in its document's place",
-        subject=text("The process or core, as it was named"),
-        schema=one_of("The form of these documents", SCHEMA),
-        command=one_of("What was asked", *DOCUMENTS),
-        complete=one_of("Nothing could be read", False),
-        problems=PROBLEMS,
-        problem_records=PROBLEM_RECORDS,
-        error=text("Why, in words"),
-    ))  # fmt: skip
+    found[FAILED] = _titled(
+        "A line of --jsonl of a subject that could not be read",
+        record(
+            "What stands in its document's place",
+            subject=text("The process or core, as it was named"),
+            schema=one_of("The form of these documents", SCHEMA),
+            command=one_of("What was asked", *DOCUMENTS),
+            complete=one_of("Nothing could be read", False),
+            problems=PROBLEMS,
+            problem_records=PROBLEM_RECORDS,
+            error=text("Why, in words"),
+        ),
+    )
     found[SNAPSHOT] = _titled("The file that snapshot writes", _snapshot())
     return found
 
@@ -38,30 +41,35 @@ def _titled(title: str, schema: Schema) -> Schema:
 
 
 def _command(name: str, keys: dict[str, Any]) -> Schema:
-    return _titled(f"What {name} --json prints", record(
-        "One document",
-        subject=optional(text("With --jsonl: the process or core, as it was named")),
-        schema=one_of("The form of these documents", SCHEMA),
-        command=one_of("The command", name),
-        door=one_of("Where it was typed", "gdb", "lldb", "shell"),
-        complete=truth("Whether there is no problem"),
-        problems=PROBLEMS,
-        problem_records=PROBLEM_RECORDS,
-        target=record(
-            "What was looked at; null: nothing", True,
-            kind=one_of("A process, or a core", "live", "core"),
-            pid=integer("Its pid, where that is known", null=True),
-            pointer_bytes=one_of("How wide its addresses are", 4, 8),
-            page_bytes=size("Its page"),
+    return _titled(
+        f"What {name} --json prints",
+        record(
+            "One document",
+            subject=optional(text("With --jsonl: the process or core, as it was named")),
+            schema=one_of("The form of these documents", SCHEMA),
+            command=one_of("The command", name),
+            door=one_of("Where it was typed", "gdb", "lldb", "shell"),
+            complete=truth("Whether there is no problem"),
+            problems=PROBLEMS,
+            problem_records=PROBLEM_RECORDS,
+            target=record(
+                "What was looked at; null: nothing",
+                True,
+                kind=one_of("A process, or a core", "live", "core"),
+                pid=integer("Its pid, where that is known", null=True),
+                pointer_bytes=one_of("How wide its addresses are", 4, 8),
+                page_bytes=size("Its page"),
+            ),
+            glibc=record(
+                "The glibc that was looked at; null: none was",
+                True,
+                version=text("Its release", null=True),
+                located_by=one_of("How it was found", "symbols", "scan"),
+                main_arena=address("Its main_arena"),
+            ),
+            **keys,
         ),
-        glibc=record(
-            "The glibc that was looked at; null: none was", True,
-            version=text("Its release", null=True),
-            located_by=one_of("How it was found", "symbols", "scan"),
-            main_arena=address("Its main_arena"),
-        ),
-        **keys,
-    ))  # fmt: skip
+    )
 
 
 def _snapshot() -> Schema:
@@ -78,9 +86,11 @@ def _snapshot() -> Schema:
         arenascope_snapshot=one_of("The form of this file", 1),
         arenascope=text("The version that wrote it"),
         taken={"description": "When, in seconds since 1970; null: a core", "type": ["number", "null"]},
-        target=record("What was looked at", kind=one_of("A process, or a core", "live", "core"),
-                      pid=integer("Its pid", null=True)),
+        target=record(
+            "What was looked at", kind=one_of("A process, or a core", "live", "core"), pid=integer("Its pid", null=True)
+        ),
         glibc=text("Its release", null=True),
-        **kept, **sizes,
+        **kept,
+        **sizes,
         problems=PROBLEMS,
-    )  # fmt: skip
+    )

@@ -45,8 +45,9 @@ def _without_stacks(session: Session) -> Iterator[Statement]:
         return
     size = STACK_WORDS * session.target.pointer_size
     lost = [each.thread for each in session.thread_words[0] if each.arena is None and each.thread.stack_pointer]
-    empty = [thread for thread in lost
-             if not (session.memory.try_read(thread.stack_pointer or 0, size) or b"?").strip(b"\0")]  # fmt: skip
+    empty = [
+        thread for thread in lost if not (session.memory.try_read(thread.stack_pointer or 0, size) or b"?").strip(b"\0")
+    ]
     if empty:
         yield Statement("stacks-empty", {"threads": len(session.thread_words[0]), "empty": len(empty)})
 

@@ -85,8 +85,9 @@ def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Fi
         try:
             header = read_arena(memory, layout, address, len(arenas), address == main_arena)
         except MemoryReadError as error:
-            findings.append(Finding(f"the ring of arenas breaks off: {error.message}", address, len(arenas),
-                                    rule="ring"))  # fmt: skip
+            findings.append(
+                Finding(f"the ring of arenas breaks off: {error.message}", address, len(arenas), rule="ring")
+            )
             return arenas
         if not header.main:
             doubt = doubt_thread_arena(memory, layout, address)
@@ -94,8 +95,9 @@ def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Fi
                 # heap_info was overwritten, malloc_state behind it was not
                 findings.append(Finding(doubt, heap_of(layout, address), len(arenas), "heap-arena", f"{address:#x}"))
             elif doubt:
-                findings.append(Finding(f"the ring of arenas leads to something else: {doubt}", address, len(arenas),
-                                        rule="ring"))  # fmt: skip
+                findings.append(
+                    Finding(f"the ring of arenas leads to something else: {doubt}", address, len(arenas), rule="ring")
+                )
                 return arenas
         doubt = doubt_top(memory, layout, header)
         if doubt:

@@ -74,8 +74,9 @@ def bin_kind(layout: Layout, index: int) -> str:
     return "small" if index < bin_index(layout, min_large_size(layout)) else "large"
 
 
-def walk_bins(memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach,
-              findings: list[Finding]) -> Iterator[Bin]:  # fmt: skip
+def walk_bins(
+    memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach, findings: list[Finding]
+) -> Iterator[Bin]:
     """The non-empty bins of an arena, by index."""
     base = header.address + layout.arena["bins"]
     try:
@@ -89,20 +90,38 @@ def walk_bins(memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach,
         first, last = links[2 * index - 2], links[2 * index - 1]
         if first in (bin_header, 0):
             if last != first:
-                findings.append(Finding(f"bin {index}: its two ends disagree ({first:#x}, {last:#x})",
-                                        bin_header, header.index, "bin-link"))  # fmt: skip
+                findings.append(
+                    Finding(
+                        f"bin {index}: its two ends disagree ({first:#x}, {last:#x})",
+                        bin_header,
+                        header.index,
+                        "bin-link",
+                    )
+                )
             continue
         walker = _BinWalk(memory, layout, header, index, findings)
         least, most = bin_sizes(layout, index)
         limit, before = max(header.system_mem, header.max_system_mem), len(findings)
         walker.follow(bin_header, first, last, least, limit if most is None else min(limit, most))
         if walker.addresses:
-            yield reach.within(Bin(bin_kind(layout, index), index, least, most, walker.addresses, walker.sizes,
-                                   walker.flags, whole=len(findings) == before), findings)  # fmt: skip
+            yield reach.within(
+                Bin(
+                    bin_kind(layout, index),
+                    index,
+                    least,
+                    most,
+                    walker.addresses,
+                    walker.sizes,
+                    walker.flags,
+                    whole=len(findings) == before,
+                ),
+                findings,
+            )
 
 
-def walk_all(memory: Memory, layout: Layout, reaches: Reaches, findings: list[Finding],
-             make_meter: MakeMeter) -> tuple[list[tuple[tuple[Bin, ...], bool]], bool]:  # fmt: skip
+def walk_all(
+    memory: Memory, layout: Layout, reaches: Reaches, findings: list[Finding], make_meter: MakeMeter
+) -> tuple[list[tuple[tuple[Bin, ...], bool]], bool]:
     """(of each arena its bins, and whether they are all there is; whether Ctrl-C came before the end)."""
     found: list[tuple[tuple[Bin, ...], bool]] = []
     headers = [reach.header for reach in reaches.values()]
@@ -115,8 +134,12 @@ def walk_all(memory: Memory, layout: Layout, reaches: Reaches, findings: list[Fi
                 found.append((lists, len(findings) == before))
     except KeyboardInterrupt:
         left = len(headers) - len(found)
-        findings.append(Finding(f"stopped at Ctrl-C: the free lists of {left} of {len(headers)} arenas were not read "
-                                "to their end", unknown="stopped"))  # fmt: skip
+        findings.append(
+            Finding(
+                f"stopped at Ctrl-C: the free lists of {left} of {len(headers)} arenas were not read to their end",
+                unknown="stopped",
+            )
+        )
         return found + [((), False)] * left, True
     return found, False
 
@@ -141,8 +164,9 @@ def find_bin(memory: Memory, layout: Layout, header: ArenaHeader, chunk: int) ->
 class _BinWalk:
     """Follows one ring by fd, as malloc_info does, and holds every bk against it."""
 
-    def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader, index: int,
-                 findings: list[Finding]) -> None:  # fmt: skip
+    def __init__(
+        self, memory: Memory, layout: Layout, header: ArenaHeader, index: int, findings: list[Finding]
+    ) -> None:
         self.memory = memory
         self.layout = layout
         self.arena = header

@@ -21,8 +21,9 @@ def fastbin_size(layout: Layout, index: int) -> int:
     return (index + 2) << (4 if layout.word == 8 else 3)
 
 
-def read_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach,
-                  findings: list[Finding]) -> tuple[tuple[Bin, ...], bool]:  # fmt: skip
+def read_fastbins(
+    memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach, findings: list[Finding]
+) -> tuple[tuple[Bin, ...], bool]:
     """An arena's fastbins, and whether they are all there is."""
     before = len(findings)
     lists = tuple(reach.within(each, findings) for each in walk_fastbins(memory, layout, header, findings))
@@ -44,12 +45,14 @@ def walk_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, findings:
         size, before = fastbin_size(layout, index), len(findings)
         addresses = _follow(memory, layout, header, index, head, findings)
         if addresses:
-            yield Bin("fast", index, size, size, addresses, array("Q", [size]) * len(addresses),
-                      whole=len(findings) == before)  # fmt: skip
+            yield Bin(
+                "fast", index, size, size, addresses, array("Q", [size]) * len(addresses), whole=len(findings) == before
+            )
 
 
-def _follow(memory: Memory, layout: Layout, header: ArenaHeader, index: int, head: int,
-            findings: list[Finding]) -> array[int]:  # fmt: skip
+def _follow(
+    memory: Memory, layout: Layout, header: ArenaHeader, index: int, head: int, findings: list[Finding]
+) -> array[int]:
     addresses = array("Q")
     word, mask, to_user, size = layout.word, layout.mask, layout.header, fastbin_size(layout, index)
     safe = layout.behaviour.safe_linking

@@ -33,12 +33,26 @@ def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: li
             words[fields[name] // layout.word] for name in ("ar_ptr", "prev", "size", "mprotect_size")
         )
         if owner != header.address:
-            say(Finding(f"heap_info belongs to arena {owner:#x}, expected {header.address:#x}", address, header.index,
-                        "heap-arena", f"ar_ptr {header.address:#x}"))  # fmt: skip
+            say(
+                Finding(
+                    f"heap_info belongs to arena {owner:#x}, expected {header.address:#x}",
+                    address,
+                    header.index,
+                    "heap-arena",
+                    f"ar_ptr {header.address:#x}",
+                )
+            )
             break
         if not fields.size < size <= mprotect <= layout.heap_max:
-            say(Finding(f"heap_info has size {size:#x} of {mprotect:#x} accessible", address, header.index, "heap-size",
-                        f"size <= mprotect_size <= {layout.heap_max:#x}"))  # fmt: skip
+            say(
+                Finding(
+                    f"heap_info has size {size:#x} of {mprotect:#x} accessible",
+                    address,
+                    header.index,
+                    "heap-size",
+                    f"size <= mprotect_size <= {layout.heap_max:#x}",
+                )
+            )
             break
         heaps.append(Heap(header.index, address, address + size, mprotect, last=not heaps))
         if previous & (layout.heap_max - 1):
@@ -47,14 +61,24 @@ def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: li
         address = previous
     end = None if header.top_bytes is None else header.top + header.top_bytes
     if heaps and end is not None and end != heaps[0].end:
-        say(Finding(f"top ends at {end:#x}, its heap at {heaps[0].end:#x}", header.top, header.index, "top-end",
-                    f"an end at {heaps[0].end:#x}"))  # fmt: skip
+        say(
+            Finding(
+                f"top ends at {end:#x}, its heap at {heaps[0].end:#x}",
+                header.top,
+                header.index,
+                "top-end",
+                f"an end at {heaps[0].end:#x}",
+            )
+        )
     total = sum(heap.bytes for heap in heaps)
     if heaps and total != header.system_mem:
         say(
             Finding(
-                f"its heaps sum to {total} bytes, system_mem says {header.system_mem}", header.address, header.index,
-                "system-mem", f"system_mem {total:#x}"
+                f"its heaps sum to {total} bytes, system_mem says {header.system_mem}",
+                header.address,
+                header.index,
+                "system-mem",
+                f"system_mem {total:#x}",
             )
         )
     heaps.reverse()

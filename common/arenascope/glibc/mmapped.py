@@ -42,9 +42,13 @@ def decode_mmapped(layout: Layout, chunk: int, prev_size: int, raw: int, page: i
         size += layout.header
     base = chunk - prev_size
     total = prev_size + size
-    if base <= 0 or base & (page - 1) or total & (page - 1) or not total or prev_size & (layout.align - 1) not in (
-        0, layout.header % layout.align
-    ):  # fmt: skip
+    if (
+        base <= 0
+        or base & (page - 1)
+        or total & (page - 1)
+        or not total
+        or prev_size & (layout.align - 1) not in (0, layout.header % layout.align)
+    ):
         return None
     return MmappedBlock(chunk, base, total)
 
@@ -83,15 +87,18 @@ def chunk_offsets(layout: Layout, page: int) -> list[int]:
     return offsets
 
 
-def search_ranges(layout: Layout, regions: Sequence[Region], heaps: Sequence[Heap],
-                  residency: Optional[Residency]) -> list[tuple[int, int, int]]:  # fmt: skip
+def search_ranges(
+    layout: Layout, regions: Sequence[Region], heaps: Sequence[Heap], residency: Optional[Residency]
+) -> list[tuple[int, int, int]]:
     """Where blocks can lie: private anonymous memory that no arena holds, and of that what is in memory.
 
     A header was written, so its page is resident or swapped; looking at untouched pages would map them.
     """
     found = []
-    taken = sorted((heap.address, heap.address + heap.mprotect_bytes if heap.mprotect_bytes is not None else heap.end)
-                   for heap in heaps)  # fmt: skip
+    taken = sorted(
+        (heap.address, heap.address + heap.mprotect_bytes if heap.mprotect_bytes is not None else heap.end)
+        for heap in heaps
+    )
     for region in regions:
         if region.is_file or region.shared or not region.writable or not region.present:
             continue
@@ -99,8 +106,11 @@ def search_ranges(layout: Layout, regions: Sequence[Region], heaps: Sequence[Hea
             continue
         for start, end in _without(region, taken):
             parts = residency.resident_ranges(start, end) if residency else None
-            found += [(max(low, start), min(high, end), end) for low, high in parts] if parts is not None else [
-                (start, end, end)]  # fmt: skip
+            found += (
+                [(max(low, start), min(high, end), end) for low, high in parts]
+                if parts is not None
+                else [(start, end, end)]
+            )
     return found
 
 
@@ -140,8 +150,9 @@ def walk_mmapped(
             past = position = floor = block.base + block.bytes
 
 
-def _block_at(memory: Memory, layout: Layout, page: int, position: int, offsets: list[int], start: int,
-              limit: int) -> Optional[MmappedBlock]:  # fmt: skip
+def _block_at(
+    memory: Memory, layout: Layout, page: int, position: int, offsets: list[int], start: int, limit: int
+) -> Optional[MmappedBlock]:
     """A block whose header lies in the page at `position`; memalign's may have started pages before."""
     try:
         data = memory.read(position, page)

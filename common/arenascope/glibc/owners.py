@@ -16,20 +16,23 @@ from .layout import Layout
 class Owners:
     """The arenas' indexes by their heaps and by their own addresses."""
 
-    def __init__(self, memory: Memory, layout: Layout, headers: Sequence[ArenaHeader],
-                 heaps: Mapping[int, Sequence[Heap]]) -> None:  # fmt: skip
+    def __init__(
+        self, memory: Memory, layout: Layout, headers: Sequence[ArenaHeader], heaps: Mapping[int, Sequence[Heap]]
+    ) -> None:
         self._memory = memory
         self._layout = layout
         self._known = {part.address: part.arena for parts in heaps.values() for part in parts if part.arena}
         self._all = [header.index for header in headers]
-        self._partial = [header.index for header in headers
-                         if sum(part.bytes for part in heaps[header.index]) != header.system_mem]  # fmt: skip
+        self._partial = [
+            header.index for header in headers if sum(part.bytes for part in heaps[header.index]) != header.system_mem
+        ]
         self._parts = sorted((part.address, part.end, part.arena) for parts in heaps.values() for part in parts)
         for header in headers[1:]:
             self._known[header.address] = self._known[heap_for_ptr(layout, header.address)] = header.index
 
-    def tallies(self, caches: Sequence[ThreadCache], arenas: Sequence[Arena],
-                findings: list[Finding]) -> dict[Optional[int], Optional[Tally]]:  # fmt: skip
+    def tallies(
+        self, caches: Sequence[ThreadCache], arenas: Sequence[Arena], findings: list[Finding]
+    ) -> dict[Optional[int], Optional[Tally]]:
         """Cached chunks by arena; None where a chunk may be that arena's, as the start of its heap is not in the image.
 
         It can only belong to an arena of which not all heaps are known. Where its flags name another arena than the one
@@ -56,8 +59,9 @@ class Owners:
             doubtful.update(self._partial or self._all)
         if stray is not None:
             # mmapped blocks are never kept
-            findings.append(Finding("a thread cache leads to a chunk that lies in no heap", stray,
-                                    unknown="cached-chunks-unowned"))  # fmt: skip
+            findings.append(
+                Finding("a thread cache leads to a chunk that lies in no heap", stray, unknown="cached-chunks-unowned")
+            )
             doubtful.update(self._all)
         for index, free in ((arena.header.index, arena.free_bytes) for arena in arenas):
             kept = found.get(index, Tally()).bytes

@@ -33,8 +33,10 @@ class Reach:
         """Which of the chunks is the first that lies elsewhere."""
         if not self.known or not addresses:
             return None
-        if len(self._starts) == 1 and self._starts[0] <= min(addresses) and (
-            max(map(add, addresses, sizes)) <= self._ends[0]
+        if (
+            len(self._starts) == 1
+            and self._starts[0] <= min(addresses)
+            and (max(map(add, addresses, sizes)) <= self._ends[0])
         ):
             return None
         holds = self.holds
@@ -48,18 +50,35 @@ class Reach:
         chunk = found.addresses[index]
         kind, link = ("fastbin", "fast-link") if found.kind == "fast" else ("bin", "bin-link")
         holder = found.addresses[index - 1] if index else self.header.address
-        findings.append(Finding(f"{kind} {found.index}: a chunk that lies in no heap of this arena", chunk,
-                                self.header.index, link, holder=holder))  # fmt: skip
-        return found._replace(addresses=found.addresses[:index], sizes=found.sizes[:index], whole=False,
-                              raw_flags=found.raw_flags and index)  # fmt: skip
+        findings.append(
+            Finding(
+                f"{kind} {found.index}: a chunk that lies in no heap of this arena",
+                chunk,
+                self.header.index,
+                link,
+                holder=holder,
+            )
+        )
+        return found._replace(
+            addresses=found.addresses[:index],
+            sizes=found.sizes[:index],
+            whole=False,
+            raw_flags=found.raw_flags and index,
+        )
 
     def doubt_sum(self, lists: Sequence[Bin], findings: list[Finding]) -> None:
         """More free bytes than bytes: chunks that overlap, or a size that is wrong."""
         free = sum(each.bytes for each in lists) + (self.header.top_bytes or 0)
         if free > self.header.system_mem:
-            findings.append(Finding(f"what is free in it sums to {free} bytes, system_mem says "
-                                    f"{self.header.system_mem}", self.header.address, self.header.index, "system-mem",
-                                    f"system_mem of {free:#x} at least"))  # fmt: skip
+            findings.append(
+                Finding(
+                    f"what is free in it sums to {free} bytes, system_mem says {self.header.system_mem}",
+                    self.header.address,
+                    self.header.index,
+                    "system-mem",
+                    f"system_mem of {free:#x} at least",
+                )
+            )
 
 
 Reaches = Mapping[int, Reach]

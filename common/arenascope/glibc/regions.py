@@ -22,8 +22,15 @@ CHAIN_LIMIT = 1 << 26
 """More headers than a region can hold: the walk that meets it is not in a heap."""
 
 
-def heaps_of(memory: Memory, layout: Layout, header: ArenaHeader, params: Optional[Params],
-             mappings: Sequence[Region], page: int, findings: list[Finding]) -> tuple[Heap, ...]:  # fmt: skip
+def heaps_of(
+    memory: Memory,
+    layout: Layout,
+    header: ArenaHeader,
+    params: Optional[Params],
+    mappings: Sequence[Region],
+    page: int,
+    findings: list[Finding],
+) -> tuple[Heap, ...]:
     """An arena's heaps in order; the main arena's are the regions that it grew into."""
     if not has_heap(layout, header):
         return ()
@@ -32,8 +39,15 @@ def heaps_of(memory: Memory, layout: Layout, header: ArenaHeader, params: Option
     return tuple(walk_heaps(memory, layout, header, findings))
 
 
-def main_regions(memory: Memory, layout: Layout, header: ArenaHeader, params: Optional[Params],
-                 mappings: Sequence[Region], page: int, findings: list[Finding]) -> list[Heap]:  # fmt: skip
+def main_regions(
+    memory: Memory,
+    layout: Layout,
+    header: ArenaHeader,
+    params: Optional[Params],
+    mappings: Sequence[Region],
+    page: int,
+    findings: list[Finding],
+) -> list[Heap]:
     """The main arena's regions in address order; the one with top is `last`."""
     base = params.get("sbrk_base") if params else None
     if header.contiguous and header.top_bytes is None:
@@ -43,9 +57,15 @@ def main_regions(memory: Memory, layout: Layout, header: ArenaHeader, params: Op
         end = header.top + (header.top_bytes or 0)
         start = end - header.system_mem
         if base is not None and base != start:
-            findings.append(Finding(f"sbrk_base is {base:#x}, but top ends {header.system_mem} bytes above {start:#x}",
-                                    header.address, header.index, "sbrk-base",
-                                    "sbrk_base + system_mem where top ends"))  # fmt: skip
+            findings.append(
+                Finding(
+                    f"sbrk_base is {base:#x}, but top ends {header.system_mem} bytes above {start:#x}",
+                    header.address,
+                    header.index,
+                    "sbrk-base",
+                    "sbrk_base + system_mem where top ends",
+                )
+            )
             # which of the two is wrong? memory begins at the right one
             start = base if base <= header.top and memory.try_word(base) is not None else start
         return [Heap(header.index, start, end, None, last=True)]
@@ -60,9 +80,14 @@ def main_regions(memory: Memory, layout: Layout, header: ArenaHeader, params: Op
     parts.sort()
     total = sum(stop - start for start, stop in parts)
     if total != header.system_mem:
-        findings.append(Finding(f"the main arena's regions that were found sum to {total} of {header.system_mem}: "
-                                "brk was refused, and glibc keeps no list of what it mapped instead",
-                                header.address, unknown="regions-missing"))  # fmt: skip
+        findings.append(
+            Finding(
+                f"the main arena's regions that were found sum to {total} of {header.system_mem}: "
+                "brk was refused, and glibc keeps no list of what it mapped instead",
+                header.address,
+                unknown="regions-missing",
+            )
+        )
     return [Heap(header.index, start, stop, None, last=start <= header.top < stop) for start, stop in parts]
 
 
@@ -70,8 +95,9 @@ def _first_in_brk(layout: Layout, base: int) -> int:
     return ((base + layout.header + layout.mask) & ~layout.mask) - layout.header
 
 
-def _mapped_regions(memory: Memory, layout: Layout, header: ArenaHeader, mapping: Region, page: int,
-                    taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:  # fmt: skip
+def _mapped_regions(
+    memory: Memory, layout: Layout, header: ArenaHeader, mapping: Region, page: int, taken: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
     """sysmalloc's mmap fallback gives page-aligned regions, which may share a mapping with others."""
     shift = -layout.header & layout.mask
     position = mapping.start
@@ -88,8 +114,9 @@ def _mapped_regions(memory: Memory, layout: Layout, header: ArenaHeader, mapping
         position = -(-end // page) * page
 
 
-def _chain_end(memory: Memory, layout: Layout, chunk: int, header: ArenaHeader,
-               mappings: Sequence[Region]) -> Optional[int]:  # fmt: skip
+def _chain_end(
+    memory: Memory, layout: Layout, chunk: int, header: ArenaHeader, mappings: Sequence[Region]
+) -> Optional[int]:
     """The end of the region whose first chunk this is; None where its headers lead nowhere."""
     limit = next((mapping.end for mapping in mappings if mapping.contains(chunk)), 0)
     word, fence = layout.word, layout.header

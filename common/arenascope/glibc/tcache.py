@@ -64,8 +64,9 @@ def is_tcache(memory: Memory, layout: Layout, form: TcacheLayout, address: int, 
         return False
     if form.counts_free_slots:
         return sum(entry & layout.mask != 0 for entry in entries) <= wrong
-    return sum((count > 0) != (entry != 0) or entry & layout.mask != 0
-               for count, entry in zip(counts, entries)) <= wrong  # fmt: skip
+    return (
+        sum((count > 0) != (entry != 0) or entry & layout.mask != 0 for count, entry in zip(counts, entries)) <= wrong
+    )
 
 
 def has_tcache_size(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> bool:
@@ -93,8 +94,9 @@ def walk_tcache(
     form = layout.tcache
     assert form is not None
     if not layout.tcache_proven:
-        findings.append(Finding("a thread cache of a form that this arenascope does not know", address,
-                                unknown="tcache-form"))  # fmt: skip
+        findings.append(
+            Finding("a thread cache of a form that this arenascope does not know", address, unknown="tcache-form")
+        )
         return [], False
     try:
         counts, entries = read_tcache(memory, form, address)
@@ -114,8 +116,12 @@ def walk_tcache(
             # malloc and free change the list before the count, so one more or less only means "busy"
             bin_whole = bin_whole and abs(expected - len(addresses)) <= 1
             findings.append(
-                Finding(f"thread cache bin {index} holds {len(addresses)} chunks, its count says {expected}", address,
-                        rule="tcache-count", expected=f"a count of {len(addresses)}")
+                Finding(
+                    f"thread cache bin {index} holds {len(addresses)} chunks, its count says {expected}",
+                    address,
+                    rule="tcache-count",
+                    expected=f"a count of {len(addresses)}",
+                )
             )
         whole = whole and bin_whole
         if addresses:
@@ -124,8 +130,9 @@ def walk_tcache(
     return bins, whole
 
 
-def _follow(memory: Memory, layout: Layout, index: int, entry: int, cache: int,
-            findings: list[Finding]) -> tuple[array[int], array[int]]:  # fmt: skip
+def _follow(
+    memory: Memory, layout: Layout, index: int, entry: int, cache: int, findings: list[Finding]
+) -> tuple[array[int], array[int]]:
     addresses, sizes = array("Q"), array("Q")
     seen: set[int] = set()
     least, most = tcache_sizes(layout, index)

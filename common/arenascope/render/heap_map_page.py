@@ -25,8 +25,11 @@ def page(facts: Mapping[str, object], heaps: Sequence[Mapping[str, object]]) -> 
 def _packed(layers: object) -> dict[str, Optional[str]]:
     """Without those that are all zero; None stands for what is not known."""
     assert isinstance(layers, dict)
-    return {name: pack(cells) if cells is not None else None
-            for name, cells in layers.items() if cells is None or any(cells)}  # fmt: skip
+    return {
+        name: pack(cells) if cells is not None else None
+        for name, cells in layers.items()
+        if cells is None or any(cells)
+    }
 
 
 def pack(cells: Sequence[int]) -> str:

@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 SCHEMA = 1
 
 
-def envelope(command: str, door: str, target: Optional[Target], located: Optional[Located],
-             problems: Sequence[Statement], keys: Mapping[str, object]) -> Iterator[str]:  # fmt: skip
+def envelope(
+    command: str,
+    door: str,
+    target: Optional[Target],
+    located: Optional[Located],
+    problems: Sequence[Statement],
+    keys: Mapping[str, object],
+) -> Iterator[str]:
     """One document in parts, its keys in the order of the contract. A Spool is a list of what its lines say."""
     texts = [sentence(each) for each in problems]
     document: dict[str, object] = {

@@ -19,8 +19,10 @@ def _stopped(said: Statement) -> str:
 
 def _block_count(said: Statement) -> str:
     figures = {name: int(value or 0) for name, value in said.figures.items()}
-    return (f"{count(figures['found_blocks'], 'block')} of {figures['found_bytes']} bytes recognised, "
-            f"mp_ counts {figures['blocks']} of {figures['bytes']}")  # fmt: skip
+    return (
+        f"{count(figures['found_blocks'], 'block')} of {figures['found_bytes']} bytes recognised, "
+        f"mp_ counts {figures['blocks']} of {figures['bytes']}"
+    )
 
 
 def _in_stack(said: Statement) -> str:

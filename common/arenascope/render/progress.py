@@ -51,8 +51,9 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:  # fmt: skip
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
         if self._bar is not None:
             self._bar.close()
         elif self._line is not None:
@@ -69,8 +70,15 @@ class Progress:
         if tqdm is not None:
             # no thread beside the debugger's own
             tqdm.tqdm.monitor_interval = 0
-            self._bar = tqdm.tqdm(desc=self.what, total=self.total, unit="B", unit_scale=True, unit_divisor=1024,
-                                  file=self._stream, leave=False)  # fmt: skip
+            self._bar = tqdm.tqdm(
+                desc=self.what,
+                total=self.total,
+                unit="B",
+                unit_scale=True,
+                unit_divisor=1024,
+                file=self._stream,
+                leave=False,
+            )
         if self._bar is not None:
             self._bar.update(self.done - self._bar.n)
         elif self._stream is not None:

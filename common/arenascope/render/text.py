@@ -159,8 +159,10 @@ def _plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: S
     widths = [max(len(cell) for cell in column) for column in zip(headers, *rows)]
 
     def line(cells: Sequence[str]) -> str:
-        return "  ".join(cell.ljust(width) if side == "left" else cell.rjust(width)
-                         for cell, width, side in zip(cells, widths, align))  # fmt: skip
+        return "  ".join(
+            cell.ljust(width) if side == "left" else cell.rjust(width)
+            for cell, width, side in zip(cells, widths, align)
+        )
 
     yield line(headers)
     yield "  ".join("-" * width for width in widths)

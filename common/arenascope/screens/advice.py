@@ -28,8 +28,10 @@ def words(advice: Advice, facts: Facts, say: Say) -> Words:
 
 def _setting(facts: Facts, variable: str, tunable: str, mallopt: str, value: int) -> tuple[str, ...]:
     """How a parameter is set, for this glibc."""
-    lines = [f"{variable}={value} in the environment, from the next start on",
-             f"systemd: Environment={variable}={value}; Kubernetes: env: [{{name: {variable}, value: \"{value}\"}}]"]
+    lines = [
+        f"{variable}={value} in the environment, from the next start on",
+        f'systemd: Environment={variable}={value}; Kubernetes: env: [{{name: {variable}, value: "{value}"}}]',
+    ]
     if facts.tunables:
         lines.append(f"or GLIBC_TUNABLES=glibc.malloc.{tunable}={value} (glibc {facts.release} reads it)")
     else:
@@ -47,11 +49,14 @@ def _trim(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "call malloc_trim(0) once",
         " and ".join(_where(figure, say)),
-        (*_java(facts, "jcmd PID System.trim_native_heap"),
-         "heap trim --apply (GDB or LLDB on the live process)", "malloc_trim(0) in the program"),
+        (
+            *_java(facts, "jcmd PID System.trim_native_heap"),
+            "heap trim --apply (GDB or LLDB on the live process)",
+            "malloc_trim(0) in the program",
+        ),
         f"about {duration(figure['seconds'])}, one arena locked at a time; pages used again fault in again",
         "not when the program soon needs as much again: compare two `heap snapshot`s around it",
-    )  # fmt: skip
+    )
 
 
 def _where(figure: Figures, say: Say) -> Iterator[str]:
@@ -75,14 +80,17 @@ def _thresholds(figure: Figures, facts: Facts, say: Say) -> Words:
     trim = say(figure["trim_threshold_bytes"])
     why = f"trim_threshold was set to {trim}"
     if figure["grew"]:
-        why = (f"mmap_threshold grew to {say(figure['mmap_threshold_bytes'])} by itself "
-               f"(default {say(figure['mmap_threshold_default_bytes'])}), trim_threshold to {trim}")  # fmt: skip
+        why = (
+            f"mmap_threshold grew to {say(figure['mmap_threshold_bytes'])} by itself "
+            f"(default {say(figure['mmap_threshold_default_bytes'])}), trim_threshold to {trim}"
+        )
     return Words(
-        "pin the thresholds: trim_threshold at 128 KiB, which also stops mmap_threshold from growing", why,
+        "pin the thresholds: trim_threshold at 128 KiB, which also stops mmap_threshold from growing",
+        why,
         _setting(facts, "MALLOC_TRIM_THRESHOLD_", "trim_threshold", "M_TRIM_THRESHOLD", figure["set_to_bytes"]),
         "blocks of 128 KiB and more then get a mapping of their own: a system call and page faults for each",
         "not where such blocks come and go thousands of times a second",
-    )  # fmt: skip
+    )
 
 
 def _periodic(figure: Figures, facts: Facts, say: Say) -> Words:
@@ -109,26 +117,34 @@ def _arena_max(figure: Figures, facts: Facts, say: Say) -> Words:
 
 
 def _caches(figure: Figures, facts: Facts, say: Say) -> Words:
-    return Words("make thread caches smaller", f"{say(figure['bytes'])} in them",
-                 (f"GLIBC_TUNABLES=glibc.malloc.tcache_count=2 (glibc {facts.release})",),
-                 "malloc and free take the arena's lock more often")  # fmt: skip
+    return Words(
+        "make thread caches smaller",
+        f"{say(figure['bytes'])} in them",
+        (f"GLIBC_TUNABLES=glibc.malloc.tcache_count=2 (glibc {facts.release})",),
+        "malloc and free take the arena's lock more often",
+    )
 
 
 def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
-    return Words("try an allocator that keeps sizes apart (jemalloc, tcmalloc, mimalloc)",
-                 f"{say(figure['bytes'])} is free in pages that live blocks share: nothing that glibc offers returns "
-                 "it",
-                 ("LD_PRELOAD=libjemalloc.so.2, measured under the real load", "first: heap pins"),
-                 "another program to know; more memory for small heaps")  # fmt: skip
+    return Words(
+        "try an allocator that keeps sizes apart (jemalloc, tcmalloc, mimalloc)",
+        f"{say(figure['bytes'])} is free in pages that live blocks share: nothing that glibc offers returns it",
+        ("LD_PRELOAD=libjemalloc.so.2, measured under the real load", "first: heap pins"),
+        "another program to know; more memory for small heaps",
+    )
 
 
 def _live(figure: Figures, action: str, say: Say) -> Words:
     alone = figure["mmapped_bytes"] > figure["in_arenas_bytes"]
-    return Words(action, f"{say(figure['live_bytes'])} of {say(figure['known_bytes'])} is in blocks that the program "
-                 "holds",
-                 ("heap mmapped: which blocks" if alone else "heap chunks --summary: which sizes",
-                  "heap snapshot now and later, then heap diff: which grow",
-                  "a heap profiler (heaptrack, memray, bpf memleak): who allocated them"))  # fmt: skip
+    return Words(
+        action,
+        f"{say(figure['live_bytes'])} of {say(figure['known_bytes'])} is in blocks that the program holds",
+        (
+            "heap mmapped: which blocks" if alone else "heap chunks --summary: which sizes",
+            "heap snapshot now and later, then heap diff: which grow",
+            "a heap profiler (heaptrack, memray, bpf memleak): who allocated them",
+        ),
+    )
 
 
 def _nothing_more(figure: Figures, facts: Facts, say: Say) -> Words:
@@ -141,24 +157,34 @@ def _nothing(figure: Figures, facts: Facts, say: Say) -> Words:
 
 def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
     instead = tuple(f"{each.name}: {each.instead}" for each in facts.allocators)
-    return Words("ask whoever made these mappings", f"{say(figure['bytes'])} did not come from this malloc",
-                 instead or ("heap report --json lists the largest mappings",))  # fmt: skip
+    return Words(
+        "ask whoever made these mappings",
+        f"{say(figure['bytes'])} did not come from this malloc",
+        instead or ("heap report --json lists the largest mappings",),
+    )
 
 
 def _no_help(figure: Figures, facts: Facts, say: Say) -> Words:
     limit = figure["limit"]
-    return Words(f"the limit of {limit} {'arena' if limit == 1 else 'arenas'} that was set does not help here",
-                 f"{say(figure['between_bytes'])} of {say(figure['free_bytes'])} free lies between live blocks: it "
-                 "does so in one arena as in many", ABOVE)  # fmt: skip
+    return Words(
+        f"the limit of {limit} {'arena' if limit == 1 else 'arenas'} that was set does not help here",
+        f"{say(figure['between_bytes'])} of {say(figure['free_bytes'])} free lies between live blocks: it "
+        "does so in one arena as in many",
+        ABOVE,
+    )
 
 
 def _leave(figure: Figures, facts: Facts, say: Say) -> Words:
     bound, free = figure["outside_bytes"], figure["free_bytes"]
-    why = (f"{say(free - bound)} of {say(free)} free would still be there: it lies inside main_arena and the fullest "
-           "other arena, or in pages that live blocks share")  # fmt: skip
+    why = (
+        f"{say(free - bound)} of {say(free)} free would still be there: it lies inside main_arena and the fullest "
+        "other arena, or in pages that live blocks share"
+    )
     if 2 * bound >= free:
-        why = (f"at most {say(bound)} of {say(free)} would go, and the threads would share a lock: "
-               "the thresholds are the cause")  # fmt: skip
+        why = (
+            f"at most {say(bound)} of {say(free)} would go, and the threads would share a lock: "
+            "the thresholds are the cause"
+        )
     return Words(f"do not set MALLOC_ARENA_MAX={figure['not_set_to']}", why, ABOVE)
 
 

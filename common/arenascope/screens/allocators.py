@@ -26,15 +26,18 @@ def allocators_lines(style: Style, session: Session, walk: bool = True) -> Itera
     """One line for each; the first says how little or how much the arenas are."""
     share = _share_text(style, share_json(session, walk))
     for number, each in enumerate(session.located.allocators):
-        does = {True: "serves malloc here", False: "has a heap of its own beside malloc",
-                None: "may serve malloc here"}[each.replaces_malloc]  # fmt: skip
+        does = {
+            True: "serves malloc here",
+            False: "has a heap of its own beside malloc",
+            None: "may serve malloc here",
+        }[each.replaces_malloc]
         if each.replaces_malloc is False and "behind" in each.how:
             does = "is loaded, yet malloc does not lead to it"
         yield f"{each.name} ({each.how}) {does}{'' if number else share}; {each.instead}"
 
 
 def _share_text(style: Style, share: Optional[dict[str, Optional[int]]]) -> str:
-    """": glibc's arenas hold 0.1% of the 84.2 MiB resident", as far as it is known; "" where it is not."""
+    """ ": glibc's arenas hold 0.1% of the 84.2 MiB resident", as far as it is known; "" where it is not."""
     ours, rss = (share["glibc_resident_bytes"], share["rss_bytes"]) if share else (None, None)
     if ours is None:
         return ""

@@ -24,8 +24,9 @@ ROW = "{:<18}  {:>14}  {:<6}  {:>5}"
 
 def chunk_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, Optional[str]], str]:
     if as_json:
-        return lambda chunk, size, state: (f'{{"address": "{chunk:#x}", "bytes": {size}, "state": '
-                                           f'{_quoted(state)}, "arena": {arena}}}')  # fmt: skip
+        return lambda chunk, size, state: (
+            f'{{"address": "{chunk:#x}", "bytes": {size}, "state": {_quoted(state)}, "arena": {arena}}}'
+        )
     if style.form:
         return lambda chunk, size, state: CELLS.join((f"{chunk:#x}", style.size(size), state or "?", str(arena)))
     return lambda chunk, size, state: ROW.format(f"{chunk:#x}", style.size(size), state or "?", arena)
@@ -51,17 +52,27 @@ def table_of(rows: Iterable[str], style: Style) -> Iterator[str]:
     return table(HEADERS, [row.split(CELLS) for row in rows], left=(0, 2), form=style.form)
 
 
-def summary_lines(style: Style, by_arena: Mapping[int, Sums], classes: Sequence[SizeClass], *, started: bool,
-                  only: Optional[str], doubtful: bool, states: bool) -> Iterator[str]:  # fmt: skip
+def summary_lines(
+    style: Style,
+    by_arena: Mapping[int, Sums],
+    classes: Sequence[SizeClass],
+    *,
+    started: bool,
+    only: Optional[str],
+    doubtful: bool,
+    states: bool,
+) -> Iterator[str]:
     """`states`: what there is of each state and size, too."""
     if not started:
         yield "no heap yet: malloc has not been called in this process"
         return
     sums = total(by_arena.values())
     used, free = sums.tally("used"), sums.tally("free")
-    yield style.bold(f"{count(sums.chunks, 'chunk')} in {count(len(by_arena), 'arena')} of {style.size(sums.bytes)}: "
-                     f"{style.size(None if doubtful else used.bytes)} in use, {style.size(free.bytes)} free in bins, "
-                     f"{style.size(sums.gaps['top'])} free in tops")  # fmt: skip
+    yield style.bold(
+        f"{count(sums.chunks, 'chunk')} in {count(len(by_arena), 'arena')} of {style.size(sums.bytes)}: "
+        f"{style.size(None if doubtful else used.bytes)} in use, {style.size(free.bytes)} free in bins, "
+        f"{style.size(sums.gaps['top'])} free in tops"
+    )
     if not states:
         return
     yield ""
@@ -84,8 +95,9 @@ def _states(style: Style, by_arena: Mapping[int, Sums], sums: Sums, doubtful: bo
     for kind, meaning in (("foreign", "somebody else's, by sbrk"), ("damage", "could not be read as chunks")):
         if sums.gaps[kind]:
             rows.append([kind, "", style.size(sums.gaps[kind]), meaning])
-    yield from table(("state", "chunks", "bytes", ""), rows, (0, 3), ["all", "", style.size(sums.bytes), ""],
-                     form=style.form)
+    yield from table(
+        ("state", "chunks", "bytes", ""), rows, (0, 3), ["all", "", style.size(sums.bytes), ""], form=style.form
+    )
 
 
 def _classes(style: Style, classes: Sequence[SizeClass], only: Optional[str], doubtful: bool) -> Iterator[str]:
@@ -100,8 +112,14 @@ def _classes(style: Style, classes: Sequence[SizeClass], only: Optional[str], do
             tally = known[name]
             cells += [number(tally.chunks), style.size(tally.bytes)] if tally else ["", ""]
         rows.append([*cells, _bar(row, most)])
-    yield from table(("size to", "used", "bytes", "free", "bytes ", "█ used ░ free"), rows, (5,), width=style.width,
-                     expendable=("bytes", "bytes "), form=style.form)  # fmt: skip
+    yield from table(
+        ("size to", "used", "bytes", "free", "bytes ", "█ used ░ free"),
+        rows,
+        (5,),
+        width=style.width,
+        expendable=("bytes", "bytes "),
+        form=style.form,
+    )
 
 
 def _bar(row: SizeClass, most: int) -> str:

@@ -32,8 +32,11 @@ class Mark(NamedTuple):
     meaning: str
 
 
-USED = ((0.95, Mark("█", 34, "nearly all")), (0.5, Mark("▓", 34, "half and more")),
-        (0.1, Mark("▒", 34, "a tenth and more")))  # fmt: skip
+USED = (
+    (0.95, Mark("█", 34, "nearly all")),
+    (0.5, Mark("▓", 34, "half and more")),
+    (0.1, Mark("▒", 34, "a tenth and more")),
+)
 """From which share of use on."""
 OTHER = {
     "cached": Mark("c", 33, "in a thread cache or fastbin"),
@@ -74,8 +77,15 @@ def sentences(style: Style, strips: Sequence[Strip], *, started: bool, whole: bo
     return [f"{'' if whole else AT_LEAST}{heaps}: {used}{cached}{memory}", f"{back}{tops}"]
 
 
-def lines(style: Style, strips: Sequence[Strip], said: Sequence[str], written: Optional[Mapping[str, object]], *,
-          sort: str, limit: int) -> Iterator[str]:  # fmt: skip
+def lines(
+    style: Style,
+    strips: Sequence[Strip],
+    said: Sequence[str],
+    written: Optional[Mapping[str, object]],
+    *,
+    sort: str,
+    limit: int,
+) -> Iterator[str]:
     """`said`: its sentences."""
     yield from map(style.bold, said)
     if written is not None:
@@ -111,15 +121,22 @@ def lines(style: Style, strips: Sequence[Strip], said: Sequence[str], written: O
 def _row(figures: Sequence[str], text: str) -> str:
     arena, start, size, *others = figures
     cell, used, resident, frees = others
-    return (f"{arena:<6} {start:<18} {size:>10}  {text}{'  ' if text else ''}{cell:>9} {used:>6} "
-            f"{resident:>10} {frees:>10}")  # fmt: skip
+    return (
+        f"{arena:<6} {start:<18} {size:>10}  {text}{'  ' if text else ''}{cell:>9} {used:>6} {resident:>10} {frees:>10}"
+    )
 
 
 def _figures(style: Style, strip: Strip) -> list[str]:
     heap, frees = strip.heap, strip.total("releasable_resident")
-    return ["0 main" if heap.arena == 0 else str(heap.arena), f"{heap.address:#x}", style.size(heap.bytes),
-            style.size(strip.cell), _percent(strip.total("used"), heap.bytes), style.size(strip.total("resident")),
-            style.size(strip.total("releasable") if frees is None else frees)]  # fmt: skip
+    return [
+        "0 main" if heap.arena == 0 else str(heap.arena),
+        f"{heap.address:#x}",
+        style.size(heap.bytes),
+        style.size(strip.cell),
+        _percent(strip.total("used"), heap.bytes),
+        style.size(strip.total("resident")),
+        style.size(strip.total("releasable") if frees is None else frees),
+    ]
 
 
 def _marks(strip: Strip) -> list[Mark]:
@@ -127,8 +144,9 @@ def _marks(strip: Strip) -> list[Mark]:
     if cells["used"] is None:
         # what is in use cannot be told from what is cached then
         cells["used"] = strip.held()
-    return [_mark({layer: each[at] for layer, each in cells.items() if each}, strip.length(at))
-            for at in range(strip.count)]  # fmt: skip
+    return [
+        _mark({layer: each[at] for layer, each in cells.items() if each}, strip.length(at)) for at in range(strip.count)
+    ]
 
 
 def _mark(cell: Mapping[str, int], size: int) -> Mark:

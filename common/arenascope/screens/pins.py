@@ -49,37 +49,55 @@ class Sums(NamedTuple):
     resident_bytes: Optional[int]
 
 
-def lines(style: Style, ranking: Ranking, pins: Sequence[Shown], sums: Sums,
-          together: Sequence[tuple[Together, Optional[int]]], pending: dict[int, int], *,
-          started: bool) -> Iterator[str]:  # fmt: skip
+def lines(
+    style: Style,
+    ranking: Ranking,
+    pins: Sequence[Shown],
+    sums: Sums,
+    together: Sequence[tuple[Together, Optional[int]]],
+    pending: dict[int, int],
+    *,
+    started: bool,
+) -> Iterator[str]:
     if not started:
         yield "no heap yet: malloc has not been called in this process"
         return
     yield style.bold(_sentence(style, sums))
     ordered = sorted(together, key=lambda pair: -pair[0].gain.releases)
     for each, resident in ordered[:TOGETHER]:
-        yield (f"arena {each.arena}: its last {each.blocks} blocks ({style.size(each.gain.bytes)}, from "
-               f"{each.lowest:#x} on) would give back {_both(style, each.gain.releases, resident)}, "
-               "all of them freed")  # fmt: skip
+        yield (
+            f"arena {each.arena}: its last {each.blocks} blocks ({style.size(each.gain.bytes)}, from "
+            f"{each.lowest:#x} on) would give back {_both(style, each.gain.releases, resident)}, "
+            "all of them freed"
+        )
     if len(ordered) > TOGETHER:
         yield style.dim(f"so for {count(len(ordered) - TOGETHER, 'more arena')}: --json has them all")
     for index, size in pending.items():
         if size:
-            yield (f"arena {index}: {style.size(size)} go back anyway, at its next free() that makes a free chunk of "
-                   "64 KiB")  # fmt: skip
+            yield (
+                f"arena {index}: {style.size(size)} go back anyway, at its next free() that makes a free chunk of "
+                "64 KiB"
+            )
     if pins:
         yield ""
         rows = [_row(style, shown) for shown in pins]
         width = len(HEADERS) if any(shown.symbol for shown in pins) else len(HEADERS) - 1
-        yield from table(HEADERS[:width], [row[:width] for row in rows], left=(0, 5, 6, 7), width=style.width,
-                         expendable=("first word", "resident")[0 if width == len(HEADERS) else 1:],
-                         form=style.form)  # fmt: skip
+        yield from table(
+            HEADERS[:width],
+            [row[:width] for row in rows],
+            left=(0, 5, 6, 7),
+            width=style.width,
+            expendable=("first word", "resident")[0 if width == len(HEADERS) else 1 :],
+            form=style.form,
+        )
         yield from left_out(style, ranking.count - len(rows), "block")
         yield ""
         yield from _notes(style, pins)
     if ranking.own_left_out:
-        yield style.dim(f"{count(ranking.own_left_out, 'block')} beside free memory would mainly give back "
-                        f"{'its' if ranking.own_left_out == 1 else 'their'} own pages: --own shows them")  # fmt: skip
+        yield style.dim(
+            f"{count(ranking.own_left_out, 'block')} beside free memory would mainly give back "
+            f"{'its' if ranking.own_left_out == 1 else 'their'} own pages: --own shows them"
+        )
     if pins:
         yield style.dim(f"next: {style.program} chunk {pins[0].pin.address:#x}")
 
@@ -88,8 +106,10 @@ def _sentence(style: Style, sums: Sums) -> str:
     if not sums.blocks:
         return "no single live block keeps free memory from going back"
     where = "one block" if sums.blocks == 1 else f"one block in each of {sums.blocks} arenas"
-    return (f"freeing {where} ({style.size(sums.bytes)}) would give back "
-            f"{_both(style, sums.releases_bytes, sums.resident_bytes)}")  # fmt: skip
+    return (
+        f"freeing {where} ({style.size(sums.bytes)}) would give back "
+        f"{_both(style, sums.releases_bytes, sums.resident_bytes)}"
+    )
 
 
 def _both(style: Style, released: int, resident: Optional[int]) -> str:

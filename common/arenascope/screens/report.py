@@ -32,13 +32,16 @@ class Conclusions(NamedTuple):
 
 def address_space(plans: Sequence[Trim], usages: Sequence[ArenaUsage]) -> Statement:
     """For an image without residency: what lies where in address space."""
-    return Statement("address-space", {
-        "system_bytes": sum(usage.header.system_mem for usage in usages),
-        "arenas": len(usages),
-        "used_bytes": total(usage.used for usage in usages),
-        "release_bytes": total(trim.plan.release_bytes for trim in plans),
-        "tops_bytes": total(trim.plan.tops_bytes for trim in plans),
-    })  # fmt: skip
+    return Statement(
+        "address-space",
+        {
+            "system_bytes": sum(usage.header.system_mem for usage in usages),
+            "arenas": len(usages),
+            "used_bytes": total(usage.used for usage in usages),
+            "release_bytes": total(trim.plan.release_bytes for trim in plans),
+            "tops_bytes": total(trim.plan.tops_bytes for trim in plans),
+        },
+    )
 
 
 def lines(style: Style, picture: Optional[Picture], concluded: Conclusions, *, full: bool) -> Iterator[str]:
@@ -71,14 +74,18 @@ def _parts(style: Style, picture: Picture, full: bool) -> Iterator[str]:
     whole = picture.known
     shown = [name for name in LABELS if name in picture.parts]
     small = [] if full else [name for name in shown if SMALL * picture.parts[name] < whole and name not in LIVE[:1]]
-    rows = [[LABELS[name], style.size(picture.parts[name]), _share(picture.parts[name], whole), _mark(name)]
-            for name in shown if name not in small]  # fmt: skip
+    rows = [
+        [LABELS[name], style.size(picture.parts[name]), _share(picture.parts[name], whole), _mark(name)]
+        for name in shown
+        if name not in small
+    ]
     if small:
         rest = sum(picture.parts[name] for name in small)
         rows.append([f"{count(len(small), 'smaller part')} (--full)", style.size(rest), _share(rest, whole), ""])
     name = "RSS" if picture.rss is not None else "anonymous memory"
-    yield from table(("part", "resident", "share", ""), rows, left=(0, 3), footer=[name, style.size(whole), "", ""],
-                     form=style.form)
+    yield from table(
+        ("part", "resident", "share", ""), rows, left=(0, 3), footer=[name, style.size(whole), "", ""], form=style.form
+    )
     if picture.swapped:
         yield f"in swap besides: {style.size(picture.swapped)}"
     for owner in picture.others[:3]:
@@ -95,8 +102,14 @@ def _share(part: int, whole: int) -> str:
 
 
 def _item(text: str, width: int, mark: str = "-") -> Iterator[str]:
-    yield from textwrap.wrap(text, width, initial_indent=f"  {mark} ", subsequent_indent=" " * (len(mark) + 3),
-                             break_long_words=False, break_on_hyphens=False)  # fmt: skip
+    yield from textwrap.wrap(
+        text,
+        width,
+        initial_indent=f"  {mark} ",
+        subsequent_indent=" " * (len(mark) + 3),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def cause_line(pair: Pair) -> str:

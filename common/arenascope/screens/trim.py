@@ -11,12 +11,33 @@ from ..apply import Applied
 from ..gather.trims import Trim
 from ..render.text import Style, count, cut, duration, left_out, number, table
 
-HEADERS = ("arena", "released", "calls", "break", "resident",
-           "stays: top", "its resident", "sub-page", "tcache", "--tops")  # fmt: skip
+HEADERS = (
+    "arena",
+    "released",
+    "calls",
+    "break",
+    "resident",
+    "stays: top",
+    "its resident",
+    "sub-page",
+    "tcache",
+    "--tops",
+)
 
 
-def lines(style: Style, plans: Sequence[Trim], applied: Optional[Applied], *, started: bool, whole: bool, ranges: bool,
-          tops: bool, limit: int, locked: Sequence[tuple[int, int]], may_apply: bool) -> Iterator[str]:  # fmt: skip
+def lines(
+    style: Style,
+    plans: Sequence[Trim],
+    applied: Optional[Applied],
+    *,
+    started: bool,
+    whole: bool,
+    ranges: bool,
+    tops: bool,
+    limit: int,
+    locked: Sequence[tuple[int, int]],
+    may_apply: bool,
+) -> Iterator[str]:
     """`whole`: the plans are for all that was asked for."""
     if not started:
         yield "no heap yet: malloc has not been called in this process"
@@ -108,16 +129,20 @@ def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
 def _why(style: Style, plans: Sequence[Trim], locked: Sequence[tuple[int, int]]) -> Iterator[str]:
     """What stays, and what would release it."""
     if any(trim.plan.tops and trim.resident.tops != 0 for trim in plans):
-        yield (f"tops of thread arenas: malloc_trim never touches them; free() does once one reaches trim_threshold "
-               f"(see {style.program} params), or: {style.program} trim --apply --tops")  # fmt: skip
+        yield (
+            f"tops of thread arenas: malloc_trim never touches them; free() does once one reaches trim_threshold "
+            f"(see {style.program} params), or: {style.program} trim --apply --tops"
+        )
     if any(trim.plan.subpage_bytes for trim in plans):
         yield "sub-page: free pieces that share their page with a block in use; freeing that neighbour releases them"
     if any(trim.plan.tcache_bytes for trim in plans):
         yield "tcache: blocks that threads keep for themselves; a thread gives them back when it ends"
     refused = sum(_locked_bytes(trim, locked) for trim in plans)
     if refused:
-        yield (f"locked: {style.size(refused)} of these ranges lie in or behind a mapping that the program has locked "
-               f"(mlock): the kernel refuses it and goes no further in that range")  # fmt: skip
+        yield (
+            f"locked: {style.size(refused)} of these ranges lie in or behind a mapping that the program has locked "
+            f"(mlock): the kernel refuses it and goes no further in that range"
+        )
     if any((trim.plan.brk_bytes or 0) < 0 for trim in plans):
         yield "break: the main arena's top is so small that malloc_trim grows it by a page (systrim compares unsigned)"
 
@@ -132,8 +157,9 @@ def _range_lines(style: Style, plans: Sequence[Trim], tops: bool, limit: int) ->
     for trim in plans:
         how = {start: "madvise" for start, _ in trim.plan.madvise or ()}
         for start, size in trim.plan.ranges:
-            rows.append([str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", style.size(size),
-                         how.get(start, "brk")])  # fmt: skip
+            rows.append(
+                [str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", style.size(size), how.get(start, "brk")]
+            )
         if tops and trim.plan.tops:
             start, size = trim.plan.tops
             rows.append([str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", style.size(size), "--tops"])
@@ -160,7 +186,9 @@ def _duration(style: Style, plans: Sequence[Trim], may_apply: bool) -> Iterator[
 
 def _applied_lines(style: Style, applied: Applied) -> Iterator[str]:
     returned = style.size(applied.released_bytes) if applied.released_bytes > 0 else "nothing"
-    yield style.bold(f"RSS {style.size(applied.rss_before)} before, {style.size(applied.rss_after)} after: "
-                     f"{returned} returned in {applied.seconds * 1000:.0f} ms")  # fmt: skip
+    yield style.bold(
+        f"RSS {style.size(applied.rss_before)} before, {style.size(applied.rss_after)} after: "
+        f"{returned} returned in {applied.seconds * 1000:.0f} ms"
+    )
     yield f"predicted: {style.size(applied.predicted_bytes)}"
     yield from applied.done

@@ -53,10 +53,12 @@ def verdict(said: Statement, say: Say) -> str:
 def space_verdict(said: Statement, say: Say) -> str:
     """The answer, where the image does not tell that."""
     figure: Figures = said.figures
-    return (f"{say(figure['system_bytes'])} of address space in {count(figure['arenas'], 'arena')}: "
-            f"{say(figure['used_bytes'])} in use; malloc_trim would release {say(figure['release_bytes'])}, and "
-            f"{say(figure['tops_bytes'])} lies in tops that it never touches. How much of it was resident, this image "
-            "does not tell.")  # fmt: skip
+    return (
+        f"{say(figure['system_bytes'])} of address space in {count(figure['arenas'], 'arena')}: "
+        f"{say(figure['used_bytes'])} in use; malloc_trim would release {say(figure['release_bytes'])}, and "
+        f"{say(figure['tops_bytes'])} lies in tops that it never touches. How much of it was resident, this image "
+        "does not tell."
+    )
 
 
 def _matters(figure: Figures, name: str) -> bool:
@@ -68,8 +70,11 @@ def _details(figure: Figures, say: Say) -> list[str]:
     returnable = figure["returnable_bytes"]
     if returnable or _matters(figure, "thread_tops_bytes"):
         seconds = duration(figure["trim_seconds"])
-        found.append(f"malloc_trim returns {say(returnable)} now, in about {seconds}" if returnable else
-                     "malloc_trim returns nothing")  # fmt: skip
+        found.append(
+            f"malloc_trim returns {say(returnable)} now, in about {seconds}"
+            if returnable
+            else "malloc_trim returns nothing"
+        )
     if _matters(figure, "thread_tops_bytes"):
         where = f"{figure['thread_tops']} thread-arena {'top' if figure['thread_tops'] == 1 else 'tops'}"
         found.append(f"{say(figure['thread_tops_bytes'])} sits in {where} that it never touches")
@@ -96,43 +101,58 @@ def _where(figure: Figures, say: Say) -> str:
 
 def _thresholds_grew(figure: Figures, names: Names, say: Say) -> Pair:
     grown, trim = figure["mmap_threshold_bytes"], figure["trim_threshold_bytes"]
-    return (f"a freed block of {say(grown)} raised mmap_threshold to {say(grown)} and trim_threshold to {say(trim)}: "
-            "requests below the first come from arenas, and free() leaves a top below the second alone",
-            f"mp_.mmap_threshold {grown:,} (default {figure['mmap_threshold_default_bytes']:,}), "
-            f"mp_.trim_threshold {trim:,}; {_where(figure, say)}")  # fmt: skip
+    return (
+        f"a freed block of {say(grown)} raised mmap_threshold to {say(grown)} and trim_threshold to {say(trim)}: "
+        "requests below the first come from arenas, and free() leaves a top below the second alone",
+        f"mp_.mmap_threshold {grown:,} (default {figure['mmap_threshold_default_bytes']:,}), "
+        f"mp_.trim_threshold {trim:,}; {_where(figure, say)}",
+    )
 
 
 def _top_below(figure: Figures, names: Names, say: Say) -> Pair:
     trim = figure["trim_threshold_bytes"]
-    return (f"free() gives a top back only once it reaches trim_threshold, {say(trim)}",
-            f"mp_.trim_threshold {trim:,}; {_where(figure, say)}")  # fmt: skip
+    return (
+        f"free() gives a top back only once it reaches trim_threshold, {say(trim)}",
+        f"mp_.trim_threshold {trim:,}; {_where(figure, say)}",
+    )
 
 
 def _between(figure: Figures, names: Names, say: Say) -> Pair:
-    return ("free blocks lie between live ones: glibc by itself gives back only the end of a heap",
-            f"{say(figure['bytes'])} of whole pages in free blocks, in {places(figure['places'])}")  # fmt: skip
+    return (
+        "free blocks lie between live ones: glibc by itself gives back only the end of a heap",
+        f"{say(figure['bytes'])} of whole pages in free blocks, in {places(figure['places'])}",
+    )
 
 
 def _outlived(figure: Figures, names: Names, say: Say) -> Pair:
     limit = f", at most {figure['limit']} arenas" if figure["limit"] else ""
-    return (f"{figure['orphans']} of {figure['arenas']} arenas outlived their threads: arenas are never freed, only "
-            "handed to new threads",
-            f"they hold {say(figure['resident_bytes'])} resident; {figure['threads']} threads now{limit}")  # fmt: skip
+    return (
+        f"{figure['orphans']} of {figure['arenas']} arenas outlived their threads: arenas are never freed, only "
+        "handed to new threads",
+        f"they hold {say(figure['resident_bytes'])} resident; {figure['threads']} threads now{limit}",
+    )
 
 
 def _shared(figure: Figures, names: Names, say: Say) -> Pair:
-    return ("live blocks share pages with free ones, and a page goes back only as a whole",
-            f"{say(figure['bytes'])} free in pages that hold something live")  # fmt: skip
+    return (
+        "live blocks share pages with free ones, and a page goes back only as a whole",
+        f"{say(figure['bytes'])} free in pages that hold something live",
+    )
 
 
 def _caches(figure: Figures, names: Names, say: Say) -> Pair:
-    return ("threads keep freed blocks for themselves (tcache) until they end",
-            f"{say(figure['bytes'])} in the caches of {figure['threads']} threads")  # fmt: skip
+    return (
+        "threads keep freed blocks for themselves (tcache) until they end",
+        f"{say(figure['bytes'])} in the caches of {figure['threads']} threads",
+    )
 
 
 def _huge_pages(figure: Figures, names: Names, say: Say) -> Pair:
-    return ("transparent huge pages back the heap: one live block can hold 2 MiB, and khugepaged may fill again what "
-            "was returned", f"AnonHugePages {say(figure['bytes'])} of malloc's mappings")  # fmt: skip
+    return (
+        "transparent huge pages back the heap: one live block can hold 2 MiB, and khugepaged may fill again what "
+        "was returned",
+        f"AnonHugePages {say(figure['bytes'])} of malloc's mappings",
+    )
 
 
 def _others(figure: Figures, names: Names, say: Say) -> Pair:

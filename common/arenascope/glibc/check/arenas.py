@@ -22,11 +22,15 @@ def header_breaches(layout: Layout, header: ArenaHeader) -> Iterator[Breach]:
     if header.mutex > MUTEX_MOST:
         yield say("mutex", "0, 1 or 2", f"{header.mutex:#x}")
     if header.flags & ~ARENA_FLAGS or (not header.main and header.contiguous):
-        yield say("arena-flags", "NONCONTIGUOUS and nothing unknown" if not header.main else "no unknown flag",
-                  f"{header.flags:#x}")  # fmt: skip
+        yield say(
+            "arena-flags",
+            "NONCONTIGUOUS and nothing unknown" if not header.main else "no unknown flag",
+            f"{header.flags:#x}",
+        )
     if header.system_mem > header.max_system_mem and not _grown_by_systrim(layout, header):
-        yield say("system-mem", f"system_mem of at most {header.max_system_mem:#x}, its maximum",
-                  f"{header.system_mem:#x}")  # fmt: skip
+        yield say(
+            "system-mem", f"system_mem of at most {header.max_system_mem:#x}, its maximum", f"{header.system_mem:#x}"
+        )
 
 
 def _grown_by_systrim(layout: Layout, header: ArenaHeader) -> bool:
@@ -35,12 +39,17 @@ def _grown_by_systrim(layout: Layout, header: ArenaHeader) -> bool:
     It adds them to system_mem and leaves max_system_mem behind until the heap grows next.
     """
     excess = header.system_mem - header.max_system_mem
-    return (header.main and layout.behaviour.systrim_unsigned and header.max_system_mem >= LEAST_PAGE
-            and excess % LEAST_PAGE == 0)  # fmt: skip
+    return (
+        header.main
+        and layout.behaviour.systrim_unsigned
+        and header.max_system_mem >= LEAST_PAGE
+        and excess % LEAST_PAGE == 0
+    )
 
 
-def mmapped_breach(layout: Layout, params: Optional[Params], blocks: Sequence[MmappedBlock],
-                   all_is_here: bool) -> Iterator[Breach]:  # fmt: skip
+def mmapped_breach(
+    layout: Layout, params: Optional[Params], blocks: Sequence[MmappedBlock], all_is_here: bool
+) -> Iterator[Breach]:
     """Blocks served by mmap: fewer than counted means that a header was overwritten. More can be a likeness."""
     if params is None or not all_is_here:
         return
@@ -49,5 +58,10 @@ def mmapped_breach(layout: Layout, params: Optional[Params], blocks: Sequence[Mm
     if len(blocks) < count or (len(blocks) == count and size != total):
         if len(blocks) == count and counts_headers_twice(layout, total, size):
             return
-        yield Breach(params.address, None, "mmapped-count", f"{count} blocks of {total} bytes, as mp_ counts",
-                     f"{len(blocks)} of {size} bytes")  # fmt: skip
+        yield Breach(
+            params.address,
+            None,
+            "mmapped-count",
+            f"{count} blocks of {total} bytes, as mp_ counts",
+            f"{len(blocks)} of {size} bytes",
+        )

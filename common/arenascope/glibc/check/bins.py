@@ -54,8 +54,12 @@ class BinCheck:
             if first == last and first in (head, 0):
                 continue
             if index != UNSORTED and not binmap[index >> 5] >> (index & 31) & 1:
-                self._say(self.header.address, "binmap", f"bit {index} set: bin {index} is not empty",
-                          f"{binmap[index >> 5]:#x}")  # fmt: skip
+                self._say(
+                    self.header.address,
+                    "binmap",
+                    f"bit {index} set: bin {index} is not empty",
+                    f"{binmap[index >> 5]:#x}",
+                )
             if index in whole:
                 found = whole[index]
                 self.binned.update(zip(found.addresses, repeat(False)))
@@ -87,8 +91,9 @@ class BinCheck:
                 self._no_skip(chunk)
             else:
                 if before is not None and size > before:
-                    self._say(chunk, "bin-order", f"a size of at most {before:#x} next in bin {found.index}",
-                              f"{size:#x}")  # fmt: skip
+                    self._say(
+                        chunk, "bin-order", f"a size of at most {before:#x} next in bin {found.index}", f"{size:#x}"
+                    )
                 leaders.append(chunk)
             before = size
         for place, chunk in enumerate(leaders):
@@ -103,8 +108,12 @@ class BinCheck:
     def _no_skip(self, chunk: int) -> None:
         links = self._skip_links(chunk)
         if links is not None and any(links):
-            self._say(chunk, "bin-skip-list", "no fd_nextsize, no bk_nextsize: not the first of its size",
-                      ", ".join(f"{link:#x}" for link in links))  # fmt: skip
+            self._say(
+                chunk,
+                "bin-skip-list",
+                "no fd_nextsize, no bk_nextsize: not the first of its size",
+                ", ".join(f"{link:#x}" for link in links),
+            )
 
     def _skip(self, chunk: int, following: int, preceding: int) -> None:
         links = self._skip_links(chunk)
@@ -122,8 +131,9 @@ class BinCheck:
         chunks = {**forward.chunks, **backward.chunks}
         for chunk, size in chunks.items():
             if not forward.fits(size):
-                self._say(chunk, "bin-size", f"a size of {forward.low:#x} to {forward.high:#x} in bin {index}",
-                          f"{size:#x}")  # fmt: skip
+                self._say(
+                    chunk, "bin-size", f"a size of {forward.low:#x} to {forward.high:#x} in bin {index}", f"{size:#x}"
+                )
         self._where_it_breaks(index, forward, backward)
         whole = forward.closed or backward.closed or forward.stop in backward.chunks or backward.stop in forward.chunks
         if forward.stop == backward.stop and forward.size is not None:
@@ -204,8 +214,9 @@ class _Walk:
         return self.order[place - 1] if place else None
 
 
-def _nodes(memory: Memory, layout: Layout, start: int, head: int,
-           forward: bool) -> Iterator[tuple[int, Optional[int], int, int]]:  # fmt: skip
+def _nodes(
+    memory: Memory, layout: Layout, start: int, head: int, forward: bool
+) -> Iterator[tuple[int, Optional[int], int, int]]:
     """(chunk, size word, next link, link back) until the list's head; the size word is None where it is unreadable."""
     link = start
     while link != head:
@@ -221,5 +232,12 @@ def _nodes(memory: Memory, layout: Layout, start: int, head: int,
 
 def bins_cut(broken: Sequence[Rescued], layout: Layout, arena: int) -> list[Statement]:
     """What to tell of the lists that were not read to the end."""
-    return [Statement("bin-cut", {"arena": arena, "bin": each.bin, "chunks": len(each.chunks)},
-                      {"kind": bin_kind(layout, each.bin)}) for each in broken if not each.whole]  # fmt: skip
+    return [
+        Statement(
+            "bin-cut",
+            {"arena": arena, "bin": each.bin, "chunks": len(each.chunks)},
+            {"kind": bin_kind(layout, each.bin)},
+        )
+        for each in broken
+        if not each.whole
+    ]

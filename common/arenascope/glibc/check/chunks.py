@@ -19,8 +19,15 @@ class ChunkCheck:
     Of what is binned each is marked when a header leads to it: no second table, as a list may be of millions.
     """
 
-    def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader, binned: dict[int, bool],
-                 listed: Mapping[int, str], lists_whole: bool) -> None:  # fmt: skip
+    def __init__(
+        self,
+        memory: Memory,
+        layout: Layout,
+        header: ArenaHeader,
+        binned: dict[int, bool],
+        listed: Mapping[int, str],
+        lists_whole: bool,
+    ) -> None:
         self.memory = memory
         self.layout = layout
         self.header = header
@@ -90,32 +97,51 @@ class ChunkCheck:
                 self.loose += 1
             elif behind != self.header.top:
                 what = {"fast": "fast chunk", "tcache": "cached chunk"}.get(self.listed.get(chunk, ""), "chunk")
-                self._say(behind, "prev-inuse", f"PREV_INUSE set: the {what} {chunk:#x} in front is in no bin",
-                          f"size word {following:#x}", chunk)  # fmt: skip
+                self._say(
+                    behind,
+                    "prev-inuse",
+                    f"PREV_INUSE set: the {what} {chunk:#x} in front is in no bin",
+                    f"size word {following:#x}",
+                    chunk,
+                )
             return
         self.binned[chunk] = True
         if raw & NON_MAIN_ARENA:
             self._say(chunk, "non-main-arena", "a binned chunk without NON_MAIN_ARENA", f"size word {raw:#x}")
         if front and front in self.binned:
-            self._say(chunk, "adjacent-free", f"one chunk with the free chunk {front:#x} in front",
-                      "both are in bins")  # fmt: skip
+            self._say(chunk, "adjacent-free", f"one chunk with the free chunk {front:#x} in front", "both are in bins")
         foot = self.memory.try_word(behind)
         if foot is not None and foot != size:
-            self._say(behind, "prev-size", f"prev_size {size:#x}, the size of the free chunk {chunk:#x} in front",
-                      f"{foot:#x}", chunk)  # fmt: skip
+            self._say(
+                behind,
+                "prev-size",
+                f"prev_size {size:#x}, the size of the free chunk {chunk:#x} in front",
+                f"{foot:#x}",
+                chunk,
+            )
 
     def _binned_yet_used(self, chunk: int, size: int, following: int) -> None:
         behind = chunk + size
         if behind == self.header.top:
             self._say(chunk, "beside-top", "no binned chunk beside top", f"a binned chunk of {size:#x}, then top")
         else:
-            self._say(behind, "prev-inuse", f"PREV_INUSE clear: the chunk {chunk:#x} in front is in a bin",
-                      f"size word {following:#x}", chunk)  # fmt: skip
+            self._say(
+                behind,
+                "prev-inuse",
+                f"PREV_INUSE clear: the chunk {chunk:#x} in front is in a bin",
+                f"size word {following:#x}",
+                chunk,
+            )
 
     def _flag(self, chunk: int, raw: int) -> None:
         state = "set" if self.wanted else "clear"
-        self._say(chunk, "non-main-arena", f"NON_MAIN_ARENA {state} in a chunk of arena {self.header.index}",
-                  f"size word {raw:#x}", self._front_of(chunk))  # fmt: skip
+        self._say(
+            chunk,
+            "non-main-arena",
+            f"NON_MAIN_ARENA {state} in a chunk of arena {self.header.index}",
+            f"size word {raw:#x}",
+            self._front_of(chunk),
+        )
 
     def _front_of(self, chunk: int) -> Optional[int]:
         return self.previous[0] if self.previous and self.previous[1] == chunk else None
@@ -159,8 +185,12 @@ class ChunkCheck:
         if found is None or found >= gap.address:
             return False
         raw = self.memory.try_word(front + self.layout.word)
-        self._say(front, "size", f"a size of {found - front:#x}: headers go on at {found:#x}",
-                  f"size word {raw or 0:#x}, and no chunk where that ends")  # fmt: skip
+        self._say(
+            front,
+            "size",
+            f"a size of {found - front:#x}: headers go on at {found:#x}",
+            f"size word {raw or 0:#x}, and no chunk where that ends",
+        )
         return True
 
     @property
@@ -192,8 +222,12 @@ class ChunkCheck:
                 at += 1
                 if inside > chunk:
                     state = self.listed.get(inside, "binned")
-                    self._say(chunk, "overlap", f"an end at or before the {state} chunk {inside:#x}",
-                              f"a size of {size:#x}, beyond it")  # fmt: skip
+                    self._say(
+                        chunk,
+                        "overlap",
+                        f"an end at or before the {state} chunk {inside:#x}",
+                        f"a size of {size:#x}, beyond it",
+                    )
             if at == len(hidden):
                 return
             chunk += size

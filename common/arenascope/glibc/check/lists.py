@@ -24,18 +24,29 @@ def list_breach(layout: Layout, finding: Finding, holds: Callable[[int], bool]) 
     if rule in SIZES and not holds(chunk):
         rule = LINKS[SIZES.index(rule)]
     if rule in LINKS:
-        return Breach(finding.holder or chunk, finding.arena, rule, "a link to the next chunk of the list",
-                      f"{finding.message} ({chunk:#x})")  # fmt: skip
+        return Breach(
+            finding.holder or chunk,
+            finding.arena,
+            rule,
+            "a link to the next chunk of the list",
+            f"{finding.message} ({chunk:#x})",
+        )
     return Breach(chunk, finding.arena, rule, finding.expected, finding.message)
 
 
 def doubles(arenas: Sequence[Arena], caches: Sequence[ThreadCache], binned: AbstractSet[int]) -> Iterator[Breach]:
     """Chunks that are in two lists at once: freed twice."""
     seen: dict[int, str] = {}
-    lists = [(f"fastbin {each.index} of arena {arena.header.index}", arena.header.index, each.addresses)
-             for arena in arenas for each in arena.fastbins]  # fmt: skip
-    lists += [(f"the cache of thread {cache.tid}, bin {each.index}", None, each.addresses)  # type: ignore[misc]
-              for cache in caches for each in cache.bins]  # fmt: skip
+    lists = [
+        (f"fastbin {each.index} of arena {arena.header.index}", arena.header.index, each.addresses)
+        for arena in arenas
+        for each in arena.fastbins
+    ]
+    lists += [
+        (f"the cache of thread {cache.tid}, bin {each.index}", None, each.addresses)  # type: ignore[misc]
+        for cache in caches
+        for each in cache.bins
+    ]
     for name, index, addresses in lists:
         for chunk in addresses:
             other = seen.get(chunk) or ("a bin" if chunk in binned else None)
@@ -44,8 +55,9 @@ def doubles(arenas: Sequence[Arena], caches: Sequence[ThreadCache], binned: Abst
             seen[chunk] = name
 
 
-def key_breaches(memory: Memory, layout: Layout, caches: Sequence[ThreadCache],
-                 secret: Optional[int]) -> Iterator[Breach]:  # fmt: skip
+def key_breaches(
+    memory: Memory, layout: Layout, caches: Sequence[ThreadCache], secret: Optional[int]
+) -> Iterator[Breach]:
     """tcache_entry.key: the cache's own address up to 2.33, then one random number for the whole process.
 
     `secret` is that number, where it is known; else the entries themselves say what it is.

@@ -17,8 +17,7 @@ SEARCHED = 256 << 20
 """What is searched at most: somebody else's sbrk can be large."""
 
 
-def find_chain(memory: Memory, layout: Layout, main: bool, start: int, limit: int,
-               sure: int = SURE) -> Optional[int]:  # fmt: skip
+def find_chain(memory: Memory, layout: Layout, main: bool, start: int, limit: int, sure: int = SURE) -> Optional[int]:
     """The first address from which headers lead to `limit`, to a fencepost or through enough chunks; None: nowhere.
 
     Bytes that look like headers by accident, or are left from blocks that were merged, can give a place too early.
@@ -46,8 +45,9 @@ def find_chain(memory: Memory, layout: Layout, main: bool, start: int, limit: in
     return None
 
 
-def _leads_on(memory: Memory, layout: Layout, wrong: int, chunk: int, limit: int, sure: int,
-              verdicts: dict[int, bool]) -> bool:  # fmt: skip
+def _leads_on(
+    memory: Memory, layout: Layout, wrong: int, chunk: int, limit: int, sure: int, verdicts: dict[int, bool]
+) -> bool:
     path: list[int] = []
     good = False
     for _ in range(sure):

@@ -18,8 +18,9 @@ SPAN = 64 << 20
 """How many bytes of a heap are followed before anybody hears of it."""
 
 
-def sweep_heap(memory: Memory, layout: Layout, header: ArenaHeader, heap: Heap, findings: list[Finding],
-               marked: Sequence[int] = ()) -> Iterator[Piece]:  # fmt: skip
+def sweep_heap(
+    memory: Memory, layout: Layout, header: ArenaHeader, heap: Heap, findings: list[Finding], marked: Sequence[int] = ()
+) -> Iterator[Piece]:
     """Everything between a heap's start and end, without a hole and in order: sizes sum to the heap's.
 
     `marked` are addresses, in order, whose chunks a run is to point out.
@@ -38,8 +39,15 @@ def first_chunk(layout: Layout, header: ArenaHeader, heap: Heap) -> int:
 
 
 class _Sweep:
-    def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader, heap: Heap, findings: list[Finding],
-                 marked: Sequence[int]) -> None:  # fmt: skip
+    def __init__(
+        self,
+        memory: Memory,
+        layout: Layout,
+        header: ArenaHeader,
+        heap: Heap,
+        findings: list[Finding],
+        marked: Sequence[int],
+    ) -> None:
         self.memory = memory
         self.layout = layout
         self.header = header
@@ -110,8 +118,13 @@ class _Sweep:
     def _stub(self, trail: Trail) -> int:
         """sysmalloc leaves the header of a too small old top before the size-0 post: it looks like a block."""
         last = trail.raws[-1] if trail.raws else 0
-        if (last and trail.follow == PREV_INUSE and not self.header.main and not last & NON_MAIN_ARENA
-                and last < self.layout.min_size + self.layout.header):  # fmt: skip
+        if (
+            last
+            and trail.follow == PREV_INUSE
+            and not self.header.main
+            and not last & NON_MAIN_ARENA
+            and last < self.layout.min_size + self.layout.header
+        ):
             return last
         return 0
 

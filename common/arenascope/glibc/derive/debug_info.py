@@ -14,15 +14,29 @@ RENAMED = {"tcache_small_bins": "tcache_bins"}
 """2.42 renamed it, at the same offset."""
 KNOWN = {
     name: {field.name for field in fields}
-    for name, fields in (("malloc_state", versions.MALLOC_STATE), ("_heap_info", versions.HEAP_INFO),
-                         ("malloc_par", versions.MALLOC_PAR))
-}  # fmt: skip
+    for name, fields in (
+        ("malloc_state", versions.MALLOC_STATE),
+        ("_heap_info", versions.HEAP_INFO),
+        ("malloc_par", versions.MALLOC_PAR),
+    )
+}
 NEEDED = {
     "malloc_state": {"mutex", "flags", "top", "bins", "next", "system_mem", "max_system_mem"},
     "_heap_info": {"ar_ptr", "prev", "size", "mprotect_size"},
-    "malloc_par": {"n_mmaps", "max_n_mmaps", "n_mmaps_max", "mmapped_mem", "max_mmapped_mem", "no_dyn_threshold",
-                   "sbrk_base", "arena_test", "mmap_threshold", "trim_threshold", "top_pad"},
-}  # fmt: skip
+    "malloc_par": {
+        "n_mmaps",
+        "max_n_mmaps",
+        "n_mmaps_max",
+        "mmapped_mem",
+        "max_mmapped_mem",
+        "no_dyn_threshold",
+        "sbrk_base",
+        "arena_test",
+        "mmap_threshold",
+        "trim_threshold",
+        "top_pad",
+    },
+}
 
 
 def read_structs(target: Target) -> dict[str, StructInfo]:

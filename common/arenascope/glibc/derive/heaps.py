@@ -81,15 +81,21 @@ def _struct(memory: Memory, owned: Sequence[_Own], heap_max: int, size: int) -> 
     sizes = {n: words[end] for n, words in enumerate(heaps)}
     rest = [k for k in (end + 1, *places) if k in places and k not in (ar_ptr, end, prev)]
     access = [(k, {n: words[k] for n, words in enumerate(heaps)}) for k in dict.fromkeys(rest)]
-    access = [(k, values) for k, values in access
-              if not_less(values, sizes, heap_max) and most(values[n] >= sizes[n] for n in sizes)]  # fmt: skip
+    access = [
+        (k, values)
+        for k, values in access
+        if not_less(values, sizes, heap_max) and most(values[n] >= sizes[n] for n in sizes)
+    ]
     mprotect = told_apart(access)
     if mprotect is None:
         return None
     word = memory.pointer_size
     offsets = {"ar_ptr": ar_ptr * word, "prev": prev * word, "size": end * word, "mprotect_size": mprotect * word}
-    sums = {index: sum(words[end] for words in chain) for index, chain in chains.items()
-            if chain and all(not words[end] % PAGE and words[end] <= heap_max for words in chain)}  # fmt: skip
+    sums = {
+        index: sum(words[end] for words in chain)
+        for index, chain in chains.items()
+        if chain and all(not words[end] % PAGE and words[end] <= heap_max for words in chain)
+    }
     return Heaps(heap_max, Struct(offsets, size), sums)
 
 

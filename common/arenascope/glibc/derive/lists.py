@@ -14,6 +14,7 @@ from .evidence import PAGE, Raw, most
 HUGE = 2 << 20
 """Where brk was refused: as much in front of top is taken for the arena's."""
 
+
 def place_lists(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Layout:
     """The layout with fastbinsY where words in front of top prove them."""
     start = _fastbins(memory, layout, raws)
@@ -57,9 +58,15 @@ def unknown_lists(memory: Memory, layout: Layout, arenas: Sequence[int], leads: 
                 continue
             value = memory.try_word(arena + offset) or 0
             if value >= PAGE and leads(value):
-                found.append(Finding(f"malloc_state+{offset} leads to {value:#x} inside a heap: a list of a kind that "
-                                     "this arenascope does not know", arena, index,
-                                     unknown="list-unknown"))  # fmt: skip
+                found.append(
+                    Finding(
+                        f"malloc_state+{offset} leads to {value:#x} inside a heap: a list of a kind that "
+                        "this arenascope does not know",
+                        arena,
+                        index,
+                        unknown="list-unknown",
+                    )
+                )
     return found
 
 

@@ -65,8 +65,11 @@ def derive_params(window: Window, layout: Layout, main: ArenaHeader, guess: Opti
     """None where nothing proves mp_, or its counters."""
     base = main.top + main.top_bytes - main.system_mem if main.contiguous and main.top_bytes else None
     newest = from_table(versions.NEWEST, layout.word, "").params
-    found = [group for group in _counters(window, layout.word, base)
-             if guess is None or guess <= group["n_mmaps"] < guess + REACH]  # fmt: skip
+    found = [
+        group
+        for group in _counters(window, layout.word, base)
+        if guess is None or guess <= group["n_mmaps"] < guess + REACH
+    ]
     if len(found) != 1:
         return None
     places = found[0]
@@ -91,8 +94,11 @@ def derive_params(window: Window, layout: Layout, main: ArenaHeader, guess: Opti
     missing = [name for name in newest.offsets if name not in offsets and name != "tcache_unsorted_limit"]
     finding = None
     if missing:
-        finding = Finding(f"mp_ of a glibc newer than {versions.text(versions.NEWEST)} is known in parts, "
-                          f"not: {', '.join(missing)}", address, unknown="mp-in-parts")  # fmt: skip
+        finding = Finding(
+            f"mp_ of a glibc newer than {versions.text(versions.NEWEST)} is known in parts, not: {', '.join(missing)}",
+            address,
+            unknown="mp-in-parts",
+        )
     ordered = dict(sorted(offsets.items(), key=lambda item: item[1]))
     return Proven(address, Struct(ordered, max(ordered.values()) + layout.word), finding, front)
 
@@ -104,8 +110,15 @@ def _counters(window: Window, word: int, base: Optional[int]) -> Iterator[Offset
     while position >= 0:
         place = window.start + position
         behind = -(-(place + 12) // word) * word
-        places = {"n_mmaps": place - 4, "n_mmaps_max": place, "max_n_mmaps": place + 4, "no_dyn_threshold": place + 8,
-                  "mmapped_mem": behind, "max_mmapped_mem": behind + word, "sbrk_base": behind + 2 * word}  # fmt: skip
+        places = {
+            "n_mmaps": place - 4,
+            "n_mmaps_max": place,
+            "max_n_mmaps": place + 4,
+            "no_dyn_threshold": place + 8,
+            "mmapped_mem": behind,
+            "max_mmapped_mem": behind + word,
+            "sbrk_base": behind + 2 * word,
+        }
         if not place % 4 and _counts_fit(window, places, word):
             at_base = window.word(places["sbrk_base"])
             if at_base == base or (base is None and at_base is not None):

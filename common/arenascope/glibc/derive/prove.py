@@ -16,32 +16,62 @@ from ..scan import wrong_bins
 from .evidence import not_less
 
 
-def prove(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader], heaps: Mapping[int, Sequence[Heap]],
-          bases: AbstractSet[int]) -> list[Check]:  # fmt: skip
+def prove(
+    memory: Memory,
+    layout: Layout,
+    headers: Sequence[ArenaHeader],
+    heaps: Mapping[int, Sequence[Heap]],
+    bases: AbstractSet[int],
+) -> list[Check]:
     """The checks; `bases` are the words that may be sbrk_base: mp_'s, or all that stand near main_arena."""
     grown = [header for header in headers if has_heap(layout, header)]
     threads = [header for header in grown if not header.main]
     closed = bool(headers) and headers[-1].next == headers[0].address
     found = [Check("the ring of arenas closes", int(closed))]
-    found.append(_each("all 127 bins lead back to themselves",
-                       (wrong_bins(memory, header.address + layout.arena["bins"]) == 0 for header in headers
-                        if header.initialised)))  # fmt: skip
-    found.append(_each("an arena without a heap holds nothing",
-                       (not header.system_mem for header in headers if header not in grown)))  # fmt: skip
-    found.append(_each("top is a chunk that ends at a page's edge",
-                       (not doubt_top(memory, layout, header) for header in grown)))  # fmt: skip
-    found.append(_each("heap_info in front of a thread's arena names it",
-                       (not doubt_thread_arena(memory, layout, header.address) for header in threads)))  # fmt: skip
-    found.append(_each("top ends where its heap does",
-                       (_ends(header, heaps.get(header.index, ())) for header in threads)))  # fmt: skip
-    found.append(_each("system_mem is the sum of the heaps",
-                       (_sum(heaps.get(header.index, ())) == header.system_mem for header in threads)))  # fmt: skip
+    found.append(
+        _each(
+            "all 127 bins lead back to themselves",
+            (
+                wrong_bins(memory, header.address + layout.arena["bins"]) == 0
+                for header in headers
+                if header.initialised
+            ),
+        )
+    )
+    found.append(
+        _each(
+            "an arena without a heap holds nothing",
+            (not header.system_mem for header in headers if header not in grown),
+        )
+    )
+    found.append(
+        _each("top is a chunk that ends at a page's edge", (not doubt_top(memory, layout, header) for header in grown))
+    )
+    found.append(
+        _each(
+            "heap_info in front of a thread's arena names it",
+            (not doubt_thread_arena(memory, layout, header.address) for header in threads),
+        )
+    )
+    found.append(
+        _each("top ends where its heap does", (_ends(header, heaps.get(header.index, ())) for header in threads))
+    )
+    found.append(
+        _each(
+            "system_mem is the sum of the heaps",
+            (_sum(heaps.get(header.index, ())) == header.system_mem for header in threads),
+        )
+    )
     found += _of_main(grown, heaps, bases)
-    found.append(_each("max_system_mem is system_mem or pages more",
-                       (not_less({0: each.max_system_mem}, {0: each.system_mem}, 1 << 46)
-                        for each in grown)))  # fmt: skip
-    found.append(_each("flags say that a thread's arena is not contiguous",
-                       (header.flags in (2, 3, 6, 7) for header in threads)))  # fmt: skip
+    found.append(
+        _each(
+            "max_system_mem is system_mem or pages more",
+            (not_less({0: each.max_system_mem}, {0: each.system_mem}, 1 << 46) for each in grown),
+        )
+    )
+    found.append(
+        _each("flags say that a thread's arena is not contiguous", (header.flags in (2, 3, 6, 7) for header in threads))
+    )
     return [check for check in found if check.of]
 
 
@@ -55,8 +85,9 @@ def _of_main(
         base = main.top + (main.top_bytes or 0) - main.system_mem
         yield Check("sbrk_base + system_mem is the end of top", int(bool(main.system_mem) and base in bases))
     elif heaps.get(0):
-        yield Check("system_mem is the sum of the regions that brk and mmap gave",
-                    int(_sum(heaps[0]) == main.system_mem))  # fmt: skip
+        yield Check(
+            "system_mem is the sum of the regions that brk and mmap gave", int(_sum(heaps[0]) == main.system_mem)
+        )
 
 
 def _ends(header: ArenaHeader, heaps: Sequence[Heap]) -> bool:
@@ -76,8 +107,11 @@ def believed(memory: Memory, layout: Layout, main_arena: int, bases: AbstractSet
     """Whether most arenas keep each of these checks by a layout that debug information gives, and they tell enough."""
     doubts: list[Finding] = []
     headers = walk_ring(memory, layout, main_arena, doubts)
-    heaps = {header.index: walk_heaps(memory, layout, header, doubts) for header in headers
-             if not header.main and has_heap(layout, header)}  # fmt: skip
+    heaps = {
+        header.index: walk_heaps(memory, layout, header, doubts)
+        for header in headers
+        if not header.main and has_heap(layout, header)
+    }
     checks = prove(memory, layout, headers, heaps, bases)
     main_alone = [header for header in headers if has_heap(layout, header)][:1]
     # brk was refused, and no thread's arena tells either where system_mem is

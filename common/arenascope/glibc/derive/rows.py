@@ -25,9 +25,13 @@ MANY_THREADS = 1 << 16
 
 
 def derive_layout(
-    memory: Memory, machine: str, release: Optional[Release], hit: Hit, around: Callable[[], Surroundings],
+    memory: Memory,
+    machine: str,
+    release: Optional[Release],
+    hit: Hit,
+    around: Callable[[], Surroundings],
     debug: Optional[Layout] = None,
-) -> Layout:  # fmt: skip
+) -> Layout:
     """The layout whose malloc_state and heap_info fit the arenas that were found; NotFoundError where none is proven.
 
     `debug` is what debug information says. It counts for more than the table, and for less than what memory proves.
@@ -137,9 +141,11 @@ def _by_relations(
             return row
         what = f"glibc {versions.text(release)}" if release else "this glibc"
         end = versions.text(versions.NEWEST)
-        raise NotFoundError(f"{what} is not among the releases that arenascope knows ({versions.text(versions.OLDEST)} "
-                            f"to {end}), and memory does not prove its structures: {error.message}",
-                            "load this very libc's debug symbols, or use a newer arenascope") from None  # fmt: skip
+        raise NotFoundError(
+            f"{what} is not among the releases that arenascope knows ({versions.text(versions.OLDEST)} "
+            f"to {end}), and memory does not prove its structures: {error.message}",
+            "load this very libc's debug symbols, or use a newer arenascope",
+        ) from None
     like = next((shape for shape in versions.shapes() if _same(layout, shape, machine)), None)
     how = f"malloc_state as in {versions.text(like)}" if like else "no known malloc_state"
     checks = (Check(f"{how}: members placed by what holds in every release"),)
@@ -202,9 +208,7 @@ def settle_release(
     return best._replace(params=layout.params, heap_max=layout.heap_max, checks=layout.checks)
 
 
-def links_are_safe(
-    memory: Memory, caches: Sequence[int], arenas: Sequence[int], layout: Layout
-) -> Optional[bool]:
+def links_are_safe(memory: Memory, caches: Sequence[int], arenas: Sequence[int], layout: Layout) -> Optional[bool]:
     """Whether lists end in a protected 0 (safe-linking) or in a plain one; None where no list tells."""
     for entry, to_user in _list_heads(memory, caches, arenas, layout):
         ended = _how_it_ends(memory, layout, entry, to_user)

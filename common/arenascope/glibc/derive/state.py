@@ -78,8 +78,15 @@ def _empty(layout: Layout, bins: int) -> Layout:
     word = layout.word
     behind = bins + next_offset(word)
     names = ("next", "next_free", "attached_threads", "system_mem", "max_system_mem")
-    offsets = {"mutex": 0, "flags": 4, "top": bins - 2 * word, "last_remainder": bins - word, "bins": bins,
-               "binmap": bins + 254 * word, **{name: behind + n * word for n, name in enumerate(names)}}  # fmt: skip
+    offsets = {
+        "mutex": 0,
+        "flags": 4,
+        "top": bins - 2 * word,
+        "last_remainder": bins - word,
+        "bins": bins,
+        "binmap": bins + 254 * word,
+        **{name: behind + n * word for n, name in enumerate(names)},
+    }
     return layout._replace(arena=Struct(offsets, behind + 5 * word), fastbins=0)
 
 
@@ -100,21 +107,35 @@ class _State(NamedTuple):
             return "flags of its thread arenas (NONCONTIGUOUS) are not in front of top"
         system = self._system_mem(flags)
         if system is None:
-            return ("no word of malloc_state is what system_mem must be: the sum of an arena's heaps, in main_arena "
-                    "the way from sbrk_base to the end of top")  # fmt: skip
+            return (
+                "no word of malloc_state is what system_mem must be: the sum of an arena's heaps, in main_arena "
+                "the way from sbrk_base to the end of top"
+            )
         peak = self._max_system_mem(system)
         if peak is None:
             return "max_system_mem cannot be told from its neighbours"
         behind = bins + next_offset(word)
-        offsets = {"mutex": 0, "flags": flags, "top": self.top, "bins": bins, "binmap": bins + 254 * word,
-                   "next": behind, "next_free": behind + word, "system_mem": behind + word + system * word,
-                   "max_system_mem": behind + word + peak * word}  # fmt: skip
+        offsets = {
+            "mutex": 0,
+            "flags": flags,
+            "top": self.top,
+            "bins": bins,
+            "binmap": bins + 254 * word,
+            "next": behind,
+            "next_free": behind + word,
+            "system_mem": behind + word + system * word,
+            "max_system_mem": behind + word + peak * word,
+        }
         attached = self._attached(system, peak)
         if attached is not None:
             offsets["attached_threads"] = behind + word + attached * word
         offsets["last_remainder"] = bins - word if self.top != bins - word else self.top - word
-        layout = self.layout._replace(heap=self.heaps.struct, heap_max=self.heaps.heap_max, fastbins=0,
-                         arena=Struct(offsets, behind + word + (max(system, peak) + 1) * word))  # fmt: skip
+        layout = self.layout._replace(
+            heap=self.heaps.struct,
+            heap_max=self.heaps.heap_max,
+            fastbins=0,
+            arena=Struct(offsets, behind + word + (max(system, peak) + 1) * word),
+        )
         return place_lists(self.memory, layout, self.raws)
 
     def _flags(self) -> Optional[int]:
@@ -167,8 +188,20 @@ class _State(NamedTuple):
     def _sum_of_regions(self, main: Raw, flags: int) -> int:
         """What main_arena holds where brk was refused and no other arena tells: its regions, found by their chunks."""
         top = self.tops[0]
-        header = ArenaHeader(0, main.address, True, 0, main.u32(self.memory, flags), top.address, top.end - top.address,
-                             0, None, 0, 0, True)  # fmt: skip
+        header = ArenaHeader(
+            0,
+            main.address,
+            True,
+            0,
+            main.u32(self.memory, flags),
+            top.address,
+            top.end - top.address,
+            0,
+            None,
+            0,
+            0,
+            True,
+        )
         parts = main_regions(self.memory, self.layout, header, None, self.around.mappings, self.around.page, [])
         return sum(part.bytes for part in parts)
 
@@ -176,8 +209,7 @@ class _State(NamedTuple):
         least = self._values(system)
         bound = 1 << (46 if self.layout.word == 8 else 32)
         for places in (range(system + 1, self._first_chunk()), range(system - 1, 0, -1)):
-            fitting = [(place, self._values(place)) for place in places
-                       if not_less(self._values(place), least, bound)]  # fmt: skip
+            fitting = [(place, self._values(place)) for place in places if not_less(self._values(place), least, bound)]
             if fitting:
                 return told_apart(fitting)
         return None

@@ -59,8 +59,11 @@ def _solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[Fo
     for form in _forms(layout, max(sizes)):
         if not all(size in chunk_sizes(form, layout) for size in sizes):
             continue
-        if any(offset < form.size and not 0 <= offset - form.entries < form.bins * layout.word
-               for found in entries for offset in found):  # fmt: skip
+        if any(
+            offset < form.size and not 0 <= offset - form.entries < form.bins * layout.word
+            for found in entries
+            for offset in found
+        ):
             continue
         fitted = _fit(memory, layout, form, caches)
         if fitted is not None and (best is None or _rank(fitted) > _rank(best)):
@@ -131,8 +134,9 @@ def _fit(memory: Memory, layout: Layout, form: TcacheLayout, caches: Sequence[in
                 break
             counts, lengths = found
             lists += sum(length > 0 for length in lengths)
-            totals.update(count + length if form.counts_free_slots else count - length
-                          for count, length in zip(counts, lengths))  # fmt: skip
+            totals.update(
+                count + length if form.counts_free_slots else count - length for count, length in zip(counts, lengths)
+            )
         else:
             if form.counts_free_slots and len(totals) == 1 and 0 not in totals:
                 return Form(with_form, lists, totals.pop())

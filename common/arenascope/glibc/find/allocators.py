@@ -35,14 +35,27 @@ class Kind(NamedTuple):
 
 
 KINDS = (
-    Kind("jemalloc", r"libjemalloc", ("mallctl", "je_mallctl", "_rjem_mallctl"),
-         "MALLOC_CONF=stats_print:true prints its figures at exit, jeprof reads its profiles",
-         strings=(b"<jemalloc>: ",)),
-    Kind("tcmalloc", r"libtcmalloc", ("tc_malloc", "_ZN15MallocExtension8instanceEv", "TCMallocInternalMalloc"),
-         "MallocExtension::GetStats prints its figures, pprof reads its profiles",
-         strings=(b"tcmalloc: large alloc", b"TCMALLOC_SAMPLE_PARAMETER")),
-    Kind("mimalloc", r"libmimalloc", ("mi_version", "mi_malloc"),
-         "MIMALLOC_SHOW_STATS=1 prints its figures at exit", strings=(b"mimalloc: ",)),
+    Kind(
+        "jemalloc",
+        r"libjemalloc",
+        ("mallctl", "je_mallctl", "_rjem_mallctl"),
+        "MALLOC_CONF=stats_print:true prints its figures at exit, jeprof reads its profiles",
+        strings=(b"<jemalloc>: ",),
+    ),
+    Kind(
+        "tcmalloc",
+        r"libtcmalloc",
+        ("tc_malloc", "_ZN15MallocExtension8instanceEv", "TCMallocInternalMalloc"),
+        "MallocExtension::GetStats prints its figures, pprof reads its profiles",
+        strings=(b"tcmalloc: large alloc", b"TCMALLOC_SAMPLE_PARAMETER"),
+    ),
+    Kind(
+        "mimalloc",
+        r"libmimalloc",
+        ("mi_version", "mi_malloc"),
+        "MIMALLOC_SHOW_STATS=1 prints its figures at exit",
+        strings=(b"mimalloc: ",),
+    ),
     Kind("Hoard", r"libhoard", ("xxmalloc",), "Hoard's own tools"),
     Kind("AddressSanitizer", r"lib(clang_rt\.)?asan", ("__asan_init",), SANITIZER),
     Kind("ThreadSanitizer", r"lib(clang_rt\.)?tsan", ("__tsan_init",), SANITIZER),
@@ -52,20 +65,41 @@ KINDS = (
     Kind("snmalloc", r"libsnmalloc", (), "snmalloc's own statistics"),
     Kind("rpmalloc", r"librpmalloc", ("rpmalloc_dump_statistics",), "rpmalloc_dump_statistics() prints its figures"),
     Kind("tbbmalloc", r"libtbbmalloc_proxy", (), "oneTBB's own tools"),
-    Kind("Valgrind", r"vgpreload_(?!core)", (), "Valgrind's own report: --leak-check=full, --tool=massif",
-         by_force=True),
-    Kind("musl", "", ("__libc_malloc_impl",),
-         # of its strerror(), which its printf() brings in
-         "musl keeps no figures: /proc/PID/smaps_rollup has the sums",
-         strings=(b"No error information",), by_force=True),
-    Kind("Go", "", ("runtime.mallocgc",), "GODEBUG=gctrace=1, runtime/metrics and go tool pprof tell of its heap",
-         own_heap=True, sections=(".go.buildinfo", ".gopclntab")),
-    Kind("JVM", r"libjvm\.so", ("JNI_CreateJavaVM",),
-         "jcmd PID VM.native_memory tells of its heap (start java with -XX:NativeMemoryTracking=summary)",
-         own_heap=True),
-    Kind("V8", r"lib(node|v8)\.so", ("napi_create_object", "_ZN2v87Isolate3NewERKNS0_12CreateParamsE"),
-         "v8.getHeapStatistics() and node --heapsnapshot-signal=SIGUSR2 tell of its heap", own_heap=True),
-)  # fmt: skip
+    Kind(
+        "Valgrind", r"vgpreload_(?!core)", (), "Valgrind's own report: --leak-check=full, --tool=massif", by_force=True
+    ),
+    Kind(
+        "musl",
+        "",
+        ("__libc_malloc_impl",),
+        # of its strerror(), which its printf() brings in
+        "musl keeps no figures: /proc/PID/smaps_rollup has the sums",
+        strings=(b"No error information",),
+        by_force=True,
+    ),
+    Kind(
+        "Go",
+        "",
+        ("runtime.mallocgc",),
+        "GODEBUG=gctrace=1, runtime/metrics and go tool pprof tell of its heap",
+        own_heap=True,
+        sections=(".go.buildinfo", ".gopclntab"),
+    ),
+    Kind(
+        "JVM",
+        r"libjvm\.so",
+        ("JNI_CreateJavaVM",),
+        "jcmd PID VM.native_memory tells of its heap (start java with -XX:NativeMemoryTracking=summary)",
+        own_heap=True,
+    ),
+    Kind(
+        "V8",
+        r"lib(node|v8)\.so",
+        ("napi_create_object", "_ZN2v87Isolate3NewERKNS0_12CreateParamsE"),
+        "v8.getHeapStatistics() and node --heapsnapshot-signal=SIGUSR2 tell of its heap",
+        own_heap=True,
+    ),
+)
 HANDS_ON = re.compile(r"^lib(heaptrack_|memusage|mtrace|bytehound)")
 """Libraries that define malloc, take note of the call and hand it on to glibc."""
 NAMES = tuple(dict.fromkeys(name for kind in KINDS for name in kind.symbols))

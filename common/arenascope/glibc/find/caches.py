@@ -170,8 +170,11 @@ class CacheFinder:
         best: Optional[tuple[tuple[int, int, int], Found]] = None
         for offset in sorted({offset for words in sample.values() for offset in words}):
             values = [words.get(offset, 0) for words in sample.values()]
-            values = [each for each in values if leads_to_block(self.memory, self.layout, each)
-                      and self.in_heap(each) and self._is_ours(each)]  # fmt: skip
+            values = [
+                each
+                for each in values
+                if leads_to_block(self.memory, self.layout, each) and self.in_heap(each) and self._is_ours(each)
+            ]
             form = solve(self.memory, self.layout, values) if values else None
             if form is None or not form.shown or form.layout.tcache is None:
                 continue
@@ -185,8 +188,11 @@ class CacheFinder:
         if not (self.layout.behaviour.tcache_dummy or self.layout.newer is not None) or not sample:
             return None
         seen = Counter(place for words in sample.values() for place in words.items())
-        places = [offset for (offset, value), times in seen.items()
-                  if times == len(sample) and self._among_constants(value) and self._zeros(value)]  # fmt: skip
+        places = [
+            offset
+            for (offset, value), times in seen.items()
+            if times == len(sample) and self._among_constants(value) and self._zeros(value)
+        ]
         return places[0] if len(places) == 1 else None
 
     def _is_ours(self, user: int) -> bool:
@@ -221,8 +227,9 @@ def cache_shown(memory: Memory, layout: Layout, form: TcacheLayout, address: int
         # tcache_init() gives every bin as many
         free = Counter(count for _, (count, entry) in pairs if not entry).most_common(1)
         most = free[0][0] if free else max(counts)
-        bad = sum(entry & layout.mask != 0 or count > most or (not entry and count != most)
-                  for _, (count, entry) in pairs)  # fmt: skip
+        bad = sum(
+            entry & layout.mask != 0 or count > most or (not entry and count != most) for _, (count, entry) in pairs
+        )
         filled = int(most > 0)
     else:
         bad = sum((count > 0) != (entry != 0) or entry & layout.mask != 0 for _, (count, entry) in pairs)

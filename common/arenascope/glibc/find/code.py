@@ -91,8 +91,23 @@ FAMILY = frozenset(
 """Functions of malloc.c and arena.c, in every release."""
 FORKS = ("fork", "_Fork", "vfork", "__libc_fork")
 """They hold malloc's locks for a while, and lie elsewhere."""
-EDGES = ("malloc", "free", "calloc", "realloc", "memalign", "malloc_trim", "mallopt", "malloc_info", "malloc_stats",
-         "malloc_usable_size", "posix_memalign", "valloc", "pvalloc", "mallinfo", "mallinfo2")  # fmt: skip
+EDGES = (
+    "malloc",
+    "free",
+    "calloc",
+    "realloc",
+    "memalign",
+    "malloc_trim",
+    "mallopt",
+    "malloc_info",
+    "malloc_stats",
+    "malloc_usable_size",
+    "posix_memalign",
+    "valloc",
+    "pvalloc",
+    "mallinfo",
+    "mallinfo2",
+)
 STATICS_IN_FRONT = 0x4900
 """malloc.o's static functions come before its exported ones: 0x3c00 (armhf) to 0x4900 (s390x) bytes of them."""
 LAST_FUNCTION = 0x600
@@ -112,8 +127,9 @@ class StackFrame(NamedTuple):
 class MallocCode:
     """Malloc's code in one libc, or in the program itself where that is static."""
 
-    def __init__(self, target: Target, memory: Memory, libc: Libc, regions: Sequence[Region],
-                 symbols: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self, target: Target, memory: Memory, libc: Libc, regions: Sequence[Region], symbols: bool = False
+    ) -> None:
         """`symbols`: those that the target knows are this libc's."""
         self.libc = _code_of(libc, regions)
         edges, forks = _functions(target, memory, libc, EDGES), _functions(target, memory, libc, FORKS)

@@ -66,8 +66,9 @@ def with_static_program(target: Target, memory: Memory, regions: Sequence[Region
     return libcs
 
 
-def find_copies(target: Target, memory: Memory, regions: Sequence[Region], libcs: Sequence[Libc],
-                hits: Sequence[Hit]) -> list[Copy]:  # fmt: skip
+def find_copies(
+    target: Target, memory: Memory, regions: Sequence[Region], libcs: Sequence[Libc], hits: Sequence[Hit]
+) -> list[Copy]:
     """All of them, in their order."""
     found: list[Copy] = []
     for hit in hits:
@@ -112,11 +113,14 @@ def notes_on(copies: Sequence[Copy], number: int) -> list[str]:
     notes = []
     more = [f"{copy.main_arena:#x}" for copy in copies[1:] if copy.used]
     if copies[0].debugs and copies[0].used:
-        notes.append(f"{MALLOC_DEBUG} serves malloc here (libc 0); "
-                     "what went past it is in libc.so's own arenas (--libc 1)")  # fmt: skip
+        notes.append(
+            f"{MALLOC_DEBUG} serves malloc here (libc 0); what went past it is in libc.so's own arenas (--libc 1)"
+        )
     elif more and not number:
-        notes.append(f"{len(more)} more libc with a heap of its own in this process, main_arena at {', '.join(more)}: "
-                     f"--libc {1 if len(copies) == 2 else 'N'} shows it")  # fmt: skip
+        notes.append(
+            f"{len(more)} more libc with a heap of its own in this process, main_arena at {', '.join(more)}: "
+            f"--libc {1 if len(copies) == 2 else 'N'} shows it"
+        )
     if number:
         notes.append(f"this is libc {number} ({copies[number].file}); the program's malloc is libc 0's")
     return notes

@@ -36,8 +36,7 @@ class Libc(NamedTuple):
 def find_libcs(target: Target, memory: Memory, regions: Sequence[Region]) -> list[Libc]:
     """The copies of glibc that are mapped, in address order (dlmopen and libc_malloc_debug bring further ones)."""
     bss = bss_of(regions)
-    return [describe(target, memory, bss, module) for module in modules_of(regions)
-            if LIBC_NAME.search(module[0].path)]  # fmt: skip
+    return [describe(target, memory, bss, module) for module in modules_of(regions) if LIBC_NAME.search(module[0].path)]
 
 
 def module_at(target: Target, memory: Memory, regions: Sequence[Region], address: Optional[int]) -> Libc:
@@ -128,9 +127,12 @@ def file_data(regions: Sequence[Region]) -> list[Region]:
 
 
 def what_is_there(
-    libcs: Sequence[Libc], regions: Sequence[Region], notes: Sequence[str], shortage: Optional[str],
+    libcs: Sequence[Libc],
+    regions: Sequence[Region],
+    notes: Sequence[str],
+    shortage: Optional[str],
     others: Sequence[Allocator],
-) -> tuple[str, str]:  # fmt: skip
+) -> tuple[str, str]:
     """One line on why no heap of glibc was found, and what to try."""
     if shortage:
         return f"no arena was found; {shortage}", "get a whole core, or look at the live process"
@@ -140,8 +142,10 @@ def what_is_there(
     if not regions:
         return "the mappings of this image are not known, and main_arena has no symbol", "load libc's debug symbols"
     if libcs and not any(region.present for libc in libcs for region in libc.data):
-        return ("this core does not hold libc's data, so no arena can be found",
-                "dump with coredump_filter 0x33 (anonymous and dirty private pages)")  # fmt: skip
+        return (
+            "this core does not hold libc's data, so no arena can be found",
+            "dump with coredump_filter 0x33 (anonymous and dirty private pages)",
+        )
     if libcs:
         reason = f"; {notes[0]}" if notes else ""
         return f"no arena was found in {libcs[0].path}{reason}", "load the debug symbols of exactly this libc"

@@ -72,8 +72,9 @@ def locate(target: Target, memory: Memory, number: int = 0) -> Located:
     guess = _beside(target, memory, regions, by_symbol.ring[0], chosen) if by_symbol is not None else None
     release, structs = versions.parse(libc.version or ""), read_structs(target) if by_symbol is not None else {}
     debug = from_debug(release, memory.pointer_size, target.machine, structs)
-    layout = derive_layout(memory, target.machine, release, found,
-                           lambda: surroundings(target, memory, regions, main, guess), debug)  # fmt: skip
+    layout = derive_layout(
+        memory, target.machine, release, found, lambda: surroundings(target, memory, regions, main, guess), debug
+    )
     if chosen.debugs:
         layout = without_tcache(layout)
     params, layout = find_params(target, memory, layout, main, regions, guess, debug.params if debug else None)
@@ -85,8 +86,17 @@ def locate(target: Target, memory: Memory, number: int = 0) -> Located:
     layout = follow_hugepages(memory, layout, params, found)
     own = by_symbol is not None and by_symbol.ring[0] == main
     located_by = "symbols" if own or guess is not None else "scan"
-    return Located(main, params, layout, located_by, libc, tuple(notes), tuple(copies), own,
-                   tuple(find_allocators(target, regions)))  # fmt: skip
+    return Located(
+        main,
+        params,
+        layout,
+        located_by,
+        libc,
+        tuple(notes),
+        tuple(copies),
+        own,
+        tuple(find_allocators(target, regions)),
+    )
 
 
 def _beside(target: Target, memory: Memory, regions: Sequence[Region], arena: int, chosen: Copy) -> Optional[int]:
@@ -108,8 +118,10 @@ def _by_symbol(target: Target, memory: Memory, regions: Sequence[Region], notes:
         return None
     inside = libc_file.build_id_at(memory, regions, symbol.address)
     if inside and symbol.build_id and inside != symbol.build_id:
-        notes.append(f"the debugger's libc (build-id {symbol.build_id[:12]}…) is not the one in memory "
-                     f"({inside[:12]}…): its symbols are not used")  # fmt: skip
+        notes.append(
+            f"the debugger's libc (build-id {symbol.build_id[:12]}…) is not the one in memory "
+            f"({inside[:12]}…): its symbols are not used"
+        )
         return None
     hit = _hit_at(target, memory, symbol.address)
     if hit is not None and _another_is_whole(memory, hit):
@@ -182,8 +194,9 @@ def _with_broken_ring(target: Target, memory: Memory, libcs: Sequence[Libc], reg
     return [min(found, key=lambda entry: entry[0])[1]] if found else []
 
 
-def _untouched(target: Target, memory: Memory, libcs: Sequence[Libc], regions: Sequence[Region],
-               notes: list[str], number: int) -> Located:  # fmt: skip
+def _untouched(
+    target: Target, memory: Memory, libcs: Sequence[Libc], regions: Sequence[Region], notes: list[str], number: int
+) -> Located:
     """A glibc up to 2.41 whose malloc was never called, or NotFoundError."""
     symbol = target.symbol("main_arena")
     starts = [symbol.address] if symbol and is_untouched(target, memory, symbol.address) else []
@@ -197,8 +210,15 @@ def _untouched(target: Target, memory: Memory, libcs: Sequence[Libc], regions: S
     return _as_linked(target, memory, regions, chosen, "symbols" if by_symbol else "scan", notes, copies)
 
 
-def _as_linked(target: Target, memory: Memory, regions: Sequence[Region], chosen: Copy, located_by: str,
-               notes: Sequence[str], copies: Sequence[Copy]) -> Located:  # fmt: skip
+def _as_linked(
+    target: Target,
+    memory: Memory,
+    regions: Sequence[Region],
+    chosen: Copy,
+    located_by: str,
+    notes: Sequence[str],
+    copies: Sequence[Copy],
+) -> Located:
     start, libc = chosen.main_arena, chosen.libc
     release = versions.parse(libc.version or "")
     layout = is_untouched(target, memory, start)
@@ -208,5 +228,13 @@ def _as_linked(target: Target, memory: Memory, regions: Sequence[Region], chosen
     beside = target.symbol("mp_") if located_by == "symbols" else None
     params, layout = find_params(target, memory, layout, start, regions, beside.address if beside else None)
     layout = layout._replace(checks=(Check("main_arena as the linker left it: malloc was never called"),))
-    return Located(start, params, layout, located_by, libc, tuple(notes), tuple(copies),
-                   allocators=tuple(find_allocators(target, regions)))  # fmt: skip
+    return Located(
+        start,
+        params,
+        layout,
+        located_by,
+        libc,
+        tuple(notes),
+        tuple(copies),
+        allocators=tuple(find_allocators(target, regions)),
+    )

@@ -21,8 +21,15 @@ NEAR = 0x4000
 ENOUGH = 6
 
 
-def find_params(target: Target, memory: Memory, layout: Layout, main_arena: int, regions: Sequence[Region],
-                guess: Optional[int], debug: Optional[Struct] = None) -> tuple[Optional[int], Layout]:  # fmt: skip
+def find_params(
+    target: Target,
+    memory: Memory,
+    layout: Layout,
+    main_arena: int,
+    regions: Sequence[Region],
+    guess: Optional[int],
+    debug: Optional[Struct] = None,
+) -> tuple[Optional[int], Layout]:
     """The address of mp_ and the layout with the form of it that fits; (None, layout) where nothing does.
 
     `debug` is the form that debug information gives.
@@ -58,8 +65,9 @@ def find_params(target: Target, memory: Memory, layout: Layout, main_arena: int,
     return best[1], layout._replace(params=best[2])
 
 
-def _by_values(memory: Memory, layout: Layout, main: ArenaHeader, regions: Sequence[Region],
-               guess: Optional[int]) -> tuple[Optional[int], Layout]:  # fmt: skip
+def _by_values(
+    memory: Memory, layout: Layout, main: ArenaHeader, regions: Sequence[Region], guess: Optional[int]
+) -> tuple[Optional[int], Layout]:
     """For a release that no row describes: see derive_params."""
     region = next((region for region in regions if region.contains(guess or main.address)), None)
     if region is None:
@@ -75,8 +83,9 @@ def _by_values(memory: Memory, layout: Layout, main: ArenaHeader, regions: Seque
     return found.address, layout._replace(params=found.struct, mmaps_proven=found.counted, unknown=unknown)
 
 
-def surroundings(target: Target, memory: Memory, regions: Sequence[Region], main_arena: int,
-                 guess: Optional[int]) -> Surroundings:  # fmt: skip
+def surroundings(
+    target: Target, memory: Memory, regions: Sequence[Region], main_arena: int, guess: Optional[int]
+) -> Surroundings:
     """What a layout is proven with beside the arenas themselves."""
     near: set[int] = set()
     for place in {main_arena, guess or main_arena}:

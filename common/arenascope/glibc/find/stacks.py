@@ -39,8 +39,9 @@ class Interrupted(NamedTuple):
 class Stacks:
     """The stacks of one process at one moment."""
 
-    def __init__(self, memory: Memory, machine: str, regions: Sequence[Region], code: MallocCode,
-                 pid: Optional[int]) -> None:  # fmt: skip
+    def __init__(
+        self, memory: Memory, machine: str, regions: Sequence[Region], code: MallocCode, pid: Optional[int]
+    ) -> None:
         self.memory, self.machine, self.regions, self.code, self.pid = memory, machine, regions, code, pid
         self.tables = UnwindTables(memory, regions)
 

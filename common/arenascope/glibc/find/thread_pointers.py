@@ -37,8 +37,9 @@ SMALL = 256 << 10
 """The first thread's control block lies in a small mapping of ld.so's."""
 
 
-def complete(memory: Memory, machine: str, libc: Libc, regions: Sequence[Region], threads: Sequence[ThreadInfo]
-             ) -> list[ThreadInfo]:  # fmt: skip
+def complete(
+    memory: Memory, machine: str, libc: Libc, regions: Sequence[Region], threads: Sequence[ThreadInfo]
+) -> list[ThreadInfo]:
     """The threads, with thread pointers where they had none and memory tells."""
     missing = [thread for thread in threads if thread.thread_pointer is None]
     if not missing:
@@ -48,8 +49,10 @@ def complete(memory: Memory, machine: str, libc: Libc, regions: Sequence[Region]
         found = _by_shape(memory, regions, threads)
     elif not found and machine in BEHIND_BLOCK:
         found = _by_links(memory, regions, threads)
-    return [thread._replace(thread_pointer=found.get(thread.tid)) if thread.thread_pointer is None else thread
-            for thread in threads]  # fmt: skip
+    return [
+        thread._replace(thread_pointer=found.get(thread.tid)) if thread.thread_pointer is None else thread
+        for thread in threads
+    ]
 
 
 def _by_lists(memory: Memory, machine: str, libc: Libc) -> dict[int, int]:

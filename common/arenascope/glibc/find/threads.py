@@ -37,8 +37,15 @@ class ThreadWords(NamedTuple):
     """0 where the thread is known to have no cache."""
 
 
-def find_thread_words(memory: Memory, layout: Layout, target: Target, threads: Sequence[ThreadInfo], libc: Libc,
-                      ring: Sequence[ArenaHeader], symbols: bool) -> tuple[list[ThreadWords], str]:  # fmt: skip
+def find_thread_words(
+    memory: Memory,
+    layout: Layout,
+    target: Target,
+    threads: Sequence[ThreadInfo],
+    libc: Libc,
+    ring: Sequence[ArenaHeader],
+    symbols: bool,
+) -> tuple[list[ThreadWords], str]:
     """Every thread's words, and how they were found: "symbols", "scan" or "" (not at all).
 
     Without `symbols` those that the target knows are another libc's.
@@ -75,8 +82,9 @@ def _by_symbol(caches: CacheFinder, thread: ThreadInfo) -> Optional[ThreadWords]
 
 def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[list[ThreadWords]]:
     memory, machine = caches.memory, caches.target.machine
-    pointers = {thread.tid: thread.thread_pointer - TLS_BIAS.get(machine, 0) for thread in threads
-                if thread.thread_pointer}  # fmt: skip
+    pointers = {
+        thread.tid: thread.thread_pointer - TLS_BIAS.get(machine, 0) for thread in threads if thread.thread_pointer
+    }
     for windows in SPANS:
         blocks = {tid: _tls_words(memory, machine, pointer, windows) for tid, pointer in pointers.items()}
         at_arena = _agreed_offset(blocks, caches.arenas)
@@ -103,8 +111,9 @@ def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> 
     return caches.find(blocks, at_arena)
 
 
-def _words_of(caches: CacheFinder, thread: ThreadInfo, pointer: Optional[int], at_arena: int,
-              found: Optional[Found]) -> ThreadWords:  # fmt: skip
+def _words_of(
+    caches: CacheFinder, thread: ThreadInfo, pointer: Optional[int], at_arena: int, found: Optional[Found]
+) -> ThreadWords:
     arena = caches.memory.try_word(pointer + at_arena) if pointer is not None else None
     if pointer is None or arena is None or (arena and arena not in caches.arenas):
         return ThreadWords(thread)

@@ -57,8 +57,10 @@ def _temporary(path: str, hint: str) -> Any:
     try:
         return tempfile.TemporaryFile(prefix="arenascope-", buffering=0)
     except OSError as error:
-        raise TargetError(f"cannot unpack {path}: no temporary file ({error.strerror or error})",
-                          f"set TMPDIR to a folder that can be written, or: {hint}") from error  # fmt: skip
+        raise TargetError(
+            f"cannot unpack {path}: no temporary file ({error.strerror or error})",
+            f"set TMPDIR to a folder that can be written, or: {hint}",
+        ) from error
 
 
 def _copy(source: _Source, out: SparseFile, progress: _Progress, most: int) -> Optional[str]:
@@ -104,8 +106,11 @@ def _reader(path: str, packed: int, form: Format, hint: str) -> Iterator[_Source
                 yield _Source(stream.read1)
             return
         if shutil.which(form.program[0]) is None:
-            raise TargetError(f"{path} is compressed by {form.name}, and neither Python nor a program "
-                              f"{form.program[0]} can unpack it here", f"where there is one: {hint}")  # fmt: skip
+            raise TargetError(
+                f"{path} is compressed by {form.name}, and neither Python nor a program "
+                f"{form.program[0]} can unpack it here",
+                f"where there is one: {hint}",
+            )
         with _program(form, file) as source:
             yield source
 

@@ -131,10 +131,13 @@ class HoleResidency:
         """
         if segment.file_size or not self._dumps_anonymous or not self._is_anonymous(segment):
             return False
-        neighbours = (self._core.segment_at(segment.address - 1),
-                      self._core.segment_at(segment.address + segment.memory_size))
-        return not any(n and n.file_size and n.flags == segment.flags and not self._region(n.address).path
-                       for n in neighbours)
+        neighbours = (
+            self._core.segment_at(segment.address - 1),
+            self._core.segment_at(segment.address + segment.memory_size),
+        )
+        return not any(
+            n and n.file_size and n.flags == segment.flags and not self._region(n.address).path for n in neighbours
+        )
 
     @cached_property
     def _dumps_anonymous(self) -> bool:
@@ -163,7 +166,6 @@ class HoleResidency:
                 if searched > PROOF_LIMIT:
                     return False
         return False
-
 
     def _drop_terminator(self) -> None:
         """A dump that ends with a hole gets one zero byte at its end, which makes a block of data there.

@@ -57,8 +57,7 @@ class CoreImage:
     def _parse(self) -> None:
         self.elf = Elf(buffer_reader(self._map, self.path), name=self.path)
         if self.elf.type != ET_CORE:
-            raise TargetError(f"{self.path} is an ELF file but not a core",
-                              "give the core, not the program or library")
+            raise TargetError(f"{self.path} is an ELF file but not a core", "give the core, not the program or library")
         self.pointer_size = self.elf.pointer_size
         self.byte_order = self.elf.byte_order
         self.machine = self.elf.machine
@@ -115,8 +114,11 @@ class CoreImage:
         expected = max(s.offset + s.file_size for s in self.elf.segments)
         if expected <= self.size:
             return None
-        missing = tuple((end, s.address + min(s.file_size, s.memory_size))
-                        for s, end in zip(self.segments, self._ends) if s.offset + s.file_size > self.size)
+        missing = tuple(
+            (end, s.address + min(s.file_size, s.memory_size))
+            for s, end in zip(self.segments, self._ends)
+            if s.offset + s.file_size > self.size
+        )
         return Truncation(expected, self.size, missing)
 
     def shortage(self) -> Optional[str]:
@@ -125,8 +127,10 @@ class CoreImage:
         cut = self.truncated
         if cut is not None:
             why = "" if self._unpacked_short else " (ulimit -c? a full disk?)"
-            said.append(f"the core is truncated: {cut.actual:,} bytes of {cut.expected:,}, "
-                        f"{len(cut.missing)} of its mappings are not whole{why}")
+            said.append(
+                f"the core is truncated: {cut.actual:,} bytes of {cut.expected:,}, "
+                f"{len(cut.missing)} of its mappings are not whole{why}"
+            )
         return "; ".join(said) or None
 
     @property

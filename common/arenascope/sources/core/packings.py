@@ -101,8 +101,12 @@ def format_of(start: bytes) -> Optional[Format]:
 def damage_errors() -> tuple[type[BaseException], ...]:
     """What the modules raise at damage or a sudden end. zlib and lzma may be missing from a Python."""
     found: list[type[BaseException]] = [EOFError, OSError, RuntimeError]
-    for module, name in (("zlib", "error"), ("lzma", "LZMAError"), ("zstandard", "ZstdError"),
-                         ("compression.zstd", "ZstdError")):  # fmt: skip
+    for module, name in (
+        ("zlib", "error"),
+        ("lzma", "LZMAError"),
+        ("zstandard", "ZstdError"),
+        ("compression.zstd", "ZstdError"),
+    ):
         try:
             found.append(getattr(importlib.import_module(module), name))
         except ImportError:

@@ -14,8 +14,9 @@ AT_RANDOM, AT_EXECFN, AT_SYSINFO_EHDR = 25, 31, 33
 _SHARED = ("/dev/zero", "/SYSV")
 
 
-def build_regions(segments: Sequence[Segment], readable_ends: Sequence[int], files: Sequence[FileMapping],
-                  auxv: Mapping[int, int]) -> list[Region]:
+def build_regions(
+    segments: Sequence[Segment], readable_ends: Sequence[int], files: Sequence[FileMapping], auxv: Mapping[int, int]
+) -> list[Region]:
     """By address. `present` only where every byte is there: the first page of a file mapping alone does not count.
 
     Permissions are as the core says: gcore makes PROT_NONE readable.
@@ -28,9 +29,19 @@ def build_regions(segments: Sequence[Segment], readable_ends: Sequence[int], fil
             continue
         start, end = segment.address, segment.address + segment.memory_size
         path, offset = names.of(start, end)
-        regions.append(Region(
-            start, end, bool(segment.flags & PF_R), bool(segment.flags & PF_W), bool(segment.flags & PF_X),
-            path, offset, path.startswith(_SHARED), readable_end == end))
+        regions.append(
+            Region(
+                start,
+                end,
+                bool(segment.flags & PF_R),
+                bool(segment.flags & PF_W),
+                bool(segment.flags & PF_X),
+                path,
+                offset,
+                path.startswith(_SHARED),
+                readable_end == end,
+            )
+        )
     regions += _left_out(rows, regions)
     regions.sort(key=lambda region: region.start)
     return regions

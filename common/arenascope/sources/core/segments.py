@@ -47,5 +47,8 @@ def lay_out(headers: Sequence[Segment], file_size: int, pointer_size: int) -> Me
         said.append(f"{overlaps:,} of its mappings lie over others")
     if shared:
         said.append(f"{shared:,} of its mappings claim bytes of the file that others have: they are left out")
-    return Memory(segments, [each.address + size for each, size in zip(segments, sizes)],
-                  f"the core's program headers are damaged: {'; '.join(said)}" if said else None)  # fmt: skip
+    return Memory(
+        segments,
+        [each.address + size for each, size in zip(segments, sizes)],
+        f"the core's program headers are damaged: {'; '.join(said)}" if said else None,
+    )

@@ -34,8 +34,10 @@ class SparseFile:
         from tempfile import gettempdir
 
         folder = gettempdir()
-        return TargetError(f"there is not enough room in {folder} to unpack {self.path}",
-                           f"set TMPDIR to a larger folder, or unpack it yourself: {self.hint}")  # fmt: skip
+        return TargetError(
+            f"there is not enough room in {folder} to unpack {self.path}",
+            f"set TMPDIR to a larger folder, or unpack it yourself: {self.hint}",
+        )
 
     @property
     def begun(self) -> bool:

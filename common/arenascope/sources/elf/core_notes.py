@@ -45,7 +45,7 @@ class CoreNotes:
         self.made_by = self._recognise(order)
 
     def _recognise(self, order: list[tuple[str, int]]) -> str:
-        """"kernel", "gcore" or "other".
+        """ "kernel", "gcore" or "other".
 
         fs/binfmt_elf.c writes no section headers (one where PN_XNUM needs it) and begins with these notes in this
         order; gcore writes through BFD, which gives every segment a section. QEMU's user-mode cores have neither.

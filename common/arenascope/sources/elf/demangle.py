@@ -8,9 +8,25 @@ from __future__ import annotations
 from typing import Callable, Optional
 
 SPECIAL = {"_ZTV": "vtable for ", "_ZTI": "typeinfo for ", "_ZTS": "typeinfo name for ", "_ZTT": "VTT for "}
-BUILTIN = {"v": "void", "b": "bool", "c": "char", "a": "signed char", "h": "unsigned char", "s": "short",
-           "t": "unsigned short", "i": "int", "j": "unsigned int", "l": "long", "m": "unsigned long", "x": "long long",
-           "y": "unsigned long long", "f": "float", "d": "double", "e": "long double", "w": "wchar_t"}  # fmt: skip
+BUILTIN = {
+    "v": "void",
+    "b": "bool",
+    "c": "char",
+    "a": "signed char",
+    "h": "unsigned char",
+    "s": "short",
+    "t": "unsigned short",
+    "i": "int",
+    "j": "unsigned int",
+    "l": "long",
+    "m": "unsigned long",
+    "x": "long long",
+    "y": "unsigned long long",
+    "f": "float",
+    "d": "double",
+    "e": "long double",
+    "w": "wchar_t",
+}
 STANDARD = {"t": "std", "s": "std::string", "a": "std::allocator", "b": "std::basic_string"}
 SUFFIXES = {"P": "*", "R": "&", "O": "&&", "K": " const"}
 DEEPEST = 32

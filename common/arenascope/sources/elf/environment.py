@@ -27,8 +27,9 @@ def parse_block(data: bytes) -> Optional[dict[str, str]]:
     return None if not found and data.strip(b"\0") else found
 
 
-def from_stack(read: Read, auxv: dict[int, int], auxv_bytes: bytes, pointer_size: int, mark: str
-               ) -> Optional[dict[str, str]]:
+def from_stack(
+    read: Read, auxv: dict[int, int], auxv_bytes: bytes, pointer_size: int, mark: str
+) -> Optional[dict[str, str]]:
     """Out of memory, for a core: the pointers that exec laid below the auxiliary vector on the first stack.
 
     The vector (create_elf_tables in fs/binfmt_elf.c) is copied there byte for byte from what NT_AUXV saves, so it
@@ -54,7 +55,8 @@ def from_stack(read: Read, auxv: dict[int, int], auxv_bytes: bytes, pointer_size
         # the word below the vector is envp's NULL
         found = pair.iter_unpack(data[pointer_size:])
         return not any(data[:pointer_size]) and all(
-            there == known or (there[0] == known[0] and known[0] in CORRECTED) for there, known in zip(found, saved))
+            there == known or (there[0] == known[0] and known[0] in CORRECTED) for there, known in zip(found, saved)
+        )
 
     place = _find_below(read, anchor, pair.pack(*saved[sure]), is_vector)
     if place is None:

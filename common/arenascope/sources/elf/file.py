@@ -78,8 +78,21 @@ class Elf:
         self.mark = "<" if ident[5] == 1 else ">"
         word = "I" if self.pointer_size == 4 else "Q"
         fields = struct.Struct(f"{self.mark}HHI3{word}I6H")
-        (self.type, self.machine, _, self.entry, self._phoff, self._shoff, self.flags, _, self._phentsize,
-         self._phnum, self._shentsize, self._shnum, self._shstrndx) = fields.unpack(read(base + 16, fields.size))
+        (
+            self.type,
+            self.machine,
+            _,
+            self.entry,
+            self._phoff,
+            self._shoff,
+            self.flags,
+            _,
+            self._phentsize,
+            self._phnum,
+            self._shentsize,
+            self._shnum,
+            self._shstrndx,
+        ) = fields.unpack(read(base + 16, fields.size))
         self.section_count = self._shnum
         """As the header has it: 0 both where there are none and where there are too many for 16 bits."""
         self._section = struct.Struct(f"{self.mark}2I4{word}2I2{word}")
@@ -92,8 +105,9 @@ class Elf:
         layout = struct.Struct(self.mark + ("8I" if self.pointer_size == 4 else "2I6Q"))
         if count and (self._phentsize != layout.size or (self.mapped and count > MOST_MAPPED)):
             # as the kernel and ld.so have it: another size is no ELF file
-            raise TargetError(f"{self.name} has a damaged ELF header: {count} program headers "
-                              f"of {self._phentsize} bytes")  # fmt: skip
+            raise TargetError(
+                f"{self.name} has a damaged ELF header: {count} program headers of {self._phentsize} bytes"
+            )
         found = []
         data = self.read(self.base + self._phoff, count * self._phentsize) if count else b""
         for at in range(0, len(data), layout.size):
@@ -116,14 +130,16 @@ class Elf:
         first = self._raw_section(0)
         count = self._shnum or first[5]
         if self._shentsize != self._section.size or count > MOST_SECTIONS:
-            raise TargetError(f"{self.name} has a damaged ELF header: {count} section headers "
-                              f"of {self._shentsize} bytes")  # fmt: skip
+            raise TargetError(
+                f"{self.name} has a damaged ELF header: {count} section headers of {self._shentsize} bytes"
+            )
         names = first[6] if self._shstrndx == SHN_XINDEX else self._shstrndx
         data = self.read(self._shoff, count * self._shentsize)
         raw = [self._section.unpack_from(data, at) for at in range(0, len(data), self._shentsize)]
         strings = self.read(raw[names][4], raw[names][5]) if names < count else b""
-        return [Section(string_at(strings, r[0], LONGEST_NAME), r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[9])
-                for r in raw]  # fmt: skip
+        return [
+            Section(string_at(strings, r[0], LONGEST_NAME), r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[9]) for r in raw
+        ]
 
     def linked(self, section: Section) -> Section:
         """The section that this one's `link` names: a symbol table's strings."""

@@ -79,8 +79,10 @@ class Freeze:
         if self._why == guard.SUSPENDED:
             return HoldEnded(f"{who}: arenascope was suspended", "look again", again=True)
         if self._why == guard.TOO_LONG or time.monotonic() - self._started > self.at_most:
-            return HoldEnded(f"{who}: it had been held for {self.at_most:g} s",
-                             "--no-stop does not hold it; arenas --quick reads little")  # fmt: skip
+            return HoldEnded(
+                f"{who}: it had been held for {self.at_most:g} s",
+                "--no-stop does not hold it; arenas --quick reads little",
+            )
         return HoldEnded(f"{who}: what held it was killed", "look again")
 
     def records(self) -> list[ThreadRecord]:

@@ -119,8 +119,21 @@ class ScanReader:
         """The number of ranges found."""
         either = PRESENT | SWAPPED
         _SCAN_ARG.pack_into(
-            self._argument, 0, _SCAN_ARG.size, 0, start, end, 0, self._found.buffer_info()[0], self.BATCH, 0,
-            PFNZERO, PFNZERO, either, either)
+            self._argument,
+            0,
+            _SCAN_ARG.size,
+            0,
+            start,
+            end,
+            0,
+            self._found.buffer_info()[0],
+            self.BATCH,
+            0,
+            PFNZERO,
+            PFNZERO,
+            either,
+            either,
+        )
         return int(ioctl(self._pagemap, PAGEMAP_SCAN, self._argument, True))
 
     def _batches(self, start: int, end: int) -> Iterator[tuple[array[int], array[int], array[int]]]:

@@ -69,8 +69,9 @@ class ProcessImage:
         try:
             status = procfiles.read_status(self.pid)
             if procfiles.born(self.pid) == self.born and status.rss is not None:
-                return TargetError(f"process {self.pid} has become another program meanwhile: {status.name}",
-                                   "look again")  # fmt: skip
+                return TargetError(
+                    f"process {self.pid} has become another program meanwhile: {status.name}", "look again"
+                )
         except (OSError, KeyError):
             pass
         return TargetError(f"process {self.pid} has ended")
@@ -185,8 +186,14 @@ class ProcessImage:
         """A path under which the very file that is mapped can be read, also when it was deleted or replaced since."""
         if not region.is_file:
             return None
-        line = next((m for m in self.guarded(lambda: procfiles.read_maps(self.memory_tid))
-                     if m.region.contains(region.start) and m.region.is_file), None)
+        line = next(
+            (
+                m
+                for m in self.guarded(lambda: procfiles.read_maps(self.memory_tid))
+                if m.region.contains(region.start) and m.region.is_file
+            ),
+            None,
+        )
         if line is None:
             return None
         # needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN

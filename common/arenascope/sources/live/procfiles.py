@@ -43,8 +43,15 @@ def parse_maps_line(line: bytes) -> MapsLine:
     name = os.fsdecode(fields[5].rstrip(b"\n").replace(b"\\012", b"\n")) if len(fields) > 5 else ""
     path = undeleted(name)
     region = Region(
-        int(low, 16), int(high, 16), permissions[0] == "r", permissions[1] == "w", permissions[2] == "x",
-        path, int(fields[2], 16) if path.startswith("/") else 0, permissions[3] == "s")
+        int(low, 16),
+        int(high, 16),
+        permissions[0] == "r",
+        permissions[1] == "w",
+        permissions[2] == "x",
+        path,
+        int(fields[2], 16) if path.startswith("/") else 0,
+        permissions[3] == "s",
+    )
     return MapsLine(region, (int(major, 16), int(minor, 16)), int(fields[4]), path != name)
 
 
@@ -145,8 +152,12 @@ def memory_of(pid: int) -> tuple[int, int]:
 
 def mappings_of(pid: int) -> list[MappingUse]:
     """By smaps: its Rss are the very numbers that RSS is the sum of."""
-    return [MappingUse(entry.region, entry.sizes.get("Rss", 0), entry.sizes.get("Swap", 0),
-                       entry.sizes.get("AnonHugePages", 0)) for entry in smaps(pid)]
+    return [
+        MappingUse(
+            entry.region, entry.sizes.get("Rss", 0), entry.sizes.get("Swap", 0), entry.sizes.get("AnonHugePages", 0)
+        )
+        for entry in smaps(pid)
+    ]
 
 
 def _flagged(pid: int, flag: str) -> list[tuple[int, int]]:
@@ -180,9 +191,16 @@ def read_status(pid: int) -> Status:
         return int(rows[key].split()[0]) * 1024 if key in rows else None
 
     return Status(
-        rows["Name"], rows["State"][:1], int(rows["Pid"]), int(rows["Tgid"]), int(rows["Uid"].split()[1]),
-        tuple(int(word) for word in rows.get("NSpid", rows["Pid"]).split()), size("VmRSS"), size("VmSwap"),
-        int(rows["Threads"]))
+        rows["Name"],
+        rows["State"][:1],
+        int(rows["Pid"]),
+        int(rows["Tgid"]),
+        int(rows["Uid"].split()[1]),
+        tuple(int(word) for word in rows.get("NSpid", rows["Pid"]).split()),
+        size("VmRSS"),
+        size("VmSwap"),
+        int(rows["Threads"]),
+    )
 
 
 def thread_ids(pid: int) -> list[int]:

@@ -64,10 +64,12 @@ class Tracer:
                 return False
             tracer = procfiles.tracer_of(tid)
             if tracer:
-                raise TargetError(f"process {self._pid} is already traced by process {tracer}",
-                                  "ask there, or use --no-stop")  # fmt: skip
-            raise TargetError(f"cannot hold process {self._pid}: {os.strerror(error)}",
-                              "use sudo, --stop signal or --no-stop")  # fmt: skip
+                raise TargetError(
+                    f"process {self._pid} is already traced by process {tracer}", "ask there, or use --no-stop"
+                )
+            raise TargetError(
+                f"cannot hold process {self._pid}: {os.strerror(error)}", "use sudo, --stop signal or --no-stop"
+            )
         self._held[tid] = 0
         self._ptrace(PTRACE_INTERRUPT, tid, None, None)
         return True
@@ -92,8 +94,9 @@ class Tracer:
                 del self._held[tid]
                 return
             if time.monotonic() > limit:
-                raise TargetError(f"thread {tid} does not stop (in an uninterruptible wait?)",
-                                  "--no-stop reads all the same")  # fmt: skip
+                raise TargetError(
+                    f"thread {tid} does not stop (in an uninterruptible wait?)", "--no-stop reads all the same"
+                )
             time.sleep(0.00005)
 
     def records(self) -> list[tuple[int, bytes, bytes]]:
@@ -121,8 +124,12 @@ class Tracer:
 
 class _Sigevent(ctypes.Structure):
     # union sigval, sigev_signo, sigev_notify (0: SIGEV_SIGNAL), and room for the rest of its 64 bytes
-    _fields_ = [("value", ctypes.c_void_p), ("number", ctypes.c_int), ("notify", ctypes.c_int),
-                ("rest", ctypes.c_char * 64)]  # fmt: skip
+    _fields_ = [
+        ("value", ctypes.c_void_p),
+        ("number", ctypes.c_int),
+        ("notify", ctypes.c_int),
+        ("rest", ctypes.c_char * 64),
+    ]
 
 
 class _Times(ctypes.Structure):

@@ -16,8 +16,10 @@ def refusal(pid: int, uid: int) -> TargetError:
     message = f"not permitted to read process {pid}"
     namespace = _namespace_apart(pid)
     if namespace is not None:
-        return TargetError(f"{message} from inside the user namespace {namespace}, which has no rights outside of it",
-                           f"run arenascope where process {pid} was started")  # fmt: skip
+        return TargetError(
+            f"{message} from inside the user namespace {namespace}, which has no rights outside of it",
+            f"run arenascope where process {pid} was started",
+        )
     if uid != os.geteuid():
         who = "root's" if uid == 0 else f"user {uid}'s"
         return TargetError(f"{message}, which is {who}", "use sudo; in a container also --cap-add SYS_PTRACE")
@@ -30,10 +32,13 @@ def refusal(pid: int, uid: int) -> TargetError:
     if scope == 2:
         return TargetError(f"{message}: kernel.yama.ptrace_scope is 2", "use sudo")
     if scope == 1:
-        return TargetError(f"{message}: kernel.yama.ptrace_scope is 1",
-                           "use sudo, or: sudo sysctl kernel.yama.ptrace_scope=0")
-    return TargetError(f"{message}: it has more privileges than you, or is not dumpable",
-                       "use sudo; in a container --cap-add SYS_PTRACE")
+        return TargetError(
+            f"{message}: kernel.yama.ptrace_scope is 1", "use sudo, or: sudo sysctl kernel.yama.ptrace_scope=0"
+        )
+    return TargetError(
+        f"{message}: it has more privileges than you, or is not dumpable",
+        "use sudo; in a container --cap-add SYS_PTRACE",
+    )
 
 
 def _namespace_apart(pid: int) -> Optional[str]:

@@ -39,8 +39,10 @@ class ProcessTarget(ShellTarget):
         if self.freeze is None:
             return named
         image = self.process
-        held = {record.tid: thread_from_record(image.machine, image.pointer_size, image.byte_order, record)
-                for record in self.freeze.records()}  # fmt: skip
+        held = {
+            record.tid: thread_from_record(image.machine, image.pointer_size, image.byte_order, record)
+            for record in self.freeze.records()
+        }
         return [held[each.tid]._replace(name=each.name) if each.tid in held else each for each in named]
 
     def open_file(self, region: Region) -> Optional[str]:

@@ -19,8 +19,9 @@ FRAME = (1 << 55) - 1
 Blocks = Callable[[int, int], Iterator[tuple[int, bytes]]]
 
 # A zero page is present and never exclusive. So are pages of shared files, and private ones shared with a child.
-_KIND = bytes((1 if top & EXCLUSIVE else DOUBTFUL) if top & PRESENT else 2 if top & SWAPPED else 0
-              for top in range(256))
+_KIND = bytes(
+    (1 if top & EXCLUSIVE else DOUBTFUL) if top & PRESENT else 2 if top & SWAPPED else 0 for top in range(256)
+)
 _DOUBTFUL_RUN = re.compile(b"\3+")
 
 
