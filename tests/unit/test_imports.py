@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -128,6 +129,20 @@ def test_what_a_room_may_know(room: str) -> None:
 
 def test_every_room_is_listed() -> None:
     assert {room_of(name) for name in GRAPH if "/" in name} <= {*ROOMS}
+
+
+def test_the_tree_is_as_drawn() -> None:
+    """docs/architecture.md draws every room and every module that stands in none; the structures of glibc, too."""
+    drawing = (ROOT / "docs" / "architecture.md").read_text().split("```")[1]
+    drawn = set(re.findall(r"[a-z_]+(?:/|\.py)?", drawing))
+    rooms = {f"{room.rpartition('/')[2]}/" for room in {room_of(name) for name in GRAPH} if (PACKAGE / room).is_dir()}
+    alone = {f"{name}.py" for name in GRAPH if "/" not in name and name != "__init__"}
+    structures = {
+        name.partition("/")[2] for name in GRAPH if room_of(name) == "glibc" and not name.endswith("__init__")
+    }
+    assert not {*rooms, *alone, *structures} - drawn
+    assert {each for each in drawn if each.endswith("/")} - {*rooms, "gdb/", "lldb/"} == {"docs/", "proc/"}
+    assert {each for each in drawn if each.endswith(".py")} <= alone
 
 
 def test_what_render_and_analysis_take_is_types_alone() -> None:
