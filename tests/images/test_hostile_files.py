@@ -17,13 +17,16 @@ from looks import ROOT, give_up
 from partial import figures, look
 from subjects import Subject
 
+from arenascope.analysis.diff import compare
 from arenascope.errors import UsageError
 from arenascope.snapshot import NAME, read
 from arenascope.sources.core import compressed
 from arenascope.sources.core.holes import DenseResidency
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.elf.core_notes import AT_PAGESZ, NT_AUXV
-from arenascope.sources.elf.file import PT_LOAD, PT_NOTE
+from arenascope.sources.elf.environment import from_stack
+from arenascope.sources.elf.file import PT_LOAD, PT_NOTE, ElfFile
+from arenascope.sources.elf.naming import _names
 
 EHDR, PHDR = 64, 56
 
@@ -283,3 +286,39 @@ def test_what_is_no_snapshot(data: bytes, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         read(str(path))
     assert len(str(caught.value)) < 400
+
+
+def test_a_size_without_its_end(tmp_path: Path) -> None:
+    """`heap diff` names sizes by both ends; a snapshot may lack one."""
+    rows = [{"min_bytes": 32, "used_bytes": 64}, {"min_bytes": 48, "max_bytes": 48, "used_bytes": 48}]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({NAME: 1, "chunks": {"sizes": rows}}))
+    before = {"chunks": {"sizes": [{"min_bytes": 32, "max_bytes": 32, "used_bytes": 64}]}}
+    assert {change.name: change.after for change in compare(before, read(str(path))).sizes} == {
+        "32": 64,
+        "32-32": 0,
+        "48-48": 48,
+    }
+
+
+def test_an_auxiliary_vector_that_ends_within_a_pair(core: Path) -> None:
+    """By a note whose length lies; the pairs that are whole are found on the stack as ever."""
+    with CoreImage(str(core)) as image:
+        auxv, data = image.auxv, image.notes.auxv_bytes
+        size = 2 * image.pointer_size
+        told = from_stack(image.read, auxv, data, image.pointer_size, image.elf.mark)
+        assert told
+        cut = data[: len(data) // size * size - size // 2]
+        assert from_stack(image.read, auxv, cut, image.pointer_size, image.elf.mark) == told
+
+
+def test_names_far_beyond_the_file(tmp_path: Path) -> None:
+    """The section of a symbol table's strings begins where no file can."""
+    path = Path(shutil.copy(os.path.realpath(sys.executable), tmp_path / "program"))
+    with ElfFile(str(path)) as file:
+        tables = [section for section in file.sections if section.type in (2, 11)]
+        link, start = tables[0].link, file._shoff
+        assert list(_names(file))
+    patch(path, start + 64 * link + 24, b"\xff" * 8)
+    with ElfFile(str(path)) as file:
+        assert list(_names(file)) == []

@@ -79,8 +79,13 @@ def _sizes(before: Document, after: Document) -> list[Change]:
     both = [(document.get("chunks") or {}).get("sizes") for document in (before, after)]
     if None in both:
         return []
-    named = [_by(rows, lambda row: f"{row['min_bytes']}-{row['max_bytes']}") for rows in both]
+    named = [_by(rows, _size_name) for rows in both]
     return _changes(*named, key="used_bytes")
+
+
+def _size_name(row: Document) -> str:
+    most = row.get("max_bytes")
+    return f"{row['min_bytes']}-{most}" if most is not None else str(row["min_bytes"])
 
 
 def _changes(before: Rows, after: Rows, *, key: str) -> list[Change]:

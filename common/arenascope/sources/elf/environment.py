@@ -39,7 +39,9 @@ def from_stack(
     """
     word = struct.Struct(mark + ("I" if pointer_size == 4 else "Q"))
     pair = struct.Struct(mark + ("2I" if pointer_size == 4 else "2Q"))
-    saved = list(pair.iter_unpack(auxv_bytes[: (len(auxv) + 1) * pair.size]))
+    # a note that lies about its length may end within a pair
+    pairs = min(len(auxv) + 1, len(auxv_bytes) // pair.size)
+    saved = list(pair.iter_unpack(auxv_bytes[: pairs * pair.size]))
     anchor = next((auxv[kind] for kind in (AT_EXECFN, AT_RANDOM, AT_PLATFORM) if auxv.get(kind)), None)
     # one that is never corrected, and the same in no other process
     sure = next((index for index, (kind, value) in enumerate(saved) if kind in (AT_RANDOM, AT_PLATFORM) and value), 0)

@@ -126,6 +126,8 @@ def _names(file: ElfFile) -> Iterator[_Name]:
 
 def _entries(file: ElfFile, table: Section) -> Iterator[_Name]:
     strings = file.linked(table).offset
+    if strings > len(file.data):
+        return
     entries = file.data[table.offset : table.offset + table.size]
     wide = file.pointer_size == 8
     form = struct.Struct(file.mark + ("I2BH2Q" if wide else "3I2BH"))
