@@ -110,4 +110,4 @@ grep -E '^(Name|Threads|VmRSS):' "/proc/$subject/status"
 gdb_heap "attach $subject" "-p $subject" 'heap report' 'heap trim --apply --tops -y'
 grep -E '^(Name|Threads|VmRSS):' "/proc/$subject/status"
 
-printf '\nNext: source gdb/arena.py in your own GDB session, then "heap --help".\n'
+printf '\nNext: source gdb/arena.py in your own GDB session, then "heap help".\n'

@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
 
+from .analysis.report import LABELS
 from .command import Context, execute, find_command
 from .commands.snapshot import SECTIONS, take
 from .errors import ArenascopeError
@@ -159,22 +160,4 @@ def row(document: Mapping[str, Any]) -> dict[str, Any]:
         "verdict": document.get("verdict"),
     }
     parts = {part["part"]: part["bytes"] for part in document.get("parts") or ()}
-    return {**found, **{f"{name}_bytes": parts.get(name) for name in PARTS}}
-
-
-PARTS = (
-    "live",
-    "mmapped",
-    "tcache",
-    "returnable",
-    "thread_tops",
-    "main_top",
-    "scraps",
-    "unread",
-    "stacks",
-    "files",
-    "shared",
-    "other",
-    "kernel",
-)
-"""The columns of every row, whichever parts a report has."""
+    return {**found, **{f"{name}_bytes": parts.get(name) for name in LABELS}}

@@ -92,7 +92,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "overview": ("command", "errors"),
     "screens": (*LOW, *GLIBC, "session", "analysis", "render", "gather", "apply"),
     # what a document of each command says; read by scripts and tests alone
-    "documents": ("commands", "command", "render", "model", "snapshot"),
+    "documents": ("commands", "command", "analysis", "render", "model", "snapshot"),
     "snapshot": ("errors", "whole_file", "words"),
     "commands": (
         *LOW,

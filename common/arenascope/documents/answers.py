@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..analysis.report import LABELS
 from .arenas import ALLOCATORS, INDEX, SHARE
 from .chunks import JUDGEMENT
 from .keys import (
@@ -24,22 +25,7 @@ PARTS = rows(
     "They sum to rss_bytes",
     record(
         "A part of resident memory",
-        part=one_of(
-            "Which",
-            "live",
-            "mmapped",
-            "tcache",
-            "returnable",
-            "thread_tops",
-            "main_top",
-            "scraps",
-            "unread",
-            "stacks",
-            "files",
-            "shared",
-            "other",
-            "kernel",
-        ),
+        part=one_of("Which", *LABELS),
         bytes=integer("So much"),
         label=text("What it is, in words"),
     ),
