@@ -18,9 +18,7 @@ MODULES = {path.relative_to(PACKAGE).with_suffix("").as_posix(): path for path i
 SOURCES = [path for folder in ("common", "gdb", "lldb") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
-    for name, path in MODULES.items():
-        yield name, ast.parse(path.read_text(), str(path))
+TREES = {name: ast.parse(path.read_text(), str(path)) for name, path in MODULES.items()}
 
 
 def imported(name: str, tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
@@ -45,7 +43,7 @@ def ours(name: str, tree: ast.AST) -> set[str]:
     return {target for target, node in imported(name, tree) if isinstance(node, ast.ImportFrom) and node.level}
 
 
-GRAPH = {name: ours(name, tree) for name, tree in trees()}
+GRAPH = {name: ours(name, tree) for name, tree in TREES.items()}
 
 
 def test_the_graph_is_read() -> None:
@@ -151,7 +149,7 @@ def test_what_render_and_analysis_take_is_types_alone() -> None:
     assert users <= {"render/json"}
     for name in GRAPH:
         if name.startswith("analysis/"):
-            used = {node.attr for node in ast.walk(dict(trees())[name]) if isinstance(node, ast.Attribute)}
+            used = {node.attr for node in ast.walk(TREES[name]) if isinstance(node, ast.Attribute)}
             assert not used & {"read", "try_word", "words", "node", "u32", "symbol", "thread_local"}, name
 
 
@@ -176,14 +174,14 @@ def test_no_circles() -> None:
 
 
 def test_nothing_imports_a_debugger() -> None:
-    for name, tree in trees():
+    for name, tree in TREES.items():
         for target, _ in imported(name, tree):
             assert target.split(".")[0] not in ("gdb", "lldb"), name
 
 
 def test_other_peoples_code_is_optional() -> None:
     """Loaded by name where it is to be had; only what that load proved is imported, inside the function."""
-    for name, tree in trees():
+    for name, tree in TREES.items():
         top = {id(node) for node in tree.body}
         for target, node in imported(name, tree):
             if isinstance(node, ast.ImportFrom) and node.level:
@@ -221,7 +219,7 @@ def test_the_shell_starts_with_what_a_look_at_a_core_needs() -> None:
 
 
 def test_records_are_named_tuples() -> None:
-    assert [name for name, tree in trees() for target, _ in imported(name, tree) if target == "dataclasses"] == []
+    assert [name for name, tree in TREES.items() for target, _ in imported(name, tree) if target == "dataclasses"] == []
 
 
 def is_version(node: ast.AST) -> bool:
@@ -232,7 +230,7 @@ def is_version(node: ast.AST) -> bool:
 
 
 def test_versions_stand_in_one_file() -> None:
-    found = {name for name, tree in trees() if any(is_version(node) for node in ast.walk(tree))}
+    found = {name for name, tree in TREES.items() if any(is_version(node) for node in ast.walk(tree))}
     assert found == {"glibc/versions"}
 
 
