@@ -4,14 +4,16 @@ Finds the package beside itself (through symlinks too), makes GDB a Target and r
 it starts over, so that edited code is not stale.
 """
 
-import importlib.util
+from __future__ import annotations
+
 import os
 import sys
+from typing import Optional
 
 import gdb
 
 
-def _package_folder(door):
+def _package_folder(door: str) -> Optional[str]:
     """The folder that holds the package: <root>/common in a checkout, site-packages in an installed wheel."""
     folder = os.path.dirname(door)
     for candidate in (os.path.join(os.path.dirname(folder), "common"), os.path.join(folder, "..", "..", "..")):
@@ -21,7 +23,7 @@ def _package_folder(door):
     return None
 
 
-def _load():
+def _load() -> None:
     # __file__ would be another script's where that one runs `source`
     door = os.path.realpath(_load.__code__.co_filename)
     package = _package_folder(door)
@@ -32,12 +34,11 @@ def _load():
         sys.path.append(package)
     for name in [name for name in sys.modules if name.partition(".")[0] in ("arenascope", "arenascope_gdb")]:
         del sys.modules[name]
+    from arenascope.load_once import load_once
+
     # by path: this folder must not be on sys.path, where it would be taken for GDB's own module
-    spec = importlib.util.spec_from_file_location("arenascope_gdb", os.path.join(os.path.dirname(door), "commands.py"))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["arenascope_gdb"] = module
-    spec.loader.exec_module(module)
-    module.register(os.path.dirname(door))
+    folder = os.path.dirname(door)
+    load_once("arenascope_gdb", os.path.join(folder, "commands.py")).register(folder)
 
 
 _load()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
-from typing import Iterator, Optional, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 import gdb
 
@@ -18,6 +19,11 @@ from arenascope.overview import HELP_SUMMARY, help_text
 from arenascope.printable import one_line
 from arenascope.render.text import Style, wants_colour
 from arenascope.target import Target
+
+if TYPE_CHECKING:
+    # to mypy this folder is a part of GDB's own package
+    from gdb.control import GdbController
+    from gdb.target import GdbTarget
 
 PREFIXES = ("heap", "arenascope")
 SUMMARY = "Walk glibc malloc's arenas, bins and thread caches."
@@ -33,10 +39,12 @@ class GdbDoor:
         self.folder = folder
 
     def target(self) -> Target:
-        return _sibling("target", self.folder).GdbTarget(_sibling("remote", self.folder).ask_remote)
+        kind: type[GdbTarget] = _sibling("target", self.folder).GdbTarget
+        return kind(_sibling("remote", self.folder).ask_remote)
 
     def controller(self) -> Optional[Controller]:
-        return _sibling("control", self.folder).GdbController()
+        kind: type[GdbController] = _sibling("control", self.folder).GdbController
+        return kind()
 
     def confirm(self, question: str) -> bool:
         if not os.isatty(0):
@@ -45,7 +53,7 @@ class GdbDoor:
 
     def style(self) -> Style:
         colour = bool(gdb.parameter("style enabled")) and sys.__stdout__ is not None and os.isatty(1)
-        return Style(width=gdb.parameter("width") or 0, colour=colour and wants_colour(), program=self.prefix)
+        return Style(width=int(gdb.parameter("width") or 0), colour=colour and wants_colour(), program=self.prefix)
 
     def write(self, text: str) -> None:
         gdb.write(text)
@@ -64,7 +72,7 @@ class GdbDoor:
         return [f"GDB {gdb.VERSION}"]
 
 
-def _sibling(name: str, folder: str):
+def _sibling(name: str, folder: str) -> ModuleType:
     """A file of this folder as a module, loaded when it is first needed."""
     return load_once(f"arenascope_gdb.{name}", os.path.join(folder, f"{name}.py"))
 

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from contextlib import contextmanager
-from typing import Callable, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
 
 import gdb
 
@@ -18,8 +18,12 @@ from arenascope.load_once import load_once
 from arenascope.sources.live.procfiles import exit_code, is_dead
 from arenascope.target import ThreadInfo
 
-_beside = load_once("arenascope_gdb.for_a_while", os.path.join(os.path.dirname(__file__), "for_a_while.py"))
-selected, settings, without_breakpoints = _beside.selected, _beside.settings, _beside.without_breakpoints
+if TYPE_CHECKING:
+    # to mypy this folder is a part of GDB's own package
+    from gdb.for_a_while import selected, settings, without_breakpoints
+else:
+    _beside = load_once("arenascope_gdb.for_a_while", os.path.join(os.path.dirname(__file__), "for_a_while.py"))
+    selected, settings, without_breakpoints = _beside.selected, _beside.settings, _beside.without_breakpoints
 
 RETURNED = "arenascope_returned"
 QUIET = (("scheduler-locking", "on"), ("pagination", "off"), ("follow-fork-mode", "parent"), ("detach-on-fork", "on"))

@@ -45,7 +45,8 @@ def _make_command(command: Command, door: Callable[[], Any], errors: Errors) -> 
             captured = _Captured(door())
             with errors(f"-heap-{command.name}"):
                 execute(command, [*arguments, "--json"], captured)
-            return _result(json.loads("".join(captured.written)))
+            document: dict[str, Any] = _result(json.loads("".join(captured.written)))
+            return document
 
     MiCommand()
 

@@ -15,7 +15,7 @@ from arenascope.errors import MemoryReadError, TargetError, UsageError
 from arenascope.memory import Memory
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.debugged import DebuggedTarget, Image, find_core, held_files, is_traced_by_us, open_process
-from arenascope.target import Region, StructInfo, Symbol, ThreadInfo
+from arenascope.target import ByteOrder, Region, StructInfo, Symbol, ThreadInfo
 
 MACHINES = {
     "i386:x86-64": "x86_64",
@@ -83,7 +83,7 @@ class GdbTarget(DebuggedTarget):
         except gdb.error:
             return self.inferior.architecture()
 
-    def _byte_order(self) -> str:
+    def _byte_order(self) -> ByteOrder:
         return "little" if int(gdb.Value(b"\1\0\0\0", gdb.lookup_type("int"))) == 1 else "big"
 
     def regions(self) -> Sequence[Region]:
@@ -94,7 +94,7 @@ class GdbTarget(DebuggedTarget):
 
     def _connection(self) -> str:
         """ "native", "core", "remote" …"""
-        connection = getattr(self.inferior, "connection", None)  # GDB 11
+        connection: Optional[gdb.TargetConnection] = getattr(self.inferior, "connection", None)  # GDB 11
         if connection is not None:
             return connection.type
         return "native" if is_traced_by_us(self.inferior.pid) else "core" if self._open_core() else "remote"
@@ -115,7 +115,7 @@ class GdbTarget(DebuggedTarget):
             raise MemoryReadError(address, size) from None
 
     def local_paths(self, region: Region) -> Sequence[str]:
-        sysroot = gdb.parameter("sysroot") or ""
+        sysroot = str(gdb.parameter("sysroot") or "")
         within = sysroot.rstrip("/") + region.path if not sysroot.startswith("target:") else region.path
         return [within, region.path]
 
@@ -125,10 +125,11 @@ class GdbTarget(DebuggedTarget):
         for lookup in (_libc_symbols, _any_symbol):
             for symbol in lookup(name):
                 try:
-                    owner = symbol.symtab.objfile
-                    return Symbol(int(symbol.value().address), getattr(owner, "build_id", None))
+                    owner, place = symbol.symtab.objfile, symbol.value().address
                 except (gdb.error, TypeError, AttributeError):
                     continue
+                if place is not None:
+                    return Symbol(int(place), getattr(owner, "build_id", None))
         try:
             # a symbol without debug information: a static program, or a libc whose symbol table was kept
             return Symbol(int(gdb.parse_and_eval(f"&{name}")) & self._mask())
@@ -149,7 +150,11 @@ class GdbTarget(DebuggedTarget):
     def struct(self, name: str) -> Optional[StructInfo]:
         try:
             kind = gdb.lookup_type(f"struct {name}")
-            members = {each.name: (each.bitpos // 8, each.type.sizeof) for each in kind.fields() if each.name}
+            members = {
+                each.name: (each.bitpos // 8, each.type.sizeof)
+                for each in kind.fields()
+                if each.name and each.type is not None and each.bitpos is not None
+            }
         except (gdb.error, AttributeError):
             return None
         return StructInfo(name, kind.sizeof, members) if members else None
@@ -170,9 +175,11 @@ class GdbTarget(DebuggedTarget):
             return None
         for symbol in _libc_symbols(name):
             try:
-                return int(symbol.value(gdb.newest_frame()).address) - pointer
+                place = symbol.value(gdb.newest_frame()).address
             except (gdb.error, TypeError):
                 continue
+            if place is not None:
+                return int(place) - pointer
         return None
 
     # threads

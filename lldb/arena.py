@@ -4,12 +4,17 @@ Finds the package beside itself (through symlinks too), makes LLDB a Target and 
 it starts over, so that edited code is not stale.
 """
 
-import importlib.util
+from __future__ import annotations
+
 import os
 import sys
+from types import ModuleType
+from typing import Any, Optional
+
+import lldb
 
 
-def _package_folder(door):
+def _package_folder(door: str) -> Optional[str]:
     """The folder that holds the package: <root>/common in a checkout, site-packages in an installed wheel."""
     folder = os.path.dirname(door)
     for candidate in (os.path.join(os.path.dirname(folder), "common"), os.path.join(folder, "..", "..", "..")):
@@ -19,19 +24,16 @@ def _package_folder(door):
     return None
 
 
-def _load(door):
+def _load(door: str) -> ModuleType:
     for name in [name for name in sys.modules if name.partition(".")[0] in ("arenascope", "arenascope_lldb")]:
         del sys.modules[name]
+    from arenascope.load_once import load_once
+
     # by path: with a symlink, the folder that LLDB puts on sys.path is not this one
-    path = os.path.join(os.path.dirname(door), "heap_commands.py")
-    spec = importlib.util.spec_from_file_location("arenascope_lldb", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["arenascope_lldb"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_once("arenascope_lldb", os.path.join(os.path.dirname(door), "heap_commands.py"))
 
 
-def __lldb_init_module(debugger, internal_dict):
+def __lldb_init_module(debugger: lldb.SBDebugger, internal_dict: dict[str, Any]) -> None:
     door = os.path.realpath(__file__)
     package = _package_folder(door)
     if package is None:

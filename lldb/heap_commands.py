@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from typing import Iterator, Optional, Sequence, Union
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence, TypeVar, Union, cast
 
 import lldb
 
@@ -18,6 +19,11 @@ from arenascope.overview import HELP_SUMMARY, help_text
 from arenascope.printable import one_line
 from arenascope.render.text import Style, wants_colour
 from arenascope.target import Target
+
+if TYPE_CHECKING:
+    # to mypy this folder is a part of LLDB's own package
+    from lldb.heap_control import LldbController
+    from lldb.heap_target import LldbTarget
 
 PREFIXES = ("heap", "arenascope")
 SUMMARY = "Walk glibc malloc's arenas, bins and thread caches."
@@ -45,10 +51,12 @@ class LldbDoor:
         self.result = result
 
     def target(self) -> Target:
-        return _sibling("heap_target", self.folder).LldbTarget(self._selected(), self.debugger)
+        kind: type[LldbTarget] = _sibling("heap_target", self.folder).LldbTarget
+        return kind(self._selected(), self.debugger)
 
     def controller(self) -> Optional[Controller]:
-        return _sibling("heap_control", self.folder).LldbController(self.debugger, self._selected())
+        kind: type[LldbController] = _sibling("heap_control", self.folder).LldbController
+        return kind(self.debugger, self._selected())
 
     def _selected(self) -> lldb.SBTarget:
         chosen = self.context.GetTarget()
@@ -82,25 +90,35 @@ class LldbDoor:
         return [self.debugger.GetVersionString().split("\n")[0].replace("lldb version", "LLDB")]
 
 
-def _sibling(name: str, folder: str):
+def _sibling(name: str, folder: str) -> ModuleType:
     """A file of this folder as a module, loaded when it is first needed."""
     return load_once(f"arenascope_lldb.{name}", os.path.join(folder, f"{name}.py"))
 
 
-class _Subcommand:
+class _Named:
+    """A command as LLDB is told it: by a class of its own."""
+
+    prefix: str
+    name: str
+    may_be_parsed = False
+    parsed = False
+
+
+AnyNamed = TypeVar("AnyNamed", bound=_Named)
+
+
+class _Subcommand(_Named):
     """`heap NAME`, as `command script add -c` wants it.
 
     Since LLDB 19 a command can tell its options and LLDB completes them ("parsed"); before, it gets its line as typed
     ("raw") and completes nothing behind its name.
     """
 
-    prefix: str
     command: Command
     folder: str
     may_be_parsed = True
-    parsed = False
 
-    def __init__(self, debugger: lldb.SBDebugger, internal_dict: dict) -> None:
+    def __init__(self, debugger: lldb.SBDebugger, internal_dict: dict[str, Any]) -> None:
         self._words: list[str] = []
 
     def __call__(
@@ -192,13 +210,10 @@ def _split(line: str) -> list[str]:
         raise UsageError(f"the command line does not end: {error}") from None
 
 
-class _Help:
+class _Help(_Named):
     """`heap help [COMMAND]`."""
 
-    prefix: str
-    may_be_parsed = False
-
-    def __init__(self, debugger: lldb.SBDebugger, internal_dict: dict) -> None:
+    def __init__(self, debugger: lldb.SBDebugger, internal_dict: dict[str, Any]) -> None:
         pass
 
     def __call__(
@@ -220,23 +235,23 @@ class _Help:
         return f"{HELP_SUMMARY}\n\nUsage: {self.prefix} help [COMMAND]\n"
 
 
-def make_classes(folder: str) -> list[type]:
+def make_classes(folder: str) -> list[type[_Named]]:
     """Under the names by which LLDB is told them."""
-    classes = []
+    classes: list[type[_Named]] = []
     for prefix in PREFIXES:
-        classes.append(type(f"{prefix.title()}Help", (_Help,), {"prefix": prefix, "name": "help"}))
+        classes.append(_make_class(_Help, prefix, "help"))
         classes += [
-            type(
-                f"{prefix.title()}{command.name.title()}",
-                (_Subcommand,),
-                {"prefix": prefix, "name": command.name, "command": command, "folder": folder},
-            )
-            for command in all_commands()
+            _make_class(_Subcommand, prefix, command.name, command=command, folder=folder) for command in all_commands()
         ]
     return classes
 
 
-def register(debugger: lldb.SBDebugger, classes: Sequence[type], module: str) -> None:
+def _make_class(kind: type[AnyNamed], prefix: str, name: str, **attributes: object) -> type[AnyNamed]:
+    made = type(f"{prefix.title()}{name.title()}", (kind,), {"prefix": prefix, "name": name, **attributes})
+    return cast("type[AnyNamed]", made)
+
+
+def register(debugger: lldb.SBDebugger, classes: Sequence[type[_Named]], module: str) -> None:
     interpreter = debugger.GetCommandInterpreter()
     for prefix in PREFIXES:
         if prefix == "heap" and _is_taken(interpreter, prefix):

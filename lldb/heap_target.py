@@ -7,7 +7,7 @@ same image; LLDB's own read otherwise (a remote stub). Symbols, types and regist
 from __future__ import annotations
 
 from itertools import cycle
-from typing import Callable, Iterator, Optional, Sequence, TypeVar
+from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, cast
 
 import lldb
 
@@ -15,7 +15,7 @@ from arenascope.errors import MemoryReadError, TargetError, UsageError
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.debugged import DebuggedTarget, Image, find_core, held_files, open_process
 from arenascope.sources.elf.machines import machine_name
-from arenascope.target import Region, StructInfo, Symbol, ThreadInfo
+from arenascope.target import ByteOrder, Region, StructInfo, Symbol, ThreadInfo
 
 # the first word of a triple, where Linux has another name for the machine
 MACHINES = {
@@ -36,7 +36,7 @@ STANDING = (lldb.eStateStopped, lldb.eStateCrashed, lldb.eStateSuspended)
 RUNNING = (lldb.eStateRunning, lldb.eStateStepping, lldb.eStateLaunching, lldb.eStateAttaching)
 READS_BETWEEN_QUESTIONS = 256
 BLOCKS_BETWEEN_QUESTIONS = 16
-AnyRead = TypeVar("AnyRead", bound=Callable)
+AnyRead = TypeVar("AnyRead", bound=Callable[..., Any])
 BUILD_ID_DIGITS = 16
 """At least so many: without a build-id LLDB makes the 8 digits of a checksum a module's UUID."""
 
@@ -59,7 +59,7 @@ class LldbTarget(DebuggedTarget):
             )
         self.machine = _machine(target.GetTriple())
         self.pointer_size = target.GetAddressByteSize()
-        self.byte_order = "big" if target.GetByteOrder() == lldb.eByteOrderBig else "little"
+        self.byte_order: ByteOrder = "big" if target.GetByteOrder() == lldb.eByteOrderBig else "little"
         # elf-core and its siblings, minidump; a live process is gdb-remote's here as much as elsewhere
         plugin = self.process.GetPluginName() or ""
         is_core = "core" in plugin or "minidump" in plugin
@@ -159,10 +159,12 @@ class LldbTarget(DebuggedTarget):
         if not kind.IsValid() or not kind.GetByteSize():
             return None
         kind = kind.GetCanonicalType()
-        fields = [kind.GetFieldAtIndex(index) for index in range(kind.GetNumberOfFields())]
-        members = {
-            each.GetName(): (each.GetOffsetInBytes(), each.GetType().GetByteSize()) for each in fields if each.GetName()
-        }
+        members = {}
+        for index in range(kind.GetNumberOfFields()):
+            field = kind.GetFieldAtIndex(index)
+            called = field.GetName()
+            if called:
+                members[called] = (field.GetOffsetInBytes(), field.GetType().GetByteSize())
         return StructInfo(name, kind.GetByteSize(), members) if members else None
 
     def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
@@ -217,7 +219,9 @@ class LldbTarget(DebuggedTarget):
         options = lldb.SBExpressionOptions()
         options.SetAllowJIT(False)
         options.SetSuppressPersistentResult(True)
-        return (frame if frame.IsValid() else self.target).EvaluateExpression(expression, options)
+        if frame.IsValid():
+            return frame.EvaluateExpression(expression, options)
+        return self.target.EvaluateExpression(expression, options)
 
     def _mask(self) -> int:
         return (1 << (8 * self.pointer_size)) - 1
@@ -232,12 +236,12 @@ def _interruptible(read: AnyRead, debugger: lldb.SBDebugger, often: int) -> AnyR
     was_asked = debugger.InterruptRequested if hasattr(debugger, "InterruptRequested") else interpreter.WasInterrupted
     due = cycle([False] * (often - 1) + [True])
 
-    def read_on(*arguments):
+    def read_on(*arguments: Any) -> Any:
         if next(due) and was_asked():
             raise KeyboardInterrupt
         return read(*arguments)
 
-    return read_on
+    return cast(AnyRead, read_on)
 
 
 def _machine(triple: str) -> str:

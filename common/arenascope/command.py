@@ -9,7 +9,7 @@ import textwrap
 from functools import cached_property
 from importlib import import_module
 from itertools import chain
-from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NamedTuple, NoReturn, Optional, Sequence
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
 from . import commands
 from .door import Door
@@ -24,10 +24,6 @@ from .render.text import Style, known_form
 from .session import Session
 from .target import Target
 from .words import full_names
-
-if TYPE_CHECKING:
-    pass
-
 
 HELP_WIDTH = 79
 INTERRUPTED = 130
@@ -51,10 +47,10 @@ class Argument(NamedTuple):
 
     names: tuple[str, ...]
     help: str
-    options: Mapping[str, object]
+    options: Mapping[str, Any]
 
 
-def argument(*names: str, help: str, **options: object) -> Argument:
+def argument(*names: str, help: str, **options: Any) -> Argument:
     return Argument(names, help, options)
 
 
@@ -148,7 +144,7 @@ class Command(NamedTuple):
             add_help=False,
         )
         for each in self.all_arguments():
-            parser.add_argument(*each.names, help=each.help, **each.options)  # type: ignore[arg-type]
+            parser.add_argument(*each.names, help=each.help, **each.options)
         parser.add_argument("-h", "--help", action="store_true", help="this text")
         return parser
 

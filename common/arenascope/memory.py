@@ -10,6 +10,7 @@ from typing import Callable, Optional, Sequence
 
 from .errors import MemoryReadError
 from .read_ahead import LONG, ReadAhead
+from .target import ByteOrder
 
 Read = Callable[[int, int], bytes]
 Fill = Callable[[int, memoryview], int]
@@ -29,7 +30,7 @@ class Memory:
         self,
         read: Read,
         pointer_size: int,
-        byte_order: str,
+        byte_order: ByteOrder,
         fill: Optional[Fill] = None,
         window: Optional[Window] = None,
         threaded_fill: Optional[Fill] = None,

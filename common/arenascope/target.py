@@ -6,7 +6,9 @@ fake that unit tests build heaps in. One is made per command, from what is selec
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, NamedTuple, Optional, Protocol, Sequence
+from typing import Callable, Literal, Mapping, NamedTuple, Optional, Protocol, Sequence
+
+ByteOrder = Literal["little", "big"]
 
 
 class Region(NamedTuple):
@@ -106,8 +108,7 @@ class Target(Protocol):
     """"live" or "core"."""
     pid: Optional[int]
     pointer_size: int
-    byte_order: str
-    """"little" or "big"."""
+    byte_order: ByteOrder
     machine: str
     """The processor by its Linux name: "x86_64", "i386", "aarch64", "arm", "ppc64", "s390x", "riscv64" … or ""."""
     page_size: int

@@ -10,7 +10,7 @@ from glibc_rows import Row
 from glibc_tables import INTS
 
 from arenascope.errors import MemoryReadError, UsageError
-from arenascope.target import MappingUse, Region, Residency, StructInfo, Symbol, ThreadInfo
+from arenascope.target import ByteOrder, MappingUse, Region, Residency, StructInfo, Symbol, ThreadInfo
 
 # the processor of a row's architecture, where it has another name
 MACHINES = {"x86-64": "x86_64", "ppc64le": "ppc64", "ppc32": "ppc"}
@@ -21,7 +21,7 @@ class Space:
 
     PAGE = 4096
 
-    def __init__(self, word: int, byte_order: str) -> None:
+    def __init__(self, word: int, byte_order: ByteOrder) -> None:
         self.word_size = word
         self.byte_order = byte_order
         self._pages: dict[int, bytearray] = {}
@@ -47,10 +47,10 @@ class Space:
     def put(self, address: int, value: int, size: int = 0) -> None:
         """An unsigned number of `size` bytes (0: a word)."""
         width = size or self.word_size
-        self.write(address, (value & ((1 << (8 * width)) - 1)).to_bytes(width, self.byte_order))  # type: ignore[arg-type]
+        self.write(address, (value & ((1 << (8 * width)) - 1)).to_bytes(width, self.byte_order))
 
     def get(self, address: int, size: int = 0) -> int:
-        return int.from_bytes(self.read(address, size or self.word_size), self.byte_order)  # type: ignore[arg-type]
+        return int.from_bytes(self.read(address, size or self.word_size), self.byte_order)
 
 
 @dataclass

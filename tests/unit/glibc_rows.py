@@ -21,6 +21,8 @@ from glibc_tables import (
     offsets,
 )
 
+from arenascope.target import ByteOrder
+
 _LARGE = {  # (shift, highest quotient, index of quotient 0), then what is common to all
     "64": (6, 48, 48),
     "32/8": (6, 38, 56),
@@ -42,7 +44,7 @@ class Row:
     family: str
     """"64", "32/8" or "32/16": word size and, on 32-bit, MALLOC_ALIGNMENT."""
     arch: str
-    byte_order: str
+    byte_order: ByteOrder
     page_size: int
     word: int
     alignment: int
@@ -145,7 +147,7 @@ def _row(name: str) -> Row:
         version=".".join(name.split("-")[0].split(".")[:2]),
         family=family,
         arch=arch,
-        byte_order=order,
+        byte_order="little" if order == "little" else "big",
         page_size=int(page),
         state_class=state,
         state=offsets(STATE_FIELDS, STATE[f"{family} {state}"]),

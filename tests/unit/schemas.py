@@ -39,7 +39,8 @@ MOST_ROWS = 2000
 
 @cache
 def schema(name: str) -> dict[str, Any]:
-    return json.loads((FOLDER / f"{name}.json").read_text())
+    read: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
+    return read
 
 
 def wrong(value: Any, rule: dict[str, Any], where: str = "") -> Iterator[str]:

@@ -63,7 +63,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "errors": (),
     "model": (),
     "target": (),
-    "memory": ("errors", "read_ahead"),
+    "memory": ("errors", "read_ahead", "target"),
     "meter": (),
     "printable": (),
     "read_ahead": ("errors",),

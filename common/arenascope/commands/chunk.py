@@ -198,6 +198,6 @@ def _distance(place: int, user: int) -> str:
 def _dump(session: Session, found: Found) -> Iterator[str]:
     word = session.layout.word
     for each in found.words:
-        data = each.value.to_bytes(word, "little" if session.target.byte_order == "little" else "big")
+        data = each.value.to_bytes(word, session.target.byte_order)
         text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)
         yield f"{each.offset:+5}  {each.value:#0{2 + 2 * word}x}  {text}  {each.symbol or ''}".rstrip()

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Callable, Iterable, Iterator, NamedTuple, Optional
 
 from ...errors import ArenascopeError, TargetError
+from ...target import ByteOrder
 from .notes import Buffer, Note, gnu_build_id, parse_notes, string_at
 
 Read = Callable[[int, int], bytes]
@@ -74,7 +75,7 @@ class Elf:
         if ident[4] not in (1, 2) or ident[5] not in (1, 2):
             raise TargetError(f"{name} has a damaged ELF header")
         self.pointer_size = 4 if ident[4] == 1 else 8
-        self.byte_order = "little" if ident[5] == 1 else "big"
+        self.byte_order: ByteOrder = "little" if ident[5] == 1 else "big"
         self.mark = "<" if ident[5] == 1 else ">"
         word = "I" if self.pointer_size == 4 else "Q"
         fields = struct.Struct(f"{self.mark}HHI3{word}I6H")

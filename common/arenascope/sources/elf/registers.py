@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Mapping, NamedTuple, Optional
 
-from ...target import ThreadInfo
+from ...target import ByteOrder, ThreadInfo
 from .machines import EM_386, EM_AARCH64, EM_ARM, EM_LOONGARCH, EM_PPC, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64
 
 # machine: (index of the program counter, the stack pointer, the thread pointer, in the registers of a prstatus); the
@@ -31,7 +31,7 @@ class ThreadRecord(NamedTuple):
     tls: bytes = b""
 
 
-def thread_from_record(machine: int, pointer_size: int, byte_order: str, record: ThreadRecord) -> ThreadInfo:
+def thread_from_record(machine: int, pointer_size: int, byte_order: ByteOrder, record: ThreadRecord) -> ThreadInfo:
     """`machine` is the ELF number of the process, EM_386 for a 32-bit one under a 64-bit kernel too."""
     if machine not in _REGISTERS:
         return ThreadInfo(record.tid)
@@ -44,7 +44,7 @@ def thread_from_record(machine: int, pointer_size: int, byte_order: str, record:
 class _Numbers:
     """One thread's registers as integers."""
 
-    def __init__(self, machine: int, pointer_size: int, byte_order: str, record: ThreadRecord) -> None:
+    def __init__(self, machine: int, pointer_size: int, byte_order: ByteOrder, record: ThreadRecord) -> None:
         self.machine, self.pointer_size, self.record = machine, pointer_size, record
         self.byte_order = byte_order
 
@@ -55,7 +55,7 @@ class _Numbers:
         return self._number(raw) if len(raw) == size else None
 
     def _number(self, raw: bytes) -> int:
-        return int.from_bytes(raw, "little" if self.byte_order == "little" else "big")
+        return int.from_bytes(raw, self.byte_order)
 
     def thread_pointer(self) -> Optional[int]:
         size = self.pointer_size

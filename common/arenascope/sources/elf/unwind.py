@@ -10,7 +10,7 @@ from typing import NamedTuple, Optional, Sequence
 
 from ...errors import ArenascopeError
 from ...memory import Memory
-from ...target import Region
+from ...target import ByteOrder, Region
 from .file import Elf
 
 PT_GNU_EH_FRAME = 0x6474E550
@@ -173,7 +173,7 @@ class UnwindTables:
 class _Bytes:
     """A cursor over an entry."""
 
-    def __init__(self, data: bytes, byte_order: str) -> None:
+    def __init__(self, data: bytes, byte_order: ByteOrder) -> None:
         self.data, self.byte_order, self.at = data, byte_order, 0
 
     def number(self, size: int) -> int:
@@ -181,7 +181,7 @@ class _Bytes:
         if len(found) != size:
             raise IndexError
         self.at += size
-        return int.from_bytes(found, "little" if self.byte_order == "little" else "big")
+        return int.from_bytes(found, self.byte_order)
 
     def text(self) -> str:
         end = self.data.index(b"\0", self.at) if b"\0" in self.data[self.at :] else len(self.data)

@@ -38,9 +38,9 @@ class ProcessImage:
         self._mem = self.guarded(lambda: os.open(f"{self._folder}/mem", os.O_RDONLY | os.O_CLOEXEC))
         ident = self.guarded(self._read_ident)
         self.pointer_size = 4 if ident[4] == 1 else 8
-        self.byte_order = "little" if ident[5] == 1 else "big"
+        self.byte_order: target.ByteOrder = "little" if ident[5] == 1 else "big"
         self._mark = "<" if ident[5] == 1 else ">"
-        self.machine = int.from_bytes(ident[18:20], "little" if ident[5] == 1 else "big")
+        self.machine = int.from_bytes(ident[18:20], self.byte_order)
         self.auxv_bytes = self.guarded(lambda: procfiles.read_bytes(f"{self._folder}/auxv"))
         self.auxv = parse_auxv(self.auxv_bytes, self.pointer_size, self._mark)
         self.page_size = self.auxv.get(AT_PAGESZ) or os.sysconf("SC_PAGE_SIZE")

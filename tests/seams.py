@@ -1,0 +1,35 @@
+"""Who stands behind which seam. Nothing runs this: mypy holds each to its Protocol (`make check`)."""
+
+from __future__ import annotations
+
+from fake_door import FakeDoor
+from fake_target import FakeTarget
+from gdb.commands import GdbDoor
+from gdb.control import GdbController
+from gdb.mi import _Captured
+from gdb.target import GdbTarget
+from lldb.heap_commands import LldbDoor
+from lldb.heap_control import LldbController
+from lldb.heap_target import LldbTarget
+
+from arenascope.apply import Controller
+from arenascope.door import Door
+from arenascope.meter import Meter, Unseen
+from arenascope.render.progress import Progress
+from arenascope.shell import ShellDoor
+from arenascope.sources.core.holes import DenseResidency, HoleResidency
+from arenascope.sources.core.target import CoreTarget
+from arenascope.sources.live.guard import Holder
+from arenascope.sources.live.pagemap import EntryReader, PagemapResidency, Reader, ScanReader
+from arenascope.sources.live.ptrace import Tracer
+from arenascope.sources.live.sigstop import Stopper
+from arenascope.sources.live.target import ProcessTarget
+from arenascope.target import Residency, Target
+
+TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, CoreTarget, FakeTarget]
+DOORS: list[type[Door]] = [GdbDoor, LldbDoor, ShellDoor, _Captured, FakeDoor]
+CONTROLLERS: list[type[Controller]] = [GdbController, LldbController]
+RESIDENCIES: list[type[Residency]] = [PagemapResidency, HoleResidency, DenseResidency]
+READERS: list[type[Reader]] = [ScanReader, EntryReader]
+HOLDERS: list[type[Holder]] = [Tracer, Stopper]
+METERS: list[type[Meter]] = [Unseen, Progress]
