@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Optional, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 from fake_target import FakeTarget
 from schemas import valid
 
+from arenascope import session
 from arenascope.apply import Controller
 from arenascope.command import execute, find_command
 from arenascope.errors import UsageError
@@ -52,6 +54,23 @@ def a_chunk(target: FakeTarget) -> str:
     """The address of some chunk, for a command that wants one."""
     heaps = next(iter(Session(target).heaps.values()), ())
     return f"{heaps[0].address + 64:#x}" if heaps else "0x1000"
+
+
+@contextmanager
+def located_once() -> Iterator[None]:
+    """Several commands at an image that stays as it is: finding malloc in it, most of the work, is done by the first."""
+    locate, found = session.locate, {}
+
+    def remembered(target: Any, memory: Any, libc: int) -> Any:
+        if (id(target), libc) not in found:
+            found[id(target), libc] = locate(target, memory, libc)
+        return found[id(target), libc]
+
+    session.locate = remembered
+    try:
+        yield
+    finally:
+        session.locate = locate
 
 
 def run_text(target: FakeTarget, command: str, *words: str) -> str:

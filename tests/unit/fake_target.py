@@ -35,6 +35,10 @@ class Space:
             address, data = address + len(part), data[len(part) :]
 
     def read(self, address: int, size: int) -> bytes:
+        page, offset = divmod(address, self.PAGE)
+        if 0 < size <= self.PAGE - offset:
+            block = self._pages.get(page)
+            return bytes(size) if block is None else bytes(block[offset : offset + size])
         parts = []
         while size > 0:
             page, offset = divmod(address, self.PAGE)
@@ -95,8 +99,8 @@ class FakeTarget:
         self.reads = self.bytes_read = 0
 
     def read(self, address: int, size: int) -> bytes:
-        at = address
-        while at < address + size:
+        at, end = address, address + size
+        while at < end:
             index = bisect_right(self._starts, at) - 1
             region = self.mappings[index] if index >= 0 else None
             if region is None or at >= region.end or not (region.readable and region.present):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
-from fake_door import run_json
+from fake_door import located_once, run_json
 from fake_target import FakeTarget
 from heap_pictures import tally, used_bytes
 from heapbuilder import ArenaTruth, HeapImage
@@ -18,7 +18,11 @@ class Misread(AssertionError):
 
 def verdict(image: HeapImage, target: Optional[FakeTarget] = None) -> str:
     """ "right", "partial" (marked so, and what is given is right) or "refused" (in words); Misread otherwise."""
-    target = target or image.target()
+    with located_once():
+        return _verdict(image, target or image.target())
+
+
+def _verdict(image: HeapImage, target: FakeTarget) -> str:
     try:
         document = run_json(target, "arenas")
     except ArenascopeError as error:

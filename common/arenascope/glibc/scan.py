@@ -19,6 +19,7 @@ PREFIX_LIMIT = 1024
 RING_LIMIT = 65536
 HEAP_SIZES = (1 << 20, 64 << 20, 8 << 20, 4 << 30)
 """HEAP_MAX_SIZE on 32-bit and on 64-bit, and of 2.35 to 2.41 with huge pages of 2 MiB or 1 GiB."""
+LEAST_HEAP = min(HEAP_SIZES)
 
 
 class Hit(NamedTuple):
@@ -115,7 +116,7 @@ def _close_ring(memory: Memory, start: int, first: int, offset: int) -> tuple[in
     elsewhere = 0
     while address is not None and address not in seen and len(ring) < RING_LIMIT:
         # all but main_arena lie at the start of a heap: there are no more of them than there are heaps
-        elsewhere += address % min(HEAP_SIZES) >= PREFIX_LIMIT
+        elsewhere += address % LEAST_HEAP >= PREFIX_LIMIT
         if elsewhere > 1:
             return ()
         seen.add(address)
