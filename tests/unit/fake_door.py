@@ -58,7 +58,7 @@ def a_chunk(target: FakeTarget) -> str:
 
 @contextmanager
 def located_once() -> Iterator[None]:
-    """Several commands at an image that stays as it is: finding malloc in it, most of the work, is done by the first."""
+    """Several commands at an image that stays as it is: malloc is found in it, which is most of the work, once."""
     locate, found = session.locate, {}
 
     def remembered(target: Any, memory: Any, libc: int) -> Any:
