@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Mapping, Optional
 
 import pytest
@@ -250,3 +251,24 @@ def test_behaviour_follows_the_releases() -> None:
         False,
     ]
     assert [versions.behaviour((2, minor)).systrim_unsigned for minor in (18, 19)] == [False, True]
+
+
+def test_there_is_a_shape_for_every_change_and_none_beside() -> None:
+    """What differs between two releases differs between their shapes; 2.29 began with tcache_key alone."""
+    shapes = versions.shapes()
+    assert list(shapes) == sorted(set(shapes), reverse=True)
+    assert (2, 29) in shapes
+
+    def all_of(release: versions.Release) -> list[Layout]:
+        machines = ((8, "x86_64"), (4, "i386"), (4, "arm"), (4, "ppc"), (4, "x32"))
+        return [from_table(release, word, machine)._replace(release=(0, 0)) for word, machine in machines]
+
+    for minor in range(17, versions.NEWEST[1] + 1):
+        changed = minor == 17 or all_of((2, minor)) != all_of((2, minor - 1))
+        assert changed == ((2, minor) in shapes), minor
+
+
+def test_rows_of_behaviour_are_in_order_and_cite_a_commit() -> None:
+    assert [change.release for change in versions.CHANGES] == sorted(change.release for change in versions.CHANGES)
+    assert all(re.fullmatch("[0-9a-f]{10}", change.commit) for change in versions.CHANGES)
+    assert all(change.release <= versions.NEWEST for change in versions.CHANGES)

@@ -45,6 +45,15 @@ def test_a_session_sees_what_was_laid(row: Row, view: dict[str, Any]) -> None:
 
 
 @rows
+def test_behaviour_is_told_where_no_release_is(row: Row) -> None:
+    """What code does with lists shows in them: a release that the image does not name is not taken for an older one."""
+    told = Session(everything(row).target(symbols=False, rodata=False)).layout.behaviour
+    assert told.safe_linking == row.safe_linking
+    if row.has_tcache:
+        assert told.tcache_key == (row.tcache_key is not None)
+
+
+@rows
 def test_arenas_sums_the_truth(row: Row) -> None:
     image = everything(row)
     document = run_json(image.target(), "arenas")

@@ -2,11 +2,12 @@
 
 Memory beats this table: distributions ship backports, so layout.py uses a row only where it fits what is seen.
 A new release needs a row here only where something changed; without one the newest row is tried and checked.
+Beside each row stands glibc's commit that made the change: `git show` in glibc's repository says the rest.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import Any, Mapping, NamedTuple, Optional
 
 Release = tuple[int, int]
 
@@ -37,15 +38,15 @@ FASTBINS = -1
 MALLOC_STATE = (
     Field("mutex", "int"),
     Field("flags", "int"),
-    Field("have_fastchunks", "int", since=(2, 27), until=(2, 43)),
-    Field("fastbinsY", length=FASTBINS, until=(2, 43)),
+    Field("have_fastchunks", "int", since=(2, 27), until=(2, 43)),  # e956075a5a, bb5a4f5295
+    Field("fastbinsY", length=FASTBINS, until=(2, 43)),  # bb5a4f5295
     Field("top"),
     Field("last_remainder"),
     Field("bins", length=254),
     Field("binmap", "int", 4),
     Field("next"),
     Field("next_free"),
-    Field("attached_threads", since=(2, 23)),
+    Field("attached_threads", since=(2, 23)),  # a62719ba90
     Field("system_mem"),
     Field("max_system_mem"),
 )
@@ -55,7 +56,7 @@ HEAP_INFO = (
     Field("prev"),
     Field("size"),
     Field("mprotect_size"),
-    Field("pagesize", since=(2, 35)),
+    Field("pagesize", since=(2, 35)),  # c1beb51d08
 )
 
 MALLOC_PAR = (
@@ -64,120 +65,128 @@ MALLOC_PAR = (
     Field("mmap_threshold"),
     Field("arena_test"),
     Field("arena_max"),
-    Field("thp_mode", "int", since=(2, 43)),
-    Field("thp_pagesize", since=(2, 35)),
-    Field("hp_pagesize", since=(2, 35)),
-    Field("hp_flags", "int", since=(2, 35)),
+    Field("thp_mode", "int", since=(2, 43)),  # 9097cbf5d8
+    Field("thp_pagesize", since=(2, 35)),  # 5f6d8d97c6
+    Field("hp_pagesize", since=(2, 35)),  # 98d5fcb8d0
+    Field("hp_flags", "int", since=(2, 35)),  # 98d5fcb8d0
     Field("n_mmaps", "int"),
     Field("n_mmaps_max", "int"),
     Field("max_n_mmaps", "int"),
     Field("no_dyn_threshold", "int"),
     Field("mmapped_mem"),
     Field("max_mmapped_mem"),
-    Field("max_total_mem", until=(2, 24)),
+    Field("max_total_mem", until=(2, 24)),  # ca135f824b
     Field("sbrk_base"),
-    Field("tcache_bins", since=(2, 26)),
+    Field("tcache_bins", since=(2, 26)),  # d5c3fafc43, this and what follows
     Field("tcache_max_bytes", since=(2, 26)),
     Field("tcache_count", since=(2, 26)),
     Field("tcache_unsorted_limit", since=(2, 26)),
 )
 
 TCACHE_PERTHREAD = (
-    Field("counts", "char", 64, since=(2, 26), until=(2, 30)),
-    Field("counts", "char", 128, since=(2, 30), until=(2, 42)),  # uint16_t[64]
-    Field("num_slots", "char", 152, since=(2, 42)),  # uint16_t[76]: slots still free
-    Field("entries", length=64, since=(2, 26), until=(2, 42)),
-    Field("entries", length=76, since=(2, 42)),
+    Field("counts", "char", 64, since=(2, 26), until=(2, 30)),  # d5c3fafc43
+    Field("counts", "char", 128, since=(2, 30), until=(2, 42)),  # 1f50f2ad85: uint16_t[64]
+    Field("num_slots", "char", 152, since=(2, 42)),  # 7e10e30e64: uint16_t[76], slots still free
+    Field("entries", length=64, since=(2, 26), until=(2, 42)),  # d5c3fafc43
+    Field("entries", length=76, since=(2, 42)),  # cbfd798810
 )
 
 
 class Behaviour(NamedTuple):
-    """What code does with the structures, where it differs between releases."""
+    """What code does with the structures, where it differs between releases; CHANGES says from which on.
 
-    safe_linking: bool
-    """2.32: fastbin and thread-cache links are stored XORed with their own address."""
-    tcache_key: bool
-    """2.29: what is in a thread cache bears a key behind its link."""
-    tcache_logarithmic: bool
-    """2.42: 12 more thread-cache bins for powers of two above the small sizes."""
-    tcache_dummy: bool
-    """2.43: a thread without a cache points to zeros among libc's constants, no longer nowhere."""
-    heap_max_follows_hugepages: bool
-    """2.35 to 2.41: heap_max_size() is 4 huge pages where mp_.hp_pagesize is set."""
-    mmapped_size_less_header: bool
-    """2.43: the size word of an mmapped chunk leaves out its own header."""
-    info_top_in_rest: bool
-    """2.31: malloc_info counts top in "rest"."""
-    info_size_indent: str
-    info_unsorted_indent: str
-    info_mmap_line: bool
-    info_subheaps_line: bool
-    info_fast_lines: bool
-    systrim_unsigned: bool
-    """2.19: systrim compares area with pad unsigned, so a top of MINSIZE grows the heap by a page."""
-    heap_trim_threshold: Optional[str]
-    """What heap_trim compares with trim_threshold: None (to 2.21), "extra" (2.22) or "top" (from 2.23)."""
-    tcache_count: int
+    What stands here is what the oldest release does.
+    """
+
+    safe_linking: bool = False
+    """Fastbin and thread-cache links are stored XORed with their own address."""
+    tcache_key: bool = False
+    """What is in a thread cache bears a key behind its link."""
+    tcache_logarithmic: bool = False
+    """12 more thread-cache bins for powers of two above the small sizes."""
+    tcache_dummy: bool = False
+    """A thread without a cache points to zeros among libc's constants, no longer nowhere."""
+    heap_max_follows_hugepages: bool = False
+    """heap_max_size() is 4 huge pages where mp_.hp_pagesize is set."""
+    mmapped_size_less_header: bool = False
+    """The size word of an mmapped chunk leaves out its own header."""
+    info_top_in_rest: bool = False
+    """malloc_info counts top in "rest"."""
+    info_size_indent: str = ""
+    info_unsorted_indent: str = ""
+    info_mmap_line: bool = False
+    info_subheaps_line: bool = False
+    info_fast_lines: bool = True
+    systrim_unsigned: bool = False
+    """systrim compares area with pad unsigned, so a top of MINSIZE grows the heap by a page."""
+    heap_trim_threshold: Optional[str] = None
+    """What heap_trim compares with trim_threshold: nothing, "extra" or "top"."""
+    tcache_count: int = 7
     """The default of mp_.tcache_count."""
-    glibc_tunables: bool
-    """2.26 (malloc's own): GLIBC_TUNABLES is read."""
+    glibc_tunables: bool = False
+    """GLIBC_TUNABLES is read (malloc's own, and by default)."""
+
+
+class Change(NamedTuple):
+    """A row of what code does."""
+
+    release: Release
+    """The first that does so."""
+    commit: str
+    """glibc's, which made it so."""
+    behaviour: Mapping[str, Any]
+    """What Behaviour has from then on."""
+
+
+CHANGES = (
+    Change((2, 19), "4b5b548c9f", {"systrim_unsigned": True}),
+    Change((2, 19), "8b35e35d0f", {"info_size_indent": "\t" * 7 + " " * 6}),
+    Change((2, 20), "62a5881678", {"info_size_indent": "\t" * 7 + " " * 8, "info_unsorted_indent": "  "}),
+    Change((2, 20), "4d653a59ff", {"info_mmap_line": True}),
+    Change((2, 22), "c26efef979", {"heap_trim_threshold": "extra"}),
+    Change((2, 23), "e4bc326dbb", {"heap_trim_threshold": "top"}),
+    Change((2, 26), "2c0b90ab44", {"glibc_tunables": True}),
+    Change((2, 27), "34eb41579c", {"info_subheaps_line": True}),
+    Change((2, 29), "bcdaad21d4", {"tcache_key": True}),
+    Change((2, 31), "b6d2c4475d", {"info_top_in_rest": True}),
+    Change((2, 31), "b0f6679bcd", {"info_size_indent": "  "}),
+    Change((2, 32), "a1a486d70e", {"safe_linking": True}),
+    Change((2, 35), "c1beb51d08", {"heap_max_follows_hugepages": True}),
+    Change((2, 42), "9f551e28a7", {"heap_max_follows_hugepages": False}),
+    Change((2, 42), "cbfd798810", {"tcache_logarithmic": True}),
+    Change((2, 43), "614cfd0f8a", {"mmapped_size_less_header": True}),
+    Change((2, 43), "2bf2188fae", {"tcache_dummy": True}),
+    Change((2, 43), "7447efa962", {"info_fast_lines": False}),
+    Change((2, 43), "0b9210bd76", {"tcache_count": 16}),
+)
+"""In the order of releases."""
+
+WIDER: Mapping[str, Release] = {"ppc": (2, 24), "i386": (2, 26)}
+"""Since when 32-bit machines align to 16, as long double is there: dea39b13e2, 4e61a6be44."""
 
 
 def behaviour(release: Release) -> Behaviour:
     """The rows that differ in what code does rather than in where fields lie."""
-
-    def since(*row: int) -> bool:
-        return release >= row
-
-    if not since(2, 19):
-        indent = ""
-    elif not since(2, 20):
-        indent = "\t" * 7 + " " * 6
-    elif not since(2, 31):
-        indent = "\t" * 7 + " " * 8
-    else:
-        indent = "  "
-    trim_rule = "top" if since(2, 23) else "extra" if since(2, 22) else None
-    return Behaviour(
-        safe_linking=since(2, 32),
-        tcache_key=since(2, 29),
-        tcache_logarithmic=since(2, 42),
-        tcache_dummy=since(2, 43),
-        heap_max_follows_hugepages=since(2, 35) and not since(2, 42),
-        mmapped_size_less_header=since(2, 43),
-        info_top_in_rest=since(2, 31),
-        info_size_indent=indent,
-        info_unsorted_indent="  " if since(2, 20) else "",
-        info_mmap_line=since(2, 20),
-        info_subheaps_line=since(2, 27),
-        info_fast_lines=not since(2, 43),
-        systrim_unsigned=since(2, 19),
-        heap_trim_threshold=trim_rule,
-        tcache_count=16 if since(2, 43) else 7,
-        glibc_tunables=since(2, 26),
-    )
+    found: dict[str, Any] = {}
+    for change in CHANGES:
+        if change.release <= release:
+            found.update(change.behaviour)
+    return Behaviour(**found)
 
 
 def alignment(word: int, machine: str, release: Release) -> int:
     """MALLOC_ALIGNMENT: 2 * SIZE_SZ, or that of long double where it is larger."""
     if word == 8 or machine == "x32":
         return 16
-    if machine == "i386":
-        return 16 if release >= (2, 26) else 8
-    if machine == "ppc":
-        return 16 if release >= (2, 24) else 8
-    return 8
+    return 16 if release >= WIDER.get(machine, NEVER) else 8
 
 
 def shapes() -> tuple[Release, ...]:
     """One release for each distinct set of layouts and behaviours, newest first."""
-    changes = {OLDEST, (2, 19), (2, 20), (2, 22), (2, 31), (2, 32), (2, 41)}
-    for struct in (MALLOC_STATE, HEAP_INFO, MALLOC_PAR, TCACHE_PERTHREAD):
-        for field in struct:
-            changes.add(field.since)
-            changes.add(field.until)
-    changes.discard(NEVER)
-    return tuple(sorted(changes, reverse=True))
+    fields = [field for struct in (MALLOC_STATE, HEAP_INFO, MALLOC_PAR, TCACHE_PERTHREAD) for field in struct]
+    changes = {OLDEST, *WIDER.values(), *(change.release for change in CHANGES)}
+    changes.update(release for field in fields for release in (field.since, field.until))
+    return tuple(sorted(changes - {NEVER}, reverse=True))
 
 
 def parse(text: str) -> Optional[Release]:

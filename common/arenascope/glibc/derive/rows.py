@@ -190,6 +190,7 @@ def settle_release(
     `caches` are the (address, chunk size) of thread caches that were found, `arenas` the addresses of all arenas.
     """
     linked = links_are_safe(memory, [address for address, _ in caches], arenas, layout)
+    keyed = True if linked else blocks_bear_keys(memory, [address for address, _ in caches], layout)
     fitting = []
     for release in versions.shapes():
         row = from_table(release, layout.word, machine, layout.align)
@@ -201,6 +202,8 @@ def settle_release(
         if caches and not (row.tcache and all(size in chunk_sizes(row.tcache, row) for _, size in caches)):
             continue
         if linked is not None and row.behaviour.safe_linking != linked:
+            continue
+        if keyed is not None and row.behaviour.tcache_key != keyed:
             continue
         fitting.append(row)
     # where mp_ was not found, its form is no more than a guess
@@ -228,6 +231,22 @@ def _list_heads(
     for arena in arenas if layout.fastbins else ():
         heads = memory.words(arena + layout.arena["fastbinsY"], layout.fastbins)
         yield from ((chunk + layout.header, layout.header) for chunk in heads if chunk)
+
+
+def blocks_bear_keys(memory: Memory, caches: Sequence[int], layout: Layout) -> Optional[bool]:
+    """Whether what is in these caches bears the cache's address behind its link; None where they hold nothing.
+
+    So it is up to 2.33. Since then the key is random, in releases that their links tell from all without one.
+    """
+    told: Optional[bool] = None
+    for address in caches:
+        for form in tcache_forms(layout):
+            if is_tcache(memory, layout, form, address):
+                entries = [entry for entry in read_tcache(memory, form, address)[1] if entry]
+                if any(memory.try_word(entry + layout.word) == address for entry in entries):
+                    return True
+                told = False if entries else told
+    return told
 
 
 def _how_it_ends(memory: Memory, layout: Layout, entry: int, to_user: int) -> Optional[bool]:
