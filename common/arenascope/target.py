@@ -164,6 +164,9 @@ class Target(Protocol):
     def mapping_use(self) -> Optional[Sequence[MappingUse]]:
         """Every mapping's share of RSS, in address order; None where nothing can tell."""
 
+    def processors(self) -> Optional[int]:
+        """How many are online where the process runs; None of a core, and of another machine."""
+
     def environment(self) -> Optional[Mapping[str, str]]:
         """The environment that the process was started with; None where nothing can tell."""
 

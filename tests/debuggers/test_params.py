@@ -68,6 +68,12 @@ def test_arena_limit(sight: Sight) -> None:
     assert arenas == {"count": len(sight.json("arenas")["arenas"]), "limit": each * os.sysconf("SC_NPROCESSORS_ONLN")}
 
 
+@seen(only=("bins",), images=("kernel", "gcore"))
+def test_a_core_does_not_tell_the_arena_limit(sight: Sight) -> None:
+    """It may come from another machine."""
+    assert sight.json("params")["arenas"]["limit"] is None
+
+
 @seen(only=("asked-by-variables",))
 def test_requests_by_variable(sight: Sight) -> None:
     rows = params_of(sight)

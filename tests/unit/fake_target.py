@@ -76,6 +76,8 @@ class FakeTarget:
     pid: Optional[int] = 4000
     env: Optional[Mapping[str, str]] = field(default_factory=dict)
     pages: Optional[Residency] = None
+    online: Optional[int] = None
+    """Processors of its machine; None: not known."""
     locked_ranges: Sequence[tuple[int, int]] = ()
     shares: Optional[Sequence[MappingUse]] = None
     files: Mapping[str, str] = field(default_factory=dict)
@@ -162,6 +164,9 @@ class FakeTarget:
 
     def mapping_use(self) -> Optional[Sequence[MappingUse]]:
         return self.shares
+
+    def processors(self) -> Optional[int]:
+        return self.online
 
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.env

@@ -53,6 +53,18 @@ def test_behaviour_is_told_where_no_release_is(row: Row) -> None:
         assert told.tcache_key == (row.tcache_key is not None)
 
 
+@pytest.mark.parametrize(("row", "each"), [("2.36-64", 8), ("2.43-i386", 2)])
+def test_the_arena_limit_counts_the_processors_of_the_process(row: str, each: int) -> None:
+    """arena_get2(); where the process runs on another machine, or ran once, nobody counts ours instead."""
+    image = everything(row)
+    target = image.target()
+    assert run_json(target, "params")["arenas"]["limit"] is None
+    target.online = 6
+    assert run_json(target, "params")["arenas"]["limit"] == 6 * each
+    target.online = 1
+    assert run_json(target, "params")["arenas"]["limit"] == max(each, image.mp["arena_test"])
+
+
 @rows
 def test_arenas_sums_the_truth(row: Row) -> None:
     image = everything(row)

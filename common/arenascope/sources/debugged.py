@@ -17,7 +17,7 @@ from .core.image import CoreImage
 from .elf.naming import DEBUG_FOLDERS, Naming, files_of
 from .live.pagemap import PagemapResidency
 from .live.process import ProcessImage
-from .live.procfiles import mappings_of, memory_of, read_bytes, read_maps, unreleasable_ranges
+from .live.procfiles import mappings_of, memory_of, online_processors, read_bytes, read_maps, unreleasable_ranges
 
 Image = Union[ProcessImage, CoreImage]
 PLACES = 8
@@ -66,6 +66,9 @@ class DebuggedTarget:
         if isinstance(self.image, CoreImage):
             return core_mappings(self.image)
         return mappings_of(self.image.pid) if self.image else None
+
+    def processors(self) -> Optional[int]:
+        return online_processors() if isinstance(self.image, ProcessImage) else None
 
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.image.environment() if self.image else None

@@ -70,6 +70,9 @@ class ShellTarget:
     def mapping_use(self) -> Optional[Sequence[MappingUse]]:
         return None
 
+    def processors(self) -> Optional[int]:
+        return None
+
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.image.environment()
 

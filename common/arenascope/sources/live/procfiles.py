@@ -102,6 +102,11 @@ def seccomp_modes(pid: int) -> dict[int, int]:
     return found
 
 
+def online_processors() -> int:
+    """Of this machine, as get_nprocs() counts them."""
+    return os.sysconf("SC_NPROCESSORS_ONLN")
+
+
 def is_dead(pid: int) -> bool:
     """Whether no thread of the process is left that is more than a zombie."""
     try:

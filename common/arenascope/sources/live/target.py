@@ -9,7 +9,7 @@ from ..elf.registers import thread_from_record
 from ..shell_target import ShellTarget
 from .pagemap import PagemapResidency
 from .process import ProcessImage
-from .procfiles import mappings_of, unreleasable_ranges
+from .procfiles import mappings_of, online_processors, unreleasable_ranges
 
 if TYPE_CHECKING:
     from .freeze import Freeze
@@ -53,6 +53,9 @@ class ProcessTarget(ShellTarget):
 
     def mapping_use(self) -> Optional[Sequence[MappingUse]]:
         return self.process.all_of(lambda: mappings_of(self.process.pid))
+
+    def processors(self) -> Optional[int]:
+        return online_processors()
 
     def locked(self) -> Sequence[tuple[int, int]]:
         return self.process.guarded(lambda: unreleasable_ranges(self.process.pid))
