@@ -12,7 +12,7 @@ from scenarios import seen
 def test_what_malloc_made_is_sound(sight: Sight) -> None:
     document = sight.json("check")
     assert (document["breaches"], document["busy"]) == ([], [])
-    assert sight.text("check").startswith("sound: ") if sight.view.symbols else True
+    assert sight.text("check").startswith("sound: ") if sight.has_texts else True
     if sight.view.door == "shell":
         assert sight.outcomes["check --json"].value == 0
 

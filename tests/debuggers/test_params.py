@@ -108,7 +108,7 @@ def test_a_wish_that_was_not_heard_is_noted(sight: Sight) -> None:
     assert rows["mmap_threshold"]["value"] != 65536
     assert rows["trim_threshold"]["requested"] == "MALLOC_TRIM_THRESHOLD_=lots"
     assert rows["trim_threshold"]["note"]
-    if sight.view.symbols:
+    if sight.has_texts:
         assert "MALLOC_MMAP_THRESHOLD_" in sight.text("params")
 
 
