@@ -54,12 +54,13 @@ PLACES = """
 import sys
 from arenascope.glibc.chunks.sweep import first_chunk
 from arenascope.session import Session
-from arenascope.sources.core.target import CoreTarget
-target = CoreTarget(sys.argv[1])
-session = Session(target)
+from arenascope.sources.core.image import CoreImage
+from arenascope.sources.shell_target import ShellTarget
+core = CoreImage(sys.argv[1])
+session = Session(ShellTarget(core))
 for header in session.headers:
     for heap in session.heaps[header.index]:
-        segment = target.core.segment_at(heap.address)
+        segment = core.segment_at(heap.address)
         end = header.top if heap.address <= header.top < heap.end else heap.end
         print(segment.offset - segment.address & (1 << 64) - 1, first_chunk(session.layout, header, heap), end)
 """

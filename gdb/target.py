@@ -7,14 +7,22 @@ same image; GDB's own read otherwise (a remote stub). Symbols, types and registe
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 import gdb
 
 from arenascope.errors import MemoryReadError, TargetError, UsageError
 from arenascope.memory import Memory
 from arenascope.sources.core.image import CoreImage
-from arenascope.sources.debugged import DebuggedTarget, Image, find_core, held_files, is_traced_by_us, open_process
+from arenascope.sources.debugged import (
+    AskedImage,
+    DebuggedTarget,
+    find_core,
+    held_files,
+    is_traced_by_us,
+    open_process,
+)
+from arenascope.sources.image_target import Source
 from arenascope.target import ByteOrder, Region, StructInfo, Symbol, ThreadInfo
 
 MACHINES = {
@@ -50,29 +58,13 @@ class GdbTarget(DebuggedTarget):
     door = "gdb"
 
     def __init__(self, ask_remote: Callable[..., Any]) -> None:
-        self._remote_regions: Sequence[Region] = ()
-        self._remote_environment: Optional[Mapping[str, str]] = None
         self.inferior = gdb.selected_inferior()
         if not self.inferior.pid or not self.inferior.threads():
             raise TargetError("there is no process and no core to look at", "attach PID, run, or core-file FILE first")
         if any(thread.is_running() for thread in self.inferior.threads()):
             raise TargetError("the process is running", "interrupt it first, then ask again")
-        architecture = self._architecture()
-        name = architecture.name()
-        self.machine = MACHINES.get(name, "arm" if name.startswith("arm") else name)
-        self.pointer_size = gdb.lookup_type("void").pointer().sizeof
-        connection = self._connection()
-        image = self._open_image(connection)
-        super().__init__(image, "core" if connection == "core" else "live", self.inferior.pid, self._read_slowly)
-        self.byte_order = image.byte_order if image else self._byte_order()
-        if image is None:
-            memory = Memory(self.read, self.pointer_size, self.byte_order)
-            told = ask_remote(getattr(self.inferior, "connection", None), memory, self.pid)
-            self._remote_regions, self._remote_environment = told.regions, told.environment
-            self.page_size = told.page_size or self.page_size
-            # an emulator numbers its one process by itself
-            tids = [thread.ptid[1] or thread.ptid[0] for thread in self.inferior.threads()]
-            self.pid = self.pid if told.has_proc or self.pid in tids else None
+        name = self._architecture().name()
+        super().__init__(self._open_image(ask_remote), MACHINES.get(name, "arm" if name.startswith("arm") else name))
         self._tls: dict[str, Optional[int]] = {}
 
     # the image
@@ -83,14 +75,14 @@ class GdbTarget(DebuggedTarget):
         except gdb.error:
             return self.inferior.architecture()
 
-    def _byte_order(self) -> ByteOrder:
-        return "little" if int(gdb.Value(b"\1\0\0\0", gdb.lookup_type("int"))) == 1 else "big"
-
-    def regions(self) -> Sequence[Region]:
-        return super().regions() or self._remote_regions
-
-    def environment(self) -> Optional[Mapping[str, str]]:
-        return super().environment() if self.image else self._remote_environment
+    def _open_image(self, ask_remote: Callable[..., Any]) -> Source:
+        connection = self._connection()
+        found: Optional[Source] = None
+        if connection == "native":
+            found = open_process(self.inferior.pid)
+        elif connection == "core":
+            found = self._open_core()
+        return found or self._ask("core" if connection == "core" else "live", ask_remote)
 
     def _connection(self) -> str:
         """ "native", "core", "remote" …"""
@@ -99,14 +91,23 @@ class GdbTarget(DebuggedTarget):
             return connection.type
         return "native" if is_traced_by_us(self.inferior.pid) else "core" if self._open_core() else "remote"
 
-    def _open_image(self, connection: str) -> Optional[Image]:
-        if connection == "native":
-            return open_process(self.inferior.pid)
-        return self._open_core() if connection == "core" else None
+    def _ask(self, kind: str, ask_remote: Callable[..., Any]) -> AskedImage:
+        """What GDB alone reaches, and what the other side tells of it."""
+        order: ByteOrder = "little" if int(gdb.Value(b"\1\0\0\0", gdb.lookup_type("int"))) == 1 else "big"
+        pid, size = self.inferior.pid, gdb.lookup_type("void").pointer().sizeof
+        image = AskedImage(kind, pid, size, order, self._read_slowly)
+        told = ask_remote(getattr(self.inferior, "connection", None), Memory(image.read, size, order), pid)
+        image.told_regions, image.told_environment = lambda: told.regions, told.environment
+        image.page_size = told.page_size or image.page_size
+        # an emulator numbers its one process by itself
+        image.pid = pid if told.has_proc or pid in self._tids() else None
+        return image
+
+    def _tids(self) -> list[int]:
+        return [thread.ptid[1] or thread.ptid[0] for thread in self.inferior.threads()]
 
     def _open_core(self) -> Optional[CoreImage]:
-        tids = [thread.ptid[1] or thread.ptid[0] for thread in self.inferior.threads()]
-        return find_core(held_files(), tids, self._read_slowly)
+        return find_core(held_files(), self._tids(), self._read_slowly)
 
     def _read_slowly(self, address: int, size: int) -> bytes:
         try:
@@ -117,7 +118,7 @@ class GdbTarget(DebuggedTarget):
     def local_paths(self, region: Region) -> Sequence[str]:
         sysroot = str(gdb.parameter("sysroot") or "")
         within = sysroot.rstrip("/") + region.path if not sysroot.startswith("target:") else region.path
-        return [within, region.path]
+        return [within]
 
     # symbols and types
 
@@ -132,7 +133,7 @@ class GdbTarget(DebuggedTarget):
                     return Symbol(int(place), getattr(owner, "build_id", None))
         try:
             # a symbol without debug information: a static program, or a libc whose symbol table was kept
-            return Symbol(int(gdb.parse_and_eval(f"&{name}")) & self._mask())
+            return Symbol(int(gdb.parse_and_eval(f"&{name}")) & self.mask())
         except gdb.error:
             return None
 
@@ -184,9 +185,7 @@ class GdbTarget(DebuggedTarget):
 
     # threads
 
-    def threads(self) -> Sequence[ThreadInfo]:
-        if isinstance(self.image, CoreImage):
-            return self.image.threads()
+    def own_threads(self) -> Sequence[ThreadInfo]:
         selected = gdb.selected_thread()
         frame = gdb.selected_frame() if selected else None
         found = []
@@ -215,7 +214,7 @@ class GdbTarget(DebuggedTarget):
             return thread.name
         except UnicodeDecodeError:
             # GDB takes every name for UTF-8
-            return next((each.name for each in self.image.threads() if each.tid == tid), None) if self.image else None
+            return next((each.name for each in self.image.threads() if each.tid == tid), None)
 
     def _thread_pointer(self, thread: gdb.InferiorThread) -> Optional[int]:
         found = (self._register(name) for name in THREAD_POINTERS.get(self.machine, ()))
@@ -233,16 +232,13 @@ class GdbTarget(DebuggedTarget):
 
     def _register(self, name: str) -> Optional[int]:
         try:
-            return int(gdb.newest_frame().read_register(name)) & self._mask()
+            return int(gdb.newest_frame().read_register(name)) & self.mask()
         except (gdb.error, ValueError, TypeError):
             return None
 
-    def _mask(self) -> int:
-        return (1 << (8 * self.pointer_size)) - 1
-
     def evaluate(self, expression: str) -> int:
         try:
-            return int(gdb.parse_and_eval(expression)) & self._mask()
+            return int(gdb.parse_and_eval(expression)) & self.mask()
         except (gdb.error, TypeError) as error:
             raise UsageError(f"{expression!r} is no address: {error}") from None
 

@@ -12,9 +12,8 @@ from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, cast
 import lldb
 
 from arenascope.errors import MemoryReadError, TargetError, UsageError
-from arenascope.sources.core.image import CoreImage
-from arenascope.sources.debugged import DebuggedTarget, Image, find_core, held_files, open_process
-from arenascope.sources.elf.machines import machine_name
+from arenascope.sources.debugged import AskedImage, DebuggedTarget, find_core, held_files, open_process
+from arenascope.sources.image_target import Source
 from arenascope.target import ByteOrder, Region, StructInfo, Symbol, ThreadInfo
 
 # the first word of a triple, where Linux has another name for the machine
@@ -57,30 +56,33 @@ class LldbTarget(DebuggedTarget):
                 "there is no process and no core to look at",
                 "process attach -p PID, run, or target create -c FILE first",
             )
-        self.machine = _machine(target.GetTriple())
-        self.pointer_size = target.GetAddressByteSize()
-        self.byte_order: ByteOrder = "big" if target.GetByteOrder() == lldb.eByteOrderBig else "little"
-        # elf-core and its siblings, minidump; a live process is gdb-remote's here as much as elsewhere
-        plugin = self.process.GetPluginName() or ""
-        is_core = "core" in plugin or "minidump" in plugin
-        image = self._open_image(is_core)
-        pid = image.pid if image else self.process.GetProcessID()
-        super().__init__(image, "core" if is_core else "live", pid, self._read_slowly)
-        if image:
-            # where LLDB cannot open the program's file it takes the process for one of this machine's usual kind
-            self.machine = machine_name(image.machine, image.pointer_size)
-            self.pointer_size, self.byte_order = image.pointer_size, image.byte_order
+        super().__init__(self._open_image(), _machine(target.GetTriple()))
         self.read = _interruptible(self.read, debugger, READS_BETWEEN_QUESTIONS)
         self.threaded_fill = None  # no other thread can ask whether Ctrl-C was pressed
         self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)
         self.window = _interruptible(self.window, debugger, READS_BETWEEN_QUESTIONS)
 
-    def _open_image(self, is_core: bool) -> Optional[Image]:
-        if is_core:
-            told = self.process.GetCoreFile().fullpath if hasattr(self.process, "GetCoreFile") else None  # LLDB 17
-            tids = [thread.GetThreadID() for thread in self.process]
-            return find_core([told] if told else held_files(), tids, self._read_slowly)
-        return open_process(self.process.GetProcessID())
+    def _open_image(self) -> Source:
+        # elf-core and its siblings, minidump; a live process is gdb-remote's here as much as elsewhere
+        plugin = self.process.GetPluginName() or ""
+        found: Optional[Source]
+        if "core" in plugin or "minidump" in plugin:
+            kind, found = "core", self._open_core()
+        else:
+            kind, found = "live", open_process(self.process.GetProcessID())
+        return found or self._ask(kind)
+
+    def _open_core(self) -> Optional[Source]:
+        told = self.process.GetCoreFile().fullpath if hasattr(self.process, "GetCoreFile") else None  # LLDB 17
+        tids = [thread.GetThreadID() for thread in self.process]
+        return find_core([told] if told else held_files(), tids, self._read_slowly)
+
+    def _ask(self, kind: str) -> AskedImage:
+        order: ByteOrder = "big" if self.target.GetByteOrder() == lldb.eByteOrderBig else "little"
+        size = self.target.GetAddressByteSize()
+        image = AskedImage(kind, self.process.GetProcessID(), size, order, self._read_slowly)
+        image.told_regions = lambda: list(self._told_regions())
+        return image
 
     def _read_slowly(self, address: int, size: int) -> bytes:
         if not size:
@@ -95,9 +97,6 @@ class LldbTarget(DebuggedTarget):
         if error.Fail() or data is None or len(data) != size:
             raise MemoryReadError(address, size)
         return bytes(data)
-
-    def regions(self) -> Sequence[Region]:
-        return super().regions() or list(self._told_regions())
 
     def _told_regions(self) -> Iterator[Region]:
         """The stub's own word. Cores have no names here, but a core is read from its file."""
@@ -124,7 +123,7 @@ class LldbTarget(DebuggedTarget):
     def local_paths(self, region: Region) -> Sequence[str]:
         found = self.target.ResolveLoadAddress(region.start).GetModule()
         path = found.GetFileSpec().fullpath if found.IsValid() else None
-        return [path, region.path] if path else [region.path]
+        return [path] if path else []
 
     # symbols and types
 
@@ -173,9 +172,7 @@ class LldbTarget(DebuggedTarget):
 
     # threads
 
-    def threads(self) -> Sequence[ThreadInfo]:
-        if isinstance(self.image, CoreImage):
-            return self.image.threads()
+    def own_threads(self) -> Sequence[ThreadInfo]:
         return [self._thread(thread) for thread in self.process]
 
     def _thread(self, thread: lldb.SBThread) -> ThreadInfo:
@@ -197,7 +194,7 @@ class LldbTarget(DebuggedTarget):
 
     def evaluate(self, expression: str) -> int:
         try:
-            return int(expression, 0) & self._mask()
+            return int(expression, 0) & self.mask()
         except ValueError:
             value = self._plain_value(expression)
         error = value.GetError()
@@ -206,7 +203,7 @@ class LldbTarget(DebuggedTarget):
             reason = (error.GetCString() or "it has no value").strip().splitlines()
             text = next((line for line in reason if "error:" in line), reason[0]).rpartition("error: ")[2]
             raise UsageError(f"{expression!r} is no address: {text}")
-        return number & self._mask()
+        return number & self.mask()
 
     def _plain_value(self, expression: str) -> lldb.SBValue:
         """A register or variable where it is no more than that: for an expression LLDB maps memory in the process."""
@@ -222,9 +219,6 @@ class LldbTarget(DebuggedTarget):
         if frame.IsValid():
             return frame.EvaluateExpression(expression, options)
         return self.target.EvaluateExpression(expression, options)
-
-    def _mask(self) -> int:
-        return (1 << (8 * self.pointer_size)) - 1
 
 
 def _interruptible(read: AnyRead, debugger: lldb.SBDebugger, often: int) -> AnyRead:

@@ -18,15 +18,21 @@ from arenascope.meter import Meter, Unseen
 from arenascope.render.progress import Progress
 from arenascope.shell import ShellDoor
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
-from arenascope.sources.core.target import CoreTarget
+from arenascope.sources.core.image import CoreImage
+from arenascope.sources.debugged import AskedImage
+from arenascope.sources.image_target import Source
 from arenascope.sources.live.guard import Holder
 from arenascope.sources.live.pagemap import EntryReader, PagemapResidency, Reader, ScanReader
+from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.live.ptrace import Tracer
 from arenascope.sources.live.sigstop import Stopper
 from arenascope.sources.live.target import ProcessTarget
-from arenascope.target import Residency, Target
+from arenascope.sources.shell_target import ShellTarget
+from arenascope.target import BytesAlone, Image, Residency, Target
 
-TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, CoreTarget, FakeTarget]
+TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, ShellTarget, FakeTarget]
+SOURCES: list[type[Source]] = [ProcessImage, CoreImage, AskedImage]
+IMAGES: list[type[Image]] = [BytesAlone]
 DOORS: list[type[Door]] = [GdbDoor, LldbDoor, ShellDoor, _Captured, FakeDoor]
 CONTROLLERS: list[type[Controller]] = [GdbController, LldbController]
 RESIDENCIES: list[type[Residency]] = [PagemapResidency, HoleResidency, DenseResidency]

@@ -155,13 +155,13 @@ def _is_missing(session: Session, finding: Finding) -> bool:
     address = finding.address
     if address is None or session.memory.try_word(address) is not None:
         return False
-    return session.target.shortage() is not None or any(region.contains(address) for region in session.regions)
+    return session.target.image.shortage() is not None or any(region.contains(address) for region in session.regions)
 
 
 def _all_is_here(session: Session) -> bool:
     """Whether blocks that are not found are not there."""
     return (
-        session.target.shortage() is None
+        session.target.image.shortage() is None
         and not session.located.others
         and bool(session.regions)
         and all(region.present for region in session.regions if region.writable)

@@ -67,7 +67,7 @@ class Session:
     @cached_property
     def any_residency(self) -> Optional[Residency]:
         """Perhaps only a lower bound: `exact` tells."""
-        return self.target.residency()
+        return self.target.image.residency()
 
     @property
     def residency(self) -> Optional[Residency]:
@@ -76,7 +76,8 @@ class Session:
 
     @cached_property
     def locked(self) -> Sequence[tuple[int, int]]:
-        return self.target.locked()
+        # where that cannot be known, no figure can heed it
+        return self.target.image.locked() or ()
 
     @cached_property
     def params(self) -> Optional[Params]:

@@ -15,7 +15,6 @@ from .target import Target
 if TYPE_CHECKING:
     from .apply import Controller
     from .sources.live.freeze import Freeze
-    from .sources.shell_target import ShellTarget
 
 LOADED_BEFORE = ("json", "queue", "threading")
 """What is otherwise loaded where it is needed, which would be while a process stands still."""
@@ -45,13 +44,12 @@ class ShellDoor:
             if len(self.subject) > LONGEST_PID:
                 raise TargetError(f"there is no process {self.subject[:LONGEST_PID]}… ({len(self.subject):,} digits)")
             return self._process(int(self.subject))
-        from .sources.core.target import CoreTarget
+        from .sources.core.image import CoreImage
+        from .sources.shell_target import ShellTarget
 
-        core = CoreTarget(self.subject, self.folders, self.progress)
-        core.use_symbols = self.symbols
-        return core
+        return ShellTarget(CoreImage(self.subject, self.progress), self.folders, self.symbols)
 
-    def _process(self, pid: int) -> ShellTarget:
+    def _process(self, pid: int) -> Target:
         from .sources.live.process import ProcessImage
 
         image = ProcessImage(pid)  # what the kernel refuses it refuses here
@@ -66,14 +64,14 @@ class ShellDoor:
         from .sources.live.target import ProcessTarget
 
         # all that can be had beforehand is: symbols and modules
-        running = ProcessTarget(image, None, self.folders)
-        running.use_symbols = self.symbols
-        running.symbol("main_arena")
+        target = ProcessTarget(image, self.folders, self.symbols)
+        target.symbol("main_arena")
         if self.freeze is not None:
             self.freeze.hold(image.pid, image.born)
             if self.freeze.how != self.stop:
                 self.notice("note: this Python has no ctypes, so that the process is held by a signal\n")
-        return running.held_by(self.freeze)
+        target.look(self.freeze)
+        return target
 
     def let_go(self) -> float:
         """The seconds for which the process was held; HoldEnded where it was let go before."""

@@ -1,7 +1,8 @@
 """The seam: what a door must supply. Integers, bytes and small records cross it, nothing of a debugger's own.
 
-Four things implement Target: the GDB door, the LLDB door, the shell door's process and core images, and the
-fake that unit tests build heaps in. One is made per command, from what is selected at that moment.
+A Target answers for memory: bytes, names, mappings, threads. Each door has one (GDB, LLDB, the shell), and so have the
+heaps that unit tests build. Behind it stands an Image, which answers for the kernel, and is the same kind of thing
+behind every door. A Target is made per command, from what is selected at that moment.
 """
 
 from __future__ import annotations
@@ -99,6 +100,51 @@ class Residency(Protocol):
         """The resident parts of [start, end) as (start, end), in order; None where that cannot be known."""
 
 
+class Image(Protocol):
+    """What stands behind a Target: a process, a core's file, or something that only the debugger reaches. It answers
+    what the kernel knows of memory beside the bytes; None wherever that cannot be known from here."""
+
+    def residency(self) -> Optional[Residency]:
+        """Which pages are in memory."""
+
+    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
+        """Every mapping's share of RSS, in address order."""
+
+    def memory_use(self) -> Optional[tuple[int, int]]:
+        """(Rss, Anonymous) in bytes."""
+
+    def locked(self) -> Optional[Sequence[tuple[int, int]]]:
+        """(start, end) of mappings whose pages madvise does not release: mlocked ones, huge pages of hugetlbfs."""
+
+    def processors(self) -> Optional[int]:
+        """How many are online where the process runs."""
+
+    def shortage(self) -> Optional[str]:
+        """Why it lacks memory that the process had, in words (a core cut short); None where it does not."""
+
+
+class BytesAlone:
+    """An Image of which nothing is known but the bytes."""
+
+    def residency(self) -> Optional[Residency]:
+        return None
+
+    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
+        return None
+
+    def memory_use(self) -> Optional[tuple[int, int]]:
+        return None
+
+    def locked(self) -> Optional[Sequence[tuple[int, int]]]:
+        return None
+
+    def processors(self) -> Optional[int]:
+        return None
+
+    def shortage(self) -> Optional[str]:
+        return None
+
+
 class Target(Protocol):
     """One process image, live or a core."""
 
@@ -112,6 +158,10 @@ class Target(Protocol):
     machine: str
     """The processor by its Linux name: "x86_64", "i386", "aarch64", "arm", "ppc64", "s390x", "riscv64" … or ""."""
     page_size: int
+
+    @property
+    def image(self) -> Image:
+        """What is looked at, as the kernel sees it."""
 
     def read(self, address: int, size: int) -> bytes:
         """All of it, or MemoryReadError."""
@@ -140,9 +190,6 @@ class Target(Protocol):
     def regions(self) -> Sequence[Region]:
         """The mappings in address order; empty where nothing can tell."""
 
-    def shortage(self) -> Optional[str]:
-        """Why the image lacks memory that the process had, in words (a core cut short); None where it does not."""
-
     def threads(self) -> Sequence[ThreadInfo]:
         """The threads, by tid."""
 
@@ -151,21 +198,6 @@ class Target(Protocol):
 
     def evaluate(self, expression: str) -> int:
         """An address or number as the user typed it, in the debugger's own language; UsageError."""
-
-    def residency(self) -> Optional[Residency]:
-        """Which pages are in memory; None where nothing can tell."""
-
-    def locked(self) -> Sequence[tuple[int, int]]:
-        """(start, end) of mappings whose pages madvise does not release: mlocked ones, huge pages of hugetlbfs."""
-
-    def memory_use(self) -> Optional[tuple[int, int]]:
-        """(Rss, Anonymous) of a live process in bytes; None where that cannot be measured from here."""
-
-    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
-        """Every mapping's share of RSS, in address order; None where nothing can tell."""
-
-    def processors(self) -> Optional[int]:
-        """How many are online where the process runs; None of a core, and of another machine."""
 
     def environment(self) -> Optional[Mapping[str, str]]:
         """The environment that the process was started with; None where nothing can tell."""

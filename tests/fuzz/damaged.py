@@ -80,6 +80,21 @@ class DamagedTarget:
     def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
         return None
 
+    @property
+    def image(self) -> DamagedImage:
+        return DamagedImage(self._image.image, self._wound)
+
+
+class DamagedImage:
+    """Says what it lacks; for the rest it is as it was."""
+
+    def __init__(self, image: Any, wound: Wound) -> None:
+        self._image = image
+        self._wound = wound
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._image, name)
+
     def shortage(self) -> Optional[str]:
         return "parts of it were cut out" if self._wound.cuts else None
 

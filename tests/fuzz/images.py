@@ -19,7 +19,8 @@ from arenascope.errors import MemoryReadError
 from arenascope.glibc.chunks.blocks import blocks
 from arenascope.model import Run
 from arenascope.session import Session
-from arenascope.sources.core.target import CoreTarget
+from arenascope.sources.core.image import CoreImage
+from arenascope.sources.shell_target import ShellTarget
 
 ADDR_NO_RANDOMIZE = 0x0040000
 CHUNKS = 300
@@ -154,7 +155,7 @@ class Still(Subject):
 def real(*words: str) -> Image:
     """The kernel's core stays open while its file is gone."""
     with Still(*words) as subject:
-        return Image(" ".join(words), CoreTarget(str(subject.kernel_core())))
+        return Image(" ".join(words), ShellTarget(CoreImage(str(subject.kernel_core()))))
 
 
 def makers() -> list[Callable[[], Image]]:

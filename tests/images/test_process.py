@@ -171,6 +171,11 @@ int main(void) {
         assert image.read(subject.facts["block"], 1) == b"b"
         assert any(region.path == "[heap]" for region in image.regions())
         assert image.environment()["LANG"] == "C"
+        # the main thread's own folder has no memory any more
+        page = subject.facts["block"] // PAGE * PAGE
+        assert image.residency().count(page, page + PAGE).resident == PAGE
+        assert image.memory_use()[0] == sum(use.rss for use in image.mapping_use())
+        assert image.locked() == []
 
 
 def test_it_ends_meanwhile(program, start):

@@ -10,7 +10,7 @@ from glibc_rows import Row
 from glibc_tables import INTS
 
 from arenascope.errors import MemoryReadError, UsageError
-from arenascope.target import ByteOrder, MappingUse, Region, Residency, StructInfo, Symbol, ThreadInfo
+from arenascope.target import ByteOrder, BytesAlone, Region, StructInfo, Symbol, ThreadInfo
 
 # the processor of a row's architecture, where it has another name
 MACHINES = {"x86-64": "x86_64", "ppc64le": "ppc64", "ppc32": "ppc"}
@@ -57,6 +57,16 @@ class Space:
         return int.from_bytes(self.read(address, size or self.word_size), self.byte_order)
 
 
+class FakeImage(BytesAlone):
+    """Nothing is known of it but what a test sets."""
+
+    online: Optional[int] = None
+    """Processors of its machine."""
+
+    def processors(self) -> Optional[int]:
+        return self.online
+
+
 @dataclass
 class FakeTarget:
     """Implements arenascope.target.Target. Tests may set any field before the walk."""
@@ -75,11 +85,7 @@ class FakeTarget:
     kind: str = "core"
     pid: Optional[int] = 4000
     env: Optional[Mapping[str, str]] = field(default_factory=dict)
-    pages: Optional[Residency] = None
-    online: Optional[int] = None
-    """Processors of its machine; None: not known."""
-    locked_ranges: Sequence[tuple[int, int]] = ()
-    shares: Optional[Sequence[MappingUse]] = None
+    image: FakeImage = field(default_factory=FakeImage)
     files: Mapping[str, str] = field(default_factory=dict)
     """Local paths by the path of the mapped file."""
     regions_known: bool = True
@@ -149,24 +155,6 @@ class FakeTarget:
             return int(expression, 0)
         except ValueError:
             raise UsageError(f"not a number: {expression}") from None
-
-    def residency(self) -> Optional[Residency]:
-        return self.pages
-
-    def shortage(self) -> Optional[str]:
-        return None
-
-    def locked(self) -> Sequence[tuple[int, int]]:
-        return self.locked_ranges
-
-    def memory_use(self) -> Optional[tuple[int, int]]:
-        return None
-
-    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
-        return self.shares
-
-    def processors(self) -> Optional[int]:
-        return self.online
 
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.env

@@ -207,7 +207,8 @@ NOT_LOADED = {
 
 
 def test_the_shell_starts_with_what_a_look_at_a_core_needs() -> None:
-    code = f"import sys, {OURS}.cli, {OURS}.commands.chunks, {OURS}.sources.core.target as used\nprint(*sys.modules)"
+    used = ("cli", "commands.chunks", "sources.core.image", "sources.shell_target")
+    code = f"import sys, {', '.join(f'{OURS}.{each}' for each in used)}\nprint(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(PACKAGE.parent)!r})\n" + code],
         check=True,

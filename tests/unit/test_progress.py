@@ -151,7 +151,7 @@ def test_trim_applies_nothing_of_a_plan_that_was_stopped(monkeypatch: pytest.Mon
             return object()
 
     target = replace(everything("2.36-64").target(), kind="live")
-    monkeypatch.setattr(type(target), "memory_use", lambda self: (1 << 20, 1 << 20))
+    monkeypatch.setattr(target.image, "memory_use", lambda: (1 << 20, 1 << 20))
     called: list[str] = []
     for name in ("settle", "check_filters", "check_locks", "release_tops"):
         monkeypatch.setattr(trim, name, lambda *arguments: None)

@@ -59,9 +59,9 @@ def test_the_arena_limit_counts_the_processors_of_the_process(row: str, each: in
     image = everything(row)
     target = image.target()
     assert run_json(target, "params")["arenas"]["limit"] is None
-    target.online = 6
+    target.image.online = 6
     assert run_json(target, "params")["arenas"]["limit"] == 6 * each
-    target.online = 1
+    target.image.online = 1
     assert run_json(target, "params")["arenas"]["limit"] == max(each, image.mp["arena_test"])
 
 

@@ -101,7 +101,7 @@ def _prepare(context: Context) -> Controller:
     controller = context.door.controller()
     if controller is None:
         raise RefusedError("the shell only looks and cannot call into a process", "use --apply from GDB or LLDB")
-    if context.target.memory_use() is None:
+    if context.target.image.memory_use() is None:
         raise RefusedError("the process is on another machine: nothing can be measured", "use arenascope there")
     if context.target.pid is not None:
         check_filters(context.target.pid, context.options.even_under_seccomp)
@@ -134,7 +134,7 @@ def _check_soundness(context: Context) -> None:
 def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> Applied:
     if context.session.stopped:
         raise RefusedError("not done: stopped at Ctrl-C")
-    rss, anonymous = context.target.memory_use() or (0, 0)
+    rss, anonymous = context.target.image.memory_use() or (0, 0)
     done = []
     predicted: list[Optional[int]] = []
     ranges = [each for trim in plans for each in trim.plan.madvise or ()]
@@ -149,7 +149,7 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
             refused = release_tops(controller, context.session, tops)
             predicted += [trim.resident.tops for trim in plans]
             done.append(_released("madvise", "top", len(tops), refused))
-    rss_after, anonymous_after = context.target.memory_use() or (0, 0)
+    rss_after, anonymous_after = context.target.image.memory_use() or (0, 0)
     # the call itself touches a page or two of stack and data
     released = max(anonymous - anonymous_after, 0)
     return Applied(rss, rss_after, total(predicted), released, watch.seconds, done)
@@ -157,7 +157,7 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
 
 def _in_memory(context: Context, ranges: Sequence[tuple[int, int]]) -> list[int]:
     """What each range has in memory at this moment."""
-    residency = context.target.residency()
+    residency = context.target.image.residency()
     found = [residency.count(start, start + size) if residency is not None else None for start, size in ranges]
     return [each.resident if each is not None else 0 for each in found]
 

@@ -71,8 +71,8 @@ def resident_of_glibc(session: Session, walk: bool = True) -> Optional[int]:
 
 def resident_of_process(session: Session) -> Optional[int]:
     """RSS; None where the image does not tell (a core, of the pages of files)."""
-    use = session.target.memory_use()
+    use = session.target.image.memory_use()
     if use is not None:
         return use[0]
-    sizes = [each.rss for each in session.target.mapping_use() or ()]
+    sizes = [each.rss for each in session.target.image.mapping_use() or ()]
     return sum(size for size in sizes if size is not None) if sizes and None not in sizes else None

@@ -20,7 +20,7 @@ STACK_WORDS = 32
 def problems_of(session: Session) -> list[Statement]:
     """What a reader must know before trusting a figure, in the order in which it was met."""
     problems = [finding.statement for finding in session.findings]
-    shortage = session.target.shortage()
+    shortage = session.target.image.shortage()
     if shortage:
         problems.insert(0, Statement("core-cut", text=shortage))
     problems += _absent(session)

@@ -13,7 +13,7 @@ from .trims import Trim
 
 def resident_picture(session: Session, plans: Sequence[Trim]) -> Optional[Picture]:
     """None where this image does not tell which pages were in memory."""
-    residency, uses = session.residency, session.target.mapping_use()
+    residency, uses = session.residency, session.target.image.mapping_use()
     if residency is None or uses is None:
         return None
     pages, extents = _heap_pages(session, residency)

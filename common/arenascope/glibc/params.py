@@ -59,7 +59,7 @@ def arena_limit(params: Optional[Params], layout: Layout, target: Target) -> Opt
         return None
     if arena_max:
         return arena_max
-    processors = target.processors()
+    processors = target.image.processors()
     if processors is None:
         return None
     # a sum is only asked for once there are more than arena_test arenas

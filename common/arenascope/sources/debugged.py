@@ -1,96 +1,87 @@
 """The image that a debugger looks at, opened beside the debugger: what its door then need not ask it for.
 
 /proc/PID and a mapped core give bytes ten to a hundred times faster than a debugger's own read, and mappings, residency
-and environment, which no debugger's API tells. They are used only where they are provably the same image.
+and environment, which no debugger's API tells. They are used only where they are provably the same image; what only the
+debugger can reach is read through it.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Iterable, Mapping, Optional, Sequence, Union
+from typing import Callable, Iterable, Mapping, Optional, Sequence
 
 from ..errors import ArenascopeError, MemoryReadError
-from ..memory import BlockCache, Fill, Read, Window
-from ..target import MappingUse, Region, Residency
-from .core.holes import core_mappings, core_residency
+from ..memory import BlockCache, Read
+from ..target import ByteOrder, BytesAlone, Region, ThreadInfo
 from .core.image import CoreImage
-from .elf.naming import DEBUG_FOLDERS, Naming, files_of
-from .live.pagemap import PagemapResidency
+from .elf.naming import local_file
+from .image_target import ImageTarget, Source
 from .live.process import ProcessImage
-from .live.procfiles import mappings_of, memory_of, online_processors, read_bytes, read_maps, unreleasable_ranges
+from .live.procfiles import read_bytes, read_maps
 
-Image = Union[ProcessImage, CoreImage]
 PLACES = 8
 """How many places of a core are compared with what the debugger reads."""
 PLACE_SIZE = 64
 MOST_ANCESTORS = 8
 
 
-class DebuggedTarget:
-    """The half of a Target that does not differ from debugger to debugger."""
+class AskedImage(BytesAlone):
+    """What only the debugger reaches: a process behind a stub, a core whose file was not found."""
 
-    def __init__(self, image: Optional[Image], kind: str, pid: Optional[int], read: Read) -> None:
-        self.image = image
+    page_size = 4096
+    machine_name = ""
+    threaded_fill = None
+
+    def __init__(self, kind: str, pid: Optional[int], pointer_size: int, byte_order: ByteOrder, read: Read) -> None:
+        """`read` is the debugger's own."""
         self.kind = kind
         self.pid = pid
-        self.page_size = image.page_size if image else 4096
-        self._naming = Naming(DEBUG_FOLDERS)
-        self.read: Read = image.read if image else BlockCache(read).read
-        self.fill: Fill = image.fill if image else self._fill
-        self.threaded_fill: Optional[Fill] = image.fill if image else None
-        self.window: Window = image.window if isinstance(image, CoreImage) else lambda address: None
+        self.pointer_size = pointer_size
+        self.byte_order = byte_order
+        self.read: Read = BlockCache(read).read
+        self.told_regions: Callable[[], Sequence[Region]] = tuple
+        self.told_environment: Optional[Mapping[str, str]] = None
 
-    def _fill(self, address: int, block: memoryview) -> int:
+    def fill(self, address: int, block: memoryview) -> int:
         block[:] = self.read(address, len(block))
         return len(block)
 
-    def regions(self) -> Sequence[Region]:
-        return self.image.regions() if self.image else ()
-
-    def residency(self) -> Optional[Residency]:
-        if isinstance(self.image, CoreImage):
-            return core_residency(self.image)
-        return PagemapResidency(self.image.pid, self.page_size) if self.image else None
-
-    def shortage(self) -> Optional[str]:
-        return self.image.shortage() if isinstance(self.image, CoreImage) else None
-
-    def locked(self) -> Sequence[tuple[int, int]]:
-        return unreleasable_ranges(self.image.pid) if isinstance(self.image, ProcessImage) else ()
-
-    def memory_use(self) -> Optional[tuple[int, int]]:
-        # a remote process has its number on another machine: here it would be somebody else's
-        return memory_of(self.image.pid) if isinstance(self.image, ProcessImage) else None
-
-    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
-        if isinstance(self.image, CoreImage):
-            return core_mappings(self.image)
-        return mappings_of(self.image.pid) if self.image else None
-
-    def processors(self) -> Optional[int]:
-        return online_processors() if isinstance(self.image, ProcessImage) else None
-
-    def environment(self) -> Optional[Mapping[str, str]]:
-        return self.image.environment() if self.image else None
-
-    def open_file(self, region: Region) -> Optional[str]:
-        if isinstance(self.image, ProcessImage):
-            return self.image.open_file(region)
-        return next((path for path in self.local_paths(region) if os.path.isfile(path)), None)
-
-    def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
-        return files_of(self, region, build_id, DEBUG_FOLDERS)
-
-    def describe(self, address: int) -> Optional[str]:
-        return self._naming.describe(self, address)
-
-    def own_name(self, address: int) -> Optional[tuple[str, int]]:
-        """The debugger's symbol at or before an address, and how far behind it: where no file's own table has one."""
+    def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
         return None
 
-    def local_paths(self, region: Region) -> Sequence[str]:
-        """Where this machine may have the file of a mapping, the likeliest first."""
-        return [region.path]
+    def regions(self) -> Sequence[Region]:
+        return self.told_regions()
+
+    def threads(self) -> Sequence[ThreadInfo]:
+        return ()
+
+    def environment(self) -> Optional[Mapping[str, str]]:
+        return self.told_environment
+
+    def open_file(self, region: Region, likely: Sequence[str] = ()) -> Optional[str]:
+        return local_file(region, likely)
+
+
+class DebuggedTarget(ImageTarget):
+    """What does not differ from debugger to debugger."""
+
+    def __init__(self, image: Source, machine: str) -> None:
+        """`machine` is the debugger's word, which may be wrong where it cannot open the program's file: it goes where
+        the image has none."""
+        super().__init__(image)
+        self.machine = self.machine or machine
+
+    def threads(self) -> Sequence[ThreadInfo]:
+        """A core's notes say more of its threads than a debugger does; of a live one it alone has the registers."""
+        return (self.kind == "core" and super().threads()) or self.own_threads()
+
+    def own_threads(self) -> Sequence[ThreadInfo]:
+        """The threads as the debugger has them."""
+        raise NotImplementedError
+
+    def mask(self) -> int:
+        """Of an address: debuggers give some as negative numbers."""
+        return (1 << (8 * self.pointer_size)) - 1
 
 
 def open_process(pid: int) -> Optional[ProcessImage]:

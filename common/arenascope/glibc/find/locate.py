@@ -185,7 +185,7 @@ def _with_broken_ring(target: Target, memory: Memory, libcs: Sequence[Libc], reg
             rows = [from_table(release, memory.pointer_size, target.machine) for release in candidates(known)]
             starts = [hit.bins - row.arena["bins"] for row in rows]
             # what is cut off proves nothing, what is there and wrong is damage
-            must_link = known is None and target.shortage() is not None
+            must_link = known is None and target.image.shortage() is not None
             evidence = [evidence_at(memory, row, start, must_link) for row, start in zip(rows, starts)]
             if max(evidence):
                 wrong = wrong_bins(memory, hit.bins)
@@ -203,7 +203,7 @@ def _untouched(
     starts += untouched(target, memory, [each for libc in libcs for each in libc.data] or libc_file.file_data(regions))
     if not starts:
         others = find_allocators(target, regions)
-        raise NotFoundError(*libc_file.what_is_there(libcs, regions, notes, target.shortage(), others))
+        raise NotFoundError(*libc_file.what_is_there(libcs, regions, notes, target.image.shortage(), others))
     copies = [Copy(start, libc_file.module_at(target, memory, regions, start)) for start in dict.fromkeys(starts)]
     chosen = choose(copies, number)
     by_symbol = symbol is not None and symbol.address == chosen.main_arena

@@ -17,14 +17,14 @@ from typing import Iterator, Optional, Sequence
 
 from ...target import MappingUse, Pages, Region, Residency
 from ..elf.file import PF_W, Segment
-from .image import CoreImage
+from .memory import CoreMemory
 
 BLOCK = 1 << 20
 # how much data is searched for the zero page that proves whose holes these are
 PROOF_LIMIT = 1 << 30
 
 
-def holes_tell(core: CoreImage) -> bool:
+def holes_tell(core: CoreMemory) -> bool:
     """The kernel wrote this file, it has holes, and they are fine enough to show single pages."""
     if core.unpacked:
         return False  # unpacking made them
@@ -34,7 +34,7 @@ def holes_tell(core: CoreImage) -> bool:
 class _Parts:
     """Cuts address ranges along the segments of a core."""
 
-    def __init__(self, core: CoreImage) -> None:
+    def __init__(self, core: CoreMemory) -> None:
         self.core = core
 
     def pages(self, start: int, end: int) -> tuple[int, int]:
@@ -62,7 +62,7 @@ class _Parts:
 class HoleResidency:
     """By holes. `exact` where it is proven that nobody but the kernel made them."""
 
-    def __init__(self, core: CoreImage) -> None:
+    def __init__(self, core: CoreMemory) -> None:
         self._core = core
         self._parts = _Parts(core)
         self._starts, self._ends = _data_extents(core.file, core.size)
@@ -185,7 +185,7 @@ class DenseResidency:
 
     exact = False
 
-    def __init__(self, core: CoreImage) -> None:
+    def __init__(self, core: CoreMemory) -> None:
         self._core = core
         self._parts = _Parts(core)
         self._zero_block = bytes(BLOCK)
@@ -255,12 +255,12 @@ def _data_extents(file: int, size: int) -> tuple[array[int], array[int]]:
     return starts, ends
 
 
-def core_residency(core: CoreImage) -> Residency:
+def core_residency(core: CoreMemory) -> Residency:
     """By the holes where the kernel wrote the file and its holes survived, else by counting non-zero pages."""
     return HoleResidency(core) if holes_tell(core) else DenseResidency(core)
 
 
-def core_mappings(core: CoreImage) -> Optional[list[MappingUse]]:
+def core_mappings(core: CoreMemory) -> Optional[list[MappingUse]]:
     """What the holes tell of each mapping: pages in swap count too, and pages of files were faulted in by the dump."""
     residency = core_residency(core)
     if not residency.exact:

@@ -1,222 +1,49 @@
-"""An ELF core read without a debugger: the file mapped, its segments by address."""
+"""A core as an image: its memory, and what the file tells of the kernel's view of it."""
 
 from __future__ import annotations
 
-import os
-from bisect import bisect_left, bisect_right
-from contextlib import suppress
-from functools import cached_property
-from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Optional, Sequence
 
-from ... import target
-from ...errors import MemoryReadError, TargetError
-from ...memory import Memory
-from ..elf import environment
-from ..elf.core_notes import AT_PAGESZ, CoreNotes
-from ..elf.file import ET_CORE, PT_NOTE, Elf, Segment, buffer_reader
-from ..elf.linkmap import named_regions
-from ..elf.notes import Note, parse_notes
-from ..elf.registers import ThreadRecord
-from .corefile import open_core
-from .regions import build_regions
-from .segments import lay_out
-
-if TYPE_CHECKING:
-    from .compressed import Say
+from ...memory import Fill
+from ...target import MappingUse, Region, Residency
+from ..elf.machines import machine_name
+from ..elf.naming import local_file
+from .memory import CoreMemory
 
 
-PAGE_SIZES = tuple(1 << bits for bits in range(10, 21))
+class CoreImage(CoreMemory):
+    """An ELF core. What was locked, and how much of files was in memory, no core tells."""
 
-
-class Truncation(NamedTuple):
-    """A core that ends before its program headers say (RLIMIT_CORE, a full disk, an interrupted copy)."""
-
-    expected: int
-    actual: int
-    missing: tuple[tuple[int, int], ...]
-    """The address ranges whose bytes were written, or should have been, and are not in the file."""
-
-
-class CoreImage:
-    """An ELF core. Only bytes that the file holds can be read: what was left out is unknown, never zero."""
-
-    file = -1
-
-    def __init__(self, path: str, say: Optional[Say] = None) -> None:
-        """A compressed core is opened only where there is somebody to tell how far it is: it costs time and room."""
-        self.path = path
-        self.file, self._map, self.unpacked, self._unpacked_short = open_core(path, say)
-        self.size = len(self._map)
-        self._views: dict[int, memoryview] = {}
-        try:
-            self._parse()
-        except BaseException:
-            self.close()
-            raise
-
-    def _parse(self) -> None:
-        self.elf = Elf(buffer_reader(self._map, self.path), name=self.path)
-        if self.elf.type != ET_CORE:
-            raise TargetError(f"{self.path} is an ELF file but not a core", "give the core, not the program or library")
-        self.pointer_size = self.elf.pointer_size
-        self.byte_order = self.elf.byte_order
-        self.machine = self.elf.machine
-        self.segments, self._ends, self._headers_wrong = lay_out(self.elf.segments, self.size, self.pointer_size)
-        if not self.segments:
-            raise TargetError(f"{self.path} holds no memory: it has no PT_LOAD segment")
-        self._starts = [s.address for s in self.segments]
-        self.truncated = self._find_truncation()
-        self._last = (0, 0, 0)
-        self.notes = CoreNotes(self.elf, self._read_notes())
-        self.made_by = self.notes.made_by
-        self.auxv = self.notes.auxv
-        self.pid: Optional[int] = self.notes.pid or min((r.tid for r in self.notes.records), default=None)
-        sizes = (self.auxv.get(AT_PAGESZ), self.notes.file_page_size)
-        self.page_size = next((size for size in sizes if size in PAGE_SIZES), 4096)
-
-    def _read_notes(self) -> Iterator[Note]:
-        """Each byte once: a header costs nothing, and what it claims may be a hole of any size."""
-        read = 0
-        for segment in sorted((s for s in self.elf.segments if s.type == PT_NOTE), key=lambda s: s.offset):
-            start, end = max(segment.offset, read), min(segment.offset + segment.file_size, self.size)
-            if start < end:
-                read = end
-                yield from parse_notes(self._map, self.elf.mark, segment.align, start, end)
-
-    def close(self) -> None:
-        """Lets go of the file; where a slice of a window is still held, the mapping goes with that."""
-        self._close_file()
-        with suppress(BufferError):
-            for view in self._views.values():
-                view.release()
-            self._map.close()
-
-    def __del__(self) -> None:
-        # a debugger asks for many looks in one process: each opens the file anew
-        self._close_file()
-
-    def _close_file(self) -> None:
-        file, self.file = self.file, -1
-        if file >= 0:
-            os.close(file)
-
-    def __enter__(self) -> CoreImage:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def readable_end(self, segment: Segment) -> int:
-        """Where the bytes of one of `segments` in this file end."""
-        return self._ends[bisect_left(self._starts, segment.address)]
-
-    def _find_truncation(self) -> Optional[Truncation]:
-        expected = max(s.offset + s.file_size for s in self.elf.segments)
-        if expected <= self.size:
-            return None
-        missing = tuple(
-            (end, s.address + min(s.file_size, s.memory_size))
-            for s, end in zip(self.segments, self._ends)
-            if s.offset + s.file_size > self.size
-        )
-        return Truncation(expected, self.size, missing)
-
-    def shortage(self) -> Optional[str]:
-        """What a reader of figures must know of a core that was cut."""
-        said = [each for each in (self._unpacked_short, self._headers_wrong) if each]
-        cut = self.truncated
-        if cut is not None:
-            why = "" if self._unpacked_short else " (ulimit -c? a full disk?)"
-            said.append(
-                f"the core is truncated: {cut.actual:,} bytes of {cut.expected:,}, "
-                f"{len(cut.missing)} of its mappings are not whole{why}"
-            )
-        return "; ".join(said) or None
+    kind = "core"
 
     @property
-    def sparse(self) -> bool:
-        """The file has holes: fewer blocks than its size needs."""
-        return os.fstat(self.file).st_blocks * 512 < self.size
-
-    def segment_at(self, address: int) -> Optional[Segment]:
-        """The segment whose memory (dumped or not) covers the address."""
-        index = bisect_right(self._starts, address) - 1
-        if index < 0:
-            return None
-        segment = self.segments[index]
-        return segment if address < segment.address + segment.memory_size else None
-
-    def read(self, address: int, size: int) -> bytes:
-        """All of it, or MemoryReadError."""
-        low, high, shift = self._last
-        if low <= address <= address + size <= high:
-            start = address + shift
-            return self._map[start : start + size]
-        return self._read_elsewhere(address, size)
-
-    def _read_elsewhere(self, address: int, size: int) -> bytes:
-        parts, at, end = [], address, address + size
-        while at < end:
-            index = bisect_right(self._starts, at) - 1
-            if index < 0 or at >= self._ends[index]:
-                raise MemoryReadError(address, size)
-            shift = self.segments[index].offset - self._starts[index]
-            self._last = (self._starts[index], self._ends[index], shift)
-            stop = min(end, self._ends[index])
-            parts.append(self._map[at + shift : stop + shift])
-            at = stop
-        if size < 0:
-            raise MemoryReadError(address, size)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def fill(self, address: int, block: memoryview) -> int:
-        """Reads into `block` up to the end of this segment. By the file, not the mapping: what is swept once is not to
-        count as this process's memory."""
-        index = bisect_right(self._starts, address) - 1
-        if index < 0 or address >= self._ends[index]:
-            raise MemoryReadError(address, len(block))
-        size = min(len(block), self._ends[index] - address)
-        return os.preadv(self.file, [block[:size]], address - self._starts[index] + self.segments[index].offset)
-
-    def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
-        """(bytes, base, limit): the file's bytes of the segment that covers `address`, without a copy."""
-        index = bisect_right(self._starts, address) - 1
-        if index < 0 or address >= self._ends[index]:
-            return None
-        base, limit = self._starts[index], self._ends[index]
-        if index not in self._views:
-            offset = self.segments[index].offset
-            with memoryview(self._map) as whole:
-                self._views[index] = whole[offset : offset + limit - base]
-        return self._views[index], base, limit
-
-    @cached_property
-    def _regions(self) -> tuple[target.Region, ...]:
-        found = build_regions(self.segments, self._ends, self.notes.files, self.auxv)
-        if not self.notes.files:
-            found = named_regions(Memory(self.read, self.pointer_size, self.byte_order), self.auxv, found)
-        return tuple(found)
-
-    def regions(self) -> Sequence[target.Region]:
-        """The mappings by address, from program headers and NT_FILE, or what ld.so says where that is missing."""
-        return self._regions
-
-    def threads(self) -> Sequence[target.ThreadInfo]:
-        return self.notes.threads()
-
-    def registers(self) -> Sequence[ThreadRecord]:
-        """Each thread's registers as the kernel lays them out, the one that crashed first."""
-        return self.notes.records
+    def machine_name(self) -> str:
+        return machine_name(self.machine, self.pointer_size)
 
     @property
-    def process_name(self) -> Optional[str]:
-        return self.notes.name
+    def threaded_fill(self) -> Fill:
+        return self.fill
 
-    @property
-    def arguments(self) -> Optional[str]:
-        """The command line; the kernel keeps 79 bytes of it."""
-        return self.notes.arguments
+    def open_file(self, region: Region, likely: Sequence[str] = ()) -> Optional[str]:
+        return local_file(region, likely)
 
-    def environment(self) -> Optional[Mapping[str, str]]:
-        """What the process was started with, from its stack; None where that is absent or overwritten."""
-        return environment.from_stack(self.read, self.auxv, self.notes.auxv_bytes, self.pointer_size, self.elf.mark)
+    # holes are looked for only where somebody asks: most looks at a core need none of that file
+
+    def residency(self) -> Optional[Residency]:
+        from .holes import core_residency
+
+        return core_residency(self)
+
+    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
+        from .holes import core_mappings
+
+        return core_mappings(self)
+
+    def memory_use(self) -> Optional[tuple[int, int]]:
+        return None
+
+    def processors(self) -> Optional[int]:
+        return None
+
+    def locked(self) -> Optional[Sequence[tuple[int, int]]]:
+        return None

@@ -52,6 +52,12 @@ def files_of(image: Named, region: Region, build_id: str, folders: Sequence[str]
     return [path for path in paths if path is not None]
 
 
+def local_file(region: Region, likely: Sequence[str] = ()) -> Optional[str]:
+    """Where this machine may have the file of a mapping: the first of these places, then its own path. Not known to be
+    the same file: whoever reads it compares build-ids."""
+    return next((path for path in (*likely, region.path) if os.path.isfile(path)), None)
+
+
 class Naming:
     """The names of one image, which keeps this: so that it can go at once, this does not keep the image."""
 

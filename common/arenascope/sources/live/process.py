@@ -7,10 +7,13 @@ from typing import Callable, Mapping, Optional, Sequence, TypeVar
 
 from ... import target
 from ...errors import MemoryReadError, TargetError
+from ...memory import Fill
 from ..elf import environment
 from ..elf.core_notes import AT_PAGESZ, parse_auxv
 from ..elf.file import MAGIC
+from ..elf.machines import machine_name
 from . import procfiles
+from .pagemap import PagemapResidency
 from .refusal import refusal
 
 T = TypeVar("T")
@@ -25,6 +28,7 @@ class ProcessImage:
     `memory_tid` is the thread whose folder has the memory: `pid`, or another where the main thread has exited.
     """
 
+    kind = "live"
     _mem = -1
     _over: Optional[TargetError] = None
     """Why nothing more may be read."""
@@ -182,8 +186,44 @@ class ProcessImage:
         except (OSError, TargetError):
             return None
 
-    def open_file(self, region: target.Region) -> Optional[str]:
-        """A path under which the very file that is mapped can be read, also when it was deleted or replaced since."""
+    @property
+    def machine_name(self) -> str:
+        return machine_name(self.machine, self.pointer_size)
+
+    @property
+    def threaded_fill(self) -> Fill:
+        return self.fill
+
+    def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
+        """Its memory is not mapped here."""
+        return None
+
+    # the kernel's view: by the thread that has the memory, as the folder of one that has exited tells of none
+
+    def residency(self) -> Optional[target.Residency]:
+        return self.guarded(lambda: PagemapResidency(self.memory_tid, self.page_size))
+
+    def mapping_use(self) -> Optional[Sequence[target.MappingUse]]:
+        return self.all_of(lambda: procfiles.mappings_of(self.memory_tid))
+
+    def memory_use(self) -> Optional[tuple[int, int]]:
+        found = self.guarded(lambda: procfiles.memory_of(self.memory_tid))
+        if found is None:
+            raise self._gone()
+        return found
+
+    def locked(self) -> Optional[Sequence[tuple[int, int]]]:
+        return self.guarded(lambda: procfiles.unreleasable_ranges(self.memory_tid))
+
+    def processors(self) -> Optional[int]:
+        return procfiles.online_processors()
+
+    def shortage(self) -> Optional[str]:
+        return None
+
+    def open_file(self, region: target.Region, likely: Sequence[str] = ()) -> Optional[str]:
+        """A path under which the very file that is mapped can be read, also when it was deleted or replaced since; what
+        lies at likely places need not be asked."""
         if not region.is_file:
             return None
         line = next(

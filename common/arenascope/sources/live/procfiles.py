@@ -149,10 +149,15 @@ def unreleasable_ranges(pid: int) -> list[tuple[int, int]]:
     return sorted([*locked_ranges(pid), *hugetlb_ranges(pid)])
 
 
-def memory_of(pid: int) -> tuple[int, int]:
-    """(Rss, Anonymous) in bytes, exact: status' own VmRSS is a sum of per-processor counters that lags behind."""
-    sums = rollup(pid)
-    return sums["Rss"], sums["Anonymous"]
+def memory_of(pid: int) -> Optional[tuple[int, int]]:
+    """(Rss, Anonymous) in bytes, exact: status' own VmRSS is a sum of per-processor counters that lags behind. None
+    where no memory is left."""
+    try:
+        sums = [rollup(pid)]
+    except FileNotFoundError:  # before 4.14
+        sums = [entry.sizes for entry in smaps(pid)]
+    rss, anonymous = (sum(each.get(key, 0) for each in sums) for key in ("Rss", "Anonymous"))
+    return (rss, anonymous) if rss else None
 
 
 def mappings_of(pid: int) -> list[MappingUse]:

@@ -1,0 +1,269 @@
+"""An ELF core read without a debugger: the file mapped, its segments by address, each byte of the file once.
+
+Whoever writes a core gives each mapping bytes of its own. Headers that claim one piece of the file for many mappings,
+or one address twice, make of a small file a large process: walks are bounded by bytes, so they are not believed.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left, bisect_right
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar
+
+from ... import target
+from ...errors import MemoryReadError, TargetError
+from ...memory import Memory
+from ..elf import environment
+from ..elf.core_notes import AT_PAGESZ, CoreNotes
+from ..elf.file import ET_CORE, PT_LOAD, PT_NOTE, Elf, Segment, buffer_reader
+from ..elf.linkmap import named_regions
+from ..elf.notes import Note, parse_notes
+from ..elf.registers import ThreadRecord
+from .corefile import open_core
+from .regions import build_regions
+
+if TYPE_CHECKING:
+    from .compressed import Say
+
+
+Core = TypeVar("Core", bound="CoreMemory")
+PAGE_SIZES = tuple(1 << bits for bits in range(10, 21))
+
+
+class Truncation(NamedTuple):
+    """A core that ends before its program headers say (RLIMIT_CORE, a full disk, an interrupted copy)."""
+
+    expected: int
+    actual: int
+    missing: tuple[tuple[int, int], ...]
+    """The address ranges whose bytes were written, or should have been, and are not in the file."""
+
+
+class LaidOut(NamedTuple):
+    """What a core's PT_LOAD segments come to, in address order."""
+
+    segments: list[Segment]
+    ends: list[int]
+    """Where each one's bytes in this file end: short of its memory where it was not dumped, or was cut."""
+    complaint: Optional[str]
+
+
+class CoreMemory:
+    """An ELF core. Only bytes that the file holds can be read: what was left out is unknown, never zero."""
+
+    file = -1
+
+    def __init__(self, path: str, say: Optional[Say] = None) -> None:
+        """A compressed core is opened only where there is somebody to tell how far it is: it costs time and room."""
+        self.path = path
+        self.file, self._map, self.unpacked, self._unpacked_short = open_core(path, say)
+        self.size = len(self._map)
+        self._views: dict[int, memoryview] = {}
+        try:
+            self._parse()
+        except BaseException:
+            self.close()
+            raise
+
+    def _parse(self) -> None:
+        self.elf = Elf(buffer_reader(self._map, self.path), name=self.path)
+        if self.elf.type != ET_CORE:
+            raise TargetError(f"{self.path} is an ELF file but not a core", "give the core, not the program or library")
+        self.pointer_size = self.elf.pointer_size
+        self.byte_order = self.elf.byte_order
+        self.machine = self.elf.machine
+        self.segments, self._ends, self._headers_wrong = lay_out(self.elf.segments, self.size, self.pointer_size)
+        if not self.segments:
+            raise TargetError(f"{self.path} holds no memory: it has no PT_LOAD segment")
+        self._starts = [s.address for s in self.segments]
+        self.truncated = self._find_truncation()
+        self._last = (0, 0, 0)
+        self.notes = CoreNotes(self.elf, self._read_notes())
+        self.made_by = self.notes.made_by
+        self.auxv = self.notes.auxv
+        self.pid: Optional[int] = self.notes.pid or min((r.tid for r in self.notes.records), default=None)
+        sizes = (self.auxv.get(AT_PAGESZ), self.notes.file_page_size)
+        self.page_size = next((size for size in sizes if size in PAGE_SIZES), 4096)
+
+    def _read_notes(self) -> Iterator[Note]:
+        """Each byte once: a header costs nothing, and what it claims may be a hole of any size."""
+        read = 0
+        for segment in sorted((s for s in self.elf.segments if s.type == PT_NOTE), key=lambda s: s.offset):
+            start, end = max(segment.offset, read), min(segment.offset + segment.file_size, self.size)
+            if start < end:
+                read = end
+                yield from parse_notes(self._map, self.elf.mark, segment.align, start, end)
+
+    def close(self) -> None:
+        """Lets go of the file; where a slice of a window is still held, the mapping goes with that."""
+        self._close_file()
+        with suppress(BufferError):
+            for view in self._views.values():
+                view.release()
+            self._map.close()
+
+    def __del__(self) -> None:
+        # a debugger asks for many looks in one process: each opens the file anew
+        self._close_file()
+
+    def _close_file(self) -> None:
+        file, self.file = self.file, -1
+        if file >= 0:
+            os.close(file)
+
+    def __enter__(self: Core) -> Core:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def readable_end(self, segment: Segment) -> int:
+        """Where the bytes of one of `segments` in this file end."""
+        return self._ends[bisect_left(self._starts, segment.address)]
+
+    def _find_truncation(self) -> Optional[Truncation]:
+        expected = max(s.offset + s.file_size for s in self.elf.segments)
+        if expected <= self.size:
+            return None
+        missing = tuple(
+            (end, s.address + min(s.file_size, s.memory_size))
+            for s, end in zip(self.segments, self._ends)
+            if s.offset + s.file_size > self.size
+        )
+        return Truncation(expected, self.size, missing)
+
+    def shortage(self) -> Optional[str]:
+        """What a reader of figures must know of a core that was cut."""
+        said = [each for each in (self._unpacked_short, self._headers_wrong) if each]
+        cut = self.truncated
+        if cut is not None:
+            why = "" if self._unpacked_short else " (ulimit -c? a full disk?)"
+            said.append(
+                f"the core is truncated: {cut.actual:,} bytes of {cut.expected:,}, "
+                f"{len(cut.missing)} of its mappings are not whole{why}"
+            )
+        return "; ".join(said) or None
+
+    @property
+    def sparse(self) -> bool:
+        """The file has holes: fewer blocks than its size needs."""
+        return os.fstat(self.file).st_blocks * 512 < self.size
+
+    def segment_at(self, address: int) -> Optional[Segment]:
+        """The segment whose memory (dumped or not) covers the address."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0:
+            return None
+        segment = self.segments[index]
+        return segment if address < segment.address + segment.memory_size else None
+
+    def read(self, address: int, size: int) -> bytes:
+        """All of it, or MemoryReadError."""
+        low, high, shift = self._last
+        if low <= address <= address + size <= high:
+            start = address + shift
+            return self._map[start : start + size]
+        return self._read_elsewhere(address, size)
+
+    def _read_elsewhere(self, address: int, size: int) -> bytes:
+        parts, at, end = [], address, address + size
+        while at < end:
+            index = bisect_right(self._starts, at) - 1
+            if index < 0 or at >= self._ends[index]:
+                raise MemoryReadError(address, size)
+            shift = self.segments[index].offset - self._starts[index]
+            self._last = (self._starts[index], self._ends[index], shift)
+            stop = min(end, self._ends[index])
+            parts.append(self._map[at + shift : stop + shift])
+            at = stop
+        if size < 0:
+            raise MemoryReadError(address, size)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def fill(self, address: int, block: memoryview) -> int:
+        """Reads into `block` up to the end of this segment. By the file, not the mapping: what is swept once is not to
+        count as this process's memory."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0 or address >= self._ends[index]:
+            raise MemoryReadError(address, len(block))
+        size = min(len(block), self._ends[index] - address)
+        return os.preadv(self.file, [block[:size]], address - self._starts[index] + self.segments[index].offset)
+
+    def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
+        """(bytes, base, limit): the file's bytes of the segment that covers `address`, without a copy."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0 or address >= self._ends[index]:
+            return None
+        base, limit = self._starts[index], self._ends[index]
+        if index not in self._views:
+            offset = self.segments[index].offset
+            with memoryview(self._map) as whole:
+                self._views[index] = whole[offset : offset + limit - base]
+        return self._views[index], base, limit
+
+    @cached_property
+    def _regions(self) -> tuple[target.Region, ...]:
+        found = build_regions(self.segments, self._ends, self.notes.files, self.auxv)
+        if not self.notes.files:
+            found = named_regions(Memory(self.read, self.pointer_size, self.byte_order), self.auxv, found)
+        return tuple(found)
+
+    def regions(self) -> Sequence[target.Region]:
+        """The mappings by address, from program headers and NT_FILE, or what ld.so says where that is missing."""
+        return self._regions
+
+    def threads(self) -> Sequence[target.ThreadInfo]:
+        return self.notes.threads()
+
+    def registers(self) -> Sequence[ThreadRecord]:
+        """Each thread's registers as the kernel lays them out, the one that crashed first."""
+        return self.notes.records
+
+    @property
+    def process_name(self) -> Optional[str]:
+        return self.notes.name
+
+    @property
+    def arguments(self) -> Optional[str]:
+        """The command line; the kernel keeps 79 bytes of it."""
+        return self.notes.arguments
+
+    def environment(self) -> Optional[Mapping[str, str]]:
+        """What the process was started with, from its stack; None where that is absent or overwritten."""
+        return environment.from_stack(self.read, self.auxv, self.notes.auxv_bytes, self.pointer_size, self.elf.mark)
+
+
+def lay_out(headers: Sequence[Segment], file_size: int, pointer_size: int) -> LaidOut:
+    """`headers` is all there are. Where two claim the same address, the one that begins later has it."""
+    top = 1 << 8 * pointer_size
+    loads = sorted((each for each in headers if each.type == PT_LOAD), key=lambda each: each.address)
+    segments = []
+    overlaps = 0
+    for index, each in enumerate(loads):
+        end = min(each.address + each.memory_size, top)
+        # since 6.12 the kernel may write big mappings last, so file order need not be address order
+        limit = loads[index + 1].address if index + 1 < len(loads) else top
+        overlaps += end > limit
+        if min(end, limit) > each.address:
+            segments.append(each._replace(memory_size=min(end, limit) - each.address))
+    sizes = [min(each.file_size, each.memory_size, max(0, file_size - each.offset)) for each in segments]
+    shared = 0
+    taken = 0
+    for index in sorted((index for index, size in enumerate(sizes) if size), key=lambda at: segments[at].offset):
+        offset = segments[index].offset
+        if offset < taken:
+            shared += 1
+            sizes[index] = 0
+        taken = max(taken, offset + sizes[index])
+    said = []
+    if overlaps:
+        said.append(f"{overlaps:,} of its mappings lie over others")
+    if shared:
+        said.append(f"{shared:,} of its mappings claim bytes of the file that others have: they are left out")
+    return LaidOut(
+        segments,
+        [each.address + size for each, size in zip(segments, sizes)],
+        f"the core's program headers are damaged: {'; '.join(said)}" if said else None,
+    )

@@ -1,0 +1,100 @@
+"""The half of a Target that is the same at every door: what its image answers for it."""
+
+from __future__ import annotations
+
+from typing import Mapping, Optional, Protocol, Sequence
+
+from ..memory import Fill, Read, Window
+from ..target import ByteOrder, Image, Region, ThreadInfo
+from .elf.naming import DEBUG_FOLDERS, Naming, files_of
+
+
+class Source(Image, Protocol):
+    """An Image with its bytes: /proc/PID, the file of a core, or what a debugger reads of something else."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def pid(self) -> Optional[int]: ...
+
+    @property
+    def pointer_size(self) -> int: ...
+
+    @property
+    def byte_order(self) -> ByteOrder: ...
+
+    @property
+    def page_size(self) -> int: ...
+
+    @property
+    def machine_name(self) -> str:
+        """As in Target.machine."""
+
+    @property
+    def read(self) -> Read: ...
+
+    @property
+    def fill(self) -> Fill: ...
+
+    @property
+    def threaded_fill(self) -> Optional[Fill]: ...
+
+    @property
+    def window(self) -> Window: ...
+
+    def regions(self) -> Sequence[Region]: ...
+
+    def threads(self) -> Sequence[ThreadInfo]:
+        """As far as it knows them: /proc has no thread pointers."""
+
+    def environment(self) -> Optional[Mapping[str, str]]: ...
+
+    def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
+        """As Target.open_file; `likely` is where a debugger would look."""
+
+
+class ImageTarget:
+    """A Target but for what a door adds: symbols, structs, expressions, and the registers of a live process."""
+
+    def __init__(self, image: Source, folders: Sequence[str] = DEBUG_FOLDERS) -> None:
+        """`folders` have separate files of symbols."""
+        self.image = image
+        self.kind = image.kind
+        self.pid = image.pid
+        self.pointer_size = image.pointer_size
+        self.byte_order = image.byte_order
+        self.page_size = image.page_size
+        self.machine = image.machine_name
+        self.read: Read = image.read
+        self.fill: Fill = image.fill
+        self.threaded_fill: Optional[Fill] = image.threaded_fill
+        self.window: Window = image.window
+        self._folders = folders
+        self._naming = Naming(folders)
+
+    def regions(self) -> Sequence[Region]:
+        return self.image.regions()
+
+    def threads(self) -> Sequence[ThreadInfo]:
+        return self.image.threads()
+
+    def environment(self) -> Optional[Mapping[str, str]]:
+        return self.image.environment()
+
+    def describe(self, address: int) -> Optional[str]:
+        return self._naming.describe(self, address)
+
+    def own_name(self, address: int) -> Optional[tuple[str, int]]:
+        """The debugger's symbol at or before an address, and how far behind it: where no file's own table has one."""
+        return None
+
+    def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
+        return files_of(self, region, build_id, self._folders)
+
+    def open_file(self, region: Region) -> Optional[str]:
+        return self.image.open_file(region, self.local_paths(region))
+
+    def local_paths(self, region: Region) -> Sequence[str]:
+        """Where the debugger looks for the file of a mapping, the likeliest first."""
+        return ()
