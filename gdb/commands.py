@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
-from types import ModuleType
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 import gdb
 
 from arenascope.apply import Controller
 from arenascope.command import Command, all_commands, command_names, execute
+from arenascope.debugger_door import PREFIXES, SUMMARY, TAKEN, DebuggerDoor, help_body
 from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import STATUS, fault_line
-from arenascope.load_once import load_once
 from arenascope.overview import HELP_SUMMARY, help_text
 from arenascope.printable import one_line
 from arenascope.render.text import Style, wants_colour
@@ -25,31 +24,19 @@ if TYPE_CHECKING:
     from gdb.control import GdbController
     from gdb.target import GdbTarget
 
-PREFIXES = ("heap", "arenascope")
-SUMMARY = "Walk glibc malloc's arenas, bins and thread caches."
 
-
-class GdbDoor:
+class GdbDoor(DebuggerDoor):
     """Where a command was typed, and where its output goes."""
 
     name = "gdb"
 
-    def __init__(self, prefix: str, folder: str) -> None:
-        self.prefix = prefix
-        self.folder = folder
-
     def target(self) -> Target:
-        kind: type[GdbTarget] = _sibling("target", self.folder).GdbTarget
-        return kind(_sibling("remote", self.folder).ask_remote)
+        kind: type[GdbTarget] = self.beside("target").GdbTarget
+        return kind(self.beside("remote").ask_remote)
 
     def controller(self) -> Optional[Controller]:
-        kind: type[GdbController] = _sibling("control", self.folder).GdbController
+        kind: type[GdbController] = self.beside("control").GdbController
         return kind()
-
-    def confirm(self, question: str) -> bool:
-        if not os.isatty(0):
-            raise UsageError("there is nobody to ask", "-y says yes beforehand")
-        return input(f"{question} (y or n) ").strip().lower() in ("y", "yes")
 
     def style(self) -> Style:
         colour = bool(gdb.parameter("style enabled")) and sys.__stdout__ is not None and os.isatty(1)
@@ -58,23 +45,8 @@ class GdbDoor:
     def write(self, text: str) -> None:
         gdb.write(text)
 
-    def notice(self, text: str) -> None:
-        # not gdb.write: its stderr is caught by gdb.execute(…, to_string=True), and would end up in a script's data
-        if sys.__stderr__ is not None:
-            sys.__stderr__.write(text)
-            sys.__stderr__.flush()
-
-    def release(self) -> None:
-        # whoever attached lets go
-        pass
-
     def describe(self) -> Sequence[str]:
         return [f"GDB {gdb.VERSION}"]
-
-
-def _sibling(name: str, folder: str) -> ModuleType:
-    """A file of this folder as a module, loaded when it is first needed."""
-    return load_once(f"arenascope_gdb.{name}", os.path.join(folder, f"{name}.py"))
 
 
 @contextmanager
@@ -115,15 +87,10 @@ class _Subcommand(gdb.Command):
         return [name[skip:] for name in self.command.option_names() if name.startswith(last)] if last[:1] == "-" else []
 
 
-def _help_text(command: Command, prefix: str) -> str:
-    """First line for lists, then the rest, as GDB's own help is written."""
-    text = command.parser(prefix).format_help()
-    usage, _, rest = text.partition("\n\n")
-    return f"{command.summary}\n\n{usage.replace('usage', 'Usage')}\n\n{rest.partition(command.summary)[2].strip()}"
-
-
 def _make_subcommand(prefix: str, command: Command, folder: str) -> None:
-    kind = type(f"{prefix.title()}{command.name.title()}", (_Subcommand,), {"__doc__": _help_text(command, prefix)})
+    # first line for lists, then the rest, as GDB's own help is written
+    text = f"{command.summary}\n\n{help_body(command, prefix)}"
+    kind = type(f"{prefix.title()}{command.name.title()}", (_Subcommand,), {"__doc__": text})
     kind(prefix, command, folder)
 
 
@@ -172,10 +139,11 @@ def _is_taken(prefix: str) -> bool:
 def register(folder: str) -> None:
     for prefix in PREFIXES:
         if prefix == "heap" and _is_taken(prefix):
-            gdb.write("arenascope: another extension holds `heap`; the commands are under `arenascope`\n")
+            gdb.write(f"{TAKEN}\n")
             continue
         _make_prefix(prefix)
         _make_help(prefix)
         for command in all_commands():
             _make_subcommand(prefix, command, folder)
-    _sibling("mi", folder).register(all_commands(), lambda: GdbDoor("heap", folder), errors_as_gdb_says_them)
+    mi = GdbDoor("heap", folder).beside("mi")
+    mi.register(all_commands(), lambda: GdbDoor("heap", folder), errors_as_gdb_says_them)

@@ -6,24 +6,16 @@ import os
 import signal
 import threading
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Callable, Iterator, Optional, Sequence
 
 import gdb
 
-from arenascope.apply import FATAL_SIGNALS, taken_back
+from arenascope.apply import FATAL_SIGNALS, call_expression, gone, locked_out, still_at_work, taken_back
 from arenascope.errors import EndedError, RefusedError
 from arenascope.glibc.find.code import StackFrame
-from arenascope.load_once import load_once
 from arenascope.sources.live.procfiles import exit_code, is_dead
 from arenascope.target import ThreadInfo
-
-if TYPE_CHECKING:
-    # to mypy this folder is a part of GDB's own package
-    from gdb.for_a_while import selected, settings, without_breakpoints
-else:
-    _beside = load_once("arenascope_gdb.for_a_while", os.path.join(os.path.dirname(__file__), "for_a_while.py"))
-    selected, settings, without_breakpoints = _beside.selected, _beside.settings, _beside.without_breakpoints
 
 RETURNED = "arenascope_returned"
 QUIET = (("scheduler-locking", "on"), ("pagination", "off"), ("follow-fork-mode", "parent"), ("detach-on-fork", "on"))
@@ -38,11 +30,11 @@ class GdbController:
     """Drives the selected inferior; settings, breakpoints, thread and frame are as they were when it is done."""
 
     def frames(self, thread: ThreadInfo, most: int) -> Sequence[StackFrame]:
-        with selected(thread):
+        with _selected(thread):
             return [StackFrame(frame.pc(), frame.name(), _stack_pointer(frame)) for frame in _stack(most)]
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
-        with selected(thread), settings(*QUIET), without_breakpoints():
+        with _selected(thread), _settings(*QUIET), _without_breakpoints():
             frames = _stack(depth + FRAMES_BEYOND)
             # what is inlined into its caller returns where the caller does
             while depth < len(frames) and frames[depth].type() == gdb.INLINE_FRAME:
@@ -60,14 +52,12 @@ class GdbController:
             return out.reached
 
     def call(self, address: int, arguments: Sequence[int], seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
-        types = ", ".join("unsigned long" for _ in arguments)
-        values = ", ".join(f"{value}UL" for value in arguments)
         # with `unwindonsignal on` an interrupted call would be torn out of the middle of malloc
         chosen = (*QUIET, ("unwindonsignal", "off"), ("language", "c"))
-        with selected(None), settings(*chosen), without_breakpoints(), _last_signal() as last:
+        with _selected(None), _settings(*chosen), _without_breakpoints(), _last_signal() as last:
             try:
                 # not parse_and_eval(): what GDB says of an interrupted call would go to its output
-                expression = f"${RETURNED} = ((long (*) ({types})) {address:#x}) ({values})"
+                expression = f"${RETURNED} = {call_expression(address, arguments)}"
                 with _limit(seconds):
                     gdb.execute(f"set variable {expression}", to_string=True)
                 value = gdb.convenience_variable(RETURNED)
@@ -86,18 +76,15 @@ class GdbController:
             if last and last[-1] in FATAL_SIGNALS:
                 _unwind()
                 gdb.execute("queue-signal 0", to_string=True)
-                raise RefusedError(*taken_back(last[-1]))
+                raise taken_back(last[-1])
             if time.monotonic() > end:
-                raise RefusedError("the call is still at work and must not be torn off", "`continue` lets it finish")
+                raise still_at_work()
             _resume(max(end - time.monotonic(), 1.0))
             _check_alive()
             if not _in_call():
                 return 0
         _unwind()
-        raise RefusedError(
-            "the call waited for a lock that nobody gave back, and was taken back",
-            "let the process run for a moment, then try again",
-        )
+        raise locked_out()
 
 
 class _Return(gdb.Breakpoint):
@@ -200,7 +187,7 @@ def _unwind() -> None:
     """Pops everything down to the caller of the function that was called."""
     dummy = next(frame for frame in _stack(64) if frame.type() == gdb.DUMMY_FRAME)
     dummy.select()
-    with settings(("confirm", "off")):
+    with _settings(("confirm", "off")):
         gdb.execute("return", to_string=True)
 
 
@@ -212,7 +199,7 @@ def _check_alive() -> None:
     if pid:
         # it has seen one thread end, and would stumble over the others when it lets the process go
         code = exit_code(pid)
-        with settings(("confirm", "off")):
+        with _settings(("confirm", "off")):
             gdb.execute("kill", to_string=True)
         if code is not None:
             raise EndedError(f"of {signal.Signals(code & 127).name}" if code & 127 else f"with status {code >> 8}")
@@ -230,3 +217,74 @@ def _dies(pid: int) -> bool:
             return False
         time.sleep(DYING_SECONDS / 10)
     return True
+
+
+# what GDB is made to be for a while, and back
+
+
+@contextmanager
+def _selected(thread: Optional[ThreadInfo]) -> Iterator[None]:
+    """Selects a thread (None: leaves it) for a while; the frame that the user had selected comes back, if it exists."""
+    before, frame = gdb.selected_thread(), gdb.selected_frame()
+    with ExitStack() as stack:
+        if gdb.parameter("backtrace limit") is not None:
+            stack.enter_context(_settings(("backtrace limit", "unlimited")))
+        # main has callers, and where they end tells whether all of a stack is known
+        stack.enter_context(_settings(("backtrace past-main", "on")))
+        if thread is not None:
+            _find(thread).switch()
+        try:
+            yield
+        finally:
+            if before is not None and before.is_valid():
+                before.switch()
+                if frame.is_valid():
+                    frame.select()
+
+
+def _find(thread: ThreadInfo) -> gdb.InferiorThread:
+    for each in gdb.selected_inferior().threads():
+        if (each.ptid[1] or each.ptid[0]) == thread.tid:
+            return each
+    raise gone(thread)
+
+
+@contextmanager
+def _settings(*wanted: tuple[str, str]) -> Iterator[None]:
+    """GDB settings for a while."""
+    before = [(name, _shown(gdb.parameter(name))) for name, _ in wanted]
+    try:
+        try:
+            for name, value in wanted:
+                gdb.execute(f"set {name} {value}", to_string=True)
+        except gdb.error as error:
+            raise RefusedError(f"threads of this target cannot be held: {error}") from None
+        yield
+    finally:
+        for name, value in reversed(before):
+            try:
+                gdb.execute(f"set {name} {value}", to_string=True)
+            except gdb.error:
+                # scheduler-locking is turned off where no process is left that can be locked
+                if gdb.selected_inferior().pid:
+                    raise
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "unlimited" if value is None else str(value)
+
+
+@contextmanager
+def _without_breakpoints() -> Iterator[None]:
+    """The user's own breakpoints, in malloc perhaps, are off for a while."""
+    enabled = [each for each in gdb.breakpoints() if each.enabled]
+    for each in enabled:
+        each.enabled = False
+    try:
+        yield
+    finally:
+        for each in enabled:
+            if each.is_valid():
+                each.enabled = True

@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional, Sequence
 
 import gdb
 
-from arenascope.errors import MemoryReadError, TargetError, UsageError
+from arenascope.errors import MemoryReadError
 from arenascope.memory import Memory
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.debugged import (
@@ -20,7 +20,10 @@ from arenascope.sources.debugged import (
     find_core,
     held_files,
     is_traced_by_us,
+    no_address,
+    nothing_there,
     open_process,
+    running,
 )
 from arenascope.sources.image_target import Source
 from arenascope.target import ByteOrder, Region, StructInfo, Symbol, ThreadInfo
@@ -60,9 +63,9 @@ class GdbTarget(DebuggedTarget):
     def __init__(self, ask_remote: Callable[..., Any]) -> None:
         self.inferior = gdb.selected_inferior()
         if not self.inferior.pid or not self.inferior.threads():
-            raise TargetError("there is no process and no core to look at", "attach PID, run, or core-file FILE first")
+            raise nothing_there("attach PID, run, or core-file FILE")
         if any(thread.is_running() for thread in self.inferior.threads()):
-            raise TargetError("the process is running", "interrupt it first, then ask again")
+            raise running("interrupt it")
         name = self._architecture().name()
         super().__init__(self._open_image(ask_remote), MACHINES.get(name, "arm" if name.startswith("arm") else name))
         self._tls: dict[str, Optional[int]] = {}
@@ -240,7 +243,7 @@ class GdbTarget(DebuggedTarget):
         try:
             return int(gdb.parse_and_eval(expression)) & self.mask()
         except (gdb.error, TypeError) as error:
-            raise UsageError(f"{expression!r} is no address: {error}") from None
+            raise no_address(expression, error) from None
 
 
 def _libc_symbols(name: str) -> list[gdb.Symbol]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence, TypeVar, Union, cast
 
 import lldb
 
 from arenascope.apply import Controller
 from arenascope.command import COMMON, Argument, Command, all_commands, argument, execute
+from arenascope.debugger_door import PREFIXES, SUMMARY, TAKEN, DebuggerDoor, help_body
 from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import fault_line
-from arenascope.load_once import load_once
 from arenascope.overview import HELP_SUMMARY, help_text
 from arenascope.printable import one_line
 from arenascope.render.text import Style, wants_colour
@@ -25,13 +23,11 @@ if TYPE_CHECKING:
     from lldb.heap_control import LldbController
     from lldb.heap_target import LldbTarget
 
-PREFIXES = ("heap", "arenascope")
-SUMMARY = "Walk glibc malloc's arenas, bins and thread caches."
 HELP = argument("-h", "--help", action="store_true", help="this text")
 LONGEST_WORD = 65536
 
 
-class LldbDoor:
+class LldbDoor(DebuggerDoor):
     """Where a command was typed, and where its output goes."""
 
     name = "lldb"
@@ -44,28 +40,22 @@ class LldbDoor:
         context: lldb.SBExecutionContext,
         result: lldb.SBCommandReturnObject,
     ) -> None:
-        self.prefix = prefix
-        self.folder = folder
+        super().__init__(prefix, folder)
         self.debugger = debugger
         self.context = context
         self.result = result
 
     def target(self) -> Target:
-        kind: type[LldbTarget] = _sibling("heap_target", self.folder).LldbTarget
+        kind: type[LldbTarget] = self.beside("heap_target").LldbTarget
         return kind(self._selected(), self.debugger)
 
     def controller(self) -> Optional[Controller]:
-        kind: type[LldbController] = _sibling("heap_control", self.folder).LldbController
+        kind: type[LldbController] = self.beside("heap_control").LldbController
         return kind(self.debugger, self._selected())
 
     def _selected(self) -> lldb.SBTarget:
         chosen = self.context.GetTarget()
         return chosen if chosen.IsValid() else self.debugger.GetSelectedTarget()
-
-    def confirm(self, question: str) -> bool:
-        if not os.isatty(0):
-            raise UsageError("there is nobody to ask", "-y says yes beforehand")
-        return input(f"{question} (y or n) ").strip().lower() in ("y", "yes")
 
     def style(self) -> Style:
         screen = os.isatty(1)
@@ -76,23 +66,8 @@ class LldbDoor:
         # Print alone leaves the text as it is; AppendMessage and PutCString add a newline
         self.result.Print(text)
 
-    def notice(self, text: str) -> None:
-        # not AppendWarning: it would end up in what a script reads from the result
-        if sys.__stderr__ is not None:
-            sys.__stderr__.write(text)
-            sys.__stderr__.flush()
-
-    def release(self) -> None:
-        # whoever attached lets go
-        pass
-
     def describe(self) -> Sequence[str]:
         return [self.debugger.GetVersionString().split("\n")[0].replace("lldb version", "LLDB")]
-
-
-def _sibling(name: str, folder: str) -> ModuleType:
-    """A file of this folder as a module, loaded when it is first needed."""
-    return load_once(f"arenascope_lldb.{name}", os.path.join(folder, f"{name}.py"))
 
 
 class _Named:
@@ -145,11 +120,10 @@ class _Subcommand(_Named):
         return self.command.summary
 
     def get_long_help(self) -> str:
-        usage, _, rest = self.command.parser(self.prefix).format_help().partition("\n\n")
         if self.parsed:
             # LLDB prints usage and options itself
             return f"\n{self.command.description}\n\nExample:\n  {self.prefix} {self.command.example}\n"
-        return f"\n{usage.replace('usage', 'Usage')}\n\n{rest.partition(self.command.summary)[2].strip()}\n"
+        return f"\n{help_body(self.command, self.prefix)}\n"
 
     def get_flags(self) -> int:
         return 0
@@ -255,7 +229,7 @@ def register(debugger: lldb.SBDebugger, classes: Sequence[type[_Named]], module:
     interpreter = debugger.GetCommandInterpreter()
     for prefix in PREFIXES:
         if prefix == "heap" and _is_taken(interpreter, prefix):
-            print("arenascope: another extension holds `heap`; the commands are under `arenascope`")
+            print(TAKEN)
             continue
         problem = _run(interpreter, f'command container add -o -h "{SUMMARY}" {prefix}')
         if problem:

@@ -9,7 +9,7 @@ from typing import Callable, Iterator, Optional, Sequence
 
 import lldb
 
-from arenascope.apply import FATAL_SIGNALS, taken_back
+from arenascope.apply import FATAL_SIGNALS, call_expression, gone, locked_out, still_at_work, taken_back
 from arenascope.errors import EndedError, RefusedError
 from arenascope.glibc.find.code import StackFrame
 from arenascope.target import ThreadInfo
@@ -73,13 +73,11 @@ class LldbController:
             self.target.BreakpointDelete(stop.GetID())
 
     def call(self, address: int, arguments: Sequence[int], seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
-        types = ", ".join("unsigned long" for _ in arguments)
-        values = ", ".join(f"{value}UL" for value in arguments)
         thread = self.process.GetSelectedThread()
         before = _place(thread)
         with self._alone(thread):
             value = thread.GetFrameAtIndex(0).EvaluateExpression(
-                f"((long (*) ({types})) {address:#x}) ({values})", _call_options(seconds)
+                call_expression(address, arguments), _call_options(seconds)
             )
             if value.GetError().Success():
                 return value.GetValueAsSigned()
@@ -97,19 +95,16 @@ class LldbController:
             name = self._signal_of(thread)
             if name in FATAL_SIGNALS:
                 thread.UnwindInnermostExpression()
-                raise RefusedError(*taken_back(name))
+                raise taken_back(name)
             if any(is_lock_wait(frame.GetFunctionName() or "") for frame in _stack(thread, WHERE_LOCKS_SHOW)):
                 thread.UnwindInnermostExpression()
-                raise RefusedError(
-                    "the call waited for a lock that nobody gave back, and was taken back",
-                    "let the process run for a moment, then try again",
-                )
+                raise locked_out()
             with self._watchdog(seconds):
                 self.process.Continue()
             self._check_alive()
             if _place(thread) == before:
                 return 0
-        raise RefusedError("the call is still at work and must not be torn off", "`continue` lets it finish")
+        raise still_at_work()
 
     def _check_alive(self) -> None:
         """EndedError with what it died of."""
@@ -139,7 +134,7 @@ class LldbController:
     def _thread(self, thread: ThreadInfo) -> lldb.SBThread:
         found = self.process.GetThreadByID(thread.tid)
         if not found.IsValid():
-            raise RefusedError(f"thread {thread.tid} is gone", "try again")
+            raise gone(thread)
         return found
 
     @contextmanager

@@ -11,8 +11,17 @@ from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, cast
 
 import lldb
 
-from arenascope.errors import MemoryReadError, TargetError, UsageError
-from arenascope.sources.debugged import AskedImage, DebuggedTarget, find_core, held_files, open_process
+from arenascope.errors import MemoryReadError
+from arenascope.sources.debugged import (
+    AskedImage,
+    DebuggedTarget,
+    find_core,
+    held_files,
+    no_address,
+    nothing_there,
+    open_process,
+    running,
+)
 from arenascope.sources.image_target import Source
 from arenascope.target import ByteOrder, Region, StructInfo, Symbol, ThreadInfo
 
@@ -50,12 +59,9 @@ class LldbTarget(DebuggedTarget):
         self.process = target.GetProcess()
         state = self.process.GetState() if self.process.IsValid() else lldb.eStateInvalid
         if state in RUNNING:
-            raise TargetError("the process is running", "process interrupt first, then ask again")
+            raise running("process interrupt")
         if state not in STANDING or not self.process.GetNumThreads():
-            raise TargetError(
-                "there is no process and no core to look at",
-                "process attach -p PID, run, or target create -c FILE first",
-            )
+            raise nothing_there("process attach -p PID, run, or target create -c FILE")
         super().__init__(self._open_image(), _machine(target.GetTriple()))
         self.read = _interruptible(self.read, debugger, READS_BETWEEN_QUESTIONS)
         self.threaded_fill = None  # no other thread can ask whether Ctrl-C was pressed
@@ -202,7 +208,7 @@ class LldbTarget(DebuggedTarget):
         if error.Fail():
             reason = (error.GetCString() or "it has no value").strip().splitlines()
             text = next((line for line in reason if "error:" in line), reason[0]).rpartition("error: ")[2]
-            raise UsageError(f"{expression!r} is no address: {text}")
+            raise no_address(expression, text)
         return number & self.mask()
 
     def _plain_value(self, expression: str) -> lldb.SBValue:

@@ -35,12 +35,34 @@ FATAL_SIGNALS = ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS")
 """Raised by what the call itself does: it would be the end to go on with one of these."""
 
 
-def taken_back(signal: str) -> tuple[str, str]:
-    """What to say of a call that was unwound at such a signal, and what next."""
-    return (
+# what every Controller says alike
+
+
+def locked_out() -> RefusedError:
+    return RefusedError("the call waited for a lock that nobody gave back, and was taken back", ANOTHER_WAY)
+
+
+def still_at_work() -> RefusedError:
+    return RefusedError("the call is still at work and must not be torn off", "`continue` lets it finish")
+
+
+def taken_back(signal: str) -> RefusedError:
+    """The call was unwound at one of the fatal signals."""
+    return RefusedError(
         f"the call was taken back at {signal}, which would have ended the process",
         "check shows the heap; an arena that was locked then still is",
     )
+
+
+def gone(thread: ThreadInfo) -> RefusedError:
+    return RefusedError(f"thread {thread.tid} is gone", "try again")
+
+
+def call_expression(address: int, arguments: Sequence[int]) -> str:
+    """A call in C, which every debugger takes."""
+    types = ", ".join("unsigned long" for _ in arguments)
+    values = ", ".join(f"{value}UL" for value in arguments)
+    return f"((long (*) ({types})) {address:#x}) ({values})"
 
 
 class Controller(Protocol):

@@ -85,10 +85,9 @@ def test_a_fatal_signal_inside_the_call_is_taken_back() -> None:
 
 
 IN_LLDB = """
-import sys
-load = sys.modules["arenascope_lldb"]._sibling
-seen = load("heap_target", FOLDER).LldbTarget(target, debugger)
-control = load("heap_control", FOLDER).LldbController(debugger, target)
+from arenascope.debugger_door import load_beside
+seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
+control = load_beside("lldb", "heap_control", FOLDER).LldbController(debugger, target)
 try: control.call(seen.symbol("abort").address, [0], 5.0, lambda name: False)
 except Exception as error: value = [type(error).__name__, str(error)]
 value += [process.GetThreadAtIndex(0).GetFrameAtIndex(0).GetFunctionName()]
@@ -114,12 +113,11 @@ except Exception as error: said = str(error)
 print("it", "said", [said], "to the end")
 """
 SLOW_IN_LLDB = """
-import sys
 def __lldb_init_module(debugger, names):
     target = debugger.GetSelectedTarget()
-    load = sys.modules["arenascope_lldb"]._sibling
-    seen = load("heap_target", FOLDER).LldbTarget(target, debugger)
-    control = load("heap_control", FOLDER).LldbController(debugger, target)
+    from arenascope.debugger_door import load_beside
+    seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
+    control = load_beside("lldb", "heap_control", FOLDER).LldbController(debugger, target)
     try: said = control.call(seen.symbol("sleep").address, [2], 9.0, lambda name: False)
     except Exception as error: said = str(error)
     print("it", "said", [said], "to the end")

@@ -213,9 +213,8 @@ def test_an_error_ends_a_batch_as_lldbs_own_do(lldb: Lldb, subject: Subject) -> 
 def test_addresses(lldb: Lldb, subject: Subject) -> None:
     """Numbers and expressions; a mere number or register leaves nothing behind in the process."""
     statements = """
-import sys
-door = sys.modules["arenascope_lldb"]
-seen = door._sibling("heap_target", FOLDER).LldbTarget(target, debugger)
+from arenascope.debugger_door import load_beside
+seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
 def ask(words):
     try: return seen.evaluate(words)
     except Exception as error: return [type(error).__name__, str(error)]
@@ -240,9 +239,9 @@ def test_thread_pointers_are_those_that_gdb_reads(lldb: Lldb) -> None:
             steps = [{"each_thread": {"fs_base": "$fs_base"}}]
             (expected,) = GDB.drive(["-p", str(subject.pid)], steps, load=())
             statements = f"""
-import sys
+from arenascope.debugger_door import load_beside
 from arenascope.session import Session
-seen = sys.modules["arenascope_lldb"]._sibling("heap_target", {str(LLDB_ARENA_PY.parent)!r})
+seen = load_beside("lldb", "heap_target", {str(LLDB_ARENA_PY.parent)!r})
 session = Session(seen.LldbTarget(target, debugger))
 value = {{words.thread.tid: words.thread.thread_pointer for words in session.thread_words[0]}}
 """

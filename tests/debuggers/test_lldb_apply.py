@@ -100,11 +100,11 @@ def test_apply_to_threads_that_never_stop(lldb: Lldb, symbols: bool) -> None:
 
 
 CALL = """
-import struct, sys
+import struct
 from arenascope.apply import LOCK_WAITS
-load = sys.modules["arenascope_lldb"]._sibling
-seen = load("heap_target", FOLDER).LldbTarget(target, debugger)
-control = load("heap_control", FOLDER).LldbController(debugger, target)
+from arenascope.debugger_door import load_beside
+seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
+control = load_beside("lldb", "heap_control", FOLDER).LldbController(debugger, target)
 def place(): return [(thread.frame[0].pc, thread.frame[0].sp, thread.IsSuspended()) for thread in process]
 def call(name, argument):
     try: return control.call(seen.symbol(name).address, [argument], 1.0, lambda name: name in LOCK_WAITS)

@@ -88,6 +88,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "door": ("target", "render", "apply"),
     "command": (*LOW, "__init__", "words", "door", "session", "render", "commands"),
     "overview": ("command", "errors"),
+    "load_once": (),
+    "debugger_door": ("command", "errors", "load_once"),
     "screens": (*LOW, *GLIBC, "session", "analysis", "render", "gather", "apply"),
     # what a document of each command says; read by scripts and tests alone
     "documents": ("commands", "command", "analysis", "render", "model", "snapshot"),

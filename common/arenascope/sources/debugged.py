@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import Callable, Iterable, Mapping, Optional, Sequence
 
-from ..errors import ArenascopeError, MemoryReadError
+from ..errors import ArenascopeError, MemoryReadError, TargetError, UsageError
 from ..memory import BlockCache, Read
 from ..target import ByteOrder, BytesAlone, Region, ThreadInfo
 from .core.image import CoreImage
@@ -60,6 +60,18 @@ class AskedImage(BytesAlone):
 
     def open_file(self, region: Region, likely: Sequence[str] = ()) -> Optional[str]:
         return local_file(region, likely)
+
+
+def running(command: str) -> TargetError:
+    return TargetError("the process is running", f"{command} first, then ask again")
+
+
+def nothing_there(commands: str) -> TargetError:
+    return TargetError("there is no process and no core to look at", f"{commands} first")
+
+
+def no_address(expression: str, why: object) -> UsageError:
+    return UsageError(f"{expression!r} is no address: {why}")
 
 
 class DebuggedTarget(ImageTarget):

@@ -1,0 +1,56 @@
+"""What the doors of both debuggers share: names and help of the commands, and all of a Door that asks no debugger."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+
+from .command import Command
+from .errors import UsageError
+from .load_once import load_once
+
+PREFIXES = ("heap", "arenascope")
+SUMMARY = "Walk glibc malloc's arenas, bins and thread caches."
+"""Help of the prefixes; by it a `heap` is known for ours."""
+TAKEN = "arenascope: another extension holds `heap`; the commands are under `arenascope`"
+
+
+class DebuggerDoor:
+    """Where a command was typed, and what needs no API of the debugger's."""
+
+    name: str
+
+    def __init__(self, prefix: str, folder: str) -> None:
+        """`folder` is where the door's own files lie."""
+        self.prefix = prefix
+        self.folder = folder
+
+    def beside(self, name: str) -> ModuleType:
+        return load_beside(self.name, name, self.folder)
+
+    def confirm(self, question: str) -> bool:
+        if not os.isatty(0):
+            raise UsageError("there is nobody to ask", "-y says yes beforehand")
+        return input(f"{question} (y or n) ").strip().lower() in ("y", "yes")
+
+    def notice(self, text: str) -> None:
+        # by no means of the debugger's: what it prints a script may catch, and would have this in its data
+        if sys.__stderr__ is not None:
+            sys.__stderr__.write(text)
+            sys.__stderr__.flush()
+
+    def release(self) -> None:
+        # whoever attached lets go
+        pass
+
+
+def help_body(command: Command, prefix: str) -> str:
+    """Usage, description and options; the summary, which a debugger shows by itself, is left out."""
+    usage, _, rest = command.parser(prefix).format_help().partition("\n\n")
+    return f"{usage.replace('usage', 'Usage')}\n\n{rest.partition(command.summary)[2].strip()}"
+
+
+def load_beside(door: str, name: str, folder: str) -> ModuleType:
+    """A file of a debugger's door as a module, when it is first needed."""
+    return load_once(f"arenascope_{door}.{name}", os.path.join(folder, f"{name}.py"))
