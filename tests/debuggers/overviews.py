@@ -7,6 +7,28 @@ import sys
 
 from looks import ROOT
 
+COMMANDS = (
+    "arenas",
+    "heaps",
+    "bins",
+    "threads",
+    "params",
+    "mmapped",
+    "check",
+    "trim",
+    "chunks",
+    "chunk",
+    "pins",
+    "map",
+    "report",
+    "snapshot",
+    "diff",
+    "info",
+    "stats",
+    "version",
+)
+"""All that every door has, by hand: nothing here asks the doors."""
+
 
 def shell_help() -> str:
     return subprocess.run(

@@ -9,32 +9,12 @@ import pytest
 from doors import GDB, give_up
 from lldb_door import LLDB_ARENA_PY, LLDB_LOAD, LLDBS, Lldb, empty_folder
 from looks import ROOT
-from overviews import groups, shell_help
+from overviews import COMMANDS, groups, shell_help
 from platforms import ELSEWHERE
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("lldb")
 
-COMMANDS = [
-    "arenas",
-    "heaps",
-    "bins",
-    "threads",
-    "params",
-    "mmapped",
-    "check",
-    "trim",
-    "chunks",
-    "chunk",
-    "pins",
-    "map",
-    "report",
-    "snapshot",
-    "diff",
-    "info",
-    "stats",
-    "version",
-]
 # what a command cannot do without
 WORDS = {"chunk": "chunk 0x1000", "snapshot": "snapshot /nonexistent/file"}
 PARSED = 19

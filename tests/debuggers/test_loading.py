@@ -7,31 +7,11 @@ from pathlib import Path
 
 import pytest
 from doors import ARENA_PY, LOAD, ROOT, Gdb
-from overviews import groups, shell_help
+from overviews import COMMANDS, groups, shell_help
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("loading")
 
-COMMANDS = (
-    "arenas",
-    "heaps",
-    "bins",
-    "threads",
-    "params",
-    "mmapped",
-    "check",
-    "trim",
-    "chunks",
-    "chunk",
-    "pins",
-    "map",
-    "report",
-    "snapshot",
-    "diff",
-    "info",
-    "stats",
-    "version",
-)
 ANOTHER = """
 import gdb
 class Heap(gdb.Command):

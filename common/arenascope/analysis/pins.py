@@ -13,7 +13,7 @@ from ..model import Heap
 from .freeing import Break, HeapTrim, Thresholds
 from .heap_ends import Block, Live, Tail, walk_heap
 from .ranking import Gain, Pin, Ranking, Step, Together, bytes_of
-from .trim import Rules
+from .trim import Rules, advised
 
 TRIES_TRIMMING = 65536
 """FASTBIN_CONSOLIDATION_THRESHOLD, since 2.43 ATTEMPT_TRIMMING_THRESHOLD: a smaller chunk sets nothing off."""
@@ -41,10 +41,7 @@ class PinSearch:
         self.tails.append(walk_heap(heap, self.main, blocks, self._between))
 
     def _advised(self, start: int, end: int) -> tuple[int, int]:
-        """What mtrim releases of a free chunk, (address, bytes): whole pages behind its own fields."""
-        page = self.rules.page
-        low = (start + self.rules.layout.chunk_struct + page - 1) & -page
-        return low, max((end - low) & -page, 0) if end > low else 0
+        return advised(start, end, self.rules.layout.chunk_struct, self.rules.page)
 
     def _between(self, block: int, size: int, left: int, right: int) -> None:
         """What malloc_trim gets more once this block and what is free on both sides are one chunk."""

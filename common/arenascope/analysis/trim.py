@@ -146,13 +146,17 @@ def _joined(chunks: Iterable[Range]) -> list[Range]:
 def _madvise_ranges(free: Iterable[Range], kept: int, page: int) -> Iterator[Range]:
     """mtrim: whole pages behind the chunk's own fields (struct malloc_chunk)."""
     least = page + kept
-    mask = -page
     for chunk, size in free:
         if size >= least:
-            low = (chunk + kept + page - 1) & mask
-            length = (size - (low - chunk)) & mask
-            if length > 0:
+            low, length = advised(chunk, chunk + size, kept, page)
+            if length:
                 yield low, length
+
+
+def advised(start: int, end: int, kept: int, page: int) -> Range:
+    """What mtrim releases of one free chunk, (address, bytes; 0: nothing): whole pages behind what it keeps."""
+    low = (start + kept + page - 1) & -page
+    return low, max(end - low, 0) & -page
 
 
 def systrim(top: int, top_bytes: int, rules: Rules, pad: int = 0) -> Optional[int]:

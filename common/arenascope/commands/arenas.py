@@ -12,7 +12,7 @@ from ..gather.trims import Trim, trims
 from ..gather.usage import full_usages, mmapped_tally, quick_usages
 from ..model import Tally
 from ..render.json import address, tally_json
-from ..render.text import Style, count, cut, left_out, number, table
+from ..render.text import NO_HEAP, Style, count, cut, left_out, number, table
 from ..screens.allocators import allocators_lines
 
 Plans = Mapping[int, Trim]
@@ -111,7 +111,7 @@ def _lines(
     style, session = context.style, context.session
     beside = allocators_lines(style, session, plans is not None)
     if not session.started:
-        yield "no heap yet: malloc has not been called in this process"
+        yield NO_HEAP
         yield from beside
         return
     yield style.bold(_sentence(style, usages, session.all_arenas))

@@ -7,7 +7,7 @@ from typing import Iterator, NamedTuple, Optional
 from ..command import ARENA, LIMIT, Answer, Context, command
 from ..gather.problems import problems_of
 from ..model import Bin
-from ..render.text import AT_LEAST, Style, count, cut, left_out, number, table
+from ..render.text import AT_LEAST, NO_HEAP, Style, count, cut, left_out, number, table
 
 
 class Row(NamedTuple):
@@ -62,7 +62,7 @@ def _json(row: Row) -> dict[str, object]:
 def _lines(context: Context, rows: list[Row], partial: bool) -> Iterator[str]:
     style = context.style
     if not context.session.started:
-        yield "no heap yet: malloc has not been called in this process"
+        yield NO_HEAP
         return
     chunks = sum(row.bin.chunks for row in rows)
     size = sum(row.bin.bytes for row in rows)

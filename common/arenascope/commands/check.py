@@ -11,11 +11,10 @@ from ..gather.problems import problems_of
 from ..model import Breach, Statement
 from ..render.json import address
 from ..render.problems import sentence, statement_json
-from ..render.text import Style, count, cut, left_out, table
+from ..render.text import NO_HEAP, Style, count, cut, left_out, table
 from ..session import Session
 
 BROKEN = 1
-NO_HEAP = "no heap yet: malloc has not been called in this process"
 
 
 @command(

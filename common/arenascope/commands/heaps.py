@@ -8,7 +8,7 @@ from ..command import ARENA, LIMIT, Answer, Context, command
 from ..gather.problems import problems_of
 from ..model import Heap
 from ..render.json import address
-from ..render.text import AT_LEAST, count, cut, left_out, table
+from ..render.text import AT_LEAST, NO_HEAP, count, cut, left_out, table
 
 
 @command(
@@ -54,7 +54,7 @@ def _json(heap: Heap, resident: Optional[int]) -> dict[str, object]:
 def _lines(context: Context, rows: list[tuple[Heap, Optional[int]]], partial: bool) -> Iterator[str]:
     style = context.style
     if not context.session.started:
-        yield "no heap yet: malloc has not been called in this process"
+        yield NO_HEAP
         return
     arenas = len({heap.arena for heap, _ in rows})
     size = style.size(sum(heap.bytes for heap, _ in rows))

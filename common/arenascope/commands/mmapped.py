@@ -12,7 +12,7 @@ from ..glibc.mmapped import counts_headers_twice
 from ..model import MmappedBlock, Statement, Tally
 from ..render.json import address, tally_json
 from ..render.problems import NOT_AS_COUNTED
-from ..render.text import count, cut, left_out, table
+from ..render.text import NO_HEAP, count, cut, left_out, table
 from ..session import Session
 
 
@@ -69,7 +69,7 @@ def _lines(
 ) -> Iterator[str]:
     style = context.style
     if not context.session.started:
-        yield "no heap yet: malloc has not been called in this process"
+        yield NO_HEAP
         return
     size = style.size(sum(block.bytes for block in blocks))
     found = count(len(blocks), "block") + (" served by mmap" if match else " recognised as served by mmap")

@@ -17,10 +17,10 @@ from ..glibc.params import arena_limit
 from ..model import Statement
 from ..render.json import address
 from ..render.problems import statement_json
-from ..render.text import Style
+from ..render.text import NO_HEAP, Style
 from ..screens.advice import words
 from ..screens.report import Conclusions, address_space, advice_line, cause_line, lines
-from ..screens.verdict import NO_HEAP, cause, space_verdict, verdict
+from ..screens.verdict import cause, space_verdict, verdict
 from ..session import Session
 from .mmapped import mismatch
 

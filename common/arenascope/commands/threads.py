@@ -9,7 +9,7 @@ from ..command import LIMIT, Answer, Context, command
 from ..gather.problems import problems_of
 from ..model import ThreadCache
 from ..render.json import address
-from ..render.text import count, cut, left_out, number, table
+from ..render.text import NO_HEAP, count, cut, left_out, number, table
 
 
 @command(
@@ -49,7 +49,7 @@ def _json(cache: ThreadCache) -> dict[str, object]:
 def _lines(context: Context, caches: Sequence[ThreadCache], alone: Optional[Sequence[int]]) -> Iterator[str]:
     style, session = context.style, context.session
     if not session.started:
-        yield "no heap yet: malloc has not been called in this process"
+        yield NO_HEAP
         return
     used = len({cache.arena for cache in caches if cache.arena is not None})
     held = total(cache.tally.bytes if cache.known else None for cache in caches)

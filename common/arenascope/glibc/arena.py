@@ -9,6 +9,7 @@ from ..errors import MemoryReadError
 from ..memory import Memory
 from ..model import ArenaHeader, Finding
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
+from .heap import heap_for_ptr
 from .layout import Layout
 from .scan import wrong_bins
 
@@ -93,7 +94,9 @@ def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Fi
             doubt = doubt_thread_arena(memory, layout, address)
             if doubt and has_arena_behind(memory, layout, address):
                 # heap_info was overwritten, malloc_state behind it was not
-                findings.append(Finding(doubt, heap_of(layout, address), len(arenas), "heap-arena", f"{address:#x}"))
+                findings.append(
+                    Finding(doubt, heap_for_ptr(layout, address), len(arenas), "heap-arena", f"{address:#x}")
+                )
             elif doubt:
                 findings.append(
                     Finding(f"the ring of arenas leads to something else: {doubt}", address, len(arenas), rule="ring")
@@ -135,19 +138,15 @@ def doubt_top(memory: Memory, layout: Layout, header: ArenaHeader) -> str:
     return ""
 
 
-def heap_of(layout: Layout, address: int) -> int:
-    return address & ~(layout.heap_max - 1)
-
-
 def has_arena_behind(memory: Memory, layout: Layout, address: int) -> bool:
     """Whether this is where a first heap has its malloc_state, and the bins look like bins."""
-    in_place = address == heap_of(layout, address) + layout.heap.size
+    in_place = address == heap_for_ptr(layout, address) + layout.heap.size
     return in_place and wrong_bins(memory, address + layout.arena["bins"]) is not None
 
 
 def doubt_thread_arena(memory: Memory, layout: Layout, address: int) -> str:
     """Why this can not be a thread's arena; "" where it looks like one (GLIBC: it lies right behind its heap_info)."""
-    heap = heap_of(layout, address)
+    heap = heap_for_ptr(layout, address)
     if address != heap + layout.heap.size:
         return "no heap_info in front of it"
     owner = memory.try_word(heap + layout.heap["ar_ptr"])

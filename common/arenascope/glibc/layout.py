@@ -109,6 +109,10 @@ class Layout(NamedTuple):
     def aligned(self, chunk: int) -> bool:
         return not (chunk + self.header) & self.mask
 
+    def first_aligned(self, start: int) -> int:
+        """The first place from `start` on where a chunk can lie: as sysmalloc and new_heap round it."""
+        return start + (-(start + self.header) & self.mask)
+
 
 def fastbin_count(word: int, align: int) -> int:
     """NFASTBINS: fastbin_index (request2size (MAX_FAST_SIZE)) + 1."""

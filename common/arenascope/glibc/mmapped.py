@@ -78,7 +78,7 @@ def without_strangers(blocks: Sequence[MmappedBlock], counted: tuple[int, int]) 
 
 def chunk_offsets(layout: Layout, page: int) -> list[int]:
     """Where in a page the chunk of a block can lie: at its start, or just below a multiple of memalign's alignment."""
-    plain = -layout.header & layout.mask
+    plain = layout.first_aligned(0)
     offsets = [plain]
     alignment = 2 * layout.align
     while alignment <= page:
@@ -174,7 +174,7 @@ def _block_at(
 def _aligned_within(memory: Memory, layout: Layout, page: int, block: MmappedBlock) -> Optional[MmappedBlock]:
     """The chunk that memalign moved to within a block: the header that it moved away from still stands before it."""
     alignment = 2 * layout.align
-    user = block.base + (-layout.header & layout.mask) + layout.header
+    user = layout.first_aligned(block.base) + layout.header
     while alignment < block.bytes:
         # _int_memalign: the next aligned address that leaves room for a chunk in front
         chunk = -(-user // alignment) * alignment - layout.header

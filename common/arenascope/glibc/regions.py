@@ -71,7 +71,7 @@ def main_regions(
         return [Heap(header.index, start, end, None, last=True)]
     parts = []
     if base:
-        brk_end = _chain_end(memory, layout, _first_in_brk(layout, base), header, mappings)
+        brk_end = _chain_end(memory, layout, layout.first_aligned(base), header, mappings)
         if brk_end is not None:
             parts.append((base, brk_end))
     for mapping in mappings:
@@ -91,15 +91,11 @@ def main_regions(
     return [Heap(header.index, start, stop, None, last=start <= header.top < stop) for start, stop in parts]
 
 
-def _first_in_brk(layout: Layout, base: int) -> int:
-    return ((base + layout.header + layout.mask) & ~layout.mask) - layout.header
-
-
 def _mapped_regions(
     memory: Memory, layout: Layout, header: ArenaHeader, mapping: Region, page: int, taken: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """sysmalloc's mmap fallback gives page-aligned regions, which may share a mapping with others."""
-    shift = -layout.header & layout.mask
+    shift = layout.first_aligned(0)
     position = mapping.start
     while position < mapping.end:
         inside = next((stop for start, stop in taken if start <= position < stop), None)

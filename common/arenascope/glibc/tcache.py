@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from typing import Optional
+from typing import Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
@@ -54,18 +54,29 @@ def chunk_sizes(form: TcacheLayout, layout: Layout) -> tuple[int, ...]:
     return tuple(dict.fromkeys(size + each for size in sizes for each in more))
 
 
-def is_tcache(memory: Memory, layout: Layout, form: TcacheLayout, address: int, wrong: int = 0) -> bool:
-    """Whether a live tcache_perthread_struct of this form is at `address`; `wrong` of its bins may be damaged."""
+def is_tcache(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> bool:
+    """Whether a live tcache_perthread_struct of this form is at `address`."""
+    found = read_if_sized(memory, layout, form, address)
+    return found is not None and not damaged_bins(layout, form, *found)
+
+
+def read_if_sized(
+    memory: Memory, layout: Layout, form: TcacheLayout, address: int
+) -> Optional[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """What read_tcache reads, where a block of the right size is."""
     if not has_tcache_size(memory, layout, form, address):
-        return False
+        return None
     try:
-        counts, entries = read_tcache(memory, form, address)
+        return read_tcache(memory, form, address)
     except MemoryReadError:
-        return False
-    if form.counts_free_slots:
-        return sum(entry & layout.mask != 0 for entry in entries) <= wrong
-    return (
-        sum((count > 0) != (entry != 0) or entry & layout.mask != 0 for count, entry in zip(counts, entries)) <= wrong
+        return None
+
+
+def damaged_bins(layout: Layout, form: TcacheLayout, counts: Sequence[int], entries: Sequence[int]) -> int:
+    """How many bins cannot be so: a head that is no block's address, or one beside a count that says otherwise."""
+    mask, slots = layout.mask, form.counts_free_slots
+    return sum(
+        entry & mask != 0 or (not slots and (count > 0) != (entry != 0)) for count, entry in zip(counts, entries)
     )
 
 

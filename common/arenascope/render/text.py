@@ -13,6 +13,7 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 UNKNOWN = "?"
 AT_LEAST = "at least "
 """In front of a sum over rows of which some could not be read."""
+NO_HEAP = "no heap yet: malloc has not been called in this process"
 
 
 def wants_colour() -> bool:

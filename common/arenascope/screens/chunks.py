@@ -6,7 +6,7 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.chunks import SizeClass, Sums, total
 from ..model import Tally
-from ..render.text import Style, count, number, table
+from ..render.text import NO_HEAP, Style, count, number, table
 
 BAR = 24
 MEANING = {
@@ -64,7 +64,7 @@ def summary_lines(
 ) -> Iterator[str]:
     """`states`: what there is of each state and size, too."""
     if not started:
-        yield "no heap yet: malloc has not been called in this process"
+        yield NO_HEAP
         return
     sums = total(by_arena.values())
     used, free = sums.tally("used"), sums.tally("free")

@@ -9,7 +9,7 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 from ..analysis.heap_map import LAYERS, PARTS, Strip
 from ..analysis.usage import total
 from ..printable import PLAIN
-from ..render.text import AT_LEAST, UNKNOWN, Style, count, left_out, table
+from ..render.text import AT_LEAST, NO_HEAP, UNKNOWN, Style, count, left_out, table
 
 PIPE_CELLS = 64
 ONE_LINE = 112
@@ -62,7 +62,7 @@ def strip_width(style: Style) -> int:
 def sentences(style: Style, strips: Sequence[Strip], *, started: bool, whole: bool) -> list[str]:
     """What there is, and what could go back."""
     if not started:
-        return ["no heap yet: malloc has not been called in this process"]
+        return [NO_HEAP]
     size = sum(strip.heap.bytes for strip in strips)
     sums = {layer: total(strip.total(layer) for strip in strips) for layer in LAYERS}
     used = f"{style.size(sums['used'])} in use ({_percent(sums['used'], size)})"

@@ -6,7 +6,7 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.ranking import Pin, Ranking, Together
 from ..model import Statement
-from ..render.text import Style, count, left_out, table
+from ..render.text import NO_HEAP, Style, count, left_out, table
 
 HEADERS = ("block", "size", "arena", "goes back", "resident", "by", "what it keeps", "first word")
 
@@ -60,7 +60,7 @@ def lines(
     started: bool,
 ) -> Iterator[str]:
     if not started:
-        yield "no heap yet: malloc has not been called in this process"
+        yield NO_HEAP
         return
     yield style.bold(_sentence(style, sums))
     ordered = sorted(together, key=lambda pair: -pair[0].gain.releases)

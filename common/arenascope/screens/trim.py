@@ -9,7 +9,7 @@ from ..analysis.usage import total
 from ..analysis.verdict import trim_seconds
 from ..apply import Applied
 from ..gather.trims import Trim
-from ..render.text import Style, count, cut, duration, left_out, number, table
+from ..render.text import NO_HEAP, Style, count, cut, duration, left_out, number, table
 
 HEADERS = (
     "arena",
@@ -40,7 +40,7 @@ def lines(
 ) -> Iterator[str]:
     """`whole`: the plans are for all that was asked for."""
     if not started:
-        yield "no heap yet: malloc has not been called in this process"
+        yield NO_HEAP
         return
     if applied is not None:
         yield from _applied_lines(style, applied)

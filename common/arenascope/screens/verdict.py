@@ -15,7 +15,6 @@ Figures = Mapping[str, Any]
 Names = Mapping[str, str]
 Pair = tuple[str, str]
 """What it is, and its evidence."""
-NO_HEAP = "no heap yet: malloc has not been called in this process"
 JUDGEMENTS = {
     "unread": "No judgement: part of the heap could not be read.",
     "mostly-not-this-malloc": "Most of it did not come from this malloc",

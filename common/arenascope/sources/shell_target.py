@@ -7,7 +7,7 @@ from typing import Optional, Sequence
 
 from ..errors import ArenascopeError, UsageError
 from ..target import Region, StructInfo, Symbol, ThreadInfo
-from .elf.file import ElfFile, module_build_id
+from .elf.file import module_build_id, proven_files
 from .elf.naming import DEBUG_FOLDERS, files_of
 from .elf.symbols import find_symbols
 from .image_target import ImageTarget, Source
@@ -63,13 +63,10 @@ class ShellTarget(ImageTarget):
         if build_id is None:
             return {}
         wanted = WANTED if self._use_symbols else EXPORTED
-        for path in files_of(self, region, build_id, self._folders):
+        for file in proven_files(files_of(self, region, build_id, self._folders), build_id):
+            bias = region.start - file.first_address
             try:
-                with ElfFile(path) as file:
-                    if file.build_id() != build_id:
-                        continue
-                    bias = region.start - file.first_address
-                    symbols = find_symbols(file, wanted)
+                symbols = find_symbols(file, wanted)
             except ArenascopeError:
                 continue
             if symbols:

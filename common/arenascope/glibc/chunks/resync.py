@@ -22,7 +22,7 @@ def find_chain(memory: Memory, layout: Layout, main: bool, start: int, limit: in
 
     Bytes that look like headers by accident, or are left from blocks that were merged, can give a place too early.
     """
-    start = ((start + layout.header + layout.mask) & ~layout.mask) - layout.header
+    start = layout.first_aligned(start)
     verdicts: dict[int, bool] = {}
     wrong = IS_MMAPPED | layout.mask & ~SIZE_BITS | (NON_MAIN_ARENA if main else 0)
     word, step = layout.word, layout.align
@@ -33,7 +33,7 @@ def find_chain(memory: Memory, layout: Layout, main: bool, start: int, limit: in
         if block is None:
             # whole pages are there or not
             position += -(position + word) % 4096 or step
-            position += -(position + layout.header) & layout.mask
+            position = layout.first_aligned(position)
             continue
         for index, raw in enumerate(memory.unpack_words(block)[1 :: step // word]):
             chunk = position + index * step

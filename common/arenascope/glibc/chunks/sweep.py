@@ -35,7 +35,7 @@ def first_chunk(layout: Layout, header: ArenaHeader, heap: Heap) -> int:
         start += layout.heap.size
         if start == header.address:
             start += layout.arena.size
-    return ((start + layout.header + layout.mask) & ~layout.mask) - layout.header
+    return layout.first_aligned(start)
 
 
 class _Sweep:

@@ -8,6 +8,7 @@ from ...memory import Memory
 from ...model import NONCONTIGUOUS, Finding
 from ..chunk import masked
 from ..fastbins import fastbin_size
+from ..heap import heap_for_ptr
 from ..layout import Layout, Struct, fastbin_count
 from .evidence import PAGE, Raw, most
 
@@ -35,11 +36,11 @@ def heap_extents(memory: Memory, layout: Layout, arenas: Sequence[int]) -> Calla
     def leads(value: int) -> bool:
         if start <= value < end:
             return True
-        heap = value & ~(layout.heap_max - 1)
+        heap = heap_for_ptr(layout, value)
         owner = memory.try_word(heap + layout.heap["ar_ptr"]) if heap else None
         if owner not in known or owner == main:
             return False
-        header = layout.heap.size + (layout.arena.size if heap == owner & ~(layout.heap_max - 1) else 0)
+        header = layout.heap.size + (layout.arena.size if heap == heap_for_ptr(layout, owner) else 0)
         return value - heap >= header
 
     return leads

@@ -9,7 +9,7 @@ from typing import AbstractSet, Iterator, Mapping, Sequence
 
 from ...memory import Memory
 from ...model import ArenaHeader, Finding, Heap
-from ..arena import doubt_thread_arena, doubt_top, has_heap, walk_ring
+from ..arena import doubt_thread_arena, doubt_top, has_heap, is_closed, walk_ring
 from ..heap import walk_heaps
 from ..layout import Check, Layout
 from ..scan import wrong_bins
@@ -26,8 +26,7 @@ def prove(
     """The checks; `bases` are the words that may be sbrk_base: mp_'s, or all that stand near main_arena."""
     grown = [header for header in headers if has_heap(layout, header)]
     threads = [header for header in grown if not header.main]
-    closed = bool(headers) and headers[-1].next == headers[0].address
-    found = [Check("the ring of arenas closes", int(closed))]
+    found = [Check("the ring of arenas closes", int(is_closed(headers)))]
     found.append(
         _each(
             "all 127 bins lead back to themselves",

@@ -11,12 +11,13 @@ from ...errors import MemoryReadError, NotFoundError
 from ...memory import Memory
 from .. import versions
 from ..chunk import masked, reveal
+from ..heap import heap_for_ptr
 from ..layout import Check, Layout, from_table, tcache_forms
 from ..scan import Hit
 from ..tcache import LIST_LIMIT, chunk_sizes, is_tcache, read_tcache
 from ..versions import Release
 from .debug_info import clashes
-from .evidence import PAGE, PAGES_BEHIND
+from .evidence import PAGE, PAGES_BEHIND, most
 from .lists import heap_extents, unknown_lists
 from .prove import believed
 from .state import Surroundings, derive_state
@@ -84,24 +85,19 @@ def fit(memory: Memory, layout: Layout, hit: Hit) -> tuple[str, ...]:
         return ()
     checks = [f"bins at main_arena+{layout.arena['bins']}"]
     # most arenas must agree: one may be damaged, and then its row is still this one
-    others = [address & (layout.heap_max - 1) for address in hit.ring[1:]]
+    others = [address - heap_for_ptr(layout, address) for address in hit.ring[1:]]
     if others:
-        if not _most(size == layout.heap.size for size in others):
+        if not most(size == layout.heap.size for size in others):
             return ()
         checks.append(f"heap_info of {layout.heap.size} bytes before every thread arena")
     attached = "attached_threads" in layout.arena
-    if not _most(has_attached_threads(memory, hit.bins - arena + each) == attached for each in hit.ring):
+    if not most(has_attached_threads(memory, hit.bins - arena + each) == attached for each in hit.ring):
         return ()
-    if not _most(_top_fits(memory, layout, each) for each in hit.ring):
+    if not most(_top_fits(memory, layout, each) for each in hit.ring):
         return ()
     checks.append("attached_threads, system_mem and max_system_mem in their order")
     checks.append("every top chunk is aligned")
     return tuple(checks)
-
-
-def _most(votes: Iterable[bool]) -> bool:
-    found = list(votes)
-    return 2 * sum(found) > len(found)
 
 
 def has_attached_threads(memory: Memory, bins: int) -> bool:

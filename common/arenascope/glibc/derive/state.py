@@ -181,7 +181,7 @@ class _State(NamedTuple):
         if base not in self.around.near or not 0 < base <= top.address:
             return False
         layout = self.layout
-        first = ((base + layout.header + layout.mask) & ~layout.mask) - layout.header
+        first = layout.first_aligned(base)
         size_word = self.memory.try_word(first + layout.word) or 0
         return bool(size_word & PREV_INUSE) and first + masked(size_word) <= top.end
 

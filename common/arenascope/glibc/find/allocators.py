@@ -11,8 +11,9 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...model import Allocator
 from ...sources.elf.modules import Module, Modules
+from ...sources.elf.naming import modules_of
 from ...target import Region, Target
-from .libc_file import LIBC_NAME, MUSL_NAME, modules_of
+from .libc_file import LIBC_NAME, MUSL_NAME
 
 SANITIZER = "sanitizer/allocator_interface.h has its figures: __sanitizer_get_heap_size() and its kin"
 

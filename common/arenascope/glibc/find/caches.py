@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...errors import ArenascopeError, MemoryReadError
+from ...errors import ArenascopeError
 from ...memory import Memory
 from ...model import ArenaHeader
-from ...sources.elf.file import PT_TLS, Elf, ElfFile
+from ...sources.elf.file import PT_TLS, Elf, proven_files
 from ...sources.elf.symbols import tls_offsets
 from ...target import Region, Target
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, masked
 from ..derive.tcache_form import leads_to_block, solve
+from ..heap import heap_for_ptr
 from ..layout import Layout, TcacheLayout, tcache_forms
-from ..tcache import has_tcache_size, read_tcache, tcache_sizes
+from ..tcache import damaged_bins, has_tcache_size, read_if_sized, tcache_sizes
 from .libc_file import Libc
 
 ARENA_NAMES = ("thread_arena", "__libc_tsd_MALLOC")  # since 2.23, before
@@ -132,13 +133,11 @@ class CacheFinder:
         path = self.target.open_file(region)
         if path is None or self.libc.build_id is None or region.path != self.libc.path:
             return None
-        try:
-            with ElfFile(path) as file:
-                start = address - region.start + region.offset
-                data = file.data[start : start + size]
-                return data if file.build_id() == self.libc.build_id and len(data) == size else None
-        except ArenascopeError:
-            return None
+        for file in proven_files([path], self.libc.build_id):
+            start = address - region.start + region.offset
+            data = file.data[start : start + size]
+            return data if len(data) == size else None
+        return None
 
     # by what words lead to
 
@@ -201,7 +200,7 @@ class CacheFinder:
         if raw & IS_MMAPPED:
             return False
         if raw & NON_MAIN_ARENA:
-            heap = user & ~(self.layout.heap_max - 1)
+            heap = heap_for_ptr(self.layout, user)
             owner = self.memory.try_word(heap + self.layout.heap["ar_ptr"])
             return owner in self.arenas and not self.arenas[owner].main
         main = self.main
@@ -216,12 +215,10 @@ def cache_shown(memory: Memory, layout: Layout, form: TcacheLayout, address: int
 
     `wrong` bins may be damaged. An empty one of a release before 2.42 is all zeros: 0.
     """
-    if not has_tcache_size(memory, layout, form, address):
+    read = read_if_sized(memory, layout, form, address)
+    if read is None:
         return None
-    try:
-        counts, entries = read_tcache(memory, form, address)
-    except MemoryReadError:
-        return None
+    counts, entries = read
     pairs = list(enumerate(zip(counts, entries)))
     if form.counts_free_slots:
         # tcache_init() gives every bin as many
@@ -232,7 +229,7 @@ def cache_shown(memory: Memory, layout: Layout, form: TcacheLayout, address: int
         )
         filled = int(most > 0)
     else:
-        bad = sum((count > 0) != (entry != 0) or entry & layout.mask != 0 for _, (count, entry) in pairs)
+        bad = damaged_bins(layout, form, counts, entries)
         filled = 0
     if bad > wrong:
         return None

@@ -10,9 +10,10 @@ from typing import Callable, NamedTuple, Optional, Sequence
 
 from ...errors import ArenascopeError
 from ...memory import Memory
+from ...sources.elf.naming import modules_of
 from ...sources.elf.symbols import dynamic_symbols
 from ...target import Region, Target
-from .libc_file import LIBC_NAME, Libc, modules_of
+from .libc_file import LIBC_NAME, Libc
 
 FAMILY = frozenset(
     [

@@ -11,6 +11,7 @@ from ...errors import ArenascopeError, MemoryReadError, UsageError
 from ...memory import Memory
 from ...model import NONCONTIGUOUS
 from ...sources.elf.file import PT_INTERP, Elf
+from ...sources.elf.naming import modules_of
 from ...target import Region, Target
 from ..arena import read_arena
 from ..derive.rows import candidates
@@ -54,7 +55,7 @@ def with_static_program(target: Target, memory: Memory, regions: Sequence[Region
     if not libcs:
         return libcs
     paths = {libc.path for libc in libcs}
-    for module in libc_file.modules_of(regions):
+    for module in modules_of(regions):
         if module[0].offset or ".so" in module[0].path or module[0].path in paths:
             continue
         try:

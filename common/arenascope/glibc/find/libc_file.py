@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
-from ...errors import ArenascopeError, MemoryReadError
+from ...errors import MemoryReadError
 from ...memory import Memory
 from ...model import Allocator
-from ...sources.elf.file import ElfFile, glibc_version, module_build_id
+from ...sources.elf.file import glibc_version, module_build_id, proven_files
+from ...sources.elf.naming import modules_of
 from ...target import Region, Target
 
 LIBC_NAME = re.compile(r"/(libc\.so\.6|libc-2\.[0-9]+\.so|libc_malloc_debug\.so\.0)( \(deleted\))?$")
@@ -49,20 +50,6 @@ def module_at(target: Target, memory: Memory, regions: Sequence[Region], address
     return Libc("", None, None, (), None)
 
 
-def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
-    """Runs of mappings of the same file, in address order: one for each time that it was loaded."""
-    module: list[Region] = []
-    for region in regions:
-        if not region.is_file:
-            continue
-        if module and (region.path != module[0].path or region.offset <= module[0].offset):
-            yield module
-            module = []
-        module.append(region)
-    if module:
-        yield module
-
-
 def bss_of(regions: Sequence[Region]) -> Bss:
     """By address, as every module asks what lies behind it: a process may have as many modules as mappings."""
     return {region.start: region for region in regions if not region.path and region.writable}
@@ -85,13 +72,9 @@ def describe(target: Target, memory: Memory, bss: Bss, module: Sequence[Region])
 def _version_in_file(target: Target, region: Region, inside: Optional[str]) -> Optional[str]:
     """From the file on disk, where its build-id proves that it is the one in memory."""
     path = target.open_file(region)
-    if path is None or inside is None:
+    if inside is None:
         return None
-    try:
-        with ElfFile(path) as file:
-            return glibc_version(file.data) if file.build_id() == inside else None
-    except ArenascopeError:
-        return None
+    return next((glibc_version(file.data) for file in proven_files([path], inside)), None)
 
 
 def _version_in_memory(memory: Memory, module: Sequence[Region]) -> Optional[str]:

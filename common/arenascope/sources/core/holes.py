@@ -80,17 +80,22 @@ class HoleResidency:
         return sums
 
     def count(self, start: int, end: int) -> Optional[Pages]:
-        start, end = self._parts.pages(start, end)
-        total = 0
-        for low, high, segment in self._parts.split(start, end):
+        held = self._held(start, end)
+        if held is None:
+            return None
+        return Pages(sum(self._data_before(high + shift) - self._data_before(low + shift) for low, high, shift in held))
+
+    def _held(self, start: int, end: int) -> Optional[list[tuple[int, int, int]]]:
+        """(start, end, way to its place in the file) of what segments have of it; None where one is not known."""
+        found = []
+        for low, high, segment in self._parts.split(*self._parts.pages(start, end)):
             # the kernel writes a program header for every mapping: elsewhere is nothing
             if segment is None or self._never_written(segment):
                 continue
             if not self._known(segment, high):
                 return None
-            shift = segment.offset - segment.address
-            total += self._data_before(high + shift) - self._data_before(low + shift)
-        return Pages(total)
+            found.append((low, high, segment.offset - segment.address))
+        return found
 
     def _data_before(self, offset: int) -> int:
         index = bisect_right(self._starts, offset) - 1
@@ -99,14 +104,11 @@ class HoleResidency:
         return self._sums[index] + min(offset, self._ends[index]) - self._starts[index]
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[tuple[int, int]]]:
-        start, end = self._parts.pages(start, end)
+        held = self._held(start, end)
+        if held is None:
+            return None
         found: list[tuple[int, int]] = []
-        for low, high, segment in self._parts.split(start, end):
-            if segment is None or self._never_written(segment):
-                continue
-            if not self._known(segment, high):
-                return None
-            shift = segment.offset - segment.address
+        for low, high, shift in held:
             index = max(0, bisect_right(self._starts, low + shift) - 1)
             while index < len(self._starts) and self._starts[index] < high + shift:
                 _append(found, max(low, self._starts[index] - shift), min(high, self._ends[index] - shift))

@@ -224,6 +224,19 @@ def module_build_id(read: Read, base: int) -> Optional[str]:
         return None
 
 
+def proven_files(paths: Iterable[Optional[str]], build_id: str) -> Iterator[ElfFile]:
+    """Those of the files that are of this build-id, each open until the next is asked for."""
+    for path in paths:
+        if path is None:
+            continue
+        try:
+            with ElfFile(path) as file:
+                if file.build_id() == build_id:
+                    yield file
+        except ArenascopeError:
+            continue
+
+
 def find_debug_file(build_id: str, debug_dirs: Iterable[str]) -> Optional[str]:
     """The separate debug file of that build-id under the first of `debug_dirs` that has it."""
     if len(build_id) < 3:

@@ -13,10 +13,10 @@ from typing import Iterator, NamedTuple, Optional, Protocol, Sequence
 from ...errors import ArenascopeError
 from ...target import Region
 from .demangle import demangle
-from .file import SHT_DYNSYM, SHT_SYMTAB, ElfFile, Read, Section, find_debug_file, module_build_id
+from .file import SHT_DYNSYM, SHT_SYMTAB, ElfFile, Read, Section, find_debug_file, module_build_id, proven_files
+from .symbols import FIELDS, SHN_UNDEF, symbol_form
 
 STT_OBJECT, STT_FUNC, STT_GNU_IFUNC = 1, 2, 10
-SHN_UNDEF = 0
 DEBUG_FOLDERS = ("/usr/lib/debug",)
 ENTRIES_LIMIT = 2_000_000
 """Larger tables (a browser's debug build) are not searched."""
@@ -44,6 +44,20 @@ class Named(Protocol):
 
     def own_name(self, address: int) -> Optional[tuple[str, int]]:
         """The debugger's own knowledge: (mangled name, offset)."""
+
+
+def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
+    """Runs of mappings of the same file, in address order: one for each time that it was loaded."""
+    module: list[Region] = []
+    for region in regions:
+        if not region.is_file:
+            continue
+        if module and (region.path != module[0].path or region.offset <= module[0].offset):
+            yield module
+            module = []
+        module.append(region)
+    if module:
+        yield module
 
 
 def files_of(image: Named, region: Region, build_id: str, folders: Sequence[str]) -> list[str]:
@@ -83,15 +97,10 @@ class Naming:
     def _runs(self, image: Named) -> list[list[Region]]:
         """Each file's mappings, with the nameless one right behind them: its .bss."""
         if self._modules is None:
-            self._modules = []
-            for region in image.regions():
-                last = self._modules[-1] if self._modules else None
-                if region.is_file and not (last and last[0].path == region.path and region.offset):
-                    self._modules.append([region])
-                    continue
-                behind = last is not None and last[-1].end == region.start and last[-1].is_file and not region.path
-                if last and (region.is_file or behind):
-                    last.append(region)
+            regions = image.regions()
+            nameless = {region.start: region for region in regions if not region.path}
+            runs = modules_of(regions)
+            self._modules = [[*run, nameless[run[-1].end]] if run[-1].end in nameless else run for run in runs]
         return self._modules
 
     def _search(self, image: Named, start: Region, address: int) -> Optional[str]:
@@ -108,13 +117,10 @@ class Naming:
         build_id = module_build_id(image.read, start.start)
         if build_id is None:
             return
-        for path in files_of(image, start, build_id, self._folders):
+        for file in proven_files(files_of(image, start, build_id, self._folders), build_id):
+            bias = start.start - file.first_address
             try:
-                with ElfFile(path) as file:
-                    if file.build_id() != build_id:
-                        continue
-                    bias = start.start - file.first_address
-                    found = [name._replace(value=name.value + bias) for name in _names(file)]
+                found = [name._replace(value=name.value + bias) for name in _names(file)]
             except (ArenascopeError, struct.error, IndexError):
                 continue
             if found:
@@ -135,13 +141,9 @@ def _entries(file: ElfFile, table: Section) -> Iterator[_Name]:
     if strings > len(file.data):
         return
     entries = file.data[table.offset : table.offset + table.size]
-    wide = file.pointer_size == 8
-    form = struct.Struct(file.mark + ("I2BH2Q" if wide else "3I2BH"))
-    for fields in form.iter_unpack(entries[: len(entries) // form.size * form.size]):
-        if wide:
-            place, info, _, section, value, size = fields
-        else:
-            place, value, size, info, _, section = fields
+    form = symbol_form(file)
+    whole = form.iter_unpack(entries[: len(entries) // form.size * form.size])
+    for place, value, size, info, section in map(FIELDS[form.size], whole):
         if info & 15 in (STT_OBJECT, STT_FUNC, STT_GNU_IFUNC) and section != SHN_UNDEF and value:
             at = strings + place
             yield _Name(value, size, file.data[at : file.data.find(b"\0", at)].decode("utf-8", "replace"))

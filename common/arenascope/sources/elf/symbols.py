@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 import sys
+from operator import itemgetter
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ...errors import ArenascopeError
-from .file import PT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB, Elf, ElfFile, Read, Section, Segment
+from .file import PT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB, Elf, ElfFile, Read, Section, Segment, proven_files
 from .machines import EM_ALPHA, EM_S390
 
 STT_SECTION, STT_FILE, STT_TLS = 3, 4, 6
@@ -15,6 +16,9 @@ SHN_UNDEF, SHN_ABS = 0, 0xFFF1
 LONGEST_DYNAMIC = 64 << 10
 """A dynamic section has some dozen entries."""
 DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_GNU_HASH = 4, 5, 6, 10, 11, 0x6FFFFEF5
+
+FIELDS = {16: itemgetter(0, 1, 2, 3, 5), 24: itemgetter(0, 4, 5, 1, 3)}
+"""By an entry's size (the classes order them differently): st_name, st_value, st_size, st_info, st_shndx."""
 
 
 class ElfSymbol(NamedTuple):
@@ -52,11 +56,9 @@ def tls_offsets(paths: Iterable[str], build_id: str, names: Sequence[str]) -> di
 
     Only files of that build-id count, and only names that one variable bears: a static program may have its own.
     """
-    for path in paths:
+    for file in proven_files(paths, build_id):
         try:
-            with ElfFile(path) as file:
-                same = file.build_id() == build_id
-                symbols = find_symbols(file, names) if same else {}
+            symbols = find_symbols(file, names)
         except ArenascopeError:
             continue
         local = {name: [each.value for each in found if each.is_tls] for name, found in symbols.items()}
@@ -68,7 +70,7 @@ def tls_offsets(paths: Iterable[str], build_id: str, names: Sequence[str]) -> di
 
 def _search_table(elf: ElfFile, table: Section, names: list[str]) -> dict[str, list[ElfSymbol]]:
     """Finds where the strings lie, then which entries name those places: no entry becomes an object but those."""
-    layout = _symbol_layout(elf)
+    layout = symbol_form(elf)
     stride = table.entry_size or layout.size
     if stride % 4 or stride < layout.size:
         return {}
@@ -109,17 +111,14 @@ def _swap(value: int) -> int:
     return int.from_bytes(value.to_bytes(4, "little"), "big")
 
 
-def _symbol_layout(elf: Elf) -> struct.Struct:
+def symbol_form(elf: Elf) -> struct.Struct:
+    """An entry of a table of symbols; FIELDS tells what its numbers are."""
     return struct.Struct(elf.mark + ("3I2BH" if elf.pointer_size == 4 else "I2BH2Q"))
 
 
 def _unpack(layout: struct.Struct, data: bytes | memoryview, offset: int, name: str) -> Optional[ElfSymbol]:
     """The symbol, or None where it is no definition."""
-    fields = layout.unpack_from(data, offset)
-    if layout.size == 16:
-        _, value, size, info, _, section = fields
-    else:
-        _, info, _, section, value, size = fields
+    _, value, size, info, section = FIELDS[layout.size](layout.unpack_from(data, offset))
     kind = info & 15
     if section == SHN_UNDEF or kind in (STT_SECTION, STT_FILE):
         return None
@@ -159,7 +158,7 @@ class _DynamicTables:
 
     def __init__(self, elf: Elf, tags: dict[int, int]) -> None:
         self.elf, self.tags = elf, tags
-        self.layout = _symbol_layout(elf)
+        self.layout = symbol_form(elf)
         self.stride = tags.get(DT_SYMENT) or self.layout.size
 
     def _address(self, tag: int) -> int:
