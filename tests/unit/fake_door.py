@@ -59,18 +59,21 @@ def a_chunk(target: FakeTarget) -> str:
 @contextmanager
 def located_once() -> Iterator[None]:
     """Several commands at an image that stays as it is: malloc is found in it, which is most of the work, once."""
-    locate, found = session.locate, {}
+    here: dict[str, Any] = vars(session)
+    locate, found = here["locate"], {}
 
-    def remembered(target: Any, memory: Any, libc: int) -> Any:
+    def remembered(target: Any, memory: Any, libc: int, trail: Any = None) -> Any:
+        if trail is not None:
+            return locate(target, memory, libc, trail)
         if (id(target), libc) not in found:
             found[id(target), libc] = locate(target, memory, libc)
         return found[id(target), libc]
 
-    session.locate = remembered
+    here["locate"] = remembered
     try:
         yield
     finally:
-        session.locate = locate
+        here["locate"] = locate
 
 
 def run_text(target: FakeTarget, command: str, *words: str) -> str:
