@@ -22,8 +22,8 @@ from schemas import valid
 from subjects import Subject
 
 from arenascope.sources.core import compressed
+from arenascope.sources.core.compressed import BLOCK, SparseFile
 from arenascope.sources.core.image import CoreImage
-from arenascope.sources.core.sparse import BLOCK, SparseFile
 
 # each of them unpacks the core again
 LOOKS = ("arenas", "bins", "info", "threads")
