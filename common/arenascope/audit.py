@@ -55,7 +55,7 @@ def audit(session: Session, wanted: Optional[int] = None) -> Audit:
     once = {(each.address, each.arena, each.rule, each.culprit): each for each in reversed(found.breaches)}
     found.breaches = [each for each in once.values() if wanted is None or each.arena in (None, wanted)]
     found.busy = find_busy(session)
-    found.breaches = with_transients(found.breaches, found.busy, len(session.thread_words[0]) == 1)
+    found.breaches = with_transients(found.breaches, found.busy, len(session.thread_words) == 1)
     found.breaches.sort(key=lambda each: (each.transient, each.address, each.rule))
     return found
 
@@ -176,7 +176,7 @@ def find_busy(session: Session) -> list[Busy]:
     arenas = {header.address: header.index for header in session.headers}
     inside = {
         words.thread.tid: arenas.get(words.arena or 0)
-        for words in session.thread_words[0]
+        for words in session.thread_words
         if stacks.in_malloc(words.thread)
     }
     busy = []

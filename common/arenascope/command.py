@@ -80,28 +80,32 @@ class Answer(NamedTuple):
 class Context:
     """What a command's function works with."""
 
-    def __init__(self, door: Door, options: argparse.Namespace) -> None:
+    def __init__(self, door: Door, options: argparse.Namespace, opened: Optional[Session] = None) -> None:
         self.door = door
         self.options = options
+        self.seen: Optional[Target] = opened.target if opened is not None else None
+        self.opened = opened
+        """None until something is asked of it."""
 
-    @cached_property
+    @property
     def target(self) -> Target:
-        return self.door.target()
+        if self.seen is None:
+            self.seen = self.door.target()
+        return self.seen
 
-    @cached_property
+    @property
     def session(self) -> Session:
-        return Session(self.target, self.options.libc, Progress)
+        if self.opened is None:
+            self.opened = Session(self.target, self.options.libc, Progress)
+        return self.opened
 
     def beside(self, options: argparse.Namespace) -> Context:
         """For another command on what this one looks at."""
-        other = Context(self.door, options)
-        other.__dict__.update(target=self.target, session=self.session)
-        return other
+        return Context(self.door, options, self.session)
 
     def renew(self) -> None:
         """Forgets what was read, once the process has moved."""
-        self.__dict__.pop("target", None)
-        self.__dict__.pop("session", None)
+        self.seen = self.opened = None
 
     @cached_property
     def style(self) -> Style:
@@ -245,16 +249,13 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
         known_form(context.options.table)
     answer = command.function(context)
     status = answer.status
-    session = context.__dict__.get("session")
-    if session is not None and session.stopped:
+    if context.opened is not None and context.opened.stopped:
         status = INTERRUPTED
-    located = session.__dict__.get("located") if session is not None else None
+    located = context.opened.so_far.located if context.opened is not None else None
     for note in located.notes if located is not None else ():
         door.notice(printable(f"note: {note}\n"))
     if context.options.json:
-        document = envelope(
-            command.name, door.name, context.__dict__.get("target"), located, answer.problems, answer.keys
-        )
+        document = envelope(command.name, door.name, context.seen, located, answer.problems, answer.keys)
         for part in in_blocks(document):
             door.write(part if part.isascii() else printable(part))
         return status

@@ -95,6 +95,14 @@ class Bin(NamedTuple):
         return sum(self.sizes)
 
 
+class Lists(NamedTuple):
+    """What was read of an arena's or a thread cache's lists of one kind."""
+
+    bins: tuple[Bin, ...] = ()
+    whole: bool = True
+    """Whether they are all that there is, each to its end."""
+
+
 class Heap(NamedTuple):
     """A sub-heap of a thread arena (heap_info), or a region of the main arena."""
 

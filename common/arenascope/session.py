@@ -6,7 +6,7 @@ Made per command and dropped with it, so that a continued process is never read 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from .glibc import bins, fastbins, mmapped, params, regions, tcache
 from .glibc.arena import has_heap, is_closed, walk_ring
@@ -22,9 +22,19 @@ from .glibc.owners import Owners
 from .glibc.reach import Reaches, reaches_of
 from .memory import Memory
 from .meter import MakeMeter, unseen
-from .model import Arena, ArenaHeader, Bin, Finding, Heap, MmappedBlock, Params, Piece, Tally, ThreadCache
+from .model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
 from .printable import one_line
 from .target import Pages, Region, Residency, Target
+
+
+class SoFar(NamedTuple):
+    """What was read of an image until now; None or nothing where no step asked for it."""
+
+    located: Optional[Located]
+    heaps: Mapping[int, tuple[Heap, ...]]
+    thread_words: Sequence[threads.ThreadWords]
+    thread_caches: Optional[Sequence[ThreadCache]]
+    cached_by_arena: Mapping[Optional[int], Optional[Tally]]
 
 
 class Session:
@@ -40,6 +50,19 @@ class Session:
         self._swept: set[Finding] = set()
         """Those of sweeps, as a heap may be swept twice."""
 
+    @property
+    def so_far(self) -> SoFar:
+        """For what is said beside figures: it reads nothing."""
+        kept = vars(self)  # where cached_property keeps a value that was asked for
+        found: Optional[threads.ThreadsFound] = kept.get("threads_found")
+        return SoFar(
+            kept.get("located"),
+            kept.get("heaps", {}),
+            found.words if found is not None else (),
+            kept.get("thread_caches"),
+            kept.get("cached_by_arena", {}),
+        )
+
     @cached_property
     def located(self) -> Located:
         found = locate(self.target, self.memory, self.libc)
@@ -53,8 +76,8 @@ class Session:
         if not self.started or (self.located.version is not None and layout.newer is None):
             return layout
         if layout.newer is not None:
-            return settle(self.memory, layout, [each.tcache for each in self.thread_words[0] if each.tcache])
-        sizes = [(each.tcache, self._chunk_size(each.tcache)) for each in self.thread_words[0] if each.tcache]
+            return settle(self.memory, layout, [each.tcache for each in self.thread_words if each.tcache])
+        sizes = [(each.tcache, self._chunk_size(each.tcache)) for each in self.thread_words if each.tcache]
         return settle_release(self.memory, self.target.machine, layout, sizes, [each.address for each in self.headers])
 
     def _chunk_size(self, user: int) -> int:
@@ -94,7 +117,7 @@ class Session:
     def headers(self) -> list[ArenaHeader]:
         """The arenas of the ring, main_arena first."""
         new = self.located.layout.newer is not None
-        return threads.confirm_attached(self._ring, self.thread_words[0]) if new else self._ring
+        return threads.confirm_attached(self._ring, self.thread_words) if new else self._ring
 
     @cached_property
     def _ring(self) -> list[ArenaHeader]:
@@ -132,7 +155,7 @@ class Session:
 
     @cached_property
     def resident(self) -> dict[int, Optional[Pages]]:
-        """What each arena has in memory; asked for before lists are walked, as reading can map zero pages."""
+        """What each arena has in memory: see measure_residency."""
         found: dict[int, Optional[Pages]] = {}
         for header in self.headers:
             # what lies behind a heap's end is accessible, yet no longer the arena's (shrink_heap)
@@ -145,6 +168,11 @@ class Session:
             )
         return found
 
+    def measure_residency(self) -> None:
+        """What is in memory is asked before lists and heaps are read: reading a page that was never touched maps the
+        kernel's zero page, which page tables then show as present."""
+        _ = self.resident
+
     def resident_in(self, part: Heap) -> Optional[Pages]:
         """What a heap has in memory; its first page was written, so where that is absent nothing is known."""
         if self.residency is None or self.memory.try_word(part.address) is None:
@@ -152,8 +180,8 @@ class Session:
         return self.residency.count(part.address, part.end)
 
     @cached_property
-    def fastbins(self) -> dict[int, tuple[tuple[Bin, ...], bool]]:
-        """By arena: its fastbins, and whether they are all there is. No other list is walked for them."""
+    def fastbins(self) -> dict[int, Lists]:
+        """By arena; no other list is walked for them."""
         return {
             header.index: fastbins.read_fastbins(
                 self.memory, self.layout, header, self.reaches[header.index], self.findings
@@ -164,28 +192,39 @@ class Session:
     @cached_property
     def arenas(self) -> list[Arena]:
         """The arenas with all their lists walked; after Ctrl-C, those that were not reached have none."""
-        _ = self.resident, self.heaps, self.fastbins
-        walked, stopped = bins.walk_all(self.memory, self.layout, self.reaches, self.findings, self.meter)
-        self.stopped |= stopped
-        for reach, (lists, _), (fast, _) in zip(self.reaches.values(), walked, self.fastbins.values()):
-            reach.doubt_sum([*lists, *fast], self.findings)
+        self.measure_residency()
+        fast = self.fastbins
+        walk = bins.walk_all(self.memory, self.layout, self.reaches, self.findings, self.meter)
+        self.stopped |= walk.stopped
+        for index, reach in self.reaches.items():
+            reach.doubt_sum([*walk.lists[index].bins, *fast[index].bins], self.findings)
         # a list, a heap or top: whatever is wrong in an arena makes its figures partial
         wrong = {finding.arena for finding in self.findings}
-        found = []
-        for header, (lists, whole) in zip(self.headers, walked):
-            fast, fast_read = self.fastbins[header.index]
-            sound = whole and header.index not in wrong
-            found.append(Arena(header, lists, fast, self.heaps[header.index], sound, fast_read, whole))
-        return found
+        return [
+            Arena(
+                header,
+                bins=walk.lists[header.index].bins,
+                fastbins=fast[header.index].bins,
+                heaps=self.heaps[header.index],
+                complete=walk.lists[header.index].whole and header.index not in wrong,
+                fast_read=fast[header.index].whole,
+                bins_read=walk.lists[header.index].whole,
+            )
+            for header in self.headers
+        ]
 
     def heed_ctrl_c(self) -> None:
         """Between two long walks: what was asked to stop goes no further."""
         if self.stopped:
             raise KeyboardInterrupt
 
+    @property
+    def thread_words(self) -> Sequence[threads.ThreadWords]:
+        """Every thread's arena and cache."""
+        return self.threads_found.words
+
     @cached_property
-    def thread_words(self) -> tuple[list[threads.ThreadWords], str]:
-        """Every thread's arena and cache, and how they were found."""
+    def threads_found(self) -> threads.ThreadsFound:
         told = sorted(self.target.threads(), key=lambda thread: thread.tid)
         everyone = thread_pointers.complete(self.memory, self.target.machine, self.located.libc, self.regions, told)
         return threads.find_thread_words(
@@ -210,19 +249,19 @@ class Session:
                 each.tcache or None,
                 known=each.arena is not None and each.tcache is not None,
             )
-            for each in self.thread_words[0]
+            for each in self.thread_words
         ]
 
     @cached_property
     def thread_caches(self) -> list[ThreadCache]:
-        chunks = [self._chunk_size(each.tcache) for each in self.thread_words[0] if each.tcache]
+        chunks = [self._chunk_size(each.tcache) for each in self.thread_words if each.tcache]
         layout = with_tcache_seen(self.layout, chunks)
         slots = self.params.get("tcache_count") if self.params else None
         found = []
         for owner in self.thread_owners:
             if owner.address:
-                lists, whole = tcache.walk_tcache(self.memory, layout, owner.address, slots, self.findings)
-                owner = owner._replace(bins=tuple(lists), known=whole)
+                lists = tcache.walk_tcache(self.memory, layout, owner.address, slots, self.findings)
+                owner = owner._replace(bins=lists.bins, known=lists.whole)
             found.append(owner)
         return found
 
@@ -230,7 +269,7 @@ class Session:
     def listed(self) -> dict[int, str]:
         """Chunks that look used by their headers and are not: "tcache" or "fast" by address."""
         caches = self.thread_caches if self.started else []
-        return listed_chunks([*(lists for lists, _ in self.fastbins.values()), *(cache.bins for cache in caches)])
+        return listed_chunks([*(lists.bins for lists in self.fastbins.values()), *(cache.bins for cache in caches)])
 
     @cached_property
     def listed_order(self) -> Sequence[int]:
@@ -254,6 +293,11 @@ class Session:
         found = list(mmapped.walk_mmapped(self.memory, self.layout, self.target.page_size, ranges))
         mp_ = self._mp if self.located.layout.mmaps_proven else None
         return mmapped.without_strangers(found, params.counts(mp_)) if mp_ else found
+
+    @property
+    def fast_known(self) -> bool:
+        """Whether all fastbins were read to their ends: chunks in them look used."""
+        return all(lists.whole for lists in self.fastbins.values())
 
     @property
     def caches_known(self) -> bool:

@@ -223,7 +223,7 @@ from arenascope.debugger_door import load_beside
 from arenascope.session import Session
 seen = load_beside("lldb", "heap_target", {str(LLDB_ARENA_PY.parent)!r})
 session = Session(seen.LldbTarget(target, debugger))
-value = {{words.thread.tid: words.thread.thread_pointer for words in session.thread_words[0]}}
+value = {{words.thread.tid: words.thread.thread_pointer for words in session.thread_words}}
 """
             (found,) = lldb.drive(attach(subject), [{"python": statements}])
             assert found.value == {tid: words["fs_base"] for tid, words in expected.value.items()}, fixture

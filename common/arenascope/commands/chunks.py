@@ -115,8 +115,7 @@ def chunks_command(context: Context) -> Answer:
 def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
     session, options = context.session, context.options
     listed = session.listed
-    fast_known = all(whole for _, whole in session.fastbins.values())
-    sweep.doubtful = not (session.caches_known and fast_known)
+    sweep.doubtful = not (session.caches_known and session.fast_known)
     headers = [header for header in session.headers if wanted.arena in (None, header.index)]
     limit = 0 if options.summary else options.limit if options.limit > 0 else None
     bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])

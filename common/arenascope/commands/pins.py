@@ -78,9 +78,7 @@ def pins_command(context: Context) -> Answer:
 
 def _search_all(session: Session, only: Optional[int], rules: Rules, ranking: Ranking, pending: dict[int, int]) -> None:
     """Goes through the arenas; how much any other free() would give back in each is left in `pending`."""
-    if session.residency is not None:
-        # reading a heap maps zero pages
-        _ = session.resident
+    session.measure_residency()
     headers = [header for header in session.headers if only in (None, header.index)]
     bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
     with session.meter("sweeping", bytes_in_all) as meter:

@@ -117,7 +117,7 @@ def _lines(context: Context, problem: Optional[str], checks: Sequence[Check]) ->
     yield from copies_lines(located.copies, context.session.libc)
     yield from allocators_lines(context.style, context.session)
     if context.session.started:
-        yield f"threads' arenas and caches found {HOW[context.session.thread_words[1]]}"
+        yield f"threads' arenas and caches found {HOW[context.session.threads_found.how]}"
     held = sum(check.held for check in checks)
     yield f"layout of {_layout(context)}: {held} of {len(checks)} checks hold"
     for check in checks:

@@ -60,8 +60,7 @@ def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], pictur
 
 def _doubtful(session: Session) -> Sequence[str]:
     """A chunk that looks used may be in a list that was not read to its end."""
-    fast_known = all(whole for _, whole in session.fastbins.values())
-    return () if session.caches_known and fast_known else ("used", "cached")
+    return () if session.caches_known and session.fast_known else ("used", "cached")
 
 
 def _resident(session: Session, heap: Heap) -> Optional[Sequence[Span]]:

@@ -29,12 +29,13 @@ def problems_of(session: Session) -> list[Statement]:
         problems.append(past)
     if session.params is None:
         problems.append(Statement("mp-not-found"))
-    if "thread_caches" in session.__dict__ and not session.caches_known:
+    # what no figure was made of raises no doubt
+    read = session.so_far
+    if read.thread_caches is not None and not session.caches_known:
         problems.append(Statement("caches-not-found"))
-    if None in session.__dict__.get("cached_by_arena", {}).values():
+    if None in read.cached_by_arena.values():
         problems.append(Statement("cached-chunks-unowned"))
-    words = session.thread_words[0] if session.started and "thread_words" in session.__dict__ else []
-    if any(each.arena is None for each in words):
+    if session.started and any(each.arena is None for each in read.thread_words):
         problems += [Statement("thread-arenas-not-found"), *_without_stacks(session)]
     return problems
 
@@ -44,12 +45,12 @@ def _without_stacks(session: Session) -> Iterator[Statement]:
     if session.target.kind != "core":
         return
     size = STACK_WORDS * session.target.pointer_size
-    lost = [each.thread for each in session.thread_words[0] if each.arena is None and each.thread.stack_pointer]
+    lost = [each.thread for each in session.thread_words if each.arena is None and each.thread.stack_pointer]
     empty = [
         thread for thread in lost if not (session.memory.try_read(thread.stack_pointer or 0, size) or b"?").strip(b"\0")
     ]
     if empty:
-        yield Statement("stacks-empty", {"threads": len(session.thread_words[0]), "empty": len(empty)})
+        yield Statement("stacks-empty", {"threads": len(session.thread_words), "empty": len(empty)})
 
 
 def _absent(session: Session) -> Iterator[Statement]:
@@ -58,7 +59,7 @@ def _absent(session: Session) -> Iterator[Statement]:
         return
     present = [region for region in session.regions if region.present]
     starts = [region.start for region in present]
-    for heap in [heap for heaps in session.__dict__.get("heaps", {}).values() for heap in heaps]:
+    for heap in [heap for heaps in session.so_far.heaps.values() for heap in heaps]:
         there, index = heap.address, bisect_right(starts, heap.address) - 1
         while 0 <= index < len(present) and present[index].start <= there < heap.end and present[index].end > there:
             there, index = present[index].end, index + 1

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from typing import Iterator, Optional
+from typing import Iterator, Mapping, NamedTuple, Optional
 
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..meter import MakeMeter, metered
-from ..model import ArenaHeader, Bin, Finding
+from ..model import ArenaHeader, Bin, Finding, Lists
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from .layout import Layout
 from .reach import Reach, Reaches
@@ -119,11 +119,20 @@ def walk_bins(
             )
 
 
+class Walked(NamedTuple):
+    """The bins of all arenas."""
+
+    lists: Mapping[int, Lists]
+    """By arena."""
+    stopped: bool = False
+    """By Ctrl-C, before the end."""
+
+
 def walk_all(
     memory: Memory, layout: Layout, reaches: Reaches, findings: list[Finding], make_meter: MakeMeter
-) -> tuple[list[tuple[tuple[Bin, ...], bool]], bool]:
-    """(of each arena its bins, and whether they are all there is; whether Ctrl-C came before the end)."""
-    found: list[tuple[tuple[Bin, ...], bool]] = []
+) -> Walked:
+    """Every arena's; after Ctrl-C those that were not reached have none."""
+    found: dict[int, Lists] = {}
     headers = [reach.header for reach in reaches.values()]
     try:
         with make_meter("walking free lists", sum(header.system_mem for header in headers)) as meter:
@@ -131,17 +140,18 @@ def walk_all(
                 before = len(findings)
                 lists = tuple(metered(walk_bins(memory, layout, header, reaches[header.index], findings), meter))
                 meter.advance(header.system_mem - sum(each.bytes for each in lists))
-                found.append((lists, len(findings) == before))
+                found[header.index] = Lists(lists, whole=len(findings) == before)
     except KeyboardInterrupt:
-        left = len(headers) - len(found)
+        left = [header for header in headers if header.index not in found]
         findings.append(
             Finding(
-                f"stopped at Ctrl-C: the free lists of {left} of {len(headers)} arenas were not read to their end",
+                f"stopped at Ctrl-C: the free lists of {len(left)} of {len(headers)} arenas were not read to their end",
                 unknown="stopped",
             )
         )
-        return found + [((), False)] * left, True
-    return found, False
+        found.update((header.index, Lists(whole=False)) for header in left)
+        return Walked(found, stopped=True)
+    return Walked(found)
 
 
 def find_bin(memory: Memory, layout: Layout, header: ArenaHeader, chunk: int) -> Optional[int]:

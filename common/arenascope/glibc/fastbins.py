@@ -7,7 +7,7 @@ from typing import Iterator
 
 from ..errors import MemoryReadError
 from ..memory import Memory
-from ..model import ArenaHeader, Bin, Finding
+from ..model import ArenaHeader, Bin, Finding, Lists
 from .chunk import SIZE_BITS, reveal
 from .layout import Layout
 from .reach import Reach
@@ -21,13 +21,11 @@ def fastbin_size(layout: Layout, index: int) -> int:
     return (index + 2) << (4 if layout.word == 8 else 3)
 
 
-def read_fastbins(
-    memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach, findings: list[Finding]
-) -> tuple[tuple[Bin, ...], bool]:
-    """An arena's fastbins, and whether they are all there is."""
+def read_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach, findings: list[Finding]) -> Lists:
+    """An arena's fastbins."""
     before = len(findings)
     lists = tuple(reach.within(each, findings) for each in walk_fastbins(memory, layout, header, findings))
-    return lists, len(findings) == before
+    return Lists(lists, whole=len(findings) == before)
 
 
 def walk_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, findings: list[Finding]) -> Iterator[Bin]:

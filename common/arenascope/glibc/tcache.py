@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import struct
 from array import array
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
-from ..model import Bin, Finding
+from ..model import Bin, Finding, Lists
 from .chunk import SIZE_BITS, masked, reveal
 from .layout import Layout, TcacheLayout
 
@@ -54,15 +54,21 @@ def chunk_sizes(form: TcacheLayout, layout: Layout) -> tuple[int, ...]:
     return tuple(dict.fromkeys(size + each for size in sizes for each in more))
 
 
+class TcacheWords(NamedTuple):
+    """tcache_perthread_struct: a bin is its number in both."""
+
+    counts: Sequence[int]
+    """num_slots since 2.42."""
+    entries: Sequence[int]
+
+
 def is_tcache(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> bool:
     """Whether a live tcache_perthread_struct of this form is at `address`."""
     found = read_if_sized(memory, layout, form, address)
-    return found is not None and not damaged_bins(layout, form, *found)
+    return found is not None and not damaged_bins(layout, form, found)
 
 
-def read_if_sized(
-    memory: Memory, layout: Layout, form: TcacheLayout, address: int
-) -> Optional[tuple[tuple[int, ...], tuple[int, ...]]]:
+def read_if_sized(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> Optional[TcacheWords]:
     """What read_tcache reads, where a block of the right size is."""
     if not has_tcache_size(memory, layout, form, address):
         return None
@@ -72,12 +78,11 @@ def read_if_sized(
         return None
 
 
-def damaged_bins(layout: Layout, form: TcacheLayout, counts: Sequence[int], entries: Sequence[int]) -> int:
+def damaged_bins(layout: Layout, form: TcacheLayout, cache: TcacheWords) -> int:
     """How many bins cannot be so: a head that is no block's address, or one beside a count that says otherwise."""
     mask, slots = layout.mask, form.counts_free_slots
-    return sum(
-        entry & mask != 0 or (not slots and (count > 0) != (entry != 0)) for count, entry in zip(counts, entries)
-    )
+    pairs = zip(cache.counts, cache.entries)
+    return sum(entry & mask != 0 or (not slots and (count > 0) != (entry != 0)) for count, entry in pairs)
 
 
 def has_tcache_size(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> bool:
@@ -87,36 +92,30 @@ def has_tcache_size(memory: Memory, layout: Layout, form: TcacheLayout, address:
     return masked(memory.try_word(address - layout.word) or 0) in chunk_sizes(form, layout)
 
 
-def read_tcache(memory: Memory, form: TcacheLayout, address: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(counts or num_slots, entries)."""
+def read_tcache(memory: Memory, form: TcacheLayout, address: int) -> TcacheWords:
     data = memory.read(address, form.size)
     code = {1: "B", 2: "H", 4: "I"}[form.count_bytes]
     counts = struct.unpack_from(f"{memory.mark}{form.bins}{code}", data, form.counts)
-    return counts, struct.unpack_from(f"{memory.mark}{form.bins}{memory.code}", data, form.entries)
+    return TcacheWords(counts, struct.unpack_from(f"{memory.mark}{form.bins}{memory.code}", data, form.entries))
 
 
-def walk_tcache(
-    memory: Memory, layout: Layout, address: int, slots: Optional[int], findings: list[Finding]
-) -> tuple[list[Bin], bool]:
-    """The non-empty bins of the cache at `address`, and whether they are all that it holds.
-
-    `slots` is mp_.tcache_count where it is known.
-    """
+def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[int], findings: list[Finding]) -> Lists:
+    """The non-empty bins of the cache at `address`; `slots` is mp_.tcache_count where it is known."""
     form = layout.tcache
     assert form is not None
     if not layout.tcache_proven:
         findings.append(
             Finding("a thread cache of a form that this arenascope does not know", address, unknown="tcache-form")
         )
-        return [], False
+        return Lists(whole=False)
     try:
-        counts, entries = read_tcache(memory, form, address)
+        cache = read_tcache(memory, form, address)
     except MemoryReadError as error:
         findings.append(Finding(f"a thread cache: {error.message}", address))
-        return [], False
+        return Lists(whole=False)
     bins = []
     whole = True
-    for index, (count, entry) in enumerate(zip(counts, entries)):
+    for index, (count, entry) in enumerate(zip(cache.counts, cache.entries)):
         before = len(findings)
         addresses, sizes = _follow(memory, layout, index, entry, address, findings)
         bin_whole = len(findings) == before
@@ -138,7 +137,7 @@ def walk_tcache(
         if addresses:
             least, most = tcache_sizes(layout, index)
             bins.append(Bin("tcache", index, least, most, addresses, sizes, whole=bin_whole))
-    return bins, whole
+    return Lists(tuple(bins), whole)
 
 
 def _follow(

@@ -223,7 +223,7 @@ def _list_heads(
     for address in caches:
         for form in tcache_forms(layout):
             if is_tcache(memory, layout, form, address):
-                yield from ((entry, 0) for entry in read_tcache(memory, form, address)[1] if entry)
+                yield from ((entry, 0) for entry in read_tcache(memory, form, address).entries if entry)
     for arena in arenas if layout.fastbins else ():
         heads = memory.words(arena + layout.arena["fastbinsY"], layout.fastbins)
         yield from ((chunk + layout.header, layout.header) for chunk in heads if chunk)
@@ -238,7 +238,7 @@ def blocks_bear_keys(memory: Memory, caches: Sequence[int], layout: Layout) -> O
     for address in caches:
         for form in tcache_forms(layout):
             if is_tcache(memory, layout, form, address):
-                entries = [entry for entry in read_tcache(memory, form, address)[1] if entry]
+                entries = [entry for entry in read_tcache(memory, form, address).entries if entry]
                 if any(memory.try_word(entry + layout.word) == address for entry in entries):
                     return True
                 told = False if entries else told

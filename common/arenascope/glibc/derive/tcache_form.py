@@ -149,17 +149,17 @@ def _lengths(memory: Memory, layout: Layout, address: int) -> Optional[tuple[Seq
     """(counts, lengths of the lists); None where a list cannot be followed."""
     assert layout.tcache is not None
     try:
-        counts, entries = read_tcache(memory, layout.tcache, address)
+        cache = read_tcache(memory, layout.tcache, address)
     except (MemoryReadError, KeyError):
         return None
-    if any(entry & layout.mask for entry in entries):
+    if any(entry & layout.mask for entry in cache.entries):
         return None
     doubts: list[Finding] = []
     without_counts = layout._replace(tcache=layout.tcache._replace(counts_free_slots=True))
-    bins, whole = walk_tcache(memory, without_counts, address, None, doubts)
-    if not whole or doubts:
+    walked = walk_tcache(memory, without_counts, address, None, doubts)
+    if not walked.whole or doubts:
         return None
     lengths = [0] * layout.tcache.bins
-    for each in bins:
+    for each in walked.bins:
         lengths[each.index] = each.chunks
-    return counts, lengths
+    return cache.counts, lengths

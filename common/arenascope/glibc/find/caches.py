@@ -215,21 +215,20 @@ def cache_shown(memory: Memory, layout: Layout, form: TcacheLayout, address: int
 
     `wrong` bins may be damaged. An empty one of a release before 2.42 is all zeros: 0.
     """
-    read = read_if_sized(memory, layout, form, address)
-    if read is None:
+    cache = read_if_sized(memory, layout, form, address)
+    if cache is None:
         return None
-    counts, entries = read
-    pairs = list(enumerate(zip(counts, entries)))
+    pairs = list(enumerate(zip(cache.counts, cache.entries)))
     if form.counts_free_slots:
         # tcache_init() gives every bin as many
         free = Counter(count for _, (count, entry) in pairs if not entry).most_common(1)
-        most = free[0][0] if free else max(counts)
+        most = free[0][0] if free else max(cache.counts)
         bad = sum(
             entry & layout.mask != 0 or count > most or (not entry and count != most) for _, (count, entry) in pairs
         )
         filled = int(most > 0)
     else:
-        bad = damaged_bins(layout, form, counts, entries)
+        bad = damaged_bins(layout, form, cache)
         filled = 0
     if bad > wrong:
         return None

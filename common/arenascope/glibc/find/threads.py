@@ -37,6 +37,14 @@ class ThreadWords(NamedTuple):
     """0 where the thread is known to have no cache."""
 
 
+class ThreadsFound(NamedTuple):
+    """Every thread's words."""
+
+    words: Sequence[ThreadWords]
+    how: str
+    """"symbols", "scan" or "" (not at all)."""
+
+
 def find_thread_words(
     memory: Memory,
     layout: Layout,
@@ -45,19 +53,16 @@ def find_thread_words(
     libc: Libc,
     ring: Sequence[ArenaHeader],
     symbols: bool,
-) -> tuple[list[ThreadWords], str]:
-    """Every thread's words, and how they were found: "symbols", "scan" or "" (not at all).
-
-    Without `symbols` those that the target knows are another libc's.
-    """
+) -> ThreadsFound:
+    """Without `symbols` those that the target knows are another libc's."""
     caches = CacheFinder(memory, layout, target, libc, ring)
     by_symbol = [_by_symbol(caches, thread) for thread in threads if symbols]
     if by_symbol and all(words is not None for words in by_symbol):
-        return [words for words in by_symbol if words is not None], "symbols"
+        return ThreadsFound([words for words in by_symbol if words is not None], "symbols")
     scanned = _by_scan(caches, threads)
     if scanned is not None:
-        return scanned, "scan"
-    return [ThreadWords(thread) for thread in threads], ""
+        return ThreadsFound(scanned, "scan")
+    return ThreadsFound([ThreadWords(thread) for thread in threads], "")
 
 
 def _by_symbol(caches: CacheFinder, thread: ThreadInfo) -> Optional[ThreadWords]:
