@@ -15,6 +15,7 @@ from .glibc.find.brk import exported
 from .glibc.find.code import MallocCode, StackFrame
 from .glibc.find.stacks import Stacks
 from .glibc.find.thread_pointers import complete
+from .model import Range
 from .session import Session
 from .sources.live.procfiles import seccomp_modes
 from .target import ThreadInfo
@@ -192,15 +193,15 @@ def call_trim(controller: Controller, session: Session) -> None:
     controller.call(address, [0], CALL_SECONDS, lambda name: name in LOCK_WAITS)
 
 
-def release_tops(controller: Controller, session: Session, ranges: Sequence[tuple[int, int]]) -> int:
+def release_tops(controller: Controller, session: Session, ranges: Sequence[Range]) -> int:
     """madvise(MADV_DONTNEED): takes none of malloc's locks, and top's pages behind its header hold nothing.
 
     How many of them the kernel refused.
     """
     address = _function(session, "madvise")
     return sum(
-        controller.call(address, [start, size, MADV_DONTNEED], CALL_SECONDS, lambda name: False) != 0
-        for start, size in ranges
+        controller.call(address, [each.address, each.bytes, MADV_DONTNEED], CALL_SECONDS, lambda name: False) != 0
+        for each in ranges
     )
 
 

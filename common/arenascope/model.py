@@ -59,6 +59,17 @@ class Breach(NamedTuple):
     """What an interrupted malloc or free may leave for a moment."""
 
 
+class Range(NamedTuple):
+    """So many bytes from an address on."""
+
+    address: int
+    bytes: int
+
+    @property
+    def end(self) -> int:
+        return self.address + self.bytes
+
+
 class Tally(NamedTuple):
     """A number of chunks and their bytes."""
 

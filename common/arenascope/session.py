@@ -24,7 +24,7 @@ from .memory import Memory
 from .meter import MakeMeter, unseen
 from .model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
 from .printable import one_line
-from .target import Pages, Region, Residency, Target
+from .target import Pages, Region, Residency, Span, Target
 
 
 class SoFar(NamedTuple):
@@ -98,7 +98,7 @@ class Session:
         return self.any_residency if self.any_residency is not None and self.any_residency.exact else None
 
     @cached_property
-    def locked(self) -> Sequence[tuple[int, int]]:
+    def locked(self) -> Sequence[Span]:
         # where that cannot be known, no figure can heed it
         return self.target.image.locked() or ()
 

@@ -67,12 +67,30 @@ class ThreadInfo(NamedTuple):
     program_counter: Optional[int] = None
 
 
+class Span(NamedTuple):
+    """What lies between two addresses."""
+
+    start: int
+    end: int
+
+    @property
+    def bytes(self) -> int:
+        return self.end - self.start
+
+
 class Pages(NamedTuple):
     """What a range of addresses has in memory, in bytes."""
 
     resident: int
     """Present, without the kernel's shared zero page: what RSS counts."""
     swapped: int = 0
+
+
+class MemoryUse(NamedTuple):
+    """What a process has in memory, in bytes."""
+
+    rss: int
+    anonymous: int
 
 
 class MappingUse(NamedTuple):
@@ -96,8 +114,8 @@ class Residency(Protocol):
     def count(self, start: int, end: int) -> Optional[Pages]:
         """What [start, end) has in memory; None where that cannot be known. Partial pages count in full."""
 
-    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[tuple[int, int]]]:
-        """The resident parts of [start, end) as (start, end), in order; None where that cannot be known."""
+    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
+        """The resident parts of [start, end), in order; None where that cannot be known."""
 
 
 class Image(Protocol):
@@ -110,11 +128,11 @@ class Image(Protocol):
     def mapping_use(self) -> Optional[Sequence[MappingUse]]:
         """Every mapping's share of RSS, in address order."""
 
-    def memory_use(self) -> Optional[tuple[int, int]]:
-        """(Rss, Anonymous) in bytes."""
+    def memory_use(self) -> Optional[MemoryUse]:
+        """The whole process's."""
 
-    def locked(self) -> Optional[Sequence[tuple[int, int]]]:
-        """(start, end) of mappings whose pages madvise does not release: mlocked ones, huge pages of hugetlbfs."""
+    def locked(self) -> Optional[Sequence[Span]]:
+        """Mappings whose pages madvise does not release: mlocked ones, huge pages of hugetlbfs."""
 
     def processors(self) -> Optional[int]:
         """How many are online where the process runs."""
@@ -132,10 +150,10 @@ class BytesAlone:
     def mapping_use(self) -> Optional[Sequence[MappingUse]]:
         return None
 
-    def memory_use(self) -> Optional[tuple[int, int]]:
+    def memory_use(self) -> Optional[MemoryUse]:
         return None
 
-    def locked(self) -> Optional[Sequence[tuple[int, int]]]:
+    def locked(self) -> Optional[Sequence[Span]]:
         return None
 
     def processors(self) -> Optional[int]:

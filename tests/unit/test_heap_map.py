@@ -18,6 +18,7 @@ from arenascope.analysis.heap_map import Strip, between, cell_bytes, overlap
 from arenascope.errors import ArenascopeError
 from arenascope.model import Heap
 from arenascope.render.heap_map_page import pack, page
+from arenascope.target import Span
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)
 PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
@@ -152,12 +153,12 @@ def test_overlaps() -> None:
     rng = random.Random("overlap")
     for _ in range(50):
         edges = [sorted(rng.sample(range(100), 2 * rng.randrange(1, 12))) for _ in range(2)]
-        one, other = ([*zip(each[::2], each[1::2])] for each in edges)
+        one, other = ([*map(Span, each[::2], each[1::2])] for each in edges)
         covered = {at for low, high in overlap(one, other) for at in range(low, high)}
         assert covered == {at for low, high in one for at in range(low, high)} & {
             at for low, high in other for at in range(low, high)
         }
-        assert [span for span in one if span[1] > 30 and span[0] < 60] == [*between(one, 30, 60)]
+        assert [span for span in one if span.end > 30 and span.start < 60] == [*between(one, 30, 60)]
 
 
 def unpack(text: str) -> list[int]:

@@ -19,6 +19,7 @@ from arenascope.glibc import bins
 from arenascope.render import optional, progress
 from arenascope.render.progress import OverwrittenLine, Progress
 from arenascope.session import Session
+from arenascope.target import MemoryUse
 
 
 class Terminal(io.StringIO):
@@ -151,7 +152,7 @@ def test_trim_applies_nothing_of_a_plan_that_was_stopped(monkeypatch: pytest.Mon
             return object()
 
     target = replace(everything("2.36-64").target(), kind="live")
-    monkeypatch.setattr(target.image, "memory_use", lambda: (1 << 20, 1 << 20))
+    monkeypatch.setattr(target.image, "memory_use", lambda: MemoryUse(1 << 20, 1 << 20))
     called: list[str] = []
     for name in ("settle", "check_filters", "check_locks", "release_tops"):
         monkeypatch.setattr(trim, name, lambda *arguments: None)

@@ -7,10 +7,11 @@ from typing import Iterable, Optional
 
 import pytest
 
-from arenascope.analysis.trim import ArenaTrim, Range, Rules, consolidate, plan_trim, systrim, until_locked
+from arenascope.analysis.trim import ArenaTrim, Chunk, Rules, consolidate, plan_trim, systrim, until_locked
 from arenascope.glibc.layout import Layout, from_table
 from arenascope.glibc.versions import parse
-from arenascope.model import Arena, ArenaHeader, Bin
+from arenascope.model import Arena, ArenaHeader, Bin, Range
+from arenascope.target import Span
 
 HEAP = 0x5000_0000_0000
 PAGE = 0x1000
@@ -28,9 +29,9 @@ NOW = layout_of("2.36")
 
 
 def arena_of(
-    binned: Iterable[Range] = (),
-    fast: Iterable[Range] = (),
-    top: Range = (HEAP + 0x1000000, 0x10000),
+    binned: Iterable[Chunk] = (),
+    fast: Iterable[Chunk] = (),
+    top: Chunk = (HEAP + 0x1000000, 0x10000),
     main: bool = True,
 ) -> Arena:
     header = ArenaHeader(
@@ -48,7 +49,7 @@ def arena_of(
         initialised=True,
     )
 
-    def lists(kind: str, chunks: Iterable[Range]) -> tuple[Bin, ...]:
+    def lists(kind: str, chunks: Iterable[Chunk]) -> tuple[Bin, ...]:
         # one list for each chunk, last first: no order may matter
         return tuple(Bin(kind, 2, 0, None, [address], [size]) for address, size in reversed(list(chunks)))
 
@@ -67,9 +68,9 @@ def plan(
     return plan_trim(arena, tcache, Rules(layout, page, brk, thp))
 
 
-def merged(arena: Arena) -> tuple[list[Range], Range]:
-    free, top, top_bytes = consolidate(arena)
-    return sorted(free), (top, top_bytes)
+def merged(arena: Arena) -> tuple[list[Chunk], Chunk]:
+    free, top = consolidate(arena)
+    return sorted(free), top
 
 
 # malloc_consolidate
@@ -97,7 +98,7 @@ def test_fast_chunks_join_each_other_and_stay_apart_from_what_is_not_next() -> N
         ([(0x0800, 0x780)], [(0x0F80, 0x40)], 0x1000),  # 0x40 bytes in use between it and top
     ],
 )
-def test_what_reaches_top_becomes_top(binned: list[Range], fast: list[Range], start: int) -> None:
+def test_what_reaches_top_becomes_top(binned: list[Chunk], fast: list[Chunk], start: int) -> None:
     arena = arena_of(
         binned=[(HEAP + low, size) for low, size in binned],
         fast=[(HEAP + low, size) for low, size in fast],
@@ -171,7 +172,7 @@ def _pieces(painted: str) -> list[str]:
         ((0x0010, 0x1FF0), [(0x1000, 0x1000)]),
     ],
 )
-def test_whole_pages_behind_the_chunks_own_fields(chunk: Range, expected: list[Range]) -> None:
+def test_whole_pages_behind_the_chunks_own_fields(chunk: Chunk, expected: list[Chunk]) -> None:
     found = plan(arena_of(binned=[(HEAP + chunk[0], chunk[1])]))
     assert found.madvise == [(HEAP + low, size) for low, size in expected]
     assert found.subpage_bytes == chunk[1] - sum(size for _, size in expected)
@@ -291,5 +292,6 @@ def test_an_arena_that_was_never_used_has_no_top() -> None:
         ([(0x4000, 0x5000), (0x3000, 0x3800)], [(0x1000, 0x2000)]),
     ],
 )
-def test_madvise_ends_at_the_first_lock(locked: list[Range], released: list[Range]) -> None:
-    assert list(until_locked([(0x1000, 0x4000), (0x10000, 0x1000)], locked)) == [*released, (0x10000, 0x1000)]
+def test_madvise_ends_at_the_first_lock(locked: list[tuple[int, int]], released: list[Chunk]) -> None:
+    ranges = [Range(0x1000, 0x4000), Range(0x10000, 0x1000)]
+    assert list(until_locked(ranges, [Span(*each) for each in locked])) == [*released, (0x10000, 0x1000)]

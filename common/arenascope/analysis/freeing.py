@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional, Sequence
 
+from ..model import Range
 from .heap_ends import Tail
 from .ranking import Step
 from .trim import Rules, systrim
@@ -41,7 +42,17 @@ class Break(NamedTuple):
         if bytes_back <= 0:
             return self
         end = self.end - bytes_back
-        return self._replace(end=end, rules=self.rules._replace(brk=end), steps=(*self.steps, ("brk", end, bytes_back)))
+        step = Step("brk", Range(end, bytes_back))
+        return self._replace(end=end, rules=self.rules._replace(brk=end), steps=(*self.steps, step))
+
+
+class Shrunk(NamedTuple):
+    """What heap_trim leaves."""
+
+    steps: tuple[Step, ...]
+    """What goes back."""
+    heap: int
+    """That top is in then, by its number."""
 
 
 class HeapTrim(NamedTuple):
@@ -51,8 +62,8 @@ class HeapTrim(NamedTuple):
     rules: Rules
     limits: Thresholds
 
-    def steps(self, freed: Optional[int] = None, start: int = 0) -> tuple[tuple[Step, ...], int]:
-        """What goes back, and the heap that top is in then. What is free at the end of heap `freed` begins at `start`,
+    def shrunk(self, freed: Optional[int] = None, start: int = 0) -> Shrunk:
+        """What is free at the end of heap `freed` begins at `start`,
         as malloc_consolidate leaves it; at the ends of the others, where it does now."""
         starts = [tail.start if tail else 0 for tail in self.tails]
         if freed is not None:
@@ -68,13 +79,13 @@ class HeapTrim(NamedTuple):
             room = before.heap.end - starts[index - 1] + layout.heap_max - before.heap.bytes
             if room < self.limits.top_pad + layout.min_size + self.limits.heap_page:
                 break
-            steps.append(("munmap", tail.heap.address, tail.heap.bytes))
+            steps.append(Step("munmap", Range(tail.heap.address, tail.heap.bytes)))
             index -= 1
             tail = before
         extra = self._shrinks(tail.heap.end - starts[index]) if tail else 0
         if tail and extra > 0:
-            steps.append(("madvise", tail.heap.end - extra, extra))
-        return tuple(steps), index
+            steps.append(Step("madvise", Range(tail.heap.end - extra, extra)))
+        return Shrunk(tuple(steps), index)
 
     def _shrinks(self, top_bytes: int) -> int:
         """By how much the heap that top is in gets smaller."""

@@ -12,9 +12,8 @@ from typing import Iterable, Iterator, Optional, Sequence
 
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..model import Heap, Run
+from ..target import Span
 
-Span = tuple[int, int]
-"""(start, end)."""
 PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
 """What a byte of a heap can be: these sum to the cell's size. "cached" is in a thread cache or fastbin."""
 OVER = ("resident", "releasable", "releasable_resident", "tops")
@@ -141,15 +140,15 @@ def overlap(one: Sequence[Span], other: Sequence[Span]) -> Iterator[Span]:
     """What lies in both; each is in address order and does not overlap itself."""
     at = 0
     for start, end in one:
-        while at < len(other) and other[at][1] <= start:
+        while at < len(other) and other[at].end <= start:
             at += 1
         index = at
-        while index < len(other) and other[index][0] < end:
-            yield max(start, other[index][0]), min(end, other[index][1])
+        while index < len(other) and other[index].start < end:
+            yield Span(max(start, other[index].start), min(end, other[index].end))
             index += 1
 
 
 def between(spans: Sequence[Span], start: int, end: int) -> Sequence[Span]:
     """Those that reach into [start, end)."""
     first = max(0, bisect_left(spans, (start, 0)) - 1)
-    return [span for span in spans[first : bisect_left(spans, (end, 0))] if span[1] > start]
+    return [span for span in spans[first : bisect_left(spans, (end, 0))] if span.end > start]

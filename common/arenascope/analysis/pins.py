@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Optional, Sequence
 
-from ..model import Heap
-from .freeing import Break, HeapTrim, Thresholds
+from ..model import Heap, Range
+from .freeing import Break, HeapTrim, Shrunk, Thresholds
 from .heap_ends import Block, Live, Tail, walk_heap
 from .ranking import Gain, Pin, Ranking, Step, Together, bytes_of
 from .trim import Rules, advised
@@ -40,18 +40,18 @@ class PinSearch:
         """Reads one heap in address order. Only blocks beside something free are looked at twice."""
         self.tails.append(walk_heap(heap, self.main, blocks, self._between))
 
-    def _advised(self, start: int, end: int) -> tuple[int, int]:
+    def _advised(self, start: int, end: int) -> Range:
         return advised(start, end, self.rules.layout.chunk_struct, self.rules.page)
 
     def _between(self, block: int, size: int, left: int, right: int) -> None:
         """What malloc_trim gets more once this block and what is free on both sides are one chunk."""
         if right - left < self.rules.page:
             return
-        low, joined = self._advised(left, right)
+        joined = self._advised(left, right)
         sides = (self._advised(left, block), self._advised(block + size, right))
-        if joined > sides[0][1] + sides[1][1]:
-            already = tuple(("madvise", *side) for side in sides if side[1])
-            gain = Gain(size, (("madvise", low, joined),), already)
+        if joined.bytes > sum(side.bytes for side in sides):
+            already = tuple(Step("madvise", side) for side in sides if side.bytes)
+            gain = Gain(size, (Step("madvise", joined),), already)
             self.ranking.offer(Pin(block, self.arena, "between", "trim", gain))
 
     def _offer(self, pin: Live, reason: str, by: str, gone: Sequence[Step], already: Sequence[Step]) -> None:
@@ -87,29 +87,30 @@ class PinSearch:
         self._together(tail, lambda start: now.freed(start, True).steps)
         # malloc_trim goes on from where free() has left the break
         left = self._advised(pin.left, pin.address)
-        madvised: tuple[Step, ...] = (("madvise", *left),) if left[1] else ()
-        trimmed = (after.trimmed(pin.left).steps, (*already.trimmed(tail.start).steps, *madvised))
-        if bytes_of(trimmed[0]) - bytes_of(trimmed[1]) > bytes_of(after.steps) - bytes_of(already.steps):
-            self._offer(pin, "top", "trim", *trimmed)
+        madvised = [Step("madvise", left)] if left.bytes else []
+        trimmed = after.trimmed(pin.left).steps
+        without = [*already.trimmed(tail.start).steps, *madvised]
+        if bytes_of(trimmed) - bytes_of(without) > bytes_of(after.steps) - bytes_of(already.steps):
+            self._offer(pin, "top", "trim", trimmed, without)
         else:
             self._offer(pin, "top", "free", after.steps, already.steps)
 
     def _finish_thread(self, trim: HeapTrim) -> None:
-        self.pending = trim.steps()[0]
+        self.pending = trim.shrunk().steps
         newest = len(self.tails) - 1
         for index, tail in enumerate(self.tails):
             if tail is None or tail.pin is None:
                 continue
             tries = self._tries(tail, tail.pin.left_chunk)
-            steps, reached = trim.steps(index, tail.pin.left) if tries else ((), newest)
-            if index >= reached:
+            after = trim.shrunk(index, tail.pin.left) if tries else Shrunk((), newest)
+            if index >= after.heap:
                 # it ends at top, or at what becomes top: no malloc_trim touches that
-                self._offer(tail.pin, "top", "free", steps, self.pending if tries else ())
+                self._offer(tail.pin, "top", "free", after.steps, self.pending if tries else ())
             elif tail.pin.left != tail.pin.address or tail.start != tail.fence:
                 self._between(tail.pin.address, tail.pin.bytes, tail.pin.left, tail.fence)
         tail = self.tails[newest]
         if tail is not None:
-            self._together(tail, lambda start: trim.steps(newest, start)[0])
+            self._together(tail, lambda start: trim.shrunk(newest, start).steps)
 
     def _together(self, tail: Tail, freed: Callable[[int], tuple[Step, ...]]) -> None:
         """Several at the end, freed in address order: as many as give most for each."""

@@ -5,15 +5,22 @@ from __future__ import annotations
 import heapq
 from typing import NamedTuple, Optional, Sequence
 
-Step = tuple[str, int, int]
-"""("munmap", "madvise" or "brk", address, bytes)."""
+from ..model import Range
 
 WORTH = 65536
 """A block that keeps this much beside itself is a pin however large it is."""
 
 
+class Step(NamedTuple):
+    """A system call that gives memory back."""
+
+    how: str
+    """"munmap", "madvise" or "brk"."""
+    range: Range
+
+
 def bytes_of(steps: Sequence[Step]) -> int:
-    return sum(size for _, _, size in steps)
+    return sum(step.range.bytes for step in steps)
 
 
 class Gain(NamedTuple):

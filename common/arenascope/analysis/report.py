@@ -26,8 +26,16 @@ LABELS = {
     "other": "anonymous memory that is not this malloc's",
     "kernel": "the kernel's own pages (vdso)",
 }
-Extent = tuple[int, int, int]
-"""(start, end, resident bytes) of a heap or of a block with a mapping of its own."""
+
+
+class Extent(NamedTuple):
+    """A heap, or a block with a mapping of its own."""
+
+    start: int
+    end: int
+    resident: int
+
+
 FREE = ("tcache", "returnable", "thread_tops", "main_top", "scraps")
 LIVE = ("live", "mmapped")
 
@@ -90,7 +98,7 @@ def picture(
         **dict.fromkeys(("stacks", "files", "shared", "other", "kernel"), 0),
     }
     ordered = sorted(extents)
-    starts = [start for start, _, _ in ordered]
+    starts = [each.start for each in ordered]
     within = {use.region.start: _within(use.region, starts, ordered) for use in uses}
     malloc = [use for use in uses if within[use.region.start]]
     parts["other"] = sum(use.rss or 0 for use in malloc) - sum(parts.values())
@@ -100,8 +108,8 @@ def picture(
         beside = within[use.region.start]
         if beside:
             # the kernel makes one mapping of neighbours, whoever asked for them
-            rest = (use.rss or 0) - sum(held for _, _, held in beside)
-            inside = all(use.region.start <= start and end <= use.region.end for start, end, _ in beside)
+            rest = (use.rss or 0) - sum(each.resident for each in beside)
+            inside = all(use.region.start <= each.start and each.end <= use.region.end for each in beside)
             others += [Owner(use.region, rest, use.region.path)] if inside and rest > 0 else []
             continue
         kind = _kind(use.region, pointers)
@@ -123,7 +131,7 @@ def picture(
 def _within(region: Region, starts: Sequence[int], extents: Sequence[Extent]) -> Sequence[Extent]:
     """Those of these, which are in order and do not overlap, that the mapping holds, or a part of."""
     last = first = bisect_left(starts, region.end)
-    while first and extents[first - 1][1] > region.start:
+    while first and extents[first - 1].end > region.start:
         first -= 1
     return extents[first:last]
 

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 from typing import Iterable, NamedTuple, Sequence
 
-from ..model import Arena
-from .trim import ArenaTrim, Range
-
-Ends = tuple[int, int]
-"""(start, end) of resident pages."""
+from ..model import Arena, Range
+from ..target import Span
+from .trim import ArenaTrim, Chunk
 
 
-def covered(ranges: Iterable[Range], resident: Sequence[Ends]) -> int:
+def covered(ranges: Iterable[Chunk], resident: Sequence[Span]) -> int:
     """How many bytes of these ranges, which must be in address order, lie in resident pages."""
     found = index = 0
     for start, size in ranges:
         end = start + size
-        while index < len(resident) and resident[index][1] <= start:
+        while index < len(resident) and resident[index].end <= start:
             index += 1
         at = index
-        while at < len(resident) and resident[at][0] < end:
-            found += min(end, resident[at][1]) - max(start, resident[at][0])
+        while at < len(resident) and resident[at].start < end:
+            found += min(end, resident[at].end) - max(start, resident[at].start)
             at += 1
     return found
 
 
-def clipped(ends: Iterable[Ends], start: int, end: int) -> list[Ends]:
+def clipped(spans: Iterable[Span], start: int, end: int) -> list[Span]:
     """The parts of resident pages that lie in [start, end): a heap need not begin or end at a page."""
-    return [(max(low, start), min(high, end)) for low, high in ends if low < end and start < high]
+    return [Span(max(low, start), min(high, end)) for low, high in spans if low < end and start < high]
 
 
 class ArenaResident(NamedTuple):
@@ -48,14 +46,14 @@ class ArenaResident(NamedTuple):
     """Free, but in pages that blocks in use share."""
 
 
-def arena_resident(arena: Arena, plan: ArenaTrim, cached: Sequence[Range], resident: Sequence[Ends]) -> ArenaResident:
+def arena_resident(arena: Arena, plan: ArenaTrim, cached: Sequence[Range], resident: Sequence[Span]) -> ArenaResident:
     """`cached` are this arena's chunks in thread caches, `resident` the resident parts of its heaps, in order."""
     header = arena.header
     free = [chunk for each in (*arena.bins, *arena.fastbins) for chunk in zip(each.addresses, each.sizes)]
     if header.top_bytes:
         free.append((header.top, header.top_bytes))
     free.sort()
-    total = sum(end - start for start, end in resident)
+    total = sum(each.bytes for each in resident)
     unused = covered(free, resident)
     returnable = covered(plan.ranges, resident)
     top = covered([plan.top] if plan.top else [], resident)

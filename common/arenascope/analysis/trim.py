@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ..glibc.layout import Layout
-from ..model import Arena
+from ..model import Arena, Range
+from ..target import Span
 
-Range = tuple[int, int]
-"""(address, bytes)."""
+Chunk = tuple[int, int]
+"""(address, bytes) of a free chunk, or a Range: there may be millions, and a record takes ten times as long to make."""
 
 
 class Rules(NamedTuple):
@@ -48,7 +49,7 @@ class ArenaTrim(NamedTuple):
 
     @property
     def madvise_bytes(self) -> Optional[int]:
-        return None if self.madvise is None else sum(size for _, size in self.madvise)
+        return None if self.madvise is None else sum(each.bytes for each in self.madvise)
 
     @property
     def release_bytes(self) -> Optional[int]:
@@ -65,7 +66,7 @@ class ArenaTrim(NamedTuple):
     def kept_bytes(self) -> Optional[int]:
         if self.tcache_bytes is None or self.top is None or self.subpage_bytes is None:
             return None
-        return self.top[1] + self.subpage_bytes + self.tcache_bytes
+        return self.top.bytes + self.subpage_bytes + self.tcache_bytes
 
 
 def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: Rules) -> ArenaTrim:
@@ -77,17 +78,17 @@ def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: Rules) -> ArenaT
     top_known = header.top_bytes is not None and not (may_merge and (fast is None or binned is None))
     madvise: Optional[list[Range]] = None
     subpage: Optional[int] = None
-    free, top, top_bytes = consolidate(arena)
+    free, (top, top_bytes) = consolidate(arena)
     if fast is not None and binned is not None and (top_known or not may_merge):
         madvise = sorted(_madvise_ranges(free, rules.layout.chunk_struct, page))
-        subpage = binned.bytes + fast.bytes - (header.top - top) - sum(size for _, size in madvise)
+        subpage = binned.bytes + fast.bytes - (header.top - top) - sum(each.bytes for each in madvise)
     brk_bytes: Optional[int] = 0 if top_known or not header.main else None
     brk_range = tops = None
     if header.main and top_known and header.top_bytes:
         brk_bytes = systrim(top, top_bytes, rules)
         if brk_bytes:
             end = top + top_bytes
-            brk_range = (end - brk_bytes, brk_bytes) if brk_bytes > 0 else None
+            brk_range = Range(end - brk_bytes, brk_bytes) if brk_bytes > 0 else None
             top_bytes -= brk_bytes
     elif top_known and not header.main:
         tops = _inside(top + rules.layout.header, top + top_bytes, page)
@@ -97,29 +98,34 @@ def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: Rules) -> ArenaT
         madvise=madvise,
         brk_bytes=brk_bytes,
         brk_range=brk_range,
-        top=(top, top_bytes) if top_known else None,
+        top=Range(top, top_bytes) if top_known else None,
         subpage_bytes=subpage,
         tcache_bytes=tcache_bytes,
         tops=tops,
-        tops_bytes=(tops[1] if tops else 0) if top_known or header.main else None,
+        tops_bytes=(tops.bytes if tops else 0) if top_known or header.main else None,
         complete=arena.complete,
     )
 
 
-def consolidate(arena: Arena) -> tuple[Iterable[Range], int, int]:
-    """malloc_consolidate: (free chunks, top, its size) once fast chunks have joined their free neighbours.
+class Consolidated(NamedTuple):
+    """An arena once fast chunks have joined their free neighbours."""
 
-    Of a top that could not be read the size is 0.
-    """
+    free: Iterable[Chunk]
+    top: Range
+    """Of no bytes where it could not be read."""
+
+
+def consolidate(arena: Arena) -> Consolidated:
+    """What malloc_consolidate leaves."""
     header = arena.header
     top, top_bytes = header.top, header.top_bytes or 0
     binned = (chunk for each in arena.bins for chunk in zip(each.addresses, each.sizes))
     if not arena.fastbins:
-        return binned, top, top_bytes
+        return Consolidated(binned, Range(top, top_bytes))
     fast = _joined(chunk for each in arena.fastbins for chunk in zip(each.addresses, each.sizes))
     # of the binned chunks, which may be a million, only those count that touch a fast one (or top)
     starts, ends = {header.top, *(start for start, _ in fast)}, {start + size for start, size in fast}
-    merged: list[Range] = []
+    merged: list[Chunk] = []
     for address, size in binned:
         (fast if address in ends or address + size in starts else merged).append((address, size))
     for start, size in _joined(fast):
@@ -127,12 +133,12 @@ def consolidate(arena: Arena) -> tuple[Iterable[Range], int, int]:
             top, top_bytes = start, size + top_bytes
         else:
             merged.append((start, size))
-    return merged, top, top_bytes
+    return Consolidated(merged, Range(top, top_bytes))
 
 
-def _joined(chunks: Iterable[Range]) -> list[Range]:
+def _joined(chunks: Iterable[Chunk]) -> list[Chunk]:
     """In address order, neighbours as one."""
-    joined: list[Range] = []
+    joined: list[Chunk] = []
     start = end = 0
     for address, size in sorted(chunks):
         if address != end:
@@ -143,20 +149,20 @@ def _joined(chunks: Iterable[Range]) -> list[Range]:
     return [*joined, (start, end - start)] if end else joined
 
 
-def _madvise_ranges(free: Iterable[Range], kept: int, page: int) -> Iterator[Range]:
+def _madvise_ranges(free: Iterable[Chunk], kept: int, page: int) -> Iterator[Range]:
     """mtrim: whole pages behind the chunk's own fields (struct malloc_chunk)."""
     least = page + kept
     for chunk, size in free:
         if size >= least:
-            low, length = advised(chunk, chunk + size, kept, page)
-            if length:
-                yield low, length
+            whole = advised(chunk, chunk + size, kept, page)
+            if whole.bytes:
+                yield whole
 
 
 def advised(start: int, end: int, kept: int, page: int) -> Range:
-    """What mtrim releases of one free chunk, (address, bytes; 0: nothing): whole pages behind what it keeps."""
+    """What mtrim releases of one free chunk (0 bytes: nothing): whole pages behind what it keeps."""
     low = (start + kept + page - 1) & -page
-    return low, max(end - low, 0) & -page
+    return Range(low, max(end - low, 0) & -page)
 
 
 def systrim(top: int, top_bytes: int, rules: Rules, pad: int = 0) -> Optional[int]:
@@ -180,17 +186,17 @@ def systrim(top: int, top_bytes: int, rules: Rules, pad: int = 0) -> Optional[in
     return extra if rules.brk == top + top_bytes else 0
 
 
-def until_locked(ranges: Iterable[Range], locked: Sequence[tuple[int, int]]) -> Iterator[Range]:
-    """What madvise(MADV_DONTNEED) really releases: it ends at the first locked mapping, a (start, end)."""
-    for start, size in ranges:
-        end = start + size
+def until_locked(ranges: Iterable[Range], locked: Sequence[Span]) -> Iterator[Range]:
+    """What madvise(MADV_DONTNEED) really releases: it ends at the first locked mapping."""
+    for each in ranges:
+        start, end = each.address, each.end
         end = min((max(low, start) for low, high in locked if low < end and start < high), default=end)
         if end > start:
-            yield start, end - start
+            yield Range(start, end - start)
 
 
 def _inside(start: int, end: int, page: int) -> Optional[Range]:
     """The whole pages of [start, end)."""
     low = -(-start // page) * page
     high = end // page * page
-    return (low, high - low) if high > low else None
+    return Range(low, high - low) if high > low else None

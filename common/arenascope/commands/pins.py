@@ -122,8 +122,8 @@ def _resident(session: Session, gain: Gain) -> Optional[int]:
         return None
     parts = []
     for steps in (gain.gone, gain.already):
-        plain = [step[1:] for step in steps if step[0] != "madvise"]
-        advised = until_locked((step[1:] for step in steps if step[0] == "madvise"), session.locked)
+        plain = [step.range for step in steps if step.how != "madvise"]
+        advised = until_locked((step.range for step in steps if step.how == "madvise"), session.locked)
         parts.append(resident_bytes(session, [*plain, *advised]))
     gone, already = parts
     return None if gone is None or already is None else gone - already
@@ -172,7 +172,7 @@ def _together_json(found: Together, resident: Optional[int], with_ranges: bool) 
 
 def _ranges_json(gain: Gain) -> dict[str, object]:
     def steps(steps: tuple[Step, ...]) -> list[list[object]]:
-        return [[how, address(start), size] for how, start, size in steps]
+        return [[how, address(range.address), range.bytes] for how, range in steps]
 
     return {"ranges": steps(gain.gone), "already": steps(gain.already)}
 

@@ -10,12 +10,13 @@ from ..command import ARENA, LIMIT, Answer, Context, argument, command
 from ..errors import RefusedError, UsageError
 from ..gather.problems import problems_of
 from ..gather.trims import Trim, trims
-from ..model import Statement
+from ..model import Range, Statement
 from ..render.json import address
 from ..render.problems import sentence
 from ..render.text import count
 from ..screens.trim import lines
 from ..session import Session
+from ..target import MemoryUse
 
 
 @command(
@@ -134,7 +135,7 @@ def _check_soundness(context: Context) -> None:
 def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> Applied:
     if context.session.stopped:
         raise RefusedError("not done: stopped at Ctrl-C")
-    rss, anonymous = context.target.image.memory_use() or (0, 0)
+    start = context.target.image.memory_use() or MemoryUse(0, 0)
     done = []
     predicted: list[Optional[int]] = []
     ranges = [each for trim in plans for each in trim.plan.madvise or ()]
@@ -149,16 +150,16 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
             refused = release_tops(controller, context.session, tops)
             predicted += [trim.resident.tops for trim in plans]
             done.append(_released("madvise", "top", len(tops), refused))
-    rss_after, anonymous_after = context.target.image.memory_use() or (0, 0)
+    end = context.target.image.memory_use() or MemoryUse(0, 0)
     # the call itself touches a page or two of stack and data
-    released = max(anonymous - anonymous_after, 0)
-    return Applied(rss, rss_after, total(predicted), released, watch.seconds, done)
+    released = max(start.anonymous - end.anonymous, 0)
+    return Applied(start.rss, end.rss, total(predicted), released, watch.seconds, done)
 
 
-def _in_memory(context: Context, ranges: Sequence[tuple[int, int]]) -> list[int]:
+def _in_memory(context: Context, ranges: Sequence[Range]) -> list[int]:
     """What each range has in memory at this moment."""
     residency = context.target.image.residency()
-    found = [residency.count(start, start + size) if residency is not None else None for start, size in ranges]
+    found = [residency.count(each.address, each.end) if residency is not None else None for each in ranges]
     return [each.resident if each is not None else 0 for each in found]
 
 
@@ -181,18 +182,18 @@ def _arena_json(trim: Trim, with_ranges: bool) -> dict[str, object]:
         "madvise_bytes": plan.madvise_bytes,
     }
     if with_ranges:
-        found["madvise_ranges"] = plan.madvise and [[address(start), size] for start, size in plan.madvise]
+        found["madvise_ranges"] = plan.madvise and [[address(each.address), each.bytes] for each in plan.madvise]
     found.update(
         brk_bytes=plan.brk_bytes,
         resident_bytes=trim.resident.trim,
         kept={
-            "top_bytes": plan.top and plan.top[1],
+            "top_bytes": plan.top and plan.top.bytes,
             "top_resident_bytes": trim.resident.top,
             "subpage_bytes": plan.subpage_bytes,
             "tcache_bytes": plan.tcache_bytes,
         },
         tops_bytes=plan.tops_bytes,
-        tops_range=[address(plan.tops[0]), plan.tops[1]] if plan.tops else None,
+        tops_range=[address(plan.tops.address), plan.tops.bytes] if plan.tops else None,
     )
     return found
 

@@ -73,6 +73,6 @@ def resident_of_process(session: Session) -> Optional[int]:
     """RSS; None where the image does not tell (a core, of the pages of files)."""
     use = session.target.image.memory_use()
     if use is not None:
-        return use[0]
+        return use.rss
     sizes = [each.rss for each in session.target.image.mapping_use() or ()]
     return sum(size for size in sizes if size is not None) if sizes and None not in sizes else None

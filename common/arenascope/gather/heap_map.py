@@ -5,11 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis.heap_map import Span, Strip, between, cell_bytes, overlap
-from ..analysis.trim import Range, plan_trim, until_locked
+from ..analysis.heap_map import Strip, between, cell_bytes, overlap
+from ..analysis.trim import plan_trim, until_locked
 from ..meter import Meter, metered
-from ..model import ArenaHeader, Heap, Run, Statement
+from ..model import ArenaHeader, Heap, Range, Run, Statement
 from ..session import Session
+from ..target import Span
 from .problems import listed_not_met, parts_differ, top_differs
 from .trims import trim_rules
 
@@ -90,7 +91,7 @@ def _goes_back(session: Session, only: Optional[int], problems: list[Statement])
 
 
 def _spans(ranges: Sequence[Range]) -> Sequence[Span]:
-    return [(start, start + size) for start, size in ranges]
+    return [Span(each.address, each.end) for each in ranges]
 
 
 def _lay_over(strip: Strip, resident: Optional[Sequence[Span]], goes_back: GoesBack) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.report import Extent, Picture, picture
 from ..analysis.resident import ArenaResident, arena_resident, clipped
+from ..model import Range
 from ..session import Session
-from ..target import Residency
+from ..target import Residency, Span
 from .trims import Trim
 
 
@@ -16,44 +17,53 @@ def resident_picture(session: Session, plans: Sequence[Trim]) -> Optional[Pictur
     residency, uses = session.residency, session.target.image.mapping_use()
     if residency is None or uses is None:
         return None
-    pages, extents = _heap_pages(session, residency)
+    pages = _heap_pages(session, residency)
+    extents = [*pages.extents]
     cached = _cached_ranges(session)
     arenas: list[ArenaResident] = []
     unread = 0
     for arena, trim in zip(session.arenas, plans):
-        ends = pages[arena.header.index]
+        here = pages.resident[arena.header.index]
         if arena.complete and trim.plan.madvise is not None and trim.plan.top is not None and session.caches_known:
-            arenas.append(arena_resident(arena, trim.plan, cached.get(arena.header.index, ()), ends))
+            arenas.append(arena_resident(arena, trim.plan, cached.get(arena.header.index, ()), here))
         else:
-            unread += sum(end - start for start, end in ends)
+            unread += sum(each.bytes for each in here)
     mmapped = 0
     for block in session.mmapped:
         found = residency.count(block.base, block.base + block.bytes)
-        extents.append((block.base, block.base + block.bytes, found.resident if found else 0))
-        mmapped += extents[-1][2]
+        extents.append(Extent(block.base, block.base + block.bytes, found.resident if found else 0))
+        mmapped += extents[-1].resident
     stacks = [thread.stack_pointer for thread in session.target.threads() if thread.stack_pointer]
     return picture(arenas, unread, mmapped, uses, extents, stacks)
 
 
-def _heap_pages(session: Session, residency: Residency) -> tuple[dict[int, list[tuple[int, int]]], list[Extent]]:
-    """Each arena's resident pages, asked for before lists are walked, as reading can map zero pages; and its heaps."""
-    found: dict[int, list[tuple[int, int]]] = {}
+class HeapPages(NamedTuple):
+    """Every arena's heaps, page by page."""
+
+    resident: Mapping[int, Sequence[Span]]
+    """By arena, in order."""
+    extents: Sequence[Extent]
+
+
+def _heap_pages(session: Session, residency: Residency) -> HeapPages:
+    """Asked for before lists are walked (Session.measure_residency)."""
+    found: dict[int, list[Span]] = {}
     extents: list[Extent] = []
     for index, heaps in session.heaps.items():
         found[index] = []
         for heap in sorted(heaps, key=lambda heap: heap.address):
             ranges = residency.resident_ranges(heap.address, heap.end) or ()
             here = clipped(ranges, heap.address, heap.end)
-            extents.append((heap.address, heap.end, sum(high - low for low, high in here)))
+            extents.append(Extent(heap.address, heap.end, sum(each.bytes for each in here)))
             found[index] += here
-    return found, extents
+    return HeapPages(found, extents)
 
 
-def _cached_ranges(session: Session) -> dict[Optional[int], list[tuple[int, int]]]:
+def _cached_ranges(session: Session) -> dict[Optional[int], list[Range]]:
     """The chunks in thread caches, by the arena that they came from."""
-    found: dict[Optional[int], list[tuple[int, int]]] = {}
+    found: dict[Optional[int], list[Range]] = {}
     for cache in session.thread_caches:
         for cached in cache.bins:
             for chunk, size in zip(cached.addresses, cached.sizes):
-                found.setdefault(session.owner_of(chunk), []).append((chunk, size))
+                found.setdefault(session.owner_of(chunk), []).append(Range(chunk, size))
     return found

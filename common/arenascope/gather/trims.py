@@ -8,8 +8,9 @@ from typing import (
     Optional,
 )
 
-from ..analysis.trim import ArenaTrim, Range, Rules, plan_trim, until_locked
+from ..analysis.trim import ArenaTrim, Rules, plan_trim, until_locked
 from ..glibc.find.brk import current_brk
+from ..model import Range
 from ..session import Session
 from .usage import full_usages
 
@@ -62,7 +63,7 @@ def _residents(session: Session, plan: ArenaTrim) -> Residents:
     if plan.madvise is not None and plan.brk_bytes is not None:
         going = [*until_locked(plan.madvise, session.locked), *([plan.brk_range] if plan.brk_range else [])]
     if plan.top is not None:
-        kept = [plan.top] if plan.top[1] else []
+        kept = [plan.top] if plan.top.bytes else []
     if plan.tops_bytes is not None:
         tops = [*until_locked([plan.tops] if plan.tops else [], session.locked)]
     return Residents(*(resident_bytes(session, ranges) for ranges in (going, kept, tops)))
@@ -74,8 +75,8 @@ def resident_bytes(session: Session, ranges: Optional[Iterable[Range]]) -> Optio
     if residency is None or ranges is None:
         return None
     found = 0
-    for start, size in ranges:
-        pages = residency.count(start, start + size)
+    for each in ranges:
+        pages = residency.count(each.address, each.end)
         if pages is None:
             return None
         found += pages.resident

@@ -135,7 +135,7 @@ def _row(style: Style, shown: Shown) -> list[str]:
 def _reason(pin: Pin) -> str:
     if pin.reason == "between":
         return "pages that it shares with free pieces"
-    gone, already = ([how for how, _, _ in steps] for steps in (pin.gain.gone, pin.gain.already))
+    gone, already = ([step.how for step in steps] for steps in (pin.gain.gone, pin.gain.already))
     unmapped = gone.count("munmap") - already.count("munmap")
     if unmapped:
         return f"{count(unmapped, 'whole heap')}: last block below top"

@@ -10,6 +10,7 @@ from ..analysis.verdict import trim_seconds
 from ..apply import Applied
 from ..gather.trims import Trim
 from ..render.text import NO_HEAP, Style, count, cut, duration, left_out, number, table
+from ..target import Span
 
 HEADERS = (
     "arena",
@@ -35,7 +36,7 @@ def lines(
     ranges: bool,
     tops: bool,
     limit: int,
-    locked: Sequence[tuple[int, int]],
+    locked: Sequence[Span],
     may_apply: bool,
 ) -> Iterator[str]:
     """`whole`: the plans are for all that was asked for."""
@@ -68,7 +69,7 @@ def _row(style: Style, trim: Trim) -> list[str]:
         number(_calls([trim])),
         style.size(plan.brk_bytes) if plan.arena == 0 else "-",
         _resident(style, trim, "trim"),
-        style.size(plan.top and plan.top[1]),
+        style.size(plan.top and plan.top.bytes),
         _resident(style, trim, "top"),
         style.size(plan.subpage_bytes),
         style.size(plan.tcache_bytes),
@@ -93,7 +94,7 @@ def _footer(style: Style, plans: Sequence[Trim]) -> list[str]:
         number(_calls(plans)),
         style.size(total(trim.plan.brk_bytes for trim in plans)),
         style.size(total(trim.resident.trim for trim in plans)),
-        style.size(total(trim.plan.top and trim.plan.top[1] for trim in plans)),
+        style.size(total(trim.plan.top and trim.plan.top.bytes for trim in plans)),
         style.size(total(trim.resident.top for trim in plans)),
         style.size(total(trim.plan.subpage_bytes for trim in plans)),
         style.size(total(trim.plan.tcache_bytes for trim in plans)),
@@ -126,7 +127,7 @@ def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
     return first
 
 
-def _why(style: Style, plans: Sequence[Trim], locked: Sequence[tuple[int, int]]) -> Iterator[str]:
+def _why(style: Style, plans: Sequence[Trim], locked: Sequence[Span]) -> Iterator[str]:
     """What stays, and what would release it."""
     if any(trim.plan.tops and trim.resident.tops != 0 for trim in plans):
         yield (
@@ -147,15 +148,15 @@ def _why(style: Style, plans: Sequence[Trim], locked: Sequence[tuple[int, int]])
         yield "break: the main arena's top is so small that malloc_trim grows it by a page (systrim compares unsigned)"
 
 
-def _locked_bytes(trim: Trim, locked: Sequence[tuple[int, int]]) -> int:
+def _locked_bytes(trim: Trim, locked: Sequence[Span]) -> int:
     released = until_locked(trim.plan.madvise or (), locked)
-    return (trim.plan.madvise_bytes or 0) - sum(size for _, size in released)
+    return (trim.plan.madvise_bytes or 0) - sum(each.bytes for each in released)
 
 
 def _range_lines(style: Style, plans: Sequence[Trim], tops: bool, limit: int) -> Iterator[str]:
     rows = []
     for trim in plans:
-        how = {start: "madvise" for start, _ in trim.plan.madvise or ()}
+        how = {each.address: "madvise" for each in trim.plan.madvise or ()}
         for start, size in trim.plan.ranges:
             rows.append(
                 [str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", style.size(size), how.get(start, "brk")]

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import Iterator, Optional, Sequence
 
-from ...target import MappingUse, Pages, Region, Residency
+from ...target import MappingUse, Pages, Region, Residency, Span
 from ..elf.file import PF_W, Segment
 from .memory import CoreMemory
 
@@ -37,9 +37,9 @@ class _Parts:
     def __init__(self, core: CoreMemory) -> None:
         self.core = core
 
-    def pages(self, start: int, end: int) -> tuple[int, int]:
+    def pages(self, start: int, end: int) -> Span:
         size = self.core.page_size
-        return start // size * size, (end + size - 1) // size * size
+        return Span(start // size * size, (end + size - 1) // size * size)
 
     def split(self, start: int, end: int) -> Iterator[tuple[int, int, Optional[Segment]]]:
         """(start, end, segment) for all of [start, end); None for the segment where none is."""
@@ -103,11 +103,11 @@ class HoleResidency:
             return 0
         return self._sums[index] + min(offset, self._ends[index]) - self._starts[index]
 
-    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[tuple[int, int]]]:
+    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
         held = self._held(start, end)
         if held is None:
             return None
-        found: list[tuple[int, int]] = []
+        found: list[Span] = []
         for low, high, shift in held:
             index = max(0, bisect_right(self._starts, low + shift) - 1)
             while index < len(self._starts) and self._starts[index] < high + shift:
@@ -194,13 +194,13 @@ class DenseResidency:
 
     def count(self, start: int, end: int) -> Optional[Pages]:
         ranges = self.resident_ranges(start, end)
-        return None if ranges is None else Pages(sum(high - low for low, high in ranges))
+        return None if ranges is None else Pages(sum(each.bytes for each in ranges))
 
-    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[tuple[int, int]]]:
+    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
         start, end = self._parts.pages(start, end)
         size = self._core.page_size
         zeros = self._zero_block[:size]
-        found: list[tuple[int, int]] = []
+        found: list[Span] = []
         for low, high, segment in self._parts.split(start, end):
             if segment is None or high > self._core.readable_end(segment):
                 return None
@@ -233,13 +233,13 @@ def _blocks(file: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         start += len(block)
 
 
-def _append(ranges: list[tuple[int, int]], start: int, end: int) -> None:
+def _append(ranges: list[Span], start: int, end: int) -> None:
     """Adds a range, joined to the last where they touch."""
     if start >= end:
         return
-    if ranges and ranges[-1][1] == start:
-        start = ranges.pop()[0]
-    ranges.append((start, end))
+    if ranges and ranges[-1].end == start:
+        start = ranges.pop().start
+    ranges.append(Span(start, end))
 
 
 def _data_extents(file: int, size: int) -> tuple[array[int], array[int]]:

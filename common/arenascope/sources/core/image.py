@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional, Sequence
 
 from ...memory import Fill
-from ...target import MappingUse, Region, Residency
+from ...target import MappingUse, MemoryUse, Region, Residency, Span
 from ..elf.machines import machine_name
 from ..elf.naming import local_file
 from .memory import CoreMemory
@@ -39,11 +39,11 @@ class CoreImage(CoreMemory):
 
         return core_mappings(self)
 
-    def memory_use(self) -> Optional[tuple[int, int]]:
+    def memory_use(self) -> Optional[MemoryUse]:
         return None
 
     def processors(self) -> Optional[int]:
         return None
 
-    def locked(self) -> Optional[Sequence[tuple[int, int]]]:
+    def locked(self) -> Optional[Sequence[Span]]:
         return None

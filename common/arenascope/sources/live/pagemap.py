@@ -18,7 +18,7 @@ from struct import Struct
 from typing import Iterator, Optional, Protocol, Sequence
 
 from ...errors import TargetError
-from ...target import Pages
+from ...target import Pages, Span
 from .procfiles import read_maps
 from .zeropages import ZeroPages
 
@@ -76,23 +76,23 @@ class PagemapResidency:
         except (OSError, ValueError):  # ended meanwhile, or closed
             return None
 
-    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[tuple[int, int]]]:
+    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
         start, end = self._whole_pages(start, end)
-        merged: list[tuple[int, int]] = []
+        merged: list[Span] = []
         try:
             for low, high, swapped in self._reader.runs(start, end):
                 if swapped:
                     continue
-                if merged and merged[-1][1] == low:
-                    low = merged.pop()[0]
-                merged.append((low, high))
+                if merged and merged[-1].end == low:
+                    low = merged.pop().start
+                merged.append(Span(low, high))
         except (OSError, ValueError):
             return None
         return merged
 
-    def _whole_pages(self, start: int, end: int) -> tuple[int, int]:
+    def _whole_pages(self, start: int, end: int) -> Span:
         size = self.page_size
-        return start // size * size, min((end + size - 1) // size * size, USER_LIMIT)
+        return Span(start // size * size, min((end + size - 1) // size * size, USER_LIMIT))
 
 
 class ScanReader:
@@ -199,8 +199,8 @@ class EntryReader:
                 yield from self._read(max(low, start), min(high, end))
 
     @cached_property
-    def _mapped(self) -> list[tuple[int, int]]:
-        return [(line.region.start, line.region.end) for line in read_maps(self._pid)]
+    def _mapped(self) -> list[Span]:
+        return [Span(line.region.start, line.region.end) for line in read_maps(self._pid)]
 
     def _read(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         page, last = start // self._page_size, end // self._page_size

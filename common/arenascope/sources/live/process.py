@@ -206,13 +206,13 @@ class ProcessImage:
     def mapping_use(self) -> Optional[Sequence[target.MappingUse]]:
         return self.all_of(lambda: procfiles.mappings_of(self.memory_tid))
 
-    def memory_use(self) -> Optional[tuple[int, int]]:
+    def memory_use(self) -> Optional[target.MemoryUse]:
         found = self.guarded(lambda: procfiles.memory_of(self.memory_tid))
         if found is None:
             raise self._gone()
         return found
 
-    def locked(self) -> Optional[Sequence[tuple[int, int]]]:
+    def locked(self) -> Optional[Sequence[target.Span]]:
         return self.guarded(lambda: procfiles.unreleasable_ranges(self.memory_tid))
 
     def processors(self) -> Optional[int]:

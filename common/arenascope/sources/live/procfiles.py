@@ -6,7 +6,7 @@ import os
 from typing import Iterator, NamedTuple, Optional
 
 from ...errors import TargetError
-from ...target import MappingUse, Region
+from ...target import MappingUse, MemoryUse, Region, Span
 from ..elf.core_notes import undeleted
 
 PF_KTHREAD = 0x00200000  # linux/sched.h
@@ -130,17 +130,17 @@ def _stat(folder: str) -> list[bytes]:
         return []
 
 
-def locked_ranges(pid: int) -> list[tuple[int, int]]:
+def locked_ranges(pid: int) -> list[Span]:
     """Mappings under mlock, which MADV_DONTNEED refuses with EINVAL."""
     return _flagged(pid, "lo")
 
 
-def hugetlb_ranges(pid: int) -> list[tuple[int, int]]:
+def hugetlb_ranges(pid: int) -> list[Span]:
     """Mappings of hugetlbfs pages: MADV_DONTNEED wants huge page alignment there, and before 5.18 refuses."""
     return _flagged(pid, "ht")
 
 
-def unreleasable_ranges(pid: int) -> list[tuple[int, int]]:
+def unreleasable_ranges(pid: int) -> list[Span]:
     """Both of these. smaps walks all page tables, so it is asked only where status says that something is locked."""
     status = read_bytes(f"/proc/{pid}/status")
     rows = dict(line.split(b":", 1) for line in status.splitlines() if b":" in line)
@@ -149,15 +149,15 @@ def unreleasable_ranges(pid: int) -> list[tuple[int, int]]:
     return sorted([*locked_ranges(pid), *hugetlb_ranges(pid)])
 
 
-def memory_of(pid: int) -> Optional[tuple[int, int]]:
-    """(Rss, Anonymous) in bytes, exact: status' own VmRSS is a sum of per-processor counters that lags behind. None
+def memory_of(pid: int) -> Optional[MemoryUse]:
+    """Exact: status' own VmRSS is a sum of per-processor counters that lags behind. None
     where no memory is left."""
     try:
         sums = [rollup(pid)]
     except FileNotFoundError:  # before 4.14
         sums = [entry.sizes for entry in smaps(pid)]
     rss, anonymous = (sum(each.get(key, 0) for each in sums) for key in ("Rss", "Anonymous"))
-    return (rss, anonymous) if rss else None
+    return MemoryUse(rss, anonymous) if rss else None
 
 
 def mappings_of(pid: int) -> list[MappingUse]:
@@ -170,8 +170,8 @@ def mappings_of(pid: int) -> list[MappingUse]:
     ]
 
 
-def _flagged(pid: int, flag: str) -> list[tuple[int, int]]:
-    return [(entry.region.start, entry.region.end) for entry in smaps(pid) if flag in entry.flags]
+def _flagged(pid: int, flag: str) -> list[Span]:
+    return [Span(entry.region.start, entry.region.end) for entry in smaps(pid) if flag in entry.flags]
 
 
 class Status(NamedTuple):
