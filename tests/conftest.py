@@ -44,8 +44,11 @@ class Cells:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # a shell starts what runs in its background with Ctrl-C ignored, and programs inherit that: tests press it
+    # nohup, and a shell for what runs in its background, have signals ignored that tests send: programs inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     config.stash[MEASURED] = covered.start()
     path = config.getoption("--cells")
     if path and not hasattr(config, "workerinput"):

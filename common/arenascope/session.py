@@ -235,6 +235,7 @@ class Session:
             self.located.libc,
             self._ring,
             self.located.own_symbols,
+            self.located.others,
         )
 
     @cached_property

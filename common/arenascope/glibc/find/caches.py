@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...errors import ArenascopeError
+from ...errors import ArenascopeError, MemoryReadError
 from ...memory import Memory
 from ...model import ArenaHeader
 from ...sources.elf.file import PT_TLS, Elf, proven_files
 from ...sources.elf.symbols import tls_offsets
 from ...target import Region, Target
+from ..arena import read_arena
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, masked
 from ..derive.tcache_form import leads_to_block, solve
 from ..heap import heap_for_ptr
@@ -43,6 +44,8 @@ class Found(NamedTuple):
     """From the thread pointer; None where nothing tells."""
     form: Optional[TcacheLayout] = None
     """None where every thread that was asked has no cache, or one of a form that nothing proves."""
+    without: frozenset[int] = frozenset()
+    """Where the offset is None: the threads that have no cache wherever its pointer stands."""
 
 
 class _Vote(NamedTuple):
@@ -60,8 +63,16 @@ class _Vote(NamedTuple):
 class CacheFinder:
     """Looks for the caches of one libc."""
 
-    def __init__(self, memory: Memory, layout: Layout, target: Target, libc: Libc, ring: Sequence[ArenaHeader]) -> None:
-        self.memory, self.layout, self.target, self.libc = memory, layout, target, libc
+    def __init__(
+        self,
+        memory: Memory,
+        layout: Layout,
+        target: Target,
+        libc: Libc,
+        ring: Sequence[ArenaHeader],
+        others: Sequence[int],
+    ) -> None:
+        self.memory, self.layout, self.target, self.libc, self.others = memory, layout, target, libc, others
         self.regions = target.regions()
         self.arenas = {header.address: header for header in ring}
         self.main = ring[0] if ring else None
@@ -94,7 +105,7 @@ class CacheFinder:
         asked = {tid: words for tid, words in blocks.items() if words.get(at_arena) in self.arenas}
         sample = {tid: asked[tid] for tid in list(asked)[:SAMPLE]}
         found = self._new(sample, at_arena) if self.layout.newer is not None else self._known(sample, at_arena)
-        return found or Found(self._of_nobody(sample))
+        return found or self._of_nobody(sample, blocks)
 
     def pointer(self, found: Found, value: int) -> Optional[int]:
         """The cache that a thread's word leads to, 0 where it says that there is none; None where it says neither."""
@@ -182,17 +193,33 @@ class CacheFinder:
                 best = vote, Found(offset, form.layout.tcache)
         return best[1] if best is not None else None
 
-    def _of_nobody(self, sample: Blocks) -> Optional[int]:
-        """Where every thread has the address of the same zeros among libc's constants: then no thread has a cache."""
+    def _of_nobody(self, sample: Blocks, blocks: Blocks) -> Found:
+        """Where every thread has the address of the same zeros among libc's constants: then no thread has a cache.
+
+        A core may be without these zeros; then a thread has none if no word of its leads to anything that malloc gave.
+        """
         if not (self.layout.behaviour.tcache_dummy or self.layout.newer is not None) or not sample:
-            return None
+            return Found(None)
         seen = Counter(place for words in sample.values() for place in words.items())
-        places = [
-            offset
+        places = {
+            offset: self._zeros(value)
             for (offset, value), times in seen.items()
-            if times == len(sample) and self._among_constants(value) and self._zeros(value)
-        ]
-        return places[0] if len(places) == 1 else None
+            if times == len(sample) and self._among_constants(value)
+        }
+        proven = [offset for offset, zeros in places.items() if zeros]
+        if len(proven) == 1:
+            return Found(proven[0])
+        if proven or None not in places.values():
+            return Found(None)
+        return Found(
+            None, without=frozenset(tid for tid, words in blocks.items() if not any(map(self._given, words.values())))
+        )
+
+    def _given(self, value: int) -> bool:
+        """Whether malloc may have given what is here: it lies in an arena, or is a block that mmap served."""
+        if value in self.arenas or not self.in_heap(value):
+            return False
+        return self._is_ours(value) or bool((self.memory.try_word(value - self.layout.word) or 0) & IS_MMAPPED)
 
     def _is_ours(self, user: int) -> bool:
         """Whether this block is of this libc's own arenas: in the next TLS block may be another's (dlmopen)."""
@@ -203,11 +230,26 @@ class CacheFinder:
             heap = heap_for_ptr(self.layout, user)
             owner = self.memory.try_word(heap + self.layout.heap["ar_ptr"])
             return owner in self.arenas and not self.arenas[owner].main
-        main = self.main
-        if main is None or not main.contiguous or not main.top_bytes:
-            return self.in_heap(user) or not self.regions
-        end = main.top + main.top_bytes
-        return end - main.system_mem <= user < end
+        if self.main is not None and self.main.contiguous and self.main.top_bytes:
+            return _within(self.main, user)
+        return not self._anothers(user) and (self.in_heap(user) or not self.regions)
+
+    def _anothers(self, user: int) -> bool:
+        """Whether it lies where another copy of libc grows by brk; of the same layout, or nothing is found there."""
+        for address in self.others:
+            try:
+                other = read_arena(self.memory, self.layout, address, 0, True)
+            except MemoryReadError:
+                continue
+            if other.contiguous and other.top_bytes and _within(other, user):
+                return True
+        return False
+
+
+def _within(main: ArenaHeader, address: int) -> bool:
+    """Whether this lies in a main arena that is one stretch up to its top's end."""
+    end = main.top + (main.top_bytes or 0)
+    return end - main.system_mem <= address < end
 
 
 def cache_shown(memory: Memory, layout: Layout, form: TcacheLayout, address: int, wrong: int) -> Optional[int]:

@@ -23,6 +23,10 @@ SPANS = (1, 4, 16)
 TLS_BELOW = ("x86_64", "i386", "x32", "s390x", "s390", "")
 """Machines whose TLS blocks end at the thread pointer (variant II); elsewhere they follow it."""
 
+TCB_IN_FRONT = ("arm", "aarch64")
+"""Machines on which the thread pointer leads to a TCB of two words (the first is the dtv, a block of malloc's), and TLS
+blocks follow that."""
+
 TLS_BIAS = {"ppc": 0x7000, "ppc64": 0x7000}
 """What the ABI adds to the address behind the TCB, so that signed 16-bit offsets reach more."""
 
@@ -53,9 +57,10 @@ def find_thread_words(
     libc: Libc,
     ring: Sequence[ArenaHeader],
     symbols: bool,
+    others: Sequence[int] = (),
 ) -> ThreadsFound:
-    """Without `symbols` those that the target knows are another libc's."""
-    caches = CacheFinder(memory, layout, target, libc, ring)
+    """Without `symbols` those that the target knows are another libc's. `others`: main arenas of its further copies."""
+    caches = CacheFinder(memory, layout, target, libc, ring, others)
     by_symbol = [_by_symbol(caches, thread) for thread in threads if symbols]
     if by_symbol and all(words is not None for words in by_symbol):
         return ThreadsFound([words for words in by_symbol if words is not None], "symbols")
@@ -110,8 +115,9 @@ def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> 
     reach = caches.reach()
     # no TLS lies beyond the thread pointer where blocks end there: that is struct pthread
     first, last = at_arena - reach, at_arena + reach
-    below = caches.target.machine in TLS_BELOW
-    first, last = (first, min(last, 0)) if below else (max(first, 0), last)
+    machine = caches.target.machine
+    head = 2 * caches.memory.pointer_size if machine in TCB_IN_FRONT else 0
+    first, last = (first, min(last, 0)) if machine in TLS_BELOW else (max(first, head), last)
     blocks = {tid: _words_between(caches.memory, pointer, first, last, at_arena) for tid, pointer in pointers.items()}
     return caches.find(blocks, at_arena)
 
@@ -126,7 +132,7 @@ def _words_of(
         return ThreadWords(thread, arena, 0)
     if found.offset is None:
         # arena_get() comes before tcache_init(): who never had an arena has no cache
-        return ThreadWords(thread, arena, None if arena else 0)
+        return ThreadWords(thread, arena, 0 if not arena or thread.tid in found.without else None)
     value = caches.memory.try_word(pointer + found.offset)
     return ThreadWords(thread, arena, caches.pointer(found, value) if value is not None else None)
 
