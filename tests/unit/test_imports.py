@@ -145,6 +145,23 @@ def test_the_tree_is_as_drawn() -> None:
     assert {each for each in drawn if each.endswith(".py")} <= alone
 
 
+def test_where_you_go_is_there() -> None:
+    """CONTRIBUTING.md: each path of the list leads somewhere, each name of an entry stands in a file of that entry."""
+    section = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where you go\n")[2].partition("\n## ")[0]
+    entries = re.findall(r"^- \*\*.*\n(?:  .*\n)*", section + "\n", re.MULTILINE)
+    assert len(entries) == 12
+    for entry in entries:
+        assert entry.count("\n") == 2, entry
+        told = re.findall(r"`([^`]+)`", entry.partition(".** ")[2])
+        paths = {each for each in told if "/" in each or each.endswith((".py", ".c", ".md"))}
+        found = [folder / each for each in paths for folder in (PACKAGE, ROOT) if (folder / each).exists()]
+        assert len(found) == len(paths), entry
+        files = [each for place in found for each in (place.glob("*.py") if place.is_dir() else [place])]
+        text = "\n".join(each.read_text() for each in [*files, PACKAGE / "command.py"])
+        names = {each for each in told if each not in paths and not each.startswith(("make ", "@"))}
+        assert {name for name in names if not re.search(rf"\b{name}\b", text)} == set(), entry
+
+
 def test_what_render_and_analysis_take_is_types_alone() -> None:
     """Located and Target are annotations there: nothing of them runs."""
     users = {name for name in GRAPH if name.startswith("render/") and GRAPH[name] & {"glibc/find/locate", "target"}}
