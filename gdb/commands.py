@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 import gdb
 
 from arenascope.apply import Controller
+from arenascope.arguments import HELP, completions
 from arenascope.command import Command, all_commands, command_names, execute
 from arenascope.debugger_door import PREFIXES, SUMMARY, TAKEN, DebuggerDoor, help_body
 from arenascope.errors import ArenascopeError, UsageError
@@ -79,12 +80,11 @@ class _Subcommand(gdb.Command):
         if status:
             gdb.set_convenience_variable("_exitcode", status)
 
-    def complete(self, text: str, word: Optional[str]) -> Sequence[str] | int:
-        words = text.split(" ")
-        last = words[-1]
+    def complete(self, text: str, word: Optional[str]) -> Sequence[str]:
+        *before, last = text.split(" ")
         # GDB hands over the word that its own rules make, which may begin behind the dashes
         skip = len(last) - len(word or "")
-        return [name[skip:] for name in self.command.option_names() if name.startswith(last)] if last[:1] == "-" else []
+        return [name[skip:] for name in completions(self.command.all_arguments(), "".join(before[-1:]), last)]
 
 
 def _make_subcommand(prefix: str, command: Command, folder: str) -> None:
@@ -118,7 +118,7 @@ def _make_prefix(prefix: str) -> None:
 
         def invoke(self, line: str, from_tty: bool) -> None:
             word = line.split(" ")[0]
-            if word:
+            if word and word not in HELP.names:
                 hint = f"{prefix} help lists them"
                 raise gdb.GdbError(str(UsageError(f"{prefix} has no command {word!r}", hint)))
             gdb.write(help_text(prefix))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence, TypeVar, Un
 import lldb
 
 from arenascope.apply import Controller
-from arenascope.command import COMMON, Argument, Command, all_commands, argument, execute
+from arenascope.arguments import Argument
+from arenascope.command import Command, all_commands, execute
 from arenascope.debugger_door import PREFIXES, SUMMARY, TAKEN, DebuggerDoor, help_body
 from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import fault_line
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from lldb.heap_control import LldbController
     from lldb.heap_target import LldbTarget
 
-HELP = argument("-h", "--help", action="store_true", help="this text")
 LONGEST_WORD = 65536
 
 
@@ -138,23 +138,22 @@ class _Subcommand(_Named):
         return {name: _option(each, index) for index, (name, each) in enumerate(_long_options(self.command), 1)}
 
     def get_args_definition(self) -> list[list[dict[str, object]]]:
-        places = [each for each in self.command.arguments if not each.names[0].startswith("-")]
+        places = [each for each in self.command.arguments if not each.is_option]
         return [[{"arg_type": lldb.eArgTypeAddressOrExpression, "repeat": "star"}] for _ in places[:1]]
 
     def option_parsing_started(self) -> None:
         self._words = []
 
     def set_option_value(self, context: lldb.SBExecutionContext, name: str, value: str) -> bool:
-        takes_value = "action" not in dict(_long_options(self.command))[name].options
+        takes_value = dict(_long_options(self.command))[name].takes_value
         self._words.append(f"--{name}={value}" if takes_value else f"--{name}")
         return True
 
 
 def _long_options(command: Command) -> Iterator[tuple[str, Argument]]:
-    for each in (*command.arguments, *COMMON, HELP):
-        for name in each.names:
-            if name.startswith("--"):
-                yield name[2:], each
+    for each in command.all_arguments():
+        for name in each.long_names:
+            yield name[2:], each
 
 
 def _option(argument: Argument, index: int) -> dict[str, object]:
@@ -163,12 +162,12 @@ def _option(argument: Argument, index: int) -> dict[str, object]:
     # one that has no letter is told apart by a character that cannot be typed: LLDB's own choice for the first of
     # them is 0, which is then not completed
     found: dict[str, object] = {"help": argument.help, "short_option": short or chr(index)}
-    if "action" not in argument.options:
+    if argument.takes_value:
         is_number = argument.options.get("type") is int
         found["value_type"] = lldb.eArgTypeUnsignedInteger if is_number else lldb.eArgTypeValue
         found["completion_type"] = lldb.eNoCompletion
-    if "choices" in argument.options:
-        found["enum_values"] = [[choice, ""] for choice in argument.options["choices"]]
+    if argument.choices:
+        found["enum_values"] = [[choice, ""] for choice in argument.choices]
     return found
 
 
@@ -242,6 +241,8 @@ def register(debugger: lldb.SBDebugger, classes: Sequence[type[_Named]], module:
                 problem = None if kind.parsed else _run(interpreter, f"command script add -o {names}")
                 if problem:
                     print(f"arenascope: {prefix} {kind.name}: {problem}")
+        # a container answers no option; behind -- LLDB takes this for a command's name
+        _run(interpreter, f"command script add -o -c {module}.{prefix.title()}Help -- {prefix} --help")
 
 
 def _is_taken(interpreter: lldb.SBCommandInterpreter, prefix: str) -> bool:

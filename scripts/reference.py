@@ -9,18 +9,16 @@ import re
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "common"))
 
-from arenascope import __version__, cli  # noqa: E402
-from arenascope.command import (  # noqa: E402
-    COMMON,
-    Argument,
-    Command,
-    all_commands,
-)
+from arenascope import __version__  # noqa: E402
+from arenascope.arguments import Argument, Group, Outline  # noqa: E402
+from arenascope.command import COMMON, all_commands  # noqa: E402
 from arenascope.documents.schemas import schemas  # noqa: E402
+from arenascope.tree import IN_THE_SHELL, INSTEAD, LOOPS, Tree, branch_names  # noqa: E402
 
 HEAD = """# Commands
 
@@ -30,20 +28,9 @@ NAME`), in a shell `arenascope NAME PID|CORE`. Every command takes these besides
 """
 
 
-def spelt(argument: Argument) -> str:
-    """An argument as it is typed."""
-    names = ", ".join(argument.names)
-    if not names.startswith("-"):
-        return str(argument.options.get("metavar") or names.upper())
-    if argument.options.get("action") in ("store_true", "store_false"):
-        return names
-    what = argument.options.get("metavar") or argument.names[-1].lstrip("-").upper()
-    return f"{names} {what}"
-
-
-def rows(arguments) -> str:
+def rows(arguments: Sequence[Argument]) -> str:
     lines = ["| option | meaning |", "| --- | --- |"]
-    lines += [f"| `{spelt(each)}` | {escaped(each.help)} |" for each in arguments]
+    lines += [f"| `{escaped(each.spelt)}` | {escaped(each.help)} |" for each in arguments]
     return "\n".join(lines) + "\n"
 
 
@@ -51,23 +38,47 @@ def escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("%%", "%")
 
 
-def section(command: Command) -> str:
-    text = f"## {command.name}\n\n{command.summary}\n"
-    if command.description:
-        text += f"\n{command.description}\n"
-    if command.arguments:
-        text += f"\n{rows(command.arguments)}"
-    return f"{text}\n```\n(gdb) heap {command.example}\n```\n"
+TREE = Tree(branch_names())
+NAMES = [*(each.name for each in all_commands()), *LOOPS]
+
+
+def outline(name: str) -> Outline:
+    return TREE.branches[name].outline
+
+
+def own(name: str) -> list[Argument]:
+    """What the command takes beside what all of them take."""
+    return [each for each in outline(name).groups[0].arguments if each not in COMMON]
+
+
+def section(name: str) -> str:
+    summary, description, example, _, _ = outline(name)
+    text = f"## {name}\n\n{summary}\n"
+    if description:
+        text += f"\n{description}\n"
+    if own(name):
+        text += f"\n{rows(own(name))}"
+    typed = "$ arenascope " if name in LOOPS else "(gdb) heap "
+    return text + "\n```\n" + "".join(f"{typed}{line}\n" for line in example.splitlines()) + "```\n"
+
+
+def options(group: Group) -> str:
+    return f"{group.title[0].upper()}{group.title[1:]}:\n\n{rows(group.arguments)}\n"
 
 
 def reference() -> str:
-    index = "\n".join(f"- [`{each.name}`](#{each.name}): {each.summary}" for each in all_commands())
-    return HEAD + rows(COMMON) + "\n" + index + "\n\n" + "\n".join(map(section, all_commands()))
+    index = "\n".join(f"- [`{name}`](#{name}): {outline(name).summary}" for name in NAMES)
+    head = HEAD + rows(COMMON) + "\n" + options(IN_THE_SHELL) + options(INSTEAD)
+    return head + index + "\n\n" + "\n".join(map(section, NAMES))
 
 
 def roff(text: str) -> str:
     text = text.replace("%%", "%").replace("\\", "\\e").replace("-", "\\-")
     return re.sub(r"^(['.])", r"\\&\1", text, flags=re.MULTILINE)
+
+
+def described(arguments: Sequence[Argument]) -> list[str]:
+    return [line for each in arguments for line in (".TP", f".B {roff(each.spelt)}", roff(each.help))]
 
 
 def man_page() -> str:
@@ -86,22 +97,20 @@ def man_page() -> str:
         ),
         ".SH COMMANDS",
     ]
-    for command in all_commands():
-        lines += [".SS " + roff(command.name), roff(command.summary)]
-        if command.description:
-            lines += [".PP", roff(command.description)]
-        for each in command.arguments:
-            lines += [".TP", f".B {roff(spelt(each))}", roff(each.help)]
-    lines += [".SH OPTIONS OF EVERY COMMAND"]
-    for each in COMMON:
-        lines += [".TP", f".B {roff(spelt(each))}", roff(each.help)]
-    shell = [line[2:] for line in cli.SHELL_OPTIONS.splitlines() if line.startswith("  ")]
-    lines += [".SH OPTIONS OF THE SHELL", ".nf", *map(roff, shell), ".fi"]
+    for name in NAMES:
+        summary, description, _, _, _ = outline(name)
+        lines += [".SS " + roff(name), roff(summary)]
+        if description:
+            lines += [".PP", roff(description)]
+        lines += described(own(name))
+    for title, arguments in (("every command", COMMON), ("the shell", IN_THE_SHELL.arguments)):
+        lines += [f".SH OPTIONS OF {title.upper()}", *described(arguments)]
+    lines += [f".SH {INSTEAD.title.upper()}", *described(INSTEAD.arguments)]
     lines += [
         ".SH EXIT STATUS",
         roff(
             "0: done. 1: check found breaches, or trim --apply had nothing to do. 2: bad usage, or a target "
-            "that cannot be read. 130: stopped at Ctrl-C."
+            "that cannot be read. 3: a fault of arenascope's own. 130: stopped at Ctrl-C."
         ),
     ]
     return "\n".join(lines) + "\n"

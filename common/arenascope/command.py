@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import textwrap
 from functools import cached_property
 from importlib import import_module
 from itertools import chain
-from typing import Any, Callable, Iterable, Mapping, NamedTuple, NoReturn, Optional, Sequence
+from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from . import commands
+from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser
+from .arguments import argument as argument
 from .door import Door
 from .errors import UsageError
 from .model import Statement
@@ -23,9 +24,7 @@ from .render.spool import in_blocks
 from .render.text import Style, known_form
 from .session import Session
 from .target import Target
-from .words import full_names
 
-HELP_WIDTH = 79
 INTERRUPTED = 130
 """The exit status that the shell gives a command stopped by SIGINT."""
 
@@ -42,26 +41,17 @@ GROUPS = (
 """What commands are about, in the order in which help lists them."""
 
 
-class Argument(NamedTuple):
-    """One argument, as data: argparse's own words."""
-
-    names: tuple[str, ...]
-    help: str
-    options: Mapping[str, Any]
-
-
-def argument(*names: str, help: str, **options: Any) -> Argument:
-    return Argument(names, help, options)
-
-
 LIMIT = argument("--limit", type=int, default=40, metavar="N", help="show N rows at most (0: all)")
 ARENA = argument("--arena", type=int, metavar="N", help="only arena N (0 is main_arena)")
+EXACT = argument("--bytes", action="store_true", help="exact bytes instead of units")
 COMMON = (
     argument("--json", action="store_true", help="one JSON document"),
-    argument("--bytes", action="store_true", help="exact bytes instead of units"),
+    EXACT,
     argument("--table", metavar="FORMAT", help="tables as tabulate has them: github, html, latex, rst, tsv and others"),
     argument("--libc", type=int, default=0, metavar="N", help="of several glibcs in the process the Nth (see version)"),
+    HELP,
 )
+"""What every command takes."""
 
 
 class Answer(NamedTuple):
@@ -139,30 +129,15 @@ class Command(NamedTuple):
     optional_subject: bool = False
     """In the shell: may be asked about files of its own alone, without a process or core."""
 
-    def parser(self, program: str) -> argparse.ArgumentParser:
-        parser = Parser(
-            prog=f"{program} {self.name}",
-            description=f"{self.summary}\n\n{textwrap.fill(self.description, HELP_WIDTH)}".strip(),
-            epilog=f"example:\n  {program} {self.example}",
-            formatter_class=HelpFormatter,
-            add_help=False,
-        )
-        for each in self.all_arguments():
-            parser.add_argument(*each.names, help=each.help, **each.options)
-        parser.add_argument("-h", "--help", action="store_true", help="this text")
-        return parser
+    def outline(self, also: Sequence[Group] = ()) -> Outline:
+        groups = (Group("options", self.arguments), Group("options of every command", COMMON))
+        return Outline(self.summary, self.description, self.example, groups, also)
+
+    def parser(self, program: str) -> Parser:
+        return Parser(self.outline(), f"{program} {self.name}")
 
     def all_arguments(self) -> tuple[Argument, ...]:
         return (*self.arguments, *COMMON)
-
-    def all_names(self) -> list[str]:
-        """Of its options, however they are spelt."""
-        names = [name for each in self.all_arguments() for name in each.names if name.startswith("-")]
-        return sorted([*names, "-h", "--help"])
-
-    def option_names(self) -> list[str]:
-        """For completion."""
-        return [name for name in self.all_names() if name.startswith("--")]
 
 
 def command(
@@ -208,20 +183,6 @@ def find_command(name: str) -> Command:
     return found
 
 
-class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """The same width everywhere; argparse would ask for the terminal's with each argument that is added."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=HELP_WIDTH - 1)
-
-
-class Parser(argparse.ArgumentParser):
-    """What is wrong is one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message, f"{self.prog} --help shows how it is used")
-
-
 UNITS = "KMGT"
 
 
@@ -237,35 +198,39 @@ def parse_size(context: Context, text: Optional[str]) -> Optional[int]:
 
 def execute(command: Command, words: Sequence[str], door: Door) -> int:
     """Runs a command for a door and writes what it says; errors are the door's to show."""
-    program = door.style().program
-    parser = command.parser(program)
-    words = full_names(words, command.all_names(), f"{program} {command.name} --help shows how it is used")
-    if {"-h", "--help"} & set(words):
-        door.write(parser.format_help())
+    try:
+        options = command.parser(door.style().program).parse_args(words)
+    except HelpAsked as asked:
+        door.write(str(asked))
         return 0
-    context = Context(door, parser.parse_args(words))
+    return answer(command, options, door)
+
+
+def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
+    """Runs a command with what it was given."""
+    context = Context(door, options)
     if context.options.table:
         # before a process is held
         known_form(context.options.table)
-    answer = command.function(context)
-    status = answer.status
+    found = command.function(context)
+    status = found.status
     if context.opened is not None and context.opened.stopped:
         status = INTERRUPTED
     located = context.opened.so_far.located if context.opened is not None else None
     for note in located.notes if located is not None else ():
         door.notice(printable(f"note: {note}\n"))
     if context.options.json:
-        document = envelope(command.name, door.name, context.seen, located, answer.problems, answer.keys)
+        document = envelope(command.name, door.name, context.seen, located, found.problems, found.keys)
         for part in in_blocks(document):
             door.write(part if part.isascii() else printable(part))
         return status
     # all of it before the first word is written: a door may let the process go in between
-    text = [printable(line) + "\n" for line in answer.lines]
-    problems = first_sentences(answer.problems)
+    text = [printable(line) + "\n" for line in found.lines]
+    problems = first_sentences(found.problems)
     warnings = [context.style.warn(printable(f"incomplete: {problem}")) + "\n" for problem in problems]
-    rows = (row + "\n" for row in answer.rows or ())
-    for part in in_blocks(chain(text, rows, () if answer.exact else warnings)):
+    rows = (row + "\n" for row in found.rows or ())
+    for part in in_blocks(chain(text, rows, () if found.exact else warnings)):
         door.write(part)
-    if answer.exact and warnings:
+    if found.exact and warnings:
         door.notice("".join(warnings))
     return status

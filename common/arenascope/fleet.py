@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from .analysis.report import LABELS
-from .command import Context, execute, find_command
+from .command import Context, answer, find_command
 from .commands.snapshot import SECTIONS, take
 from .errors import ArenascopeError
 from .fault import STATUS, fault_line
@@ -31,7 +31,7 @@ class Look(NamedTuple):
 
     subject: str
     command: str
-    words: Sequence[str]
+    options: Namespace
     folders: Sequence[str] = ()
     stop: str = "ptrace"
     symbols: bool = True
@@ -75,7 +75,7 @@ def look(asked: Look) -> Seen:
 def _look(asked: Look) -> Seen:
     door = _Collecting(asked.subject, asked.stop, asked.folders, asked.symbols)
     try:
-        status = execute(find_command(asked.command), asked.words, door)
+        status = answer(find_command(asked.command), asked.options, door)
         door.release()
         return Seen(asked.subject, "".join(door.written), None, status)
     finally:
@@ -107,7 +107,11 @@ def _figures(subject: str) -> dict[str, Any]:
 
 def document(subject: str, command: str = "report", words: Sequence[str] = ()) -> dict[str, Any]:
     """The JSON of a command on one process or core, as a dict: what an engine's workers call."""
-    return _document(look(Look(subject, command, [*words, "--json"])), command)
+    try:
+        options = find_command(command).parser("arenascope").parse_args([*words, "--json"])
+    except ArenascopeError as error:
+        return _document(Seen(subject, "", one_line(str(error)), 2), command)
+    return _document(look(Look(subject, command, options)), command)
 
 
 def _document(seen: Seen, command: str) -> dict[str, Any]:

@@ -11,14 +11,37 @@ import sys
 from importlib import import_module
 from typing import Any, Iterator, Optional, Sequence
 
-from .command import Parser
+from .arguments import HELP, Group, Outline, argument
 from .errors import ArenascopeError, UsageError
 from .fleet import figures
 from .printable import one_line
 from .render import optional
 from .whole_file import write_whole
 
-SUMMARY = "Figures of processes for Prometheus (OpenMetrics): printed, into a file, or served."
+OUTLINE = Outline(
+    "Figures of processes for Prometheus (OpenMetrics): printed, into a file, or served.",
+    "A scrape holds each process while it is read. What cannot be read is down, and gives no figures.",
+    "metrics 1234 --output /var/lib/node_exporter/textfile/malloc.prom\nmetrics 1234 --listen 9911",
+    (
+        Group(
+            "options",
+            (
+                argument("pids", metavar="PID", nargs="+", help="the processes"),
+                argument(
+                    "--output",
+                    metavar="FILE",
+                    help="write FILE whole or not at all, in the older text format that textfile collectors read",
+                ),
+                argument(
+                    "--listen",
+                    metavar="[HOST:]PORT",
+                    help="serve them, on 127.0.0.1 unless HOST says otherwise",
+                ),
+                HELP,
+            ),
+        ),
+    ),
+)
 PREFIX = "glibc_malloc"
 ARENA_FIGURES = ("system_bytes", "used_bytes", "top_bytes", "resident_bytes", "trim_resident_bytes")
 LAST_PORT = 65535
@@ -26,26 +49,7 @@ STATE, STARTTIME = 3, 22
 """Fields of /proc/PID/stat, as proc(5) counts them."""
 
 
-def parser() -> argparse.ArgumentParser:
-    made = Parser(
-        prog="arenascope metrics",
-        description=SUMMARY,
-        epilog="examples:\n  arenascope metrics 1234 --output /var/lib/node_exporter/textfile/malloc.prom\n"
-        "  arenascope metrics 1234 --listen 9911",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    made.add_argument("pids", metavar="PID", nargs="+", help="the processes")
-    made.add_argument(
-        "--output",
-        metavar="FILE",
-        help="write FILE whole or not at all, in the older text format that textfile collectors read",
-    )
-    made.add_argument("--listen", metavar="[HOST:]PORT", help="serve them, on 127.0.0.1 unless HOST says otherwise")
-    return made
-
-
-def run(words: Sequence[str]) -> int:
-    options = parser().parse_args(words)
+def run(options: argparse.Namespace) -> int:
     if optional.load("prometheus_client") is None:
         raise ArenascopeError("prometheus-client is not installed", "pip install prometheus-client")
     collector = Collector(options.pids)

@@ -8,6 +8,7 @@ from typing import Iterator, Sequence
 from .command import all_commands, command_names, find_command
 from .errors import UsageError
 
+GROUP_OF_LOOPS = "again and again, in the shell alone"
 HELP_SUMMARY = "List the commands by what they are about, or show one's help."
 
 

@@ -7,7 +7,8 @@ import sys
 import time
 from typing import Optional, Sequence
 
-from .command import Parser
+from .arguments import HELP, Group, Outline, argument
+from .command import EXACT
 from .errors import TargetError, UsageError
 from .gather.resident import resident_picture
 from .gather.trims import trims
@@ -19,25 +20,28 @@ HEADERS = ("time", "RSS", "change", "live", "free", "trim gives", "tops", "scrap
 WIDTHS = (8, 10, 11, 10, 10, 10, 10, 10, 6, 8)
 AGAIN = 20
 """After so many lines the headers come again."""
-SUMMARY = "Print a line for each interval: RSS, what is live, what is free."
+OUTLINE = Outline(
+    "Print a line for each interval: RSS, what is live, what is free.",
+    "The process is held only while it is read.",
+    "watch 1234 --interval 60",
+    (
+        Group(
+            "options",
+            (
+                argument("pid", metavar="PID", type=int, help="the process"),
+                argument("--interval", type=float, default=5.0, metavar="SECONDS", help="from line to line (5)"),
+                argument(
+                    "--count", type=int, default=0, metavar="N", help="stop after N lines (0: when the process ends)"
+                ),
+                EXACT,
+                HELP,
+            ),
+        ),
+    ),
+)
 
 
-def parser() -> argparse.ArgumentParser:
-    made = Parser(
-        prog="arenascope watch",
-        description=SUMMARY,
-        epilog="example:\n  arenascope watch 1234 --interval 60",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    made.add_argument("pid", metavar="PID", type=int)
-    made.add_argument("--interval", type=float, default=5.0, metavar="SECONDS", help="from line to line (5)")
-    made.add_argument("--count", type=int, default=0, metavar="N", help="stop after N lines (0: when the process ends)")
-    made.add_argument("--bytes", action="store_true", help="exact bytes instead of units")
-    return made
-
-
-def run(words: Sequence[str]) -> int:
-    options = parser().parse_args(words)
+def run(options: argparse.Namespace) -> int:
     if options.interval <= 0:
         raise UsageError("--interval must be more than 0")
     style = Style(exact=options.bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import Iterable, Sequence
+from typing import Iterable, Optional, Sequence
 
 from .errors import UsageError
 
@@ -51,6 +51,12 @@ def likeness(word: str) -> int:
     if is_elf(word):
         return SURELY
     return NOT if import_module(f"{__package__}.snapshot").looks_like_one(word) else MAYBE
+
+
+def likeliest(words: Sequence[str], at_least: int) -> Optional[int]:
+    """Which of the words most looks like a process or core, the first of equals."""
+    found = max(range(len(words)), key=lambda index: likeness(words[index]), default=None)
+    return None if found is None or likeness(words[found]) < at_least else found
 
 
 def is_elf(path: str) -> bool:

@@ -26,6 +26,7 @@ test    sure procps
 test    sure strace
 test    sure xz-utils
 test    sure zstd
+all     sure fish
 all     sure g++          g\+\+
 all     sure go           golang-go
 all     sure java         default-jdk-headless
@@ -36,6 +37,7 @@ all     sure musl         musl-tools
 all     sure nginx        nginx-light nginx nginx-core
 all     sure nodejs
 all     sure tcmalloc     libtcmalloc-minimal4(t64)?
+all     sure zsh
 all     may  chromium
 all     may  mimalloc     libmimalloc[0-9.]+(t64)?
 ROWS

@@ -134,10 +134,11 @@ def test_another_heap_command_comes_later(
 
 @pytest.mark.parametrize("prefix", ["heap", "arenascope"])
 def test_the_overview_is_the_shells(lldb: Lldb, prefix: str) -> None:
-    steps = [{"do": f"{prefix} {words}"} for words in ("help", "help bins", "bins --help", "help nonsense")]
-    overview, asked, same, wrong = lldb.drive([], steps)
+    steps = [{"do": f"{prefix} {words}"} for words in ("help", "--help", "help bins", "bins --help", "help nonsense")]
+    overview, option, asked, same, wrong = lldb.drive([], steps)
     assert groups(overview.text, f"  {prefix} help COMMAND") == groups(shell_help(), "again and again")
     assert "arenascope is the word that always works" in overview.text
+    assert option.text == overview.text
     assert asked.text == same.text
     assert wrong.error is not None
     assert f"{prefix} help: there is no command 'nonsense' ({prefix} help lists them)" in wrong.error
@@ -146,7 +147,7 @@ def test_the_overview_is_the_shells(lldb: Lldb, prefix: str) -> None:
 def test_help_lists_the_commands(lldb: Lldb) -> None:
     whole, one, asked = lldb.drive([], [{"do": "help heap"}, {"do": "help heap arenas"}, {"do": "heap arenas --help"}])
     assert [line.split(" -- ")[0].strip() for line in whole.text.splitlines() if " -- " in line] == sorted(
-        [*COMMANDS, "help"]
+        [*COMMANDS, "help", "--help"]
     )
     for text in (one.text, asked.text):
         assert all(word in text for word in ("--quick", "--sort", "--json", "List the arenas", "heap arenas"))
@@ -157,7 +158,7 @@ def test_completion(lldb: Lldb) -> None:
     names, others, one, options, values, apply = (
         each.value for each in lldb.drive([], [{"complete": line} for line in lines])
     )
-    assert names == others == sorted([*COMMANDS, "help"])
+    assert names == others == sorted([*COMMANDS, "help", "--help"])
     assert one == ["arenas"]
     if lldb.version >= PARSED:
         assert sorted(options) == ["--bytes", "--help", "--json", "--libc", "--limit", "--quick", "--sort", "--table"]

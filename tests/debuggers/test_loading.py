@@ -193,15 +193,18 @@ def test_loading_leaves_settings_alone(gdb: Gdb) -> None:
 # help and completion
 
 
+OVERVIEW = ("help", "", "--help", "-h")
+
+
 @pytest.mark.parametrize("prefix", ["heap", "arenascope"])
 def test_the_overview_is_the_shells(gdb: Gdb, prefix: str) -> None:
-    steps = [{"do": f"{prefix} {words}".strip()} for words in ("help", "", "help bins", "bins --help", "help nonsense")]
-    overview, bare, asked, same, wrong = gdb.drive([], steps)
+    steps = [{"do": f"{prefix} {words}".strip()} for words in (*OVERVIEW, "help bins", "bins --help", "help nonsense")]
+    overview, *others, asked, same, wrong = gdb.drive([], steps)
     shown = groups(overview.text, f"  {prefix} help COMMAND")
     assert shown == groups(shell_help(), "again and again")
     assert sorted(line.split()[0] for lines in shown.values() for line in lines) == sorted(COMMANDS)
     assert "arenascope is the word that always works" in overview.text
-    assert bare.text == overview.text
+    assert [each.text for each in others] == [overview.text] * len(others)
     assert asked.text == same.text
     assert wrong.error == f"{prefix} help: there is no command 'nonsense' ({prefix} help lists them)"
 
@@ -240,6 +243,8 @@ def test_every_help_has_an_example_under_its_prefix(gdb: Gdb) -> None:
             [f"heap arenas --{name}" for name in ("bytes", "help", "json", "libc", "limit", "quick", "sort", "table")],
         ),
         ("heap arenas --q", ["heap arenas --quick"]),
+        ("heap arenas --sort fr", ["heap arenas --sort free"]),
+        ("heap arenas --limit fr", []),
         ("heap he", ["heap heaps", "heap help"]),
         ("heap help ar", ["heap help arenas"]),
         ("arenascope bins --a", ["arenascope bins --arena"]),

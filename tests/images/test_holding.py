@@ -19,10 +19,12 @@ HOWS = ("ptrace", "signal")
 
 LOOKS = """
 import sys
+from arenascope.command import find_command
 from arenascope.fleet import Look, look
+quick = find_command("arenas").parser("arenascope").parse_args(["--quick"])
 pid, how, number = sys.argv[1:]
 for _ in range(int(number)):
-    seen = look(Look(pid, "arenas", ("--quick",), stop=how))
+    seen = look(Look(pid, "arenas", quick, stop=how))
     assert seen.error is None, seen.error
 """
 

@@ -221,7 +221,13 @@ def test_a_libc_that_was_deleted(tmp_path):
         (["arenas", "999999999"], "there is no process 999999999"),
         (["arenas", "/etc/passwd"], "is not an ELF file"),
         (["arenas", "/bin/true"], "not a core"),
-        (["--completion", "tcsh"], "bash, zsh or fish"),
+        (["--completion", "tcsh"], "invalid choice: 'tcsh'"),
+        (["--completion"], "expected one argument"),
+        (["--gdb-path", "arenas"], "unrecognized arguments: arenas"),
+        (["help", "nonsense"], "there is no command 'nonsense'"),
+        (["chunk", "0x10", "1", "2"], "unrecognized arguments: 2"),
+        (["snapshot"], "required: FILE"),
+        (["watch"], "required: PID"),
     ],
 )
 def test_bad_usage_is_one_line_and_status_2(words, said):
@@ -271,9 +277,11 @@ def test_an_option_cut_short_is_that_option(bins, option):
         ("arenas --lmit 1", "there is no option --lmit"),
         ("arenas --job x", "argument --jobs: invalid int value"),
         ("arenas -x", "there is no option -x"),
-        ("watch --nix", "unrecognized arguments: --nix"),
+        ("watch --nix", "there is no option --nix"),
+        ("watch -inter x", "argument --interval"),
+        ("--nix", "there is no option --nix"),
         ("watch --i x", "argument --interval"),
-        ("metrics --listne 5", "unrecognized arguments: --listne"),
+        ("metrics --listne 5", "there is no option --listne"),
     ],
 )
 def test_an_option_that_there_is_not_is_one_line(bins, words, said):

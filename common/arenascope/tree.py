@@ -1,0 +1,166 @@
+"""The shell's command line as one tree of argparse's: the table of commands, and what only the shell has.
+
+Parsing, help, completion, docs/commands.md and the man page come from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from importlib import import_module
+from typing import Any, Callable, NamedTuple, Optional, Sequence
+
+from .arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, places_of
+from .command import Command, command_names, find_command
+from .overview import GROUP_OF_LOOPS, command_lines, row
+from .words import MAYBE, NOT, full_names, likeliest
+
+PROGRAM = "arenascope"
+COMMAND = "COMMAND"
+HELP_NAME = "help"
+LOOPS = ("watch", "metrics")
+"""What only the shell can do: each runs for longer, or over more, than one look. Modules, loaded when asked for."""
+
+SUBJECTS = argument(
+    "subjects",
+    metavar="PID|CORE",
+    nargs="*",
+    default=[],
+    help="the process or core file to look at, anywhere among the words",
+)
+IN_THE_SHELL = Group(
+    "in the shell, also",
+    (
+        SUBJECTS,
+        argument(
+            "--stop",
+            choices=("ptrace", "signal"),
+            default="ptrace",
+            help="how a live process is held while it is read (ptrace)",
+        ),
+        argument("--no-stop", action="store_true", help="do not hold it: read until two readings agree"),
+        argument(
+            "--no-symbols", action="store_true", help="find all by what memory looks like, as with a stripped libc"
+        ),
+        argument("--jsonl", action="store_true", help="one JSON document a line; several PID|CORE may be named"),
+        argument(
+            "--jobs",
+            type=int,
+            default=0,
+            metavar="N",
+            help="so many of them at a time (0: as many as there are processors)",
+        ),
+        argument(
+            "--debug-dir",
+            action="append",
+            default=[],
+            metavar="DIR",
+            help="also look for libc's debug symbols under DIR/.build-id",
+        ),
+    ),
+)
+INSTEAD = Group(
+    "instead of a command",
+    (
+        HELP,
+        argument("-V", "--version", action="store_true", help="arenascope's own version"),
+        argument(
+            "--gdb-path", action="store_true", help='the file for GDB to source: gdb -x "$(arenascope --gdb-path)"'
+        ),
+        argument("--lldb-path", action="store_true", help="the file for LLDB: command script import"),
+        argument(
+            "--completion",
+            choices=("bash", "zsh", "fish"),
+            metavar="SHELL",
+            help="completion for bash, zsh or fish, to be evaluated by it",
+        ),
+    ),
+)
+SUBCOMMAND = argument("topic", metavar=COMMAND, nargs="?", help="one of them")
+HELP_OUTLINE = Outline(
+    "List the commands by what they are about, or show one's help.",
+    "",
+    "help report",
+    (Group("options", (SUBCOMMAND, HELP)),),
+)
+
+
+class Loop(NamedTuple):
+    """A command of the shell's alone: a module with OUTLINE and run()."""
+
+    name: str
+    outline: Outline
+    run: Callable[[argparse.Namespace], int]
+
+
+def find_loop(name: str) -> Loop:
+    module: Any = import_module(f"{__package__}.{name}")
+    return Loop(name, module.OUTLINE, module.run)
+
+
+def _find_subject(command: Command, parser: Parser, found: argparse.Namespace) -> None:
+    """Where a command has words of its own beside options, one word is the subject: the one that most looks like it."""
+    places = list(places_of(command.outline().groups))
+    if not places:
+        return
+    given = [getattr(found, place.names[0]) for place in places]
+    words: list[str] = [*(word for word in given if word is not None), *found.subjects]
+    # what may go without a subject, or without anything else to tell its own words by, has none that is unlikely
+    needed = MAYBE if command.optional_subject or len(words) <= len(places) else NOT
+    index = likeliest(words, needed)
+    found.subjects = [] if index is None else [words.pop(index)]
+    for place in places:
+        if not words and "nargs" not in place.options:
+            parser.error(f"the following arguments are required: {place.value}")
+        setattr(found, place.names[0], words.pop(0) if words else None)
+    if words:
+        parser.error(f"unrecognized arguments: {' '.join(words)}")
+
+
+class Tree(OneLine):
+    """The whole of it, or as much as is needed: the branches of these names."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(prog=PROGRAM)
+        self.branches: dict[str, Parser] = {}
+        for each in INSTEAD.arguments:
+            self.add(each)
+        if not names:
+            return
+        shoots = self.add_subparsers(dest="command", metavar=COMMAND, prog=PROGRAM, parser_class=Parser)
+        for name in names:
+            outline, settle = _branch(name)
+            self.branches[name] = shoots.add_parser(name, outline=outline, settle=settle)
+
+    @property
+    def usage_hint(self) -> str:
+        return f"{PROGRAM} --help lists the commands"
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Optional[Sequence[str]] = None, namespace: Optional[argparse.Namespace] = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        words = list(args or ())
+        first = next((index for index, word in enumerate(words) if word[:1] != "-"), len(words))
+        names = [name for each in INSTEAD.arguments for name in each.names]
+        words[:first] = full_names(words[:first], names, self.usage_hint)
+        return super().parse_known_args(words, namespace)
+
+    def format_help(self) -> str:
+        lines = [f"usage: {PROGRAM} {COMMAND} PID|CORE [options]", "", *command_lines(), f"{GROUP_OF_LOOPS}:"]
+        lines += [row(name, find_loop(name).outline.summary) for name in LOOPS]
+        lines += ["", f"  {PROGRAM} {COMMAND} --help     what it shows, its options, an example"]
+        lines += [f"  {f'{PROGRAM} {each.spelt}':29} {each.help}" for each in INSTEAD.arguments if each != HELP]
+        return "\n".join(lines) + "\n"
+
+
+def _branch(name: str) -> tuple[Outline, Optional[Settle]]:
+    if name == HELP_NAME:
+        return HELP_OUTLINE, None
+    if name in LOOPS:
+        return find_loop(name).outline, None
+    command = find_command(name)
+    return command.outline([IN_THE_SHELL]), partial(_find_subject, command)
+
+
+def branch_names() -> list[str]:
+    return [*command_names(), *LOOPS, HELP_NAME]

@@ -1,0 +1,130 @@
+"""Completion as bash, zsh and fish do it: each runs, lines are typed into it, and what it makes of them is read."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from looks import give_up
+
+from arenascope.completion import script
+from arenascope.tree import Tree, branch_names
+
+ZSH = """
+autoload -Uz compinit && compinit -D -u
+source {script}
+tell() {{ print -r -- "<<$BUFFER>>" >>{answer}; }}
+zle -N tell
+bindkey '^X' tell
+bindkey '^I' complete-word
+PS1=''; BUFFER=''; tell
+"""
+BASH = """
+source {script}
+bind -x '"\\C-x": echo "<<$READLINE_LINE>>" >>{answer}'
+PS1=''; echo '<<>>' >>{answer}
+"""
+LINES = {
+    "tri": "trim",
+    "wa": "watch",
+    "--comp": "--completion",
+    "--completion z": "--completion zsh",
+    "help tri": "help trim",
+    "trim --ra": "trim --ranges",
+    "trim --no-sy": "trim --no-symbols",
+    "arenas --jsonl --jo": "arenas --jsonl --jobs",
+    "metrics --li": "metrics --listen",
+    "arenas --sort fr": "arenas --sort free",
+    "arenas --stop si": "arenas --stop signal",
+    "arenas --sort=fr": "arenas --sort=free",
+    "arenas --limit a": "arenas --limit a",
+    "arenas --bytes a.": "arenas --bytes a.core",
+    "report --debug-dir ": "report --debug-dir symbols/",
+    "metrics a.": "metrics a.",
+    "metrics --output a.": "metrics --output a.core",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "here" / "symbols").mkdir(parents=True)
+    (tmp_path / "here" / "a.core").write_text("")
+    return tmp_path / "here"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_lines_are_completed(shell: str, folder: Path) -> None:
+    """What stands there once the tabulator was pressed; and a process, by all but the last digit of its number."""
+    if not shutil.which(shell):
+        give_up(f"{shell} is not installed")
+    said = folder.parent / "script"
+    said.write_text(script(shell, Tree(branch_names())))
+    mine = str(os.getpid())
+    lines = [*LINES, f"watch {mine[:-1]}"]
+    type_them = in_fish if shell == "fish" else partial(in_a_terminal, shell)
+    *found, process = type_them([f"arenascope {line}" for line in lines], said, folder)
+    assert dict(zip(LINES, (line.rstrip(" =") for line in found))) == {
+        line: f"arenascope {whole}" for line, whole in LINES.items()
+    }
+    # others may begin as it does
+    assert f"arenascope watch {mine}".startswith(process.rstrip())
+
+
+def in_fish(lines: list[str], said: Path, folder: Path) -> list[str]:
+    asked = [f"complete -C '{line}'; echo '<end>'" for line in lines]
+    done = subprocess.run(
+        ["fish", "-N", "-c", "; ".join([f"source {said}", *asked])],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "HOME": str(folder.parent)},
+    )
+    assert not done.stderr
+    found = []
+    for line, answer in zip(lines, done.stdout.split("<end>\n")):
+        before, _, word = line.rpartition(" ")
+        # fish also offers what has the word in its middle, or in its description
+        offered = [each.split("\t")[0] for each in answer.splitlines() if each.startswith(word)]
+        found.append(f"{before} {os.path.commonprefix(offered) or word}")  # noqa: RUF071  they are words
+    return found
+
+
+def in_a_terminal(shell: str, lines: list[str], said: Path, folder: Path) -> list[str]:
+    start, answer = folder.parent / "start", folder.parent / "answer"
+    start.write_text({"bash": BASH, "zsh": ZSH}[shell].format(script=said, answer=answer))
+    command = {"bash": ["bash", "--norc", "--noprofile", "-i"], "zsh": ["zsh", "-f", "-i"]}[shell]
+    answer.write_text("")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.environ.update(HOME=str(folder.parent), TERM="dumb", INPUTRC="/dev/null", HISTFILE="")
+        os.execvp(command[0], command)
+    try:
+        os.write(terminal, f"source {start}\n".encode())
+        for number, line in enumerate(["", *lines]):
+            # ^U empties the line, ^X tells what stands there
+            if number:
+                os.write(terminal, f"\x15{line}\t\x18".encode())
+            wait_for(number + 1, answer, terminal)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(terminal)
+    return [line[2:-2] for line in answer.read_text().splitlines()[1:]]
+
+
+def wait_for(number: int, answer: Path, terminal: int) -> None:
+    seen, limit = "", time.monotonic() + 60
+    while answer.read_text().count(">>\n") < number:
+        assert time.monotonic() < limit, seen
+        if select.select([terminal], [], [], 0.02)[0]:
+            seen += os.read(terminal, 4096).decode(errors="replace")
