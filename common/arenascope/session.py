@@ -6,7 +6,7 @@ Made per command and dropped with it, so that a continued process is never read 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from .glibc import bins, fastbins, mmapped, params, regions, tcache
 from .glibc.arena import has_heap, is_closed, walk_ring
@@ -25,6 +25,9 @@ from .meter import MakeMeter, unseen
 from .model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
 from .printable import one_line
 from .target import Pages, Region, Residency, Span, Target
+
+if TYPE_CHECKING:
+    from .glibc.trail import Trail
 
 
 class SoFar(NamedTuple):
@@ -47,6 +50,8 @@ class Session:
             target.read, target.pointer_size, target.byte_order, target.fill, target.window, target.threaded_fill
         )
         self.findings: list[Finding] = []
+        self.trail: Optional[Trail] = None
+        """Keeps what came into question, where somebody asks for that before anything was found."""
         self._swept: set[Finding] = set()
         """Those of sweeps, as a heap may be swept twice."""
 
@@ -65,7 +70,7 @@ class Session:
 
     @cached_property
     def located(self) -> Located:
-        found = locate(self.target, self.memory, self.libc)
+        found = locate(self.target, self.memory, self.libc, self.trail)
         self.findings += found.layout.unknown
         return found
 
@@ -78,7 +83,8 @@ class Session:
         if layout.newer is not None:
             return settle(self.memory, layout, [each.tcache for each in self.thread_words if each.tcache])
         sizes = [(each.tcache, self._chunk_size(each.tcache)) for each in self.thread_words if each.tcache]
-        return settle_release(self.memory, self.target.machine, layout, sizes, [each.address for each in self.headers])
+        arenas = [each.address for each in self.headers]
+        return settle_release(self.memory, self.target.machine, layout, sizes, arenas, self.trail)
 
     def _chunk_size(self, user: int) -> int:
         return masked(self.memory.try_word(user - self.target.pointer_size) or 0)
@@ -236,6 +242,7 @@ class Session:
             self._ring,
             self.located.own_symbols,
             self.located.others,
+            self.trail,
         )
 
     @cached_property

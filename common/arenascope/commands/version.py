@@ -6,7 +6,7 @@ import platform
 from typing import Iterator, Optional, Sequence
 
 from .. import __version__
-from ..command import Answer, Context, command
+from ..command import Answer, Context, argument, command
 from ..errors import ArenascopeError, UsageError
 from ..gather.allocators import allocators_json, copies_json, share_json
 from ..gather.problems import problems_of
@@ -14,18 +14,29 @@ from ..glibc.derive.prove import prove
 from ..glibc.find.allocators import find_allocators
 from ..glibc.find.locate import Located
 from ..glibc.layout import Check, Layout
+from ..glibc.trail import Trail
 from ..glibc.versions import NEVER, text
 from ..model import Allocator, Statement
 from ..render import optional
 from ..screens.allocators import allocators_lines, copies_lines
+from ..screens.candidates import candidates_json, candidates_lines
 from ..session import Session
 
 HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for none of the threads"}
 
 
-@command("this tool", "Print versions, how glibc and its layout were found, and which libraries are in use.", "version")
+@command(
+    "this tool",
+    "Print versions, how glibc and its layout were found, and which libraries are in use.",
+    "version",
+    "With --full each candidate for main_arena, mp_, the layout and the threads' words is listed, the one that was "
+    "taken first, with what spoke for it (+) and against it (-): why another was not taken, or none.",
+    (argument("--full", action="store_true", help="also every candidate, and what spoke for and against it"),),
+)
 def version_command(context: Context) -> Answer:
     problem: Optional[str] = None
+    if context.options.full:
+        context.session.trail = Trail()
     try:
         _ = context.session.located
     except UsageError:
@@ -45,8 +56,17 @@ def version_command(context: Context) -> Answer:
         "allocators": allocators_json(_allocators(context, problem)),
         "share": share_json(context.session) if problem is None else None,
     }
+    if context.session.trail is not None:
+        keys["candidates"] = _candidates(context.session, problem)
     problems = [Statement("no-glibc", text=problem)] if problem else problems_of(context.session)
     return Answer(keys, _lines(context, problem, checks), problems)
+
+
+def _candidates(session: Session, problem: Optional[str]) -> dict[str, object]:
+    """Threads are asked last, once something was found."""
+    if problem is None and session.started:
+        _ = session.thread_words, session.layout
+    return candidates_json(session.trail or Trail())
 
 
 def _allocators(context: Context, problem: Optional[str]) -> Sequence[Allocator]:
@@ -106,6 +126,7 @@ def _lines(context: Context, problem: Optional[str], checks: Sequence[Check]) ->
     if problem is not None:
         for each in _allocators(context, problem):
             yield f"{each.name} ({each.how}); {each.instead}"
+        yield from _full_lines(context)
         return
     located = context.session.located
     libc = located.libc
@@ -122,3 +143,10 @@ def _lines(context: Context, problem: Optional[str], checks: Sequence[Check]) ->
     yield f"layout of {_layout(context)}: {held} of {len(checks)} checks hold"
     for check in checks:
         yield f"  {check}" if check.held else context.style.warn(f"  not held: {check}")
+    yield from _full_lines(context)
+
+
+def _full_lines(context: Context) -> Iterator[str]:
+    trail = context.session.trail
+    if trail is not None:
+        yield from candidates_lines(context.style, trail)

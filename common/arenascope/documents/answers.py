@@ -45,6 +45,19 @@ CHANGE = record(
 )
 RANGE = tuple_of("A range", address("Its start"), integer("Its bytes"))
 
+CANDIDATES = rows(
+    "Empty where nothing did",
+    record(
+        "A candidate",
+        name=text("An address, a release, a distance from the thread pointer; once in its list"),
+        taken=truth("Whether it is the one that was taken"),
+        **{
+            "for": rows("What spoke for it", text("In words")),
+            "against": rows("What spoke against it", text("In words")),
+        },
+    ),
+)
+
 DOCUMENTS = {
     "trim": {
         "arenas": rows(
@@ -154,5 +167,15 @@ DOCUMENTS = {
         ),
         "allocators": ALLOCATORS,
         "share": SHARE,
+        "candidates": optional(
+            record(
+                "With --full: what came into question, what was taken first",
+                main_arena=CANDIDATES,
+                mp_=CANDIDATES,
+                layout=CANDIDATES,
+                thread_arena=CANDIDATES,
+                thread_caches=CANDIDATES,
+            )
+        ),
     },
 }

@@ -5,7 +5,7 @@ Distributions ship backports and new releases come, so a version string only say
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ...errors import MemoryReadError, NotFoundError
 from ...memory import Memory
@@ -22,7 +22,19 @@ from .lists import heap_extents, unknown_lists
 from .prove import believed
 from .state import Surroundings, derive_state
 
+if TYPE_CHECKING:
+    from ..trail import Trail
+
 MANY_THREADS = 1 << 16
+DEBUG, RELATIONS = "debug information", "members placed by what holds in every release"
+
+
+class Fit(NamedTuple):
+    """How a row does beside the arenas that were found."""
+
+    agrees: tuple[str, ...]
+    against: str = ""
+    """What does not agree; "" where all does."""
 
 
 def derive_layout(
@@ -32,6 +44,7 @@ def derive_layout(
     hit: Hit,
     around: Callable[[], Surroundings],
     debug: Optional[Layout] = None,
+    trail: Optional[Trail] = None,
 ) -> Layout:
     """The layout whose malloc_state and heap_info fit the arenas that were found; NotFoundError where none is proven.
 
@@ -39,25 +52,49 @@ def derive_layout(
     """
     row = None
     if release is None or release <= versions.NEWEST:
-        row = _row_that_fits(memory, machine, release, hit)
+        row = _row_that_fits(memory, machine, release, hit, trail)
         if row is not None and (debug is None or not clashes(row, debug)):
-            return row
-    if debug is not None and believed(memory, debug, hit.ring[0], around().near):
-        layout = debug._replace(checks=(Check("debug information gives malloc_state and heap_info"),))
-        return _with_unknown_lists(memory, layout, hit)
+            if trail is not None and debug is not None:
+                trail.add("layout", DEBUG, ("it places malloc_state and heap_info as the row does",))
+            return _taken(row, trail, row_name(row))
+    if debug is not None:
+        sound = believed(memory, debug, hit.ring[0], around().near)
+        if trail is not None:
+            said = (f"{'most' if sound else 'too few'} arenas keep by it what must hold in every release",)
+            trail.add("layout", DEBUG, said if sound else (), () if sound else said)
+        if sound:
+            layout = debug._replace(checks=(Check("debug information gives malloc_state and heap_info"),))
+            return _taken(_with_unknown_lists(memory, layout, hit), trail, DEBUG)
     if row is not None:
-        return row
-    return _by_relations(memory, machine, release, hit, around)
+        return _taken(row, trail, row_name(row))
+    return _by_relations(memory, machine, release, hit, around, trail)
 
 
-def _row_that_fits(memory: Memory, machine: str, release: Optional[Release], hit: Hit) -> Optional[Layout]:
+def row_name(row: Layout) -> str:
+    return f"glibc {versions.text(row.release)}" + ("" if row.word == 8 else f", aligned to {row.align}")
+
+
+def _taken(layout: Layout, trail: Optional[Trail], name: str) -> Layout:
+    if trail is not None:
+        trail.choose("layout", name, "it fits as well; another is nearer to what the image says")
+    return layout
+
+
+def _row_that_fits(
+    memory: Memory, machine: str, release: Optional[Release], hit: Hit, trail: Optional[Trail]
+) -> Optional[Layout]:
+    found: Optional[Layout] = None
     for align in _alignments(memory, machine):
         for candidate in candidates(release):
             layout = from_table(candidate, memory.pointer_size, machine, align(candidate))
-            checks = fit(memory, layout, hit)
-            if checks:
-                return layout._replace(checks=tuple(Check(text) for text in checks))
-    return None
+            fitting = fit(memory, layout, hit)
+            if found is None and not fitting.against:
+                found = layout._replace(checks=tuple(Check(text) for text in fitting.agrees))
+            if trail is not None:
+                trail.add("layout", row_name(layout), fitting.agrees, filter(None, (fitting.against,)))
+            elif found is not None:
+                return found
+    return found
 
 
 def _alignments(memory: Memory, machine: str) -> Iterable[Callable[[Release], int]]:
@@ -78,26 +115,26 @@ def candidates(release: Optional[Release]) -> list[Release]:
     return [release, *sorted(shapes, key=lambda shape: abs(rank[shape] - rank[own]))]
 
 
-def fit(memory: Memory, layout: Layout, hit: Hit) -> tuple[str, ...]:
-    """What agrees between this layout and the arenas; () where anything does not."""
+def fit(memory: Memory, layout: Layout, hit: Hit) -> Fit:
+    """What agrees between this layout and the arenas, and the first thing that does not."""
     arena = hit.ring[0]
     if hit.bins - arena != layout.arena["bins"]:
-        return ()
+        return Fit((), f"its bins are at main_arena+{layout.arena['bins']}, not at +{hit.bins - arena}")
     checks = [f"bins at main_arena+{layout.arena['bins']}"]
     # most arenas must agree: one may be damaged, and then its row is still this one
     others = [address - heap_for_ptr(layout, address) for address in hit.ring[1:]]
     if others:
         if not most(size == layout.heap.size for size in others):
-            return ()
+            return Fit(tuple(checks), f"heap_info of {layout.heap.size} bytes is not what thread arenas lie behind")
         checks.append(f"heap_info of {layout.heap.size} bytes before every thread arena")
     attached = "attached_threads" in layout.arena
     if not most(has_attached_threads(memory, hit.bins - arena + each) == attached for each in hit.ring):
-        return ()
+        return Fit(tuple(checks), f"{'no ' if attached else 'an '}attached_threads stands in front of system_mem")
     if not most(_top_fits(memory, layout, each) for each in hit.ring):
-        return ()
+        return Fit(tuple(checks), f"top chunks are not aligned to {layout.align}")
     checks.append("attached_threads, system_mem and max_system_mem in their order")
     checks.append("every top chunk is aligned")
-    return tuple(checks)
+    return Fit(tuple(checks))
 
 
 def has_attached_threads(memory: Memory, bins: int) -> bool:
@@ -123,7 +160,12 @@ def _top_fits(memory: Memory, layout: Layout, arena: int) -> bool:
 
 
 def _by_relations(
-    memory: Memory, machine: str, release: Optional[Release], hit: Hit, around: Callable[[], Surroundings]
+    memory: Memory,
+    machine: str,
+    release: Optional[Release],
+    hit: Hit,
+    around: Callable[[], Surroundings],
+    trail: Optional[Trail],
 ) -> Layout:
     """A malloc_state that no row describes, or one of a release that the table ends before."""
     known = release is not None and release <= versions.NEWEST
@@ -132,9 +174,11 @@ def _by_relations(
     try:
         layout = derive_state(memory, newest, hit, around())
     except NotFoundError as error:
+        if trail is not None:
+            trail.add("layout", RELATIONS, (), (error.message,))
         row = _row_of(memory, machine, release, hit) if known or release is None else None
         if row is not None:
-            return row
+            return _taken(row, trail, row_name(row))
         what = f"glibc {versions.text(release)}" if release else "this glibc"
         end = versions.text(versions.NEWEST)
         raise NotFoundError(
@@ -144,7 +188,10 @@ def _by_relations(
         ) from None
     like = next((shape for shape in versions.shapes() if _same(layout, shape, machine)), None)
     how = f"malloc_state as in {versions.text(like)}" if like else "no known malloc_state"
-    checks = (Check(f"{how}: members placed by what holds in every release"),)
+    checks = (Check(f"{how}: {RELATIONS}"),)
+    if trail is not None:
+        trail.add("layout", RELATIONS, (how, "the arenas prove malloc_state and heap_info"))
+        trail.choose("layout", RELATIONS)
     return _with_unknown_lists(memory, layout._replace(release=like or versions.NEWEST, checks=checks), hit)
 
 
@@ -179,7 +226,12 @@ def with_tcache_seen(layout: Layout, sizes: Sequence[int]) -> Layout:
 
 
 def settle_release(
-    memory: Memory, machine: str, layout: Layout, caches: Sequence[tuple[int, int]], arenas: Sequence[int]
+    memory: Memory,
+    machine: str,
+    layout: Layout,
+    caches: Sequence[tuple[int, int]],
+    arenas: Sequence[int],
+    trail: Optional[Trail] = None,
 ) -> Layout:
     """For an image that does not say its release: the newest row that all it shows agrees with.
 
@@ -190,20 +242,29 @@ def settle_release(
     fitting = []
     for release in versions.shapes():
         row = from_table(release, layout.word, machine, layout.align)
+        against = ""
         if row.arena != layout.arena:
-            continue
+            against = "its malloc_state is another"
         # without a thread's arena nothing shows how large heap_info is
-        if len(arenas) > 1 and row.heap.size != layout.heap.size:
-            continue
-        if caches and not (row.tcache and all(size in chunk_sizes(row.tcache, row) for _, size in caches)):
-            continue
-        if linked is not None and row.behaviour.safe_linking != linked:
-            continue
-        if keyed is not None and row.behaviour.tcache_key != keyed:
-            continue
-        fitting.append(row)
+        elif len(arenas) > 1 and row.heap.size != layout.heap.size:
+            against = f"heap_info of {row.heap.size} bytes is not what thread arenas lie behind"
+        elif caches and not (row.tcache and all(size in chunk_sizes(row.tcache, row) for _, size in caches)):
+            against = "thread caches of these sizes are not its own"
+        elif linked is not None and row.behaviour.safe_linking != linked:
+            against = f"links are {'' if linked else 'not '}protected"
+        elif keyed is not None and row.behaviour.tcache_key != keyed:
+            against = f"what is in thread caches bears {'a' if keyed else 'no'} key"
+        else:
+            fitting.append(row)
+        if trail is not None:
+            trail.add("layout", row_name(row), (), filter(None, (against,)))
     # where mp_ was not found, its form is no more than a guess
     best = next((row for row in fitting if row.params == layout.params), fitting[0] if fitting else layout)
+    if trail is not None:
+        if best in fitting:
+            own = ("mp_ is as in that release",) if best.params == layout.params else ()
+            trail.add("layout", row_name(best), ("all that the image shows agrees with it", *own))
+        trail.choose("layout", row_name(best), "it fits as well; another is newer, or has mp_ as it stands here")
     return best._replace(params=layout.params, heap_max=layout.heap_max, checks=layout.checks)
 
 

@@ -7,7 +7,7 @@ believed by what it leads to. Where none is believed nothing is known: a cache t
 from __future__ import annotations
 
 from collections import Counter
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...errors import ArenascopeError, MemoryReadError
 from ...memory import Memory
@@ -22,6 +22,9 @@ from ..heap import heap_for_ptr
 from ..layout import Layout, TcacheLayout, tcache_forms
 from ..tcache import damaged_bins, has_tcache_size, read_if_sized, tcache_sizes
 from .libc_file import Libc
+
+if TYPE_CHECKING:
+    from ..trail import Trail
 
 ARENA_NAMES = ("thread_arena", "__libc_tsd_MALLOC")  # since 2.23, before
 UNKNOWN_REACH = 64
@@ -71,8 +74,10 @@ class CacheFinder:
         libc: Libc,
         ring: Sequence[ArenaHeader],
         others: Sequence[int],
+        trail: Optional[Trail] = None,
     ) -> None:
         self.memory, self.layout, self.target, self.libc, self.others = memory, layout, target, libc, others
+        self.trail = trail
         self.regions = target.regions()
         self.arenas = {header.address: header for header in ring}
         self.main = ring[0] if ring else None
@@ -105,7 +110,11 @@ class CacheFinder:
         asked = {tid: words for tid, words in blocks.items() if words.get(at_arena) in self.arenas}
         sample = {tid: asked[tid] for tid in list(asked)[:SAMPLE]}
         found = self._new(sample, at_arena) if self.layout.newer is not None else self._known(sample, at_arena)
-        return found or self._of_nobody(sample, blocks)
+        found = found or self._of_nobody(sample, blocks)
+        if self.trail is not None:
+            taken = _name(found.offset, found.form) if found.offset is not None else None
+            self.trail.choose("thread_caches", taken, "fewer threads show it, or it is further from thread_arena")
+        return found
 
     def pointer(self, found: Found, value: int) -> Optional[int]:
         """The cache that a thread's word leads to, 0 where it says that there is none; None where it says neither."""
@@ -159,6 +168,7 @@ class CacheFinder:
             for rank, form in enumerate(tcache_forms(self.layout)):
                 for offset, shown in self._shown(sample, form, wrong):
                     vote = _Vote(sum(each > 0 for each in shown), len(shown), -rank, -abs(offset - at_arena))
+                    self._tell(offset, form, vote.threads, len(sample), vote.proven)
                     if best is None or vote > best[0]:
                         best = vote, Found(offset, form)
             if best is not None:
@@ -189,6 +199,7 @@ class CacheFinder:
             if form is None or not form.shown or form.layout.tcache is None:
                 continue
             vote = form.lists, len(values), -abs(offset - at_arena)
+            self._tell(offset, form.layout.tcache, len(values), len(sample), len(values))
             if best is None or vote > best[0]:
                 best = vote, Found(offset, form.layout.tcache)
         return best[1] if best is not None else None
@@ -207,6 +218,11 @@ class CacheFinder:
             if times == len(sample) and self._among_constants(value)
         }
         proven = [offset for offset, zeros in places.items() if zeros]
+        if self.trail is not None:
+            for offset, zeros in places.items():
+                good = "all threads have the address of the same place among libc's constants there"
+                bad = {True: (), False: ("it is not zeros",), None: ("whether it is zeros cannot be told",)}[zeros]
+                self.trail.add("thread_caches", _name(offset, None), (good,), bad)
         if len(proven) == 1:
             return Found(proven[0])
         if proven or None not in places.values():
@@ -220,6 +236,11 @@ class CacheFinder:
         if value in self.arenas or not self.in_heap(value):
             return False
         return self._is_ours(value) or bool((self.memory.try_word(value - self.layout.word) or 0) & IS_MMAPPED)
+
+    def _tell(self, offset: int, form: TcacheLayout, threads: int, asked: int, proven: int) -> None:
+        if self.trail is not None:
+            by = f"{threads} threads of {asked} that were asked have a cache's address there"
+            self.trail.add("thread_caches", _name(offset, form), (by, f"{proven} of these hold blocks of its sizes"))
 
     def _is_ours(self, user: int) -> bool:
         """Whether this block is of this libc's own arenas: in the next TLS block may be another's (dlmopen)."""
@@ -250,6 +271,11 @@ def _within(main: ArenaHeader, address: int) -> bool:
     """Whether this lies in a main arena that is one stretch up to its top's end."""
     end = main.top + (main.top_bytes or 0)
     return end - main.system_mem <= address < end
+
+
+def _name(offset: int, form: Optional[TcacheLayout]) -> str:
+    what = f", {form.bins} bins with counts of {form.count_bytes} bytes" if form is not None else ""
+    return f"tcache at thread pointer{offset:+#x}{what}"
 
 
 def cache_shown(memory: Memory, layout: Layout, form: TcacheLayout, address: int, wrong: int) -> Optional[int]:

@@ -5,7 +5,7 @@ Number 0 is the one that serves the program's malloc; the others follow, the lar
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
 from ...errors import ArenascopeError, MemoryReadError, UsageError
 from ...memory import Memory
@@ -19,6 +19,9 @@ from ..layout import Layout, Struct, from_table
 from ..scan import Hit, next_offset
 from . import libc_file
 from .libc_file import Libc
+
+if TYPE_CHECKING:
+    from ..trail import Trail
 
 MALLOC_DEBUG = "libc_malloc_debug.so"
 MOST_THREADS = 1 << 16
@@ -68,7 +71,12 @@ def with_static_program(target: Target, memory: Memory, regions: Sequence[Region
 
 
 def find_copies(
-    target: Target, memory: Memory, regions: Sequence[Region], libcs: Sequence[Libc], hits: Sequence[Hit]
+    target: Target,
+    memory: Memory,
+    regions: Sequence[Region],
+    libcs: Sequence[Libc],
+    hits: Sequence[Hit],
+    trail: Optional[Trail] = None,
 ) -> list[Copy]:
     """All of them, in their order."""
     found: list[Copy] = []
@@ -77,6 +85,14 @@ def find_copies(
             libc = libc_file.module_at(target, memory, regions, hit.ring[0])
             found.append(Copy(hit.ring[0], libc, hit, _system(memory, hit)))
     found.sort(key=lambda copy: _weight(memory, copy), reverse=True)
+    if trail is not None and len(found) > 1:
+        for copy in found:
+            serves, grows, _ = _weight(memory, copy)
+            own = (
+                "malloc is led to it" if serves else "it grows by brk, as the program's own libc does" if grows else ""
+            )
+            further = "" if own else "it does not grow by brk, as the program's own libc does"
+            trail.add("main_arena", f"{copy.main_arena:#x}", filter(None, (own,)), filter(None, (further,)))
     if len(libcs) > 1:
         for libc in libcs:
             if not any(region.contains(copy.main_arena) for region in libc.data for copy in found):
@@ -101,12 +117,26 @@ def _weight(memory: Memory, copy: Copy) -> tuple[bool, bool, int]:
     return copy.debugs and copy.used, not flags & NONCONTIGUOUS, copy.system
 
 
-def choose(copies: Sequence[Copy], number: int) -> Copy:
+def choose(copies: Sequence[Copy], number: int, trail: Optional[Trail] = None) -> Copy:
     """UsageError where there is none of that number."""
+    if trail is not None:
+        _tell(copies, number, trail)
     if 0 <= number < len(copies):
         return copies[number]
     some = f"this process has libcs 0 to {len(copies) - 1}" if len(copies) > 1 else "this process has one, number 0"
     raise UsageError(f"there is no libc {number}", some)
+
+
+def _tell(copies: Sequence[Copy], number: int, trail: Trail) -> None:
+    """What decides between several."""
+    for index, copy in enumerate(copies):
+        good = [f"it is in {copy.file}"]
+        if copy.hit is not None:
+            good.append(f"it has {copy.system:,} bytes from the kernel" if copy.system else "it has nothing yet")
+        bad = [f"it is libc {index}: --libc {index} shows it"] if index != number else []
+        trail.add("main_arena", f"{copy.main_arena:#x}", good, bad)
+    taken = f"{copies[number].main_arena:#x}" if 0 <= number < len(copies) else None
+    trail.choose("main_arena", taken, "another was found in libc's own data")
 
 
 def notes_on(copies: Sequence[Copy], number: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
 from ...errors import NotFoundError
 from ...memory import Memory
@@ -13,12 +13,18 @@ from ..arena import evidence_at
 from ..derive.debug_info import compare, from_debug, read_structs
 from ..derive.rows import candidates, derive_layout, settle_release
 from ..layout import Check, Layout, from_table
-from ..scan import PREFIX_LIMIT, Hit, anchors, follow_ring, ring_from, scan, wrong_bins
+from ..scan import BINS_PAIRS, PREFIX_LIMIT, Hit, anchors, follow_ring, ring_from, scan, wrong_bins
 from . import libc_file
 from .allocators import find_allocators
 from .copies import Copy, choose, find_copies, is_untouched, notes_on, untouched, with_static_program, without_tcache
 from .libc_file import Libc
 from .params import find_params, follow_hugepages, surroundings
+
+if TYPE_CHECKING:
+    from ..trail import Trail
+
+
+BY_SYMBOL = "the symbol main_arena leads here"
 
 
 class Located(NamedTuple):
@@ -49,40 +55,43 @@ class Located(NamedTuple):
         return self.libc.version
 
 
-def locate(target: Target, memory: Memory, number: int = 0) -> Located:
+def locate(target: Target, memory: Memory, number: int = 0, trail: Optional[Trail] = None) -> Located:
     """Finds glibc's heap (of several glibcs that of this number), or NotFoundError with what is there instead."""
     regions = target.regions()
     notes: list[str] = []
     libcs = with_static_program(target, memory, regions, libc_file.find_libcs(target, memory, regions))
-    by_symbol = _by_symbol(target, memory, regions, notes)
+    by_symbol = _by_symbol(target, memory, regions, notes, trail)
     hits = [by_symbol] if by_symbol else []
     if by_symbol is None or len(libcs) > 1:
         # the debugger knows one main_arena; dlmopen and libc_malloc_debug bring further ones
-        hits += [hit for hit in _scan_all(memory, libcs, regions) if hit.arena not in {known.arena for known in hits}]
+        seen = _scan_all(memory, libcs, regions, trail)
+        hits += [hit for hit in seen if hit.arena not in {known.arena for known in hits}]
+    elif trail is not None:
+        list(_scan_all(memory, libcs, regions, trail))
     if not hits:
-        hits = _with_broken_ring(target, memory, libcs, regions)
+        hits = _with_broken_ring(target, memory, libcs, regions, trail)
     if not hits:
-        return _untouched(target, memory, libcs, regions, notes, number)
-    copies = find_copies(target, memory, regions, libcs, hits)
-    chosen = choose(copies, number)
+        return _untouched(target, memory, libcs, regions, notes, number, trail)
+    copies = find_copies(target, memory, regions, libcs, hits, trail)
+    chosen = choose(copies, number, trail)
     notes += notes_on(copies, number)
     if chosen.hit is None:
-        return _as_linked(target, memory, regions, chosen, "scan", notes, copies)
+        return _as_linked(target, memory, regions, chosen, "scan", notes, copies, trail)
     found, main, libc = chosen.hit, chosen.main_arena, chosen.libc
     guess = _beside(target, memory, regions, by_symbol.ring[0], chosen) if by_symbol is not None else None
     release, structs = versions.parse(libc.version or ""), read_structs(target) if by_symbol is not None else {}
     debug = from_debug(release, memory.pointer_size, target.machine, structs)
     layout = derive_layout(
-        memory, target.machine, release, found, lambda: surroundings(target, memory, regions, main, guess), debug
+        memory, target.machine, release, found, lambda: surroundings(target, memory, regions, main, guess), debug, trail
     )
     if chosen.debugs:
         layout = without_tcache(layout)
-    params, layout = find_params(target, memory, layout, main, regions, guess, debug.params if debug else None)
+    params, layout = find_params(target, memory, layout, main, regions, guess, debug.params if debug else None, trail)
     layout = compare(layout, structs, notes)
     if chosen.debugs:
         layout = without_tcache(layout)
     if libc.version is None:
-        layout = settle_release(memory, target.machine, layout, (), found.ring)
+        layout = settle_release(memory, target.machine, layout, (), found.ring, trail)
     layout = follow_hugepages(memory, layout, params, found)
     own = by_symbol is not None and by_symbol.ring[0] == main
     located_by = "symbols" if own or guess is not None else "scan"
@@ -111,7 +120,9 @@ def _beside(target: Target, memory: Memory, regions: Sequence[Region], arena: in
     return params.address + chosen.main_arena - arena
 
 
-def _by_symbol(target: Target, memory: Memory, regions: Sequence[Region], notes: list[str]) -> Optional[Hit]:
+def _by_symbol(
+    target: Target, memory: Memory, regions: Sequence[Region], notes: list[str], trail: Optional[Trail]
+) -> Optional[Hit]:
     """The arena that the symbol names, if its file is the one in memory and it looks like an arena."""
     symbol = target.symbol("main_arena")
     if symbol is None:
@@ -122,13 +133,37 @@ def _by_symbol(target: Target, memory: Memory, regions: Sequence[Region], notes:
             f"the debugger's libc (build-id {symbol.build_id[:12]}…) is not the one in memory "
             f"({inside[:12]}…): its symbols are not used"
         )
+        if trail is not None:
+            against = f"it is of build-id {symbol.build_id[:12]}…, the libc in memory of {inside[:12]}…"
+            trail.add("main_arena", f"{symbol.address:#x}", (BY_SYMBOL,), (against,))
         return None
     hit = _hit_at(target, memory, symbol.address)
+    if trail is not None:
+        proof = ("the file of its symbol has the build-id of the one in memory",) if inside and symbol.build_id else ()
+        trail.add("main_arena", f"{symbol.address:#x}", (BY_SYMBOL, *proof))
+        _tell(trail, memory, symbol.address, hit)
     if hit is not None and _another_is_whole(memory, hit):
+        if trail is not None:
+            trail.add("main_arena", f"{symbol.address:#x}", (), ("it overlaps an arena whose ring closes",))
         hit = None
     if hit is None and is_untouched(target, memory, symbol.address) is None:
         notes.append(f"the symbol main_arena ({symbol.address:#x}) does not lead to an arena: not used")
     return hit
+
+
+def _tell(trail: Trail, memory: Memory, arena: int, hit: Optional[Hit]) -> None:
+    """What bins and ring say of an arena at this address."""
+    wrong = wrong_bins(memory, hit.bins) if hit is not None else None
+    if hit is None or wrong is None:
+        trail.add("main_arena", f"{arena:#x}", (), ("no bins stand behind it: none of the known places leads back",))
+        return
+    ring = ring_from(memory, arena, hit.bins)
+    good = [f"{BINS_PAIRS - wrong} of {BINS_PAIRS} bins lead back to themselves"]
+    bad = [f"{wrong} of {BINS_PAIRS} bins do not lead back"] if wrong else []
+    (good if ring else bad).append(
+        f"the ring of arenas closes, {len(ring)} in all" if ring else "no ring of arenas through it closes"
+    )
+    trail.add("main_arena", f"{arena:#x}", good, bad)
 
 
 def _hit_at(target: Target, memory: Memory, arena: int) -> Optional[Hit]:
@@ -158,24 +193,44 @@ def _another_is_whole(memory: Memory, hit: Hit) -> bool:
     return any(other.ring for other in scan(memory, hit.bins - reach, hit.bins + 2 * reach))
 
 
-def _scan_all(memory: Memory, libcs: Sequence[Libc], regions: Sequence[Region]) -> Iterator[Hit]:
+def _scan_all(
+    memory: Memory, libcs: Sequence[Libc], regions: Sequence[Region], trail: Optional[Trail]
+) -> Iterator[Hit]:
     """Arenas that lie in a file's data: libc's own first, then any file's (a static program)."""
     found = False
     for libc in libcs:
         for region in libc.data:
-            for hit in scan(memory, region.start, region.end):
-                if hit.ring:
-                    found = True
-                    yield hit
+            for hit in _scan(memory, region, trail):
+                found = True
+                yield hit
     if found:
         return
     for region in libc_file.file_data(regions):
-        for hit in scan(memory, region.start, region.end):
-            if hit.ring:
-                yield hit
+        yield from _scan(memory, region, trail)
 
 
-def _with_broken_ring(target: Target, memory: Memory, libcs: Sequence[Libc], regions: Sequence[Region]) -> list[Hit]:
+def _scan(memory: Memory, region: Region, trail: Optional[Trail]) -> list[Hit]:
+    """The arenas whose ring closes."""
+    hits = list(scan(memory, region.start, region.end))
+    found = [hit for hit in hits if hit.ring]
+    if trail is not None:
+        place = f"a scan of {region.path or 'nameless data'} leads here"
+        for hit in found:
+            trail.add("main_arena", f"{hit.ring[0]:#x}", (place,))
+            _tell(trail, memory, hit.ring[0], hit)
+        # bins look like bins from a few pairs to either side, too
+        reach = 254 * memory.pointer_size
+        for hit in hits:
+            if not hit.ring and all(abs(hit.bins - other.bins) >= reach for other in found):
+                wrong = wrong_bins(memory, hit.bins) or 0
+                good = (place, f"{BINS_PAIRS - wrong} of {BINS_PAIRS} bins lead back to themselves")
+                trail.add("main_arena", f"bins at {hit.bins:#x}", good, ("no ring of arenas through it closes",))
+    return found
+
+
+def _with_broken_ring(
+    target: Target, memory: Memory, libcs: Sequence[Libc], regions: Sequence[Region], trail: Optional[Trail]
+) -> list[Hit]:
     """An arena whose `next` leads astray: its bins say where it is, the release how far in front it begins."""
     found: list[tuple[int, Hit]] = []
     for region in [region for libc in libcs for region in libc.data] or libc_file.file_data(regions):
@@ -191,11 +246,20 @@ def _with_broken_ring(target: Target, memory: Memory, libcs: Sequence[Libc], reg
                 wrong = wrong_bins(memory, hit.bins)
                 start = starts[evidence.index(max(evidence))]
                 found.append((0 if wrong is None else wrong, Hit(hit.bins, (start,))))
+                if trail is not None:
+                    trail.add("main_arena", f"{start:#x}", ("its members speak for an arena whose ring is broken",))
+                    _tell(trail, memory, start, found[-1][1])
     return [min(found, key=lambda entry: entry[0])[1]] if found else []
 
 
 def _untouched(
-    target: Target, memory: Memory, libcs: Sequence[Libc], regions: Sequence[Region], notes: list[str], number: int
+    target: Target,
+    memory: Memory,
+    libcs: Sequence[Libc],
+    regions: Sequence[Region],
+    notes: list[str],
+    number: int,
+    trail: Optional[Trail],
 ) -> Located:
     """A glibc up to 2.41 whose malloc was never called, or NotFoundError."""
     symbol = target.symbol("main_arena")
@@ -205,9 +269,12 @@ def _untouched(
         others = find_allocators(target, regions)
         raise NotFoundError(*libc_file.what_is_there(libcs, regions, notes, target.image.shortage(), others))
     copies = [Copy(start, libc_file.module_at(target, memory, regions, start)) for start in dict.fromkeys(starts)]
-    chosen = choose(copies, number)
+    if trail is not None:
+        for start in starts:
+            trail.add("main_arena", f"{start:#x}", ("all is 0 but `next`, which leads back: as the linker left it",))
+    chosen = choose(copies, number, trail)
     by_symbol = symbol is not None and symbol.address == chosen.main_arena
-    return _as_linked(target, memory, regions, chosen, "symbols" if by_symbol else "scan", notes, copies)
+    return _as_linked(target, memory, regions, chosen, "symbols" if by_symbol else "scan", notes, copies, trail)
 
 
 def _as_linked(
@@ -218,6 +285,7 @@ def _as_linked(
     located_by: str,
     notes: Sequence[str],
     copies: Sequence[Copy],
+    trail: Optional[Trail],
 ) -> Located:
     start, libc = chosen.main_arena, chosen.libc
     release = versions.parse(libc.version or "")
@@ -226,7 +294,8 @@ def _as_linked(
     if release is not None and from_table(release, layout.word, target.machine).arena == layout.arena:
         layout = from_table(release, layout.word, target.machine)
     beside = target.symbol("mp_") if located_by == "symbols" else None
-    params, layout = find_params(target, memory, layout, start, regions, beside.address if beside else None)
+    guess = beside.address if beside else None
+    params, layout = find_params(target, memory, layout, start, regions, guess, None, trail)
     layout = layout._replace(checks=(Check("main_arena as the linker left it: malloc was never called"),))
     return Located(
         start,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
 from ...model import ArenaHeader, Params
 from ...target import Region, Target
+from .. import versions
 from ..arena import doubt_thread_arena, read_arena
 from ..derive.params import Window, derive_params
 from ..derive.rows import candidates
@@ -16,9 +17,34 @@ from ..layout import Layout, Struct, from_table
 from ..params import doubt_params, read_params
 from ..scan import Hit
 
+if TYPE_CHECKING:
+    from ..trail import Trail
+
 NEAR = 0x4000
 """mp_ precedes main_arena by 0x900 to 0x940 bytes in the builds that were looked at."""
 ENOUGH = 6
+BY_SYMBOL = "by the symbol mp_, as far as that is from main_arena's"
+
+
+class _Form(NamedTuple):
+    """A malloc_par, and whose it is."""
+
+    name: str
+    struct: Struct
+
+
+class _Place(NamedTuple):
+    address: int
+    form: _Form
+
+    def __str__(self) -> str:
+        return f"{self.address:#x}, {self.form.name}"
+
+
+class _Judged(NamedTuple):
+    points: int
+    doubt: Optional[str]
+    """What speaks against it."""
 
 
 def find_params(
@@ -29,44 +55,83 @@ def find_params(
     regions: Sequence[Region],
     guess: Optional[int],
     debug: Optional[Struct] = None,
+    trail: Optional[Trail] = None,
 ) -> tuple[Optional[int], Layout]:
     """The address of mp_ and the layout with the form of it that fits; (None, layout) where nothing does.
 
     `debug` is the form that debug information gives.
     """
     main = read_arena(memory, layout, main_arena, 0, True)
+    if layout.newer is not None:
+        if guess and debug is not None:
+            given = _Form("debug information", debug)
+            if _judge(memory, layout, given, guess, main, trail, BY_SYMBOL).doubt is None:
+                return _chosen(layout, _Place(guess, given), trail)
+        return _by_values(memory, layout, main, regions, guess, trail)
     forms = _forms(layout, target.machine)
     if debug is not None:
-        forms.insert(0, debug)
-    if layout.newer is not None:
-        given = layout._replace(params=debug) if debug is not None else None
-        if guess and given and _evidence(memory, given, guess, main) is not None:
-            return guess, given
-        return _by_values(memory, layout, main, regions, guess)
-    # a symbol is believed beside a main arena that is damaged, too: the walk will say what does not fit
-    for held_against in (main, None) if guess is not None else ():
+        forms.insert(0, _Form("debug information", debug))
+    found = _at_symbol(memory, layout, main, forms, guess, trail) if guess else None
+    # who asks what came into question is told of the rest, too
+    if found is None or trail is not None:
+        near = _near(memory, layout, main, forms, regions, trail)
+        found = found or near
+    return _chosen(layout, found, trail)
+
+
+def _chosen(layout: Layout, found: Optional[_Place], trail: Optional[Trail]) -> tuple[Optional[int], Layout]:
+    if trail is not None:
+        trail.choose("mp_", str(found) if found else None, "less speaks for it")
+    return (found.address, layout._replace(params=found.form.struct)) if found else (None, layout)
+
+
+def _at_symbol(
+    memory: Memory,
+    layout: Layout,
+    main: ArenaHeader,
+    forms: Sequence[_Form],
+    guess: int,
+    trail: Optional[Trail],
+) -> Optional[_Place]:
+    """A symbol is believed beside a main arena that is damaged, too: the walk will say what does not fit."""
+    for held_against in (main, None):
         # another release's form may fit a damaged mp_, at other places
         for form in forms if held_against else forms[:1]:
-            if guess and _evidence(memory, layout._replace(params=form), guess, held_against) is not None:
-                return guess, layout._replace(params=form)
-    region = next((region for region in regions if region.contains(main_arena)), None)
+            if _judge(memory, layout, form, guess, held_against, trail, BY_SYMBOL).doubt is None:
+                return _Place(guess, form)
+    return None
+
+
+def _near(
+    memory: Memory,
+    layout: Layout,
+    main: ArenaHeader,
+    forms: Sequence[_Form],
+    regions: Sequence[Region],
+    trail: Optional[Trail],
+) -> Optional[_Place]:
+    """Around main_arena, by values alone."""
+    region = next((region for region in regions if region.contains(main.address)), None)
     if region is None:
-        return None, layout
-    start = max(region.start, main_arena - NEAR)
-    end = min(region.end, main_arena + NEAR)
-    best: Optional[tuple[int, int, Struct]] = None
+        return None
+    start = max(region.start, main.address - NEAR)
+    end = min(region.end, main.address + NEAR)
+    best: Optional[tuple[int, _Place]] = None
     for form in forms:
-        for address in _places(memory, form, start, end, main):
-            score = _evidence(memory, layout._replace(params=form), address, main)
-            if score is not None and score >= ENOUGH and (best is None or score > best[0]):
-                best = (score, address, form)
-    if best is None:
-        return None, layout
-    return best[1], layout._replace(params=best[2])
+        for address in _places(memory, form.struct, start, end, main):
+            judged = _judge(memory, layout, form, address, main, trail)
+            if judged.doubt is None and judged.points >= ENOUGH and (best is None or judged.points > best[0]):
+                best = judged.points, _Place(address, form)
+    return best[1] if best else None
 
 
 def _by_values(
-    memory: Memory, layout: Layout, main: ArenaHeader, regions: Sequence[Region], guess: Optional[int]
+    memory: Memory,
+    layout: Layout,
+    main: ArenaHeader,
+    regions: Sequence[Region],
+    guess: Optional[int],
+    trail: Optional[Trail],
 ) -> tuple[Optional[int], Layout]:
     """For a release that no row describes: see derive_params."""
     region = next((region for region in regions if region.contains(guess or main.address)), None)
@@ -77,6 +142,13 @@ def _by_values(
     if data is None:
         return None, layout
     found = derive_params(Window(memory, start, data), layout, main, guess)
+    if trail is not None:
+        said = (BY_SYMBOL,) if guess else ()
+        name = f"{found.address:#x}, member by member" if found else f"what stands near {main.address:#x}"
+        proof = "the counters of mmapped blocks and sbrk_base stand in their order"
+        lack = "nothing there proves the counters of mmapped blocks and sbrk_base, or more than one place does"
+        trail.add("mp_", name, (*said, proof) if found else (), () if found else (lack,))
+        trail.choose("mp_", name if found else None)
     if found is None:
         return None, layout
     unknown = (*layout.unknown, *([found.unknown] if found.unknown else []))
@@ -96,13 +168,13 @@ def surroundings(
     return Surroundings(regions, target.page_size, frozenset(near), len(target.threads()))
 
 
-def _forms(layout: Layout, machine: str) -> list[Struct]:
+def _forms(layout: Layout, machine: str) -> list[_Form]:
     """The forms of malloc_par, the one of this release first."""
-    forms = [layout.params]
+    forms = [_Form(f"as in glibc {versions.text(layout.release)}", layout.params)]
     for release in candidates(layout.release):
         struct = from_table(release, layout.word, machine).params
-        if struct not in forms:
-            forms.append(struct)
+        if all(struct != form.struct for form in forms):
+            forms.append(_Form(f"as in glibc {versions.text(release)}", struct))
     return forms
 
 
@@ -124,29 +196,49 @@ def _places(memory: Memory, form: Struct, start: int, end: int, main: ArenaHeade
     return [start + (n - first) * word for n in range(first, last) if 0 < values[n - first + test] <= 1 << 20]
 
 
-def _evidence(memory: Memory, layout: Layout, address: int, main: Optional[ArenaHeader]) -> Optional[int]:
-    """How much speaks for mp_ at this address; None where something speaks against it."""
+def _judge(
+    memory: Memory,
+    layout: Layout,
+    form: _Form,
+    address: int,
+    main: Optional[ArenaHeader],
+    trail: Optional[Trail] = None,
+    told: str = "",
+) -> _Judged:
+    """What speaks for mp_ at this address, and against it."""
+    layout = layout._replace(params=form.struct)
     try:
         params = read_params(memory, layout, address)
+        doubt = doubt_params(params, main)
+        found = _Judged(0 if doubt else sum(points for points, _ in _speaks_for(layout, params, main)), doubt)
     except MemoryReadError:
-        return None
-    if doubt_params(params, main) is not None:
-        return None
-    return _score(layout, params, main)
+        params, found = None, _Judged(0, "it cannot be read")
+    if trail is not None:
+        reasons = [text for _, text in _speaks_for(layout, params, main)] if params and not found.doubt else []
+        few = f"{found.points} points of at least {ENOUGH}" if found.points < ENOUGH and not told else ""
+        against = [each for each in (found.doubt or few,) if each]
+        trail.add("mp_", str(_Place(address, form)), [told, *reasons] if told else reasons, against)
+    return found
 
 
-def _score(layout: Layout, params: Params, main: Optional[ArenaHeader]) -> int:
-    """Defaults count, as most processes leave most of them alone."""
+def _speaks_for(layout: Layout, params: Params, main: Optional[ArenaHeader]) -> Iterator[tuple[int, str]]:
+    """(points, what for). Defaults count, as most processes leave most of them alone."""
     values = params.values
-    score = 4 if main and main.contiguous and main.top_bytes else 0
-    score += 3 if values["n_mmaps_max"] == 65536 else 0
-    score += 2 if values["arena_test"] == (8 if layout.word == 8 else 2) else 0
-    score += 1 if values["mmap_threshold"] >= 128 << 10 else 0
-    score += 1 if values["trim_threshold"] >= 128 << 10 else 0
-    score += 1 if values["top_pad"] == 128 << 10 else 0
-    score += 2 if values.get("tcache_bins") in (64, 76) else 0
-    score += 1 if values.get("tcache_count") in (7, 16) else 0
-    return score
+    if main and main.contiguous and main.top_bytes:
+        yield 4, "sbrk_base + system_mem is the end of main_arena's top"
+    if values["n_mmaps_max"] == 65536:
+        yield 3, "n_mmaps_max has its default"
+    if values["arena_test"] == (8 if layout.word == 8 else 2):
+        yield 2, "arena_test has its default"
+    for name in ("mmap_threshold", "trim_threshold"):
+        if values[name] >= 128 << 10:
+            yield 1, f"{name} is its default or more"
+    if values["top_pad"] == 128 << 10:
+        yield 1, "top_pad has its default"
+    if values.get("tcache_bins") in (64, 76):
+        yield 2, "tcache_bins has its default"
+    if values.get("tcache_count") in (7, 16):
+        yield 1, "tcache_count has its default"
 
 
 def follow_hugepages(memory: Memory, layout: Layout, address: Optional[int], hit: Hit) -> Layout:

@@ -7,7 +7,7 @@ tcache_perthread_struct (find_caches.py). Both lie at the same distance from eve
 from __future__ import annotations
 
 from collections import Counter
-from typing import Container, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Container, Mapping, NamedTuple, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
@@ -16,6 +16,9 @@ from ...target import Target, ThreadInfo
 from ..layout import Layout
 from .caches import ARENA_NAMES, Blocks, CacheFinder, Found
 from .libc_file import Libc
+
+if TYPE_CHECKING:
+    from ..trail import Trail
 
 WINDOW = 4096
 SPANS = (1, 4, 16)
@@ -58,16 +61,28 @@ def find_thread_words(
     ring: Sequence[ArenaHeader],
     symbols: bool,
     others: Sequence[int] = (),
+    trail: Optional[Trail] = None,
 ) -> ThreadsFound:
     """Without `symbols` those that the target knows are another libc's. `others`: main arenas of its further copies."""
-    caches = CacheFinder(memory, layout, target, libc, ring, others)
+    caches = CacheFinder(memory, layout, target, libc, ring, others, trail)
     by_symbol = [_by_symbol(caches, thread) for thread in threads if symbols]
+    if trail is not None and by_symbol:
+        _tell(trail, by_symbol)
     if by_symbol and all(words is not None for words in by_symbol):
         return ThreadsFound([words for words in by_symbol if words is not None], "symbols")
     scanned = _by_scan(caches, threads)
     if scanned is not None:
         return ThreadsFound(scanned, "scan")
     return ThreadsFound([ThreadWords(thread) for thread in threads], "")
+
+
+def _tell(trail: Trail, by_symbol: Sequence[Optional[ThreadWords]]) -> None:
+    known = sum(words is not None for words in by_symbol)
+    good = [f"of {known} threads of {len(by_symbol)} it leads to what it should"] if known else []
+    lost = [f"of {len(by_symbol) - known} threads of {len(by_symbol)} nothing tells it"]
+    for kind, name in (("thread_arena", "the symbol thread_arena"), ("thread_caches", "the symbol tcache")):
+        trail.add(kind, name, good, lost if known < len(by_symbol) else ())
+        trail.choose(kind, name if known == len(by_symbol) else None)
 
 
 def _by_symbol(caches: CacheFinder, thread: ThreadInfo) -> Optional[ThreadWords]:
@@ -97,7 +112,7 @@ def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[lis
     }
     for windows in SPANS:
         blocks = {tid: _tls_words(memory, machine, pointer, windows) for tid, pointer in pointers.items()}
-        at_arena = _agreed_offset(blocks, caches.arenas)
+        at_arena = _agreed_offset(blocks, caches.arenas, caches.trail)
         if at_arena is not None:
             break
     else:
@@ -111,6 +126,10 @@ def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[lis
 def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> Found:
     distance = caches.distance()
     if distance is not None:
+        if caches.trail is not None:
+            name = f"tcache at thread pointer{at_arena + distance:+#x}"
+            caches.trail.add("thread_caches", name, (f"libc's symbols have it {distance} bytes from thread_arena",))
+            caches.trail.choose("thread_caches", name)
         return Found(at_arena + distance)
     reach = caches.reach()
     # no TLS lies beyond the thread pointer where blocks end there: that is struct pthread
@@ -202,8 +221,15 @@ def _readable_head(memory: Memory, start: int) -> tuple[int, ...]:
         return ()
 
 
-def _agreed_offset(blocks: Blocks, wanted: Container[int]) -> Optional[int]:
+def _agreed_offset(blocks: Blocks, wanted: Container[int], trail: Optional[Trail]) -> Optional[int]:
     """The distance at which the most threads have a word that is wanted."""
     votes = Counter(offset for words in blocks.values() for offset, value in words.items() if value in wanted)
     # a chance match (a stack below the TLS block) is at one thread's offset only; of equals the nearest counts
-    return max(votes, key=lambda offset: (votes[offset], -abs(offset))) if votes else None
+    found = max(votes, key=lambda offset: (votes[offset], -abs(offset))) if votes else None
+    if trail is not None:
+        for offset, times in votes.items():
+            name = f"thread_arena at thread pointer{offset:+#x}"
+            trail.add("thread_arena", name, (f"{times} threads of {len(blocks)} have an arena's address there",))
+        taken = f"thread_arena at thread pointer{found:+#x}" if found is not None else None
+        trail.choose("thread_arena", taken, "fewer threads have one there, or it is further from the thread pointer")
+    return found

@@ -1,0 +1,131 @@
+"""version --full, in every door: what came into question, what was taken, and why nothing else was.
+
+GDB's own symbols and the subjects themselves say where things are.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doors import DOORS, GDB, NEWEST, Live, give_up
+from looks import opened
+from shell_door import SHELL
+from subjects import Subject
+
+FULL = "version --full --json"
+FAKE = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+struct { long words[300]; } main_arena = {{7, 7, 7}};
+int main(void) {
+    volatile char *block = malloc(1000);
+    block[0] = (char)main_arena.words[0];
+    printf("%lx\\n", (unsigned long)&main_arena);
+    fflush(stdout);
+    getchar();
+    return 0;
+}
+"""
+
+
+def taken(document: dict[str, Any], kind: str) -> dict[str, Any]:
+    """The one that was taken: just one is, and stands first; against each other something is said."""
+    first, *others = document["candidates"][kind]
+    assert first["taken"]
+    assert first["for"]
+    for each in others:
+        assert not each["taken"]
+        assert each["against"], each
+    return first
+
+
+@pytest.fixture(scope="module")
+def places(subject: Subject) -> dict[str, int]:
+    """Where GDB has main_arena and mp_."""
+    why_not = GDB.available()
+    if why_not:
+        give_up(why_not)
+    names = ("main_arena", "mp_")
+    steps = [{"value": f"(unsigned long)&{name}"} for name in names]
+    found = GDB.drive(GDB.look_at(Live(subject.pid, subject.program)), steps, load=())
+    return {name: each.value for name, each in zip(names, found)}
+
+
+@pytest.mark.parametrize("name", NEWEST)
+@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
+def test_what_was_taken_is_what_gdb_says(name: str, symbols: bool, subject: Subject, places: dict[str, int]) -> None:
+    door = opened(DOORS[name])
+    full, screen, plain = door.run(
+        Live(subject.pid, subject.program), [FULL, "version --full", "version --json"], symbols
+    )
+    document = full.json()
+    assert "candidates" not in plain.json()
+    main, params, layout = (taken(document, kind) for kind in ("main_arena", "mp_", "layout"))
+    assert main["name"] == f"{places['main_arena']:#x}"
+    assert params["name"].startswith(f"{places['mp_']:#x}, ")
+    assert layout["name"] in (f"glibc {platform.libc_ver()[1]}", "debug information")
+    assert not [text for each in (main, params, layout) for text in each["against"]]
+    for each in (main, params):
+        assert any("by the symbol" in text or "the symbol" in text for text in each["for"]) == symbols
+    # another release has its bins elsewhere
+    losers = {each["name"]: each["against"] for each in document["candidates"]["layout"]}
+    assert any("bins are at" in text for text in losers["glibc 2.17"])
+    for kind in ("thread_arena", "thread_caches"):
+        assert f"  {taken(document, kind)['name']} (taken)" in screen.text
+    assert f"  {main['name']} (taken)\n    + {main['for'][0]}" in screen.text
+    assert "    - it fits as well" in screen.text
+
+
+def main_arena_bytes(xml: str) -> int:
+    found = re.search(r'<heap nr="0">.*?<system type="current" size="(\d+)"', xml, re.DOTALL)
+    assert found is not None
+    return int(found.group(1))
+
+
+@pytest.mark.parametrize("name", NEWEST)
+def test_of_two_libcs_the_other_says_why_it_was_not_taken(name: str) -> None:
+    door = opened(DOORS[name])
+    with Subject("dlmopen") as subject:
+        own, second = (
+            main_arena_bytes((subject.folder / "truth" / file).read_text()) for file in ("info.xml", "info2.xml")
+        )
+        first, other = (
+            each.json() for each in door.run(Live(subject.pid, subject.program), [FULL, f"{FULL} --libc 1"], True)
+        )
+    main, further = taken(first, "main_arena"), taken(other, "main_arena")
+    assert {each["name"] for each in first["candidates"]["main_arena"]} == {main["name"], further["name"]}
+    assert f"it has {own:,} bytes from the kernel" in main["for"]
+    assert f"it has {second:,} bytes from the kernel" in further["for"]
+    assert "it grows by brk, as the program's own libc does" in main["for"]
+    (lost,) = [each for each in first["candidates"]["main_arena"] if not each["taken"]]
+    assert "it does not grow by brk, as the program's own libc does" in lost["against"]
+    assert "it is libc 1: --libc 1 shows it" in lost["against"]
+
+
+def test_a_main_arena_of_the_programs_own_is_none(tmp_path: Path) -> None:
+    """The shell asks the program's symbols, too, for it may be static: this one says itself where it has that name."""
+    if not shutil.which("gcc"):
+        pytest.skip("gcc is not installed")
+    source, program = tmp_path / "fake.c", tmp_path / "fake"
+    source.write_text(FAKE)
+    subprocess.run(["gcc", "-O1", "-g", str(source), "-o", str(program)], check=True)
+    process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        fake = f"0x{process.stdout.readline().strip()}"
+        (outcome,) = SHELL.run(Live(process.pid, program), [FULL], True)
+    finally:
+        process.kill()
+        process.communicate()
+    document = outcome.json()
+    candidates = {each["name"]: each for each in document["candidates"]["main_arena"]}
+    assert taken(document, "main_arena")["name"] == document["glibc"]["main_arena"] != fake
+    assert "the symbol main_arena leads here" in candidates[fake]["for"]
+    assert any("no bins stand behind it" in text for text in candidates[fake]["against"])
