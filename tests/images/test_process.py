@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ from arenascope.sources.elf.file import ElfFile
 from arenascope.sources.live import procfiles
 from arenascope.sources.live.process import ProcessImage
 
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = os.sysconf("SC_PAGE_SIZE")
 UNPRIVILEGED = 65534
 
@@ -176,6 +178,14 @@ int main(void) {
         assert image.residency().count(page, page + PAGE).resident == PAGE
         assert image.memory_use().rss == sum(use.rss for use in image.mapping_use())
         assert image.locked() == []
+        said = subprocess.run(
+            [sys.executable, ROOT / "bin" / "arenascope", "report", str(subject.pid), "--json"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        rss = Path(f"/proc/{image.memory_tid}/smaps_rollup").read_text().partition("Rss:")[2].split()[0]
+        assert json.loads(said.stdout)["rss_bytes"] == int(rss) * 1024, said.stderr
 
 
 def test_it_ends_meanwhile(program, start):
@@ -281,3 +291,14 @@ def test_smaps_and_rollup(subject):
     shared = next(entry for entry in entries if entry.region.start == subject.facts["shared"])
     assert shared.region.shared
     assert "sh" in shared.flags
+
+
+def test_rss_where_the_kernel_has_no_rollup(subject, monkeypatch):
+    """Before Linux 4.14."""
+    truth = procfiles.rollup(subject.pid)
+
+    def missing(pid):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(procfiles, "rollup", missing)
+    assert tuple(procfiles.memory_of(subject.pid)) == (truth["Rss"], truth["Anonymous"])
