@@ -61,7 +61,8 @@ def installed(wheel, tmp_path_factory):
 @pytest.mark.xdist_group("packaging")
 def test_the_wheel_has_one_name_at_its_top(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"arenascope"}
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name and ".data/" not in name} == {"arenascope"}
+    assert any(name.endswith(".data/data/share/man/man1/arenascope.1") for name in names)
     assert {"arenascope/doors/gdb/arena.py", "arenascope/doors/lldb/arena.py"} <= set(names)
     assert {f"arenascope/schema/{name}.json" for name in ("arenas", "report", "snapshot-file")} <= set(names)
 
@@ -74,6 +75,47 @@ def test_the_installed_command_reads_a_process(installed, process):
     assert done.stdout == (folder / "info.xml").read_text()
     assert f"process {pid} was held for" in done.stderr
     assert "no module" not in run(installed, "version", pid).stdout.lower()
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory):
+    """Where uv and pipx are, at their newest."""
+    folder = tmp_path_factory.mktemp("tools")
+    run(sys.executable, "-m", "venv", folder)
+    run(folder / "bin" / "pip", "install", "-q", "uv", "pipx")
+    return folder / "bin"
+
+
+@pytest.mark.full
+@pytest.mark.slow
+@pytest.mark.xdist_group("packaging")
+@pytest.mark.parametrize("how", ["pip", "pip -e", "uv pip", "uv pip -e", "uv tool", "pipx"])
+def test_each_way_to_install(how, tools, process, tmp_path, monkeypatch):
+    """From the checkout, as docs/install.md has it; -e is the checkout itself, its doors included."""
+    pid, folder = process
+    for name in ("PIPX_HOME", "PIPX_BIN_DIR", "PIPX_MAN_DIR", "UV_TOOL_DIR", "UV_TOOL_BIN_DIR", "UV_CACHE_DIR"):
+        monkeypatch.setitem(CLEAN, name, str(tmp_path / name))
+    editable = how.endswith(" -e")
+    tool, words = how.replace(" -e", ""), ["-e", ROOT] if editable else [ROOT]
+    if tool == "pip":
+        run(sys.executable, "-m", "venv", tmp_path / "venv")
+        run(tmp_path / "venv" / "bin" / "pip", "install", "-q", *words)
+    elif tool == "uv pip":
+        run(tools / "uv", "-q", "venv", "--python", sys.executable, tmp_path / "venv")
+        run(tools / "uv", "-q", "pip", "install", "--python", tmp_path / "venv" / "bin" / "python", *words)
+    elif tool == "uv tool":
+        run(tools / "uv", "-q", "tool", "install", "--python", sys.executable, *words)
+    else:
+        run(tools / "pipx", "install", "-q", "--python", sys.executable, *words)
+    bins = {"uv tool": tmp_path / "UV_TOOL_BIN_DIR", "pipx": tmp_path / "PIPX_BIN_DIR"}
+    installed = bins.get(tool, tmp_path / "venv" / "bin") / "arenascope"
+    assert run(installed, "info", pid).stdout == (folder / "info.xml").read_text()
+    for debugger in ("gdb", "lldb"):
+        door = Path(run(installed, f"--{debugger}-path").stdout.strip())
+        assert door.is_file()
+        assert (door == ROOT / debugger / "arena.py") is editable
+    if tool == "pipx":
+        assert (tmp_path / "PIPX_MAN_DIR" / "man1" / "arenascope.1").is_file()
 
 
 @pytest.mark.full
@@ -115,29 +157,6 @@ def test_the_zipapp_runs_on_a_bare_python(tmp_path, process):
     assert done.stdout == (folder / "info.xml").read_text()
     assert "arenas of" in run("/usr/bin/python3", "-I", "-S", app, "arenas", pid).stdout
     assert "not beside this package" in run("/usr/bin/python3", "-I", "-S", app, "--gdb-path", status=2).stderr
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_names_every_command(shell):
-    done = run(
-        sys.executable,
-        "-c",
-        f"import sys; sys.path.insert(0, {str(ROOT / 'common')!r}); "
-        f"from arenascope.cli import main; sys.exit(main(['--completion', {shell!r}]))",
-    )
-    for word in ("arenas", "trim", "quick", "no-stop"):
-        assert word in done.stdout
-
-
-def test_bash_completes(tmp_path):
-    script = tmp_path / "complete.sh"
-    script.write_text(
-        f'eval "$({sys.executable} -c \'import sys; sys.path.insert(0, "{ROOT}/common"); '
-        'from arenascope.cli import main; sys.exit(main(["--completion", "bash"]))\')"\n'
-        'COMP_WORDS=(arenascope tr) COMP_CWORD=1; _arenascope; echo "${COMPREPLY[@]}"\n'
-        'COMP_WORDS=(arenascope trim --ra) COMP_CWORD=2; _arenascope; echo "${COMPREPLY[@]}"\n'
-    )
-    assert run("bash", script).stdout.split() == ["trim", "--ranges"]
 
 
 # started from a folder in which every name of the standard library is somebody else's

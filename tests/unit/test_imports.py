@@ -221,6 +221,10 @@ NOT_LOADED = {
     "shutil",
     "tabulate",
     "tempfile",
+    "textwrap",
+    f"{OURS}.completion",
+    f"{OURS}.fleet",
+    f"{OURS}.watch",
     f"{OURS}.sources.live.process",
 }
 """Each takes 1 to 10 of the 40 ms in which the shell starts, and each single dataclass half a millisecond."""
