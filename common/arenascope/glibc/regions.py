@@ -68,6 +68,17 @@ def main_regions(
             )
             # which of the two is wrong? memory begins at the right one
             start = base if base <= header.top and memory.try_word(base) is not None else start
+        if any(each.contains(header.top) for each in mappings) and not any(each.contains(end - 1) for each in mappings):
+            # systrim() moves the break back before it writes top's new size
+            findings.append(
+                Finding(
+                    f"top ends at {end:#x}, beyond what is mapped: it is being trimmed, or its size is damaged",
+                    header.top,
+                    header.index,
+                    "top-end",
+                    "top ends where the break is",
+                )
+            )
         return [Heap(header.index, start, end, None, last=True)]
     parts = []
     if base:
