@@ -99,7 +99,13 @@ def test_a_lock_that_nobody_holds(gdb: Gdb) -> None:
         lives_on(subject)
 
 
-@pytest.mark.parametrize("blocked", [(), (signal.SIGINT, signal.SIGTERM)], ids=["", "interrupt-blocked"])
+@pytest.mark.parametrize(
+    "blocked",
+    [
+        pytest.param((), marks=pytest.mark.full, id=""),
+        pytest.param((signal.SIGINT, signal.SIGTERM), id="interrupt-blocked"),
+    ],
+)
 def test_a_thread_that_waits_in_malloc_for_ever(gdb: Gdb, blocked: tuple[signal.Signals, ...]) -> None:
     """A signal that the thread blocks cannot be what stops it, nor may one be left behind."""
     with ExitStack() as stack:

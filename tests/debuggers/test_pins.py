@@ -51,6 +51,17 @@ AT_HOME = (
     uncached("blocked_brk", "blocked_brk", "stay"),
     uncached("thp", "pinned", "both", "40", tunables=":glibc.malloc.hugetlb=1"),
 )
+ALIKE = (
+    "pinned-main",
+    "pinned-thread",
+    "many_heaps-spread",
+    "full_heap",
+    "full_heap-retired-9000",
+    "hoard-low-threshold",
+    "random-1",
+    "random-4-no-fastbins",
+)
+"""What these show, another one of AT_HOME shows in `make test`."""
 ELSEWHERE_TOO = ("pinned-both", "many_heaps", "full_heap-retired-64", "random-1")
 TABLE = (
     *AT_HOME,
@@ -101,7 +112,10 @@ def choose(pins: list[dict[str, Any]], held: set[int], least: int, turn: int) ->
     return wanted[turn // 2 * len(wanted) // ROUNDS] if wanted else None
 
 
-@pytest.mark.parametrize("scenario", TABLE, ids=lambda each: each.id)
+@pytest.mark.parametrize(
+    "scenario",
+    [pytest.param(each, id=each.id, marks=[pytest.mark.full] if each.name in ALIKE else []) for each in TABLE],
+)
 def test_what_it_says_is_what_happens(scenario: Scenario, gdb: Gdb) -> None:
     least = 0 if NO_FASTBINS in scenario.env["GLIBC_TUNABLES"] else FASTEST
     with Subject(scenario.fixture, *scenario.arguments, env=scenario.env, platform=scenario.platform) as subject:

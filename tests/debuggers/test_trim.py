@@ -52,6 +52,20 @@ HERE = (
     "asked-by-variables",
     "asked-by-tunables",
 )
+ALIKE = (
+    "workers-30MB",
+    "workers-100MB",
+    "ladder-ascending",
+    "full_heap-retired",
+    "bins-static-pie",
+    "random-2",
+    "random-3",
+    "random-4-short",
+    "tiny_top-48",
+    "thp",
+    "asked-by-tunables",
+)
+"""What these show, another one shows in `make test`."""
 TABLE = (
     *(BY_ID[name] for name in HERE),
     *(each for each in BY_ID.values() if each.platform != HOST),
@@ -131,7 +145,10 @@ def inside(parts: dict[tuple[int, int], int], places: Sequence[tuple[int, int]])
     )
 
 
-@pytest.mark.parametrize("scenario", TABLE, ids=lambda each: each.id)
+@pytest.mark.parametrize(
+    "scenario",
+    [pytest.param(each, id=each.id, marks=[pytest.mark.full] if each.name in ALIKE else []) for each in TABLE],
+)
 def test_what_it_foretells_is_what_happens(scenario: Scenario, gdb: Gdb) -> None:
     with Subject(scenario.fixture, *scenario.arguments, env=scenario.env, platform=scenario.platform) as subject:
         foretold = foretell(gdb, subject)

@@ -127,6 +127,7 @@ def test_half_requests_neither_pile_up_nor_look() -> None:
         assert scheduled(subject.pid) == switched
 
 
+@pytest.mark.full  # waits ten seconds, the end
 def test_a_half_request_has_an_end() -> None:
     with Subject("bins") as subject, Serving(subject.pid) as serving:
         assert serving.connect(b"GET / HTTP/1.1\r\n").recv(1) == b""

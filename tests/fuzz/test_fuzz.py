@@ -13,7 +13,7 @@ import pytest
 from images import Image, all_images
 from oracle import Failure, one_run
 
-SHORT, LONG = 1_000, 30_000
+SHORT, LONG = 500, 30_000
 MOST_SHOWN = 20
 
 
