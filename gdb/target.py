@@ -200,9 +200,9 @@ class GdbTarget(DebuggedTarget):
                     ThreadInfo(
                         tid,
                         self._thread_name(thread, tid),
-                        self._register("sp"),
-                        self._thread_pointer(thread),
-                        self._register("pc"),
+                        stack_pointer=self._register("sp"),
+                        thread_pointer=self._thread_pointer(thread),
+                        program_counter=self._register("pc"),
                     )
                 )
         finally:

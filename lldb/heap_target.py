@@ -115,11 +115,11 @@ class LldbTarget(DebuggedTarget):
                 yield Region(
                     start,
                     end,
-                    info.IsReadable(),
-                    info.IsWritable(),
-                    info.IsExecutable(),
-                    path,
-                    self._file_offset(start) if path.startswith("/") else 0,
+                    readable=info.IsReadable(),
+                    writable=info.IsWritable(),
+                    executable=info.IsExecutable(),
+                    path=path,
+                    offset=self._file_offset(start) if path.startswith("/") else 0,
                 )
 
     def _file_offset(self, address: int) -> int:
@@ -193,9 +193,9 @@ class LldbTarget(DebuggedTarget):
         return ThreadInfo(
             thread.GetThreadID(),
             named,
-            None if stack == lldb.LLDB_INVALID_ADDRESS else stack,
-            pointer or None,
-            None if counter == lldb.LLDB_INVALID_ADDRESS else counter,
+            stack_pointer=None if stack == lldb.LLDB_INVALID_ADDRESS else stack,
+            thread_pointer=pointer or None,
+            program_counter=None if counter == lldb.LLDB_INVALID_ADDRESS else counter,
         )
 
     def evaluate(self, expression: str) -> int:

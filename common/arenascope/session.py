@@ -63,9 +63,9 @@ class Session:
         return SoFar(
             kept.get("located"),
             kept.get("heaps", {}),
-            found.words if found is not None else (),
-            kept.get("thread_caches"),
-            kept.get("cached_by_arena", {}),
+            thread_words=found.words if found is not None else (),
+            thread_caches=kept.get("thread_caches"),
+            cached_by_arena=kept.get("cached_by_arena", {}),
         )
 
     @cached_property

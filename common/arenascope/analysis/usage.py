@@ -77,12 +77,12 @@ def header_usage(
             ArenaUsage(
                 header,
                 _count_heaps(header, heaps.get(header.index, ())),
-                tuple(cache for cache in caches if cache.arena == header.index),
-                None,
-                None,
-                None,
-                pages.resident if pages else None,
-                pages.swapped if pages else None,
+                threads=tuple(cache for cache in caches if cache.arena == header.index),
+                tcache=None,
+                fast=None,
+                bins=None,
+                resident=pages.resident if pages else None,
+                swapped=pages.swapped if pages else None,
             )
         )
     return usages

@@ -101,7 +101,7 @@ def _found(session: Session, block: Placed, header: ArenaHeader, part: Heap) -> 
         None,
     )
     end = block.chunk + block.bytes + (session.layout.word if block.state != "top" else 0)
-    return Found(block, header, part, name, tid, _words(session, user, end), own)
+    return Found(block, header, heap=part, bin=name, tid=tid, words=_words(session, user, end), own=own)
 
 
 def _holder(session: Session, chunk: int) -> Optional[int]:
@@ -121,7 +121,15 @@ def _mmapped(session: Session, place: int) -> Optional[Found]:
     tid = _holder(session, block.chunk)
     state = "mmapped" if tid is None else "tcache"
     words = _words(session, block.chunk + session.layout.header, block.base + block.bytes)
-    return Found(Placed(block.chunk, size, state, None, None), None, None, None, tid, words, None)
+    return Found(
+        Placed(block.chunk, size, state=state, previous=None, next=None),
+        arena=None,
+        heap=None,
+        bin=None,
+        tid=tid,
+        words=words,
+        own=None,
+    )
 
 
 def _words(session: Session, user: int, end: int) -> list[Word]:

@@ -79,7 +79,11 @@ def chunks_command(context: Context) -> Answer:
     if options.free and options.used:
         raise UsageError("--free and --used leave nothing", "give one of them, or neither")
     wanted = Filter(
-        options.arena, options.free, options.used, parse_size(context, options.min), parse_size(context, options.max)
+        options.arena,
+        options.free,
+        used=options.used,
+        least=parse_size(context, options.min),
+        most=parse_size(context, options.max),
     )
     sweep = Sweep()
     if session.started:

@@ -153,7 +153,9 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
     end = context.target.image.memory_use() or MemoryUse(0, 0)
     # the call itself touches a page or two of stack and data
     released = max(start.anonymous - end.anonymous, 0)
-    return Applied(start.rss, end.rss, total(predicted), released, watch.seconds, done)
+    return Applied(
+        start.rss, end.rss, predicted_bytes=total(predicted), released_bytes=released, seconds=watch.seconds, done=done
+    )
 
 
 def _in_memory(context: Context, ranges: Sequence[Range]) -> list[int]:

@@ -44,7 +44,13 @@ def walk_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, findings:
         addresses = _follow(memory, layout, header, index, head, findings)
         if addresses:
             yield Bin(
-                "fast", index, size, size, addresses, array("Q", [size]) * len(addresses), whole=len(findings) == before
+                "fast",
+                index,
+                min_bytes=size,
+                max_bytes=size,
+                addresses=addresses,
+                sizes=array("Q", [size]) * len(addresses),
+                whole=len(findings) == before,
             )
 
 
@@ -59,7 +65,9 @@ def _follow(
 
     def say(rule: str, what: str, expected: str = "") -> None:
         holder = addresses[-1] if addresses else header.address
-        findings.append(Finding(f"fastbin {index}: {what}", chunk, header.index, rule, expected, holder))
+        findings.append(
+            Finding(f"fastbin {index}: {what}", chunk, arena=header.index, rule=rule, expected=expected, holder=holder)
+        )
 
     # Brent's cycle detection: a mark that moves on at every power of two, met again only in a cycle
     mark, next_mark = 0, 1

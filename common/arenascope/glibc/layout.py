@@ -149,7 +149,14 @@ def tcache_layout(release: Release, word: int) -> Optional[TcacheLayout]:
     slots = "num_slots" in struct
     counts = struct["num_slots"] if slots else struct["counts"]
     bins = (struct.size - struct["entries"]) // word
-    return TcacheLayout(bins, (struct["entries"] - counts) // bins, counts, slots, struct["entries"], struct.size)
+    return TcacheLayout(
+        bins,
+        (struct["entries"] - counts) // bins,
+        counts=counts,
+        counts_free_slots=slots,
+        entries=struct["entries"],
+        size=struct.size,
+    )
 
 
 def tcache_forms(layout: Layout) -> list[TcacheLayout]:

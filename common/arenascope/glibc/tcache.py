@@ -136,7 +136,9 @@ def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[in
         whole = whole and bin_whole
         if addresses:
             least, most = tcache_sizes(layout, index)
-            bins.append(Bin("tcache", index, least, most, addresses, sizes, whole=bin_whole))
+            bins.append(
+                Bin("tcache", index, min_bytes=least, max_bytes=most, addresses=addresses, sizes=sizes, whole=bin_whole)
+            )
     return Lists(tuple(bins), whole)
 
 
@@ -150,7 +152,9 @@ def _follow(
 
     def say(rule: str, what: str, expected: str = "") -> None:
         holder = addresses[-1] if addresses else cache
-        findings.append(Finding(f"thread cache bin {index}: {what}", entry, None, rule, expected, holder))
+        findings.append(
+            Finding(f"thread cache bin {index}: {what}", entry, arena=None, rule=rule, expected=expected, holder=holder)
+        )
 
     while entry:
         if entry & mask:

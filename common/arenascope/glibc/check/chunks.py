@@ -233,4 +233,6 @@ class ChunkCheck:
             chunk += size
 
     def _say(self, address: int, rule: str, expected: str, found: str, culprit: Optional[int] = None) -> None:
-        self.breaches.append(Breach(address, self.header.index, rule, expected, found, culprit))
+        self.breaches.append(
+            Breach(address, self.header.index, rule=rule, expected=expected, found=found, culprit=culprit)
+        )

@@ -59,19 +59,19 @@ def find_block(pieces: Iterable[Piece], listed: Mapping[int, str], address: int)
     found: Optional[Placed] = None
     for piece in pieces:
         if found is not None:
-            return Placed(found.chunk, found.bytes, found.state, found.previous, _first(piece))
+            return Placed(found.chunk, found.bytes, state=found.state, previous=found.previous, next=_first(piece))
         if not piece.address <= address < piece.address + piece.bytes:
             before = piece.address + piece.bytes - (piece.raws[-1] & ~SIZE_BITS) if isinstance(piece, Run) else None
             continue
         if isinstance(piece, Gap):
             if piece.kind != "top":
                 return piece
-            return Placed(piece.address, piece.bytes, "top", before, None)
+            return Placed(piece.address, piece.bytes, state="top", previous=before, next=None)
         for chunk, size, state in blocks(piece, listed):
             if found is not None:
-                return Placed(found.chunk, found.bytes, found.state, found.previous, chunk)
+                return Placed(found.chunk, found.bytes, state=found.state, previous=found.previous, next=chunk)
             if chunk <= address < chunk + size:
-                found = Placed(chunk, size, state, before, None)
+                found = Placed(chunk, size, state=state, previous=before, next=None)
             before = chunk
     return found
 

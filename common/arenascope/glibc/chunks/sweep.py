@@ -107,7 +107,15 @@ class _Sweep:
             end, found = trail.end - (stub & ~SIZE_BITS), len(trail.raws)
             if found:
                 marks = [mark for mark in trail.marks if mark[0] < found]
-                yield Run(self.heap, position, end - position, trail.raws, trail.follow or 0, counts, marks)
+                yield Run(
+                    self.heap,
+                    position,
+                    bytes=end - position,
+                    raws=trail.raws,
+                    follow=trail.follow or 0,
+                    counts=counts,
+                    marks=marks,
+                )
             if stub:
                 yield self._gap(end, trail.end, "fencepost")
             position = trail.end

@@ -83,7 +83,9 @@ def _tcache(info: Optional[StructInfo], layout: Layout) -> Optional[TcacheLayout
         return layout.tcache
     (counts, counts_size), (entries, entries_size) = info.fields[name], info.fields["entries"]
     bins = entries_size // layout.word
-    return TcacheLayout(bins, counts_size // bins, counts, name == "num_slots", entries, info.size)
+    return TcacheLayout(
+        bins, counts_size // bins, counts=counts, counts_free_slots=name == "num_slots", entries=entries, size=info.size
+    )
 
 
 def clashes(layout: Layout, debug: Layout) -> bool:

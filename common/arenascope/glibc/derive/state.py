@@ -191,16 +191,16 @@ class _State(NamedTuple):
         header = ArenaHeader(
             0,
             main.address,
-            True,
-            0,
-            main.u32(self.memory, flags),
-            top.address,
-            top.end - top.address,
-            0,
-            None,
-            0,
-            0,
-            True,
+            main=True,
+            mutex=0,
+            flags=main.u32(self.memory, flags),
+            top=top.address,
+            top_bytes=top.end - top.address,
+            next=0,
+            attached_threads=None,
+            system_mem=0,
+            max_system_mem=0,
+            initialised=True,
         )
         parts = main_regions(self.memory, self.layout, header, None, self.around.mappings, self.around.page, [])
         return sum(part.bytes for part in parts)

@@ -115,9 +115,11 @@ def _forms(layout: Layout, chunk: int) -> Iterator[TcacheLayout]:
                 if not chunk - 4 * layout.align - 2 * word <= size <= chunk:
                     continue
                 front = -(-bins * width // word) * word
-                yield TcacheLayout(bins, width, 0, slots, front, front + bins * word)
+                yield TcacheLayout(
+                    bins, width, counts=0, counts_free_slots=slots, entries=front, size=front + bins * word
+                )
                 whole = -(-size // word) * word
-                yield TcacheLayout(bins, width, bins * word, slots, 0, whole)
+                yield TcacheLayout(bins, width, counts=bins * word, counts_free_slots=slots, entries=0, size=whole)
 
 
 def _fit(memory: Memory, layout: Layout, form: TcacheLayout, caches: Sequence[int]) -> Optional[Form]:

@@ -47,7 +47,7 @@ def module_at(target: Target, memory: Memory, regions: Sequence[Region], address
         for module in modules_of(regions):
             if any(region.contains(address) for region in _data(module, bss)):
                 return describe(target, memory, bss, module)
-    return Libc("", None, None, (), None)
+    return Libc("", base=None, build_id=None, data=(), version=None)
 
 
 def bss_of(regions: Sequence[Region]) -> Bss:
@@ -66,7 +66,7 @@ def describe(target: Target, memory: Memory, bss: Bss, module: Sequence[Region])
     base = module[0].start if not module[0].offset else None
     inside = module_build_id(memory.read, base) if base is not None else None
     version = _version_in_file(target, module[0], inside) or _version_in_memory(memory, module)
-    return Libc(module[0].path, base, inside, _data(module, bss), version)
+    return Libc(module[0].path, base, build_id=inside, data=_data(module, bss), version=version)
 
 
 def _version_in_file(target: Target, region: Region, inside: Optional[str]) -> Optional[str]:

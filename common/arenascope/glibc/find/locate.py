@@ -98,13 +98,13 @@ def locate(target: Target, memory: Memory, number: int = 0, trail: Optional[Trai
     return Located(
         main,
         params,
-        layout,
-        located_by,
-        libc,
-        tuple(notes),
-        tuple(copies),
-        own,
-        tuple(find_allocators(target, regions)),
+        layout=layout,
+        located_by=located_by,
+        libc=libc,
+        notes=tuple(notes),
+        copies=tuple(copies),
+        own_symbols=own,
+        allocators=tuple(find_allocators(target, regions)),
     )
 
 
@@ -300,10 +300,10 @@ def _as_linked(
     return Located(
         start,
         params,
-        layout,
-        located_by,
-        libc,
-        tuple(notes),
-        tuple(copies),
+        layout=layout,
+        located_by=located_by,
+        libc=libc,
+        notes=tuple(notes),
+        copies=tuple(copies),
         allocators=tuple(find_allocators(target, regions)),
     )

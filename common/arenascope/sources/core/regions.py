@@ -33,13 +33,13 @@ def build_regions(
             Region(
                 start,
                 end,
-                bool(segment.flags & PF_R),
-                bool(segment.flags & PF_W),
-                bool(segment.flags & PF_X),
-                path,
-                offset,
-                path.startswith(_SHARED),
-                readable_end == end,
+                readable=bool(segment.flags & PF_R),
+                writable=bool(segment.flags & PF_W),
+                executable=bool(segment.flags & PF_X),
+                path=path,
+                offset=offset,
+                shared=path.startswith(_SHARED),
+                present=readable_end == end,
             )
         )
     regions += _left_out(rows, regions)
@@ -54,7 +54,17 @@ def _left_out(rows: Sequence[FileMapping], regions: Sequence[Region]) -> Iterato
         index = bisect_right(starts, row.start) - 1
         if index >= 0 and regions[index].end > row.start:
             continue
-        yield Region(row.start, row.end, True, False, False, row.path, row.offset, False, False)
+        yield Region(
+            row.start,
+            row.end,
+            readable=True,
+            writable=False,
+            executable=False,
+            path=row.path,
+            offset=row.offset,
+            shared=False,
+            present=False,
+        )
 
 
 class _Names:

@@ -117,7 +117,11 @@ class Elf:
                 kind, offset, address, _, filesz, memsz, flags, align = fields
             else:
                 kind, flags, offset, address, _, filesz, memsz, align = fields
-            found.append(Segment(kind, flags, offset, address, filesz, memsz, align))
+            found.append(
+                Segment(
+                    kind, flags=flags, offset=offset, address=address, file_size=filesz, memory_size=memsz, align=align
+                )
+            )
         return found
 
     def _raw_section(self, index: int) -> tuple[int, ...]:
@@ -139,7 +143,18 @@ class Elf:
         raw = [self._section.unpack_from(data, at) for at in range(0, len(data), self._shentsize)]
         strings = self.read(raw[names][4], raw[names][5]) if names < count else b""
         return [
-            Section(string_at(strings, r[0], LONGEST_NAME), r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[9]) for r in raw
+            Section(
+                string_at(strings, r[0], LONGEST_NAME),
+                type=r[1],
+                flags=r[2],
+                address=r[3],
+                offset=r[4],
+                size=r[5],
+                link=r[6],
+                info=r[7],
+                entry_size=r[9],
+            )
+            for r in raw
         ]
 
     def linked(self, section: Section) -> Section:

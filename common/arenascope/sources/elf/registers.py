@@ -38,7 +38,13 @@ def thread_from_record(machine: int, pointer_size: int, byte_order: ByteOrder, r
     numbers = _Numbers(machine, pointer_size, byte_order, record)
     counter, stack, thread = _REGISTERS[machine]
     pointer = numbers.register(thread) if thread is not None else numbers.thread_pointer()
-    return ThreadInfo(record.tid, None, numbers.register(stack), pointer, numbers.register(counter))
+    return ThreadInfo(
+        record.tid,
+        name=None,
+        stack_pointer=numbers.register(stack),
+        thread_pointer=pointer,
+        program_counter=numbers.register(counter),
+    )
 
 
 class _Numbers:

@@ -45,12 +45,12 @@ def parse_maps_line(line: bytes) -> MapsLine:
     region = Region(
         int(low, 16),
         int(high, 16),
-        permissions[0] == "r",
-        permissions[1] == "w",
-        permissions[2] == "x",
-        path,
-        int(fields[2], 16) if path.startswith("/") else 0,
-        permissions[3] == "s",
+        readable=permissions[0] == "r",
+        writable=permissions[1] == "w",
+        executable=permissions[2] == "x",
+        path=path,
+        offset=int(fields[2], 16) if path.startswith("/") else 0,
+        shared=permissions[3] == "s",
     )
     return MapsLine(region, (int(major, 16), int(minor, 16)), int(fields[4]), path != name)
 
@@ -203,13 +203,13 @@ def read_status(pid: int) -> Status:
     return Status(
         rows["Name"],
         rows["State"][:1],
-        int(rows["Pid"]),
-        int(rows["Tgid"]),
-        int(rows["Uid"].split()[1]),
-        tuple(int(word) for word in rows.get("NSpid", rows["Pid"]).split()),
-        size("VmRSS"),
-        size("VmSwap"),
-        int(rows["Threads"]),
+        tid=int(rows["Pid"]),
+        tgid=int(rows["Tgid"]),
+        uid=int(rows["Uid"].split()[1]),
+        namespace_pids=tuple(int(word) for word in rows.get("NSpid", rows["Pid"]).split()),
+        rss=size("VmRSS"),
+        swap=size("VmSwap"),
+        threads=int(rows["Threads"]),
     )
 
 
