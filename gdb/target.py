@@ -26,7 +26,7 @@ from arenascope.sources.debugged import (
     running,
 )
 from arenascope.sources.image_target import Source
-from arenascope.target import ByteOrder, Region, StructInfo, Symbol, ThreadInfo
+from arenascope.target import ByteOrder, Place, Region, StructInfo, Symbol, ThreadInfo
 
 MACHINES = {
     "i386:x86-64": "x86_64",
@@ -140,7 +140,7 @@ class GdbTarget(DebuggedTarget):
         except gdb.error:
             return None
 
-    def own_name(self, address: int) -> Optional[tuple[str, int]]:
+    def own_name(self, address: int) -> Optional[Place]:
         """By Value.format_string: a data symbol's name has no other way out of GDB before format_address (13)."""
         try:
             pointer = gdb.Value(address).cast(gdb.lookup_type("void").pointer())
@@ -149,7 +149,7 @@ class GdbTarget(DebuggedTarget):
             return None
         if not name:
             name, offset = offset, "0"
-        return (name, int(offset)) if name and offset.isdigit() else None
+        return Place(name, int(offset)) if name and offset.isdigit() else None
 
     def struct(self, name: str) -> Optional[StructInfo]:
         try:

@@ -23,7 +23,7 @@ from arenascope.sources.debugged import (
     running,
 )
 from arenascope.sources.image_target import Source
-from arenascope.target import ByteOrder, Region, StructInfo, Symbol, ThreadInfo
+from arenascope.target import ByteOrder, Place, Region, StructInfo, Symbol, ThreadInfo
 
 # the first word of a triple, where Linux has another name for the machine
 MACHINES = {
@@ -153,11 +153,11 @@ class LldbTarget(DebuggedTarget):
             module = self.target.ResolveLoadAddress(variable.GetLoadAddress()).GetModule()
             yield Symbol(variable.GetLoadAddress(), _build_id(module)), module.GetFileSpec().basename or ""
 
-    def own_name(self, address: int) -> Optional[tuple[str, int]]:
+    def own_name(self, address: int) -> Optional[Place]:
         symbol = self.target.ResolveLoadAddress(address).GetSymbol()
         start = symbol.GetStartAddress().GetLoadAddress(self.target) if symbol.IsValid() else lldb.LLDB_INVALID_ADDRESS
         name = symbol.GetMangledName() or symbol.GetName()
-        return (name, address - start) if name and start != lldb.LLDB_INVALID_ADDRESS else None
+        return Place(name, address - start) if name and start != lldb.LLDB_INVALID_ADDRESS else None
 
     def struct(self, name: str) -> Optional[StructInfo]:
         kind = self.target.FindFirstType(name)

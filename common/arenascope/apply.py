@@ -141,14 +141,14 @@ def _inside(controller: Controller, session: Session, code: MallocCode) -> Itera
     stacks = Stacks(now.memory, now.target.machine, regions, code, now.target.pid)
     for thread in threads:
         frames = controller.frames(thread, FRAMES)
-        believed, whole = stacks.believed(frames, thread)
-        depths = [depth for depth, frame in enumerate(believed) if code.owns(frame)]
-        waits = any(frame.name in LOCK_WAITS for frame in believed[:3])
-        if depths and depths[-1] + 1 < len(believed):
+        believed = stacks.believed(frames, thread)
+        depths = [depth for depth, frame in enumerate(believed.frames) if code.owns(frame)]
+        waits = any(frame.name in LOCK_WAITS for frame in believed.frames[:3])
+        if depths and depths[-1] + 1 < len(believed.frames):
             yield Whereabouts(thread, depths[-1], waits)
         elif depths:
             yield Whereabouts(thread, unsure="what called malloc is not known")
-        elif not whole:
+        elif not believed.whole:
             reason = stacks.why_unsure(thread)
             if reason is not None:
                 yield Whereabouts(thread, unsure=reason)

@@ -10,14 +10,15 @@ from typing import Callable, Optional, Sequence
 
 from .errors import MemoryReadError
 from .read_ahead import LONG, ReadAhead
-from .target import ByteOrder
+from .target import ByteOrder, View
 
 Read = Callable[[int, int], bytes]
 Fill = Callable[[int, memoryview], int]
 """Reads into the buffer as far as this mapping goes: how many bytes. MemoryReadError where there is none."""
-Window = Callable[[int], Optional[tuple[memoryview, int, int]]]
-"""(bytes, base, limit) of the image around an address, without a copy; None where it has no such thing."""
+Window = Callable[[int], Optional[View]]
+"""The image around an address; None where it has no such thing."""
 Node = Callable[[int], tuple[int, int, int]]
+"""(size word, fd, bk) of a free chunk: no record, as bin walks ask a million times."""
 
 
 class Memory:
@@ -113,7 +114,7 @@ class Memory:
 
 
 def _node_reader(read: Read, form: str, word: int) -> Node:
-    """Reads (size word, fd, bk) of a free chunk: what bin walks repeat a million times, so a closure, not a method."""
+    """A closure, not a method: bin walks call it a million times."""
     unpack, size = struct.Struct(form).unpack, 3 * word
 
     def node(chunk: int) -> tuple[int, int, int]:
@@ -140,8 +141,8 @@ def _window_reader(window: Window, slow: Node, form: str, word: int) -> Node:
     def find(chunk: int) -> tuple[int, int, int]:
         found = window(chunk) if chunk >= 0 else None
         start = chunk >> SLOT_SHIFT << SLOT_SHIFT
-        if found is not None and found[1] <= start and start + (1 << SLOT_SHIFT) + 4 * word <= found[2]:
-            slots[chunk >> SLOT_SHIFT] = found[0], found[1] - word
+        if found is not None and found.base <= start and start + (1 << SLOT_SHIFT) + 4 * word <= found.limit:
+            slots[chunk >> SLOT_SHIFT] = found.data, found.base - word
         return slow(chunk)
 
     return node

@@ -78,6 +78,23 @@ class Span(NamedTuple):
         return self.end - self.start
 
 
+class View(NamedTuple):
+    """Bytes of the image where they lie, without a copy."""
+
+    data: memoryview
+    base: int
+    """The address of the first."""
+    limit: int
+    """The address behind the last."""
+
+
+class Place(NamedTuple):
+    """An address as a name, and how far behind it."""
+
+    name: str
+    offset: int
+
+
 class Pages(NamedTuple):
     """What a range of addresses has in memory, in bytes."""
 
@@ -191,9 +208,8 @@ class Target(Protocol):
     def threaded_fill(self) -> Optional[Callable[[int, memoryview], int]]:
         """`fill` for a thread beside the command's; None where only the debugger itself can read."""
 
-    def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
-        """(bytes, base, limit) of what the image holds around `address`, without a copy; None where it is not mapped
-        here, as a live process is not."""
+    def window(self, address: int) -> Optional[View]:
+        """What the image holds around `address`; None where it is not mapped here, as a live process is not."""
 
     def symbol(self, name: str) -> Optional[Symbol]:
         """The address of a global or static object."""

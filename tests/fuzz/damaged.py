@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional, Sequence
 
 from arenascope.errors import MemoryReadError
+from arenascope.target import View
 
 
 class Endless(BaseException):
@@ -77,7 +78,7 @@ class DamagedTarget:
 
     threaded_fill = None
 
-    def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
+    def window(self, address: int) -> Optional[View]:
         return None
 
     @property

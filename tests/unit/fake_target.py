@@ -10,7 +10,7 @@ from glibc_rows import Row
 from glibc_tables import INTS
 
 from arenascope.errors import MemoryReadError, UsageError
-from arenascope.target import ByteOrder, BytesAlone, Region, StructInfo, Symbol, ThreadInfo
+from arenascope.target import ByteOrder, BytesAlone, Region, StructInfo, Symbol, ThreadInfo, View
 
 # the processor of a row's architecture, where it has another name
 MACHINES = {"x86-64": "x86_64", "ppc64le": "ppc64", "ppc32": "ppc"}
@@ -127,7 +127,7 @@ class FakeTarget:
 
     threaded_fill = None
 
-    def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
+    def window(self, address: int) -> Optional[View]:
         return None
 
     def symbol(self, name: str) -> Optional[Symbol]:

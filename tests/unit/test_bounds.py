@@ -11,7 +11,7 @@ from arenascope.glibc.check.chunks import ChunkCheck
 from arenascope.glibc.mmapped import search_ranges, without_strangers
 from arenascope.glibc.scan import follow_ring
 from arenascope.memory import Memory
-from arenascope.model import Heap, MmappedBlock, Run
+from arenascope.model import Heap, MmappedBlock, Run, Tally
 from arenascope.session import Session
 from arenascope.target import Region
 
@@ -58,7 +58,7 @@ class Block(MmappedBlock):
 
 def test_blocks_are_not_held_against_each_other() -> None:
     blocks = [Block(base + 16, base, PAGE) for base in range(1 << 40, (1 << 40) + MANY * 16 * PAGE, 16 * PAGE)]
-    assert without_strangers(blocks, (0, 0)) == []
+    assert without_strangers(blocks, Tally()) == []
     assert Block.compared <= MANY
 
 

@@ -6,6 +6,7 @@ from typing import Optional
 
 from arenascope.errors import MemoryReadError
 from arenascope.memory import Memory
+from arenascope.target import View
 
 
 def test_nodes_of_a_window_are_those_that_a_read_gives() -> None:
@@ -18,8 +19,8 @@ def test_nodes_of_a_window_are_those_that_a_read_gives() -> None:
             raise MemoryReadError(address, count)
         return data[address - base : address - base + count]
 
-    def window(address: int) -> Optional[tuple[memoryview, int, int]]:
-        return (memoryview(data), base, base + size) if base <= address < base + size else None
+    def window(address: int) -> Optional[View]:
+        return View(memoryview(data), base, base + size) if base <= address < base + size else None
 
     plain, fast = Memory(read, 8, "little"), Memory(read, 8, "little", None, window)
     edges = [base, *(base + 4096 + (n << 20) for n in range(3)), base + size]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from arenascope.glibc.mmapped import MOST_CHOICES, without_strangers
-from arenascope.model import MmappedBlock
+from arenascope.model import MmappedBlock, Tally
 
 KIB = 1024
 
@@ -35,11 +35,11 @@ SEEN = blocks(192, 196, 516, 364, 260)
 def test_what_glibc_counts_is_left(
     found: list[MmappedBlock], counted: tuple[int, int], left: list[MmappedBlock]
 ) -> None:
-    assert without_strangers(found, counted) == left
+    assert without_strangers(found, Tally(*counted)) == left
 
 
 def test_it_ends() -> None:
     many = blocks(*range(100, 160))
-    counted = (30, sum(block.bytes for block in many[:30]))
+    counted = Tally(30, sum(block.bytes for block in many[:30]))
     assert MOST_CHOICES < 10**9
     assert without_strangers(many, counted) == many

@@ -9,11 +9,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import combinations
 from math import comb
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
-from ..model import Heap, MmappedBlock
+from ..model import Heap, MmappedBlock, Tally
 from ..target import Region, Residency
 from .chunk import IS_MMAPPED, SIZE_BITS
 from .layout import Layout
@@ -59,16 +59,16 @@ def counts_headers_twice(layout: Layout, counted: int, held: int) -> bool:
     return layout.behaviour.mmapped_size_less_header and excess > 0 and excess % layout.header == 0
 
 
-def counts(blocks: Sequence[MmappedBlock]) -> tuple[int, int]:
+def counts(blocks: Sequence[MmappedBlock]) -> Tally:
     """What mp_ should say of them."""
-    return len(blocks), sum(block.bytes for block in blocks)
+    return Tally(len(blocks), sum(block.bytes for block in blocks))
 
 
-def without_strangers(blocks: Sequence[MmappedBlock], counted: tuple[int, int]) -> list[MmappedBlock]:
+def without_strangers(blocks: Sequence[MmappedBlock], counted: Tally) -> list[MmappedBlock]:
     """Less the mappings that only look like blocks (a JVM's tables do), where glibc's counts leave one way to tell."""
-    surplus = len(blocks) - counted[0]
-    excess = sum(block.bytes for block in blocks) - counted[1]
-    if counted[0] < 0 or surplus <= 0 or comb(len(blocks), surplus) > MOST_CHOICES:
+    surplus = len(blocks) - counted.chunks
+    excess = sum(block.bytes for block in blocks) - counted.bytes
+    if counted.chunks < 0 or surplus <= 0 or comb(len(blocks), surplus) > MOST_CHOICES:
         return list(blocks)
     choices = combinations(blocks, surplus)
     fitting = [each for each in choices if sum(block.bytes for block in each) == excess]
@@ -87,9 +87,18 @@ def chunk_offsets(layout: Layout, page: int) -> list[int]:
     return offsets
 
 
+class Search(NamedTuple):
+    """Where to look for blocks: from `start` to `end`, page by page."""
+
+    start: int
+    end: int
+    limit: int
+    """How far a block may reach."""
+
+
 def search_ranges(
     layout: Layout, regions: Sequence[Region], heaps: Sequence[Heap], residency: Optional[Residency]
-) -> list[tuple[int, int, int]]:
+) -> list[Search]:
     """Where blocks can lie: private anonymous memory that no arena holds, and of that what is in memory.
 
     A header was written, so its page is resident or swapped; looking at untouched pages would map them.
@@ -107,9 +116,9 @@ def search_ranges(
         for start, end in _without(region, taken):
             parts = residency.resident_ranges(start, end) if residency else None
             found += (
-                [(max(low, start), min(high, end), end) for low, high in parts]
+                [Search(max(low, start), min(high, end), limit=end) for low, high in parts]
                 if parts is not None
-                else [(start, end, end)]
+                else [Search(start, end, limit=end)]
             )
     return found
 
@@ -131,10 +140,8 @@ def _without(region: Region, taken: Sequence[tuple[int, int]]) -> Iterator[tuple
         yield start, region.end
 
 
-def walk_mmapped(
-    memory: Memory, layout: Layout, page: int, ranges: Iterable[tuple[int, int, int]]
-) -> Iterator[MmappedBlock]:
-    """The blocks in (start, end, limit): pages from start to end are looked at, a block may reach up to limit."""
+def walk_mmapped(memory: Memory, layout: Layout, page: int, ranges: Iterable[Search]) -> Iterator[MmappedBlock]:
+    """The blocks that begin there."""
     offsets = chunk_offsets(layout, page)
     past = 0
     for start, end, limit in ranges:

@@ -6,7 +6,7 @@ import struct
 from typing import Optional
 
 from ..memory import Memory
-from ..model import ArenaHeader, Params
+from ..model import ArenaHeader, Params, Tally
 from ..target import Target
 from . import versions
 from .layout import Layout
@@ -23,9 +23,9 @@ def read_params(memory: Memory, layout: Layout, address: int) -> Params:
     return Params(address, values)
 
 
-def counts(params: Params) -> tuple[int, int]:
-    """Blocks served by mmap, and their bytes."""
-    return params.values["n_mmaps"], params.values["mmapped_mem"]
+def counts(params: Params) -> Tally:
+    """Blocks served by mmap."""
+    return Tally(params.values["n_mmaps"], params.values["mmapped_mem"])
 
 
 def doubt_params(params: Params, main: Optional[ArenaHeader]) -> Optional[str]:

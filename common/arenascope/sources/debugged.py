@@ -12,7 +12,7 @@ from typing import Callable, Iterable, Mapping, Optional, Sequence
 
 from ..errors import ArenascopeError, MemoryReadError, TargetError, UsageError
 from ..memory import BlockCache, Read
-from ..target import ByteOrder, BytesAlone, Region, ThreadInfo
+from ..target import ByteOrder, BytesAlone, Region, ThreadInfo, View
 from .core.image import CoreImage
 from .elf.naming import local_file
 from .image_target import ImageTarget, Source
@@ -46,7 +46,7 @@ class AskedImage(BytesAlone):
         block[:] = self.read(address, len(block))
         return len(block)
 
-    def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
+    def window(self, address: int) -> Optional[View]:
         return None
 
     def regions(self) -> Sequence[Region]:

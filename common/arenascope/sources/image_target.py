@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Mapping, Optional, Protocol, Sequence
 
 from ..memory import Fill, Read, Window
-from ..target import ByteOrder, Image, Region, ThreadInfo
+from ..target import ByteOrder, Image, Place, Region, ThreadInfo
 from .elf.naming import DEBUG_FOLDERS, Naming, files_of
 
 
@@ -85,7 +85,7 @@ class ImageTarget:
     def describe(self, address: int) -> Optional[str]:
         return self._naming.describe(self, address)
 
-    def own_name(self, address: int) -> Optional[tuple[str, int]]:
+    def own_name(self, address: int) -> Optional[Place]:
         """The debugger's symbol at or before an address, and how far behind it: where no file's own table has one."""
         return None
 

@@ -36,6 +36,14 @@ class Interrupted(NamedTuple):
     stack_pointer: int
 
 
+class Believed(NamedTuple):
+    """What is certain of a thread's stack, the innermost first."""
+
+    frames: Sequence[StackFrame]
+    whole: bool
+    """Whether they reach to the thread's start."""
+
+
 class Stacks:
     """The stacks of one process at one moment."""
 
@@ -47,8 +55,8 @@ class Stacks:
 
     # frames
 
-    def believed(self, frames: Sequence[StackFrame], thread: ThreadInfo) -> tuple[Sequence[StackFrame], bool]:
-        """The frames that were unwound by tables, and whether they reach to the thread's start."""
+    def believed(self, frames: Sequence[StackFrame], thread: ThreadInfo) -> Believed:
+        """The frames that were unwound by tables."""
         exact = True
         found = None
         for index, frame in enumerate(frames):
@@ -57,8 +65,9 @@ class Stacks:
             exact = (exact and same) or (found is not None and found.is_signal)
             found = self.tables.find(frame.pc if exact else frame.pc - 1)
             if found is None:
-                return frames[: index + 1], False
-        return frames, found is not None and found.is_start and self._is_own(frames[-1].stack_pointer, thread)
+                return Believed(frames[: index + 1], whole=False)
+        at_start = found is not None and found.is_start and self._is_own(frames[-1].stack_pointer, thread)
+        return Believed(frames, whole=at_start)
 
     def _is_own(self, pointer: Optional[int], thread: ThreadInfo) -> bool:
         """Whether a first frame lies where threads begin, and not on a stack that the program made (makecontext)."""

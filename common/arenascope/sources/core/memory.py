@@ -191,8 +191,8 @@ class CoreMemory:
         size = min(len(block), self._ends[index] - address)
         return os.preadv(self.file, [block[:size]], address - self._starts[index] + self.segments[index].offset)
 
-    def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
-        """(bytes, base, limit): the file's bytes of the segment that covers `address`, without a copy."""
+    def window(self, address: int) -> Optional[target.View]:
+        """The file's bytes of the segment that covers `address`, without a copy."""
         index = bisect_right(self._starts, address) - 1
         if index < 0 or address >= self._ends[index]:
             return None
@@ -201,7 +201,7 @@ class CoreMemory:
             offset = self.segments[index].offset
             with memoryview(self._map) as whole:
                 self._views[index] = whole[offset : offset + limit - base]
-        return self._views[index], base, limit
+        return target.View(self._views[index], base, limit)
 
     @cached_property
     def _regions(self) -> tuple[target.Region, ...]:

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from typing import Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ...errors import ArenascopeError
-from ...target import Region
+from ...target import Place, Region
 from .demangle import demangle
 from .file import SHT_DYNSYM, SHT_SYMTAB, ElfFile, Read, Section, find_debug_file, module_build_id, proven_files
 from .symbols import FIELDS, SHN_UNDEF, symbol_form
@@ -42,8 +42,8 @@ class Named(Protocol):
 
     def open_file(self, region: Region) -> Optional[str]: ...
 
-    def own_name(self, address: int) -> Optional[tuple[str, int]]:
-        """The debugger's own knowledge: (mangled name, offset)."""
+    def own_name(self, address: int) -> Optional[Place]:
+        """The debugger's own knowledge, mangled."""
 
 
 def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
@@ -89,7 +89,7 @@ class Naming:
                 return found
         told = image.own_name(address)
         if told is not None:
-            return spoken(*told)
+            return spoken(told.name, told.offset)
         if module is None:
             return None
         return f"{os.path.basename(module[0].path)}+{address - module[0].start:#x}"

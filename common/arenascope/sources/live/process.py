@@ -162,16 +162,17 @@ class ProcessImage:
                 name = procfiles.read_bytes(f"/proc/{self.pid}/task/{tid}/comm").rstrip(b"\n")
             except OSError:
                 continue  # it ended meanwhile
-            found.append(target.ThreadInfo(tid, os.fsdecode(name), *self._pointers(tid)))
+            stack, counter = self._stack_and_counter(tid)
+            found.append(target.ThreadInfo(tid, os.fsdecode(name), stack_pointer=stack, program_counter=counter))
         return found
 
-    def _pointers(self, tid: int) -> tuple[Optional[int], None, Optional[int]]:
-        """(stack pointer, -, program counter): the last words of task/TID/syscall; a running thread says "running"."""
+    def _stack_and_counter(self, tid: int) -> tuple[Optional[int], Optional[int]]:
+        """The last words of task/TID/syscall; a running thread says "running"."""
         try:
             words = procfiles.read_bytes(f"/proc/{self.pid}/task/{tid}/syscall").split()
         except OSError:
-            return None, None, None
-        return (int(words[-2], 16), None, int(words[-1], 16)) if len(words) >= 3 else (None, None, None)
+            return None, None
+        return (int(words[-2], 16), int(words[-1], 16)) if len(words) >= 3 else (None, None)
 
     def environment(self) -> Optional[Mapping[str, str]]:
         """What the process was started with; None where it has written over that, or it may not be read.
@@ -194,7 +195,7 @@ class ProcessImage:
     def threaded_fill(self) -> Fill:
         return self.fill
 
-    def window(self, address: int) -> Optional[tuple[memoryview, int, int]]:
+    def window(self, address: int) -> Optional[target.View]:
         """Its memory is not mapped here."""
         return None
 
