@@ -72,15 +72,15 @@ TABLES = [
 def test_tables_are_the_same_without_tabulate(case: tuple[object, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     headers, rows, left, footer, width = case
     pytest.importorskip("tabulate")
-    with_it = list(table(headers, rows, left, footer, width, ("to",)))  # type: ignore[arg-type]
+    with_it = list(table(headers, rows, left=left, footer=footer, width=width, expendable=("to",)))  # type: ignore[arg-type]
     monkeypatch.setattr(optional, "load", lambda name: None)
-    without = list(table(headers, rows, left, footer, width, ("to",)))  # type: ignore[arg-type]
+    without = list(table(headers, rows, left=left, footer=footer, width=width, expendable=("to",)))  # type: ignore[arg-type]
     assert without == with_it
     assert not [line for line in without if line != line.rstrip()]
 
 
 def test_a_table_by_hand() -> None:
-    lines = list(table(("arena", "system"), [["0 main", "1.5 KiB"], ["1", "132.0 KiB"]], (0,), ["all", "133.5 KiB"]))
+    lines = list(table(("arena", "system"), [["0 main", "1.5 KiB"], ["1", "132.0 KiB"]], footer=["all", "133.5 KiB"]))
     assert lines == [
         "arena      system",
         "------  ---------",
@@ -94,11 +94,11 @@ def test_a_table_by_hand() -> None:
 
 def test_columns_go_where_the_terminal_is_narrow() -> None:
     rows = [["0", "0x5555", "0x6666"]]
-    lines = list(table(("arena", "from", "to"), rows, (0,), width=14, expendable=("to", "from")))
+    lines = list(table(("arena", "from", "to"), rows, width=14, expendable=("to", "from")))
     assert lines[0].split() == ["arena", "from"]
     assert "to" in lines[-1]
     assert "14 columns" in lines[-1]
-    assert len(list(table(("arena", "from", "to"), rows, (0,), width=80, expendable=("to",)))) == 3
+    assert len(list(table(("arena", "from", "to"), rows, width=80, expendable=("to",)))) == 3
 
 
 def test_a_cut_list_says_so() -> None:
@@ -233,7 +233,7 @@ def test_a_format_is_whole_and_plain() -> None:
 
 def test_cells_do_not_break_a_format() -> None:
     rows = [["operator|", ""], ["b", "2"]]
-    assert list(table(("name", "last"), rows, (0, 1), form="tsv")) == ["name\tlast", "operator|\t", "b\t2"]
+    assert list(table(("name", "last"), rows, left=(0, 1), form="tsv")) == ["name\tlast", "operator|\t", "b\t2"]
     assert next(line for line in table(("name", "last"), rows, form="github") if "operator" in line).count("|") == 4
 
 

@@ -122,7 +122,13 @@ def _lines(
     footer = [*_footer(style, usages), _trim_cell(style, plans, usages)] if len(rows) > 1 else None
     footer = footer if session.all_arenas else None
     yield from table(
-        HEADERS, shown, (0, 1), footer, style.width, ("fast", "heaps", "tcache", "used", "bins"), style.form
+        HEADERS,
+        shown,
+        left=(0, 1),
+        footer=footer,
+        width=style.width,
+        expendable=("fast", "heaps", "tcache", "used", "bins"),
+        form=style.form,
     )
     yield from left_out(style, more, "arena")
     if mmapped is not None and mmapped.chunks:

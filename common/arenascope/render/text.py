@@ -75,6 +75,7 @@ def duration(seconds: float) -> str:
 def table(
     headers: Sequence[str],
     rows: Sequence[Sequence[str]],
+    *,
     left: Sequence[int] = (0,),
     footer: Optional[Sequence[str]] = None,
     width: int = 0,

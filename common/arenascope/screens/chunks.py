@@ -96,7 +96,11 @@ def _states(style: Style, by_arena: Mapping[int, Sums], sums: Sums, doubtful: bo
         if sums.gaps[kind]:
             rows.append([kind, "", style.size(sums.gaps[kind]), meaning])
     yield from table(
-        ("state", "chunks", "bytes", ""), rows, (0, 3), ["all", "", style.size(sums.bytes), ""], form=style.form
+        ("state", "chunks", "bytes", ""),
+        rows,
+        left=(0, 3),
+        footer=["all", "", style.size(sums.bytes), ""],
+        form=style.form,
     )
 
 
@@ -115,7 +119,7 @@ def _classes(style: Style, classes: Sequence[SizeClass], only: Optional[str], do
     yield from table(
         ("size to", "used", "bytes", "free", "bytes ", "█ used ░ free"),
         rows,
-        (5,),
+        left=(5,),
         width=style.width,
         expendable=("bytes", "bytes "),
         form=style.form,

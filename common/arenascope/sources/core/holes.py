@@ -13,7 +13,7 @@ import os
 from array import array
 from bisect import bisect_right
 from functools import cached_property
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...target import MappingUse, Pages, Region, Residency, Span
 from ..elf.file import PF_W, Segment
@@ -31,6 +31,22 @@ def holes_tell(core: CoreMemory) -> bool:
     return core.made_by == "kernel" and core.sparse and os.fstatvfs(core.file).f_bsize <= core.page_size
 
 
+class _Part(NamedTuple):
+    """A range that one segment holds; None: no segment does."""
+
+    start: int
+    end: int
+    segment: Optional[Segment]
+
+
+class _Held(NamedTuple):
+    """A range that the file holds, `shift` bytes behind its addresses."""
+
+    start: int
+    end: int
+    shift: int
+
+
 class _Parts:
     """Cuts address ranges along the segments of a core."""
 
@@ -41,8 +57,8 @@ class _Parts:
         size = self.core.page_size
         return Span(start // size * size, (end + size - 1) // size * size)
 
-    def split(self, start: int, end: int) -> Iterator[tuple[int, int, Optional[Segment]]]:
-        """(start, end, segment) for all of [start, end); None for the segment where none is."""
+    def split(self, start: int, end: int) -> Iterator[_Part]:
+        """All of [start, end)."""
         starts = self._starts
         while start < end:
             segment = self.core.segment_at(start)
@@ -51,7 +67,7 @@ class _Parts:
                 stop = min(end, starts[index]) if index < len(starts) else end
             else:
                 stop = min(end, segment.address + segment.memory_size)
-            yield start, stop, segment
+            yield _Part(start, stop, segment)
             start = stop
 
     @cached_property
@@ -85,8 +101,8 @@ class HoleResidency:
             return None
         return Pages(sum(self._data_before(high + shift) - self._data_before(low + shift) for low, high, shift in held))
 
-    def _held(self, start: int, end: int) -> Optional[list[tuple[int, int, int]]]:
-        """(start, end, way to its place in the file) of what segments have of it; None where one is not known."""
+    def _held(self, start: int, end: int) -> Optional[list[_Held]]:
+        """What segments have of it; None where one is not known."""
         found = []
         for low, high, segment in self._parts.split(*self._parts.pages(start, end)):
             # the kernel writes a program header for every mapping: elsewhere is nothing
@@ -94,7 +110,7 @@ class HoleResidency:
                 continue
             if not self._known(segment, high):
                 return None
-            found.append((low, high, segment.offset - segment.address))
+            found.append(_Held(low, high, segment.offset - segment.address))
         return found
 
     def _data_before(self, offset: int) -> int:

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from ...errors import HoldEnded, TargetError
 from ..elf.registers import ThreadRecord
@@ -134,8 +134,17 @@ class Freeze:
             os.close(file)
 
 
-def _start_guard(how: str) -> tuple[int, int, int, int]:
-    """(its pid, where it takes orders, where it replies, where it says why it ends)."""
+class _Started(NamedTuple):
+    """A guard, and our ends of its pipes."""
+
+    pid: int
+    orders: int
+    replies: int
+    last_word: int
+    """Where it says why it ends."""
+
+
+def _start_guard(how: str) -> _Started:
     (orders, to_guard), (from_guard, replies), (heard, last_word) = os.pipe(), os.pipe(), os.pipe()
     parent = os.getpid()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -147,4 +156,4 @@ def _start_guard(how: str) -> tuple[int, int, int, int]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     for file in (orders, replies, last_word):
         os.close(file)
-    return pid, to_guard, from_guard, heard
+    return _Started(pid, orders=to_guard, replies=from_guard, last_word=heard)
