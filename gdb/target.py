@@ -26,7 +26,7 @@ from arenascope.sources.debugged import (
     running,
 )
 from arenascope.sources.image_target import Source
-from arenascope.target import ByteOrder, Place, Region, StructInfo, Symbol, ThreadInfo
+from arenascope.target import ByteOrder, Member, Place, Region, StructInfo, Symbol, ThreadInfo
 
 MACHINES = {
     "i386:x86-64": "x86_64",
@@ -155,7 +155,7 @@ class GdbTarget(DebuggedTarget):
         try:
             kind = gdb.lookup_type(f"struct {name}")
             members = {
-                each.name: (each.bitpos // 8, each.type.sizeof)
+                each.name: Member(each.bitpos // 8, each.type.sizeof)
                 for each in kind.fields()
                 if each.name and each.type is not None and each.bitpos is not None
             }

@@ -23,7 +23,7 @@ from arenascope.sources.debugged import (
     running,
 )
 from arenascope.sources.image_target import Source
-from arenascope.target import ByteOrder, Place, Region, StructInfo, Symbol, ThreadInfo
+from arenascope.target import ByteOrder, Member, Place, Region, StructInfo, Symbol, ThreadInfo
 
 # the first word of a triple, where Linux has another name for the machine
 MACHINES = {
@@ -169,7 +169,7 @@ class LldbTarget(DebuggedTarget):
             field = kind.GetFieldAtIndex(index)
             called = field.GetName()
             if called:
-                members[called] = (field.GetOffsetInBytes(), field.GetType().GetByteSize())
+                members[called] = Member(field.GetOffsetInBytes(), field.GetType().GetByteSize())
         return StructInfo(name, kind.GetByteSize(), members) if members else None
 
     def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:

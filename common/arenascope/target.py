@@ -47,13 +47,19 @@ class Symbol(NamedTuple):
     build_id: Optional[str] = None
 
 
+class Member(NamedTuple):
+    """A field of a struct."""
+
+    offset: int
+    size: int
+
+
 class StructInfo(NamedTuple):
     """A struct as debug information has it."""
 
     name: str
     size: int
-    fields: Mapping[str, tuple[int, int]]
-    """Field name: (offset, size)."""
+    fields: Mapping[str, Member]
 
 
 class ThreadInfo(NamedTuple):

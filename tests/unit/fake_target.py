@@ -10,7 +10,7 @@ from glibc_rows import Row
 from glibc_tables import INTS
 
 from arenascope.errors import MemoryReadError, UsageError
-from arenascope.target import ByteOrder, BytesAlone, Region, StructInfo, Symbol, ThreadInfo, View
+from arenascope.target import ByteOrder, BytesAlone, Member, Region, StructInfo, Symbol, ThreadInfo, View
 
 # the processor of a row's architecture, where it has another name
 MACHINES = {"x86-64": "x86_64", "ppc64le": "ppc64", "ppc32": "ppc"}
@@ -168,7 +168,7 @@ class FakeTarget:
 
 def _info(name: str, row: Row, layout: Mapping[str, int], arrays: Mapping[str, int]) -> StructInfo:
     fields = {
-        field_name: (offset, arrays.get(field_name, 4 if field_name in INTS else row.word))
+        field_name: Member(offset, arrays.get(field_name, 4 if field_name in INTS else row.word))
         for field_name, offset in layout.items()
         if field_name != "sizeof"
     }

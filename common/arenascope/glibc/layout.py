@@ -200,8 +200,8 @@ def disagreements(struct: Struct, info: StructInfo) -> list[str]:
         seen = info.fields.get(name) or info.fields.get({"tcache_bins": "tcache_small_bins"}.get(name, ""))
         if seen is None:
             wrong.append(f"{info.name}.{name}: not in the debug information")
-        elif seen[0] != offset:
-            wrong.append(f"{info.name}.{name}: at {seen[0]} in the debug information, at {offset} here")
+        elif seen.offset != offset:
+            wrong.append(f"{info.name}.{name}: at {seen.offset} in the debug information, at {offset} here")
     if info.size != struct.size:
         wrong.append(f"{info.name}: {info.size} bytes in the debug information, {struct.size} here")
     return wrong

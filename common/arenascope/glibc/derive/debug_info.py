@@ -60,7 +60,7 @@ def from_debug(
             if name == "malloc_par":
                 continue
             return None
-        fields = {RENAMED.get(member, member): place[0] for member, place in info.fields.items()}
+        fields = {RENAMED.get(member, member): place.offset for member, place in info.fields.items()}
         if not needed <= set(fields):
             return None
         built[name] = Struct({key: fields[key] for key in fields if key in KNOWN[name]}, info.size)
@@ -70,7 +70,7 @@ def from_debug(
         heap=built["_heap_info"],
         params=built.get("malloc_par", layout.params),
         tcache=_tcache(structs.get("tcache_perthread_struct"), layout),
-        fastbins=fast[1] // layout.word if fast else 0,
+        fastbins=fast.size // layout.word if fast else 0,
     )
 
 
@@ -81,10 +81,15 @@ def _tcache(info: Optional[StructInfo], layout: Layout) -> Optional[TcacheLayout
     name = "num_slots" if "num_slots" in info.fields else "counts"
     if name not in info.fields:
         return layout.tcache
-    (counts, counts_size), (entries, entries_size) = info.fields[name], info.fields["entries"]
-    bins = entries_size // layout.word
+    counts, entries = info.fields[name], info.fields["entries"]
+    bins = entries.size // layout.word
     return TcacheLayout(
-        bins, counts_size // bins, counts=counts, counts_free_slots=name == "num_slots", entries=entries, size=info.size
+        bins,
+        counts.size // bins,
+        counts=counts.offset,
+        counts_free_slots=name == "num_slots",
+        entries=entries.offset,
+        size=info.size,
     )
 
 

@@ -12,7 +12,7 @@ from ...errors import ArenascopeError
 from ...memory import Memory
 from ...sources.elf.naming import modules_of
 from ...sources.elf.symbols import dynamic_symbols
-from ...target import Region, Target
+from ...target import Region, Span, Target
 from .libc_file import LIBC_NAME, Libc
 
 FAMILY = frozenset(
@@ -136,8 +136,8 @@ class MallocCode:
         edges, forks = _functions(target, memory, libc, EDGES), _functions(target, memory, libc, FORKS)
         self.known = bool(edges)
         first = min((start for start, _ in edges), default=0)
-        self._exported = (first, max((end for _, end in edges), default=0))
-        self._ranges = [(first - STATICS_IN_FRONT, self._exported[1]), *forks] if edges else forks
+        self._exported = Span(first, max((end for _, end in edges), default=0))
+        self._ranges = [Span(first - STATICS_IN_FRONT, self._exported.end), *forks] if edges else forks
         self._name: Callable[[int], Optional[str]] = target.describe if symbols else lambda address: None
         self._has_names = bool(LIBC_NAME.search(libc.path))
 
@@ -146,7 +146,7 @@ class MallocCode:
 
     def _is_beside(self, address: int) -> bool:
         """Whether it is, of what may be malloc's, another file's for sure."""
-        return address < self._exported[0] and (self._name(address) or "").startswith(BESIDE)
+        return address < self._exported.start and (self._name(address) or "").startswith(BESIDE)
 
     def owns(self, frame: StackFrame) -> bool:
         """By place; by name only within libc itself, where compilers put what is seldom run apart (`free.cold`)."""
@@ -168,15 +168,15 @@ def _code_of(libc: Libc, regions: Sequence[Region]) -> list[Region]:
     return [region for region in module if region.executable] or list(module)
 
 
-def _functions(target: Target, memory: Memory, libc: Libc, names: Sequence[str]) -> list[tuple[int, int]]:
-    """(start, end) of libc's functions: from its own tables, as the debugger's may be another library's."""
+def _functions(target: Target, memory: Memory, libc: Libc, names: Sequence[str]) -> list[Span]:
+    """libc's functions, from its own tables, as the debugger's may be another library's."""
     try:
         found = dynamic_symbols(memory.read, libc.base, names) if libc.base is not None else {}
     except ArenascopeError:
         found = {}
     if found:
-        return [(each.value, each.value + (each.size or LAST_FUNCTION)) for each in found.values()]
+        return [Span(each.value, each.value + (each.size or LAST_FUNCTION)) for each in found.values()]
     if LIBC_NAME.search(libc.path):
         return []
     told = [target.symbol(name) for name in names]
-    return [(each.address, each.address + LAST_FUNCTION) for each in told if each is not None]
+    return [Span(each.address, each.address + LAST_FUNCTION) for each in told if each is not None]

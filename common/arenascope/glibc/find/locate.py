@@ -168,7 +168,7 @@ def _tell(trail: Trail, memory: Memory, arena: int, hit: Optional[Hit]) -> None:
 
 def _hit_at(target: Target, memory: Memory, arena: int) -> Optional[Hit]:
     info = target.struct("malloc_state")
-    offsets = [info.fields["bins"][0]] if info and "bins" in info.fields else []
+    offsets = [info.fields["bins"].offset] if info and "bins" in info.fields else []
     offsets += [from_table(release, memory.pointer_size, target.machine).arena["bins"] for release in candidates(None)]
     known = set(offsets)
     # a release that the table does not know

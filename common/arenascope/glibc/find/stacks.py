@@ -11,7 +11,7 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 from ...errors import MemoryReadError
 from ...memory import Memory
 from ...sources.elf.unwind import UnwindTables
-from ...target import Region, ThreadInfo
+from ...target import Region, Span, ThreadInfo
 from .code import MallocCode, StackFrame
 
 START = 64 << 10
@@ -87,9 +87,9 @@ class Stacks:
         own = self._own_stack(thread)
         if own is None:
             return "where its stack lies is not known"
-        parts: list[tuple[int, int]] = []
+        parts: list[Span] = []
         # a handler's stack can lie in the middle of the thread's own, behind what was interrupted
-        todo = [thread.stack_pointer] if self._tells_handlers else [thread.stack_pointer, own[0]]
+        todo = [thread.stack_pointer] if self._tells_handlers else [thread.stack_pointer, own.start]
         while todo and len(parts) < STACKS:
             start = todo.pop()
             end = self._end(start, thread)
@@ -97,14 +97,14 @@ class Stacks:
                 return f"its stack at {start:#x} is not mapped"
             if any(low <= start < high for low, high in parts):
                 continue
-            parts.append((start, end))
+            parts.append(Span(start, end))
             hit = self._hit(start, end)
             if hit is not None:
                 return hit
             todo += [each.stack_pointer for each in self.interrupted(start, end)]
         if todo:
             return "it is on more stacks than can be followed"
-        reached = any(own[0] <= start < own[1] for start, _ in parts)
+        reached = any(own.start <= each.start < own.end for each in parts)
         return None if reached else self._hit(*own)
 
     def _hit(self, start: int, end: int) -> Optional[str]:
@@ -133,13 +133,13 @@ class Stacks:
                 return
             start += size
 
-    def _own_stack(self, thread: ThreadInfo) -> Optional[tuple[int, int]]:
+    def _own_stack(self, thread: ThreadInfo) -> Optional[Span]:
         """The stack that the thread was started with."""
         main = next((each for each in self.regions if each.path == MAIN), None)
         if main is not None and (thread.tid == self.pid or main.contains(thread.stack_pointer or 0)):
-            return main.start, main.end
+            return Span(main.start, main.end)
         region = self._region(thread.thread_pointer)
-        return (region.start, thread.thread_pointer or region.end) if region is not None else None
+        return Span(region.start, thread.thread_pointer or region.end) if region is not None else None
 
     def _end(self, start: int, thread: ThreadInfo) -> Optional[int]:
         """Where the stack ends on which this is: at the thread's control block, or with its mapping."""

@@ -13,7 +13,7 @@ from typing import AbstractSet, Iterator, Mapping, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
-from ...target import Region, ThreadInfo
+from ...target import Region, Span, ThreadInfo
 from .brk import exported
 from .libc_file import Libc
 
@@ -116,26 +116,26 @@ def _holding(memory: Memory, blocks: Sequence[int], tids: AbstractSet[int]) -> d
     return {held[place]: block for block, held in holds.items() if place in held}
 
 
-def _places(regions: Sequence[Region], threads: Sequence[ThreadInfo]) -> Iterator[tuple[int, int]]:
+def _places(regions: Sequence[Region], threads: Sequence[ThreadInfo]) -> Iterator[Span]:
     """Ends of stacks, small mappings, and where the break begins (a static program's first thread)."""
     pointers = [thread.stack_pointer for thread in threads if thread.stack_pointer is not None]
     for region in regions:
         if not (region.writable and region.present) or region.is_file or region.shared:
             continue
         if region.size <= SMALL:
-            yield region.start, region.end
+            yield Span(region.start, region.end)
             continue
         if region.path == "[heap]":
-            yield region.start, region.start + TOP_OF_STACK
+            yield Span(region.start, region.start + TOP_OF_STACK)
         if any(region.contains(pointer) for pointer in pointers):
-            yield region.end - TOP_OF_STACK, region.end
+            yield Span(region.end - TOP_OF_STACK, region.end)
 
 
-def _merged(regions: Sequence[Region]) -> Iterator[tuple[int, int]]:
+def _merged(regions: Sequence[Region]) -> Iterator[Span]:
     """Ends of larger mappings: what malloc got by mmap may have grown together with that small mapping, from below."""
     for region in regions:
         if region.writable and region.present and not (region.is_file or region.shared) and region.size > SMALL:
-            yield region.end - TOP_OF_STACK, region.end
+            yield Span(region.end - TOP_OF_STACK, region.end)
 
 
 def _self_pointing(memory: Memory, start: int, end: int) -> Iterator[int]:
