@@ -64,7 +64,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     folder = os.environ.get(covered.FOLDER)
-    if folder:
+    # xdist's workers have a summary that nobody sees: what they add up is lost to the controller's
+    if folder and not hasattr(terminalreporter.config, "workerinput"):
         terminalreporter.section("lines that no test reaches")
         for line in covered.report(Path(folder)):
             terminalreporter.write_line(line)
