@@ -99,7 +99,9 @@ def _said_instead(options: argparse.Namespace) -> str:
 def _look(command: Command, options: argparse.Namespace) -> int:
     options.json |= options.jsonl
     subjects, symbols = options.subjects, not options.no_symbols
-    if options.jsonl or len(subjects) > 1:
+    if options.jobs < 0:
+        raise UsageError(f"--jobs {options.jobs} is no number of looks at a time", "0 is one for each processor")
+    if (options.jsonl and subjects) or len(subjects) > 1:
         from . import fleet  # the machinery of several processes, which one look does without
 
         looks = [fleet.Look(each, command.name, options, options.debug_dir, options.stop, symbols) for each in subjects]

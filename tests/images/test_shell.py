@@ -228,6 +228,8 @@ def test_a_libc_that_was_deleted(tmp_path):
         (["chunk", "0x10", "1", "2"], "unrecognized arguments: 2"),
         (["snapshot"], "required: FILE"),
         (["watch"], "required: PID"),
+        (["arenas", "--jsonl"], "name a pid or a core file"),
+        (["arenas", "--jobs", "-3", "1", "2"], "--jobs -3 is no number"),
     ],
 )
 def test_bad_usage_is_one_line_and_status_2(words, said):
