@@ -35,9 +35,9 @@ HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for
 )
 def version_command(context: Context) -> Answer:
     problem: Optional[str] = None
-    if context.options.full:
-        context.session.trail = Trail()
+    trail = Trail() if context.options.full else None
     try:
+        context.session.trail = trail
         _ = context.session.located
     except UsageError:
         raise
@@ -56,17 +56,17 @@ def version_command(context: Context) -> Answer:
         "allocators": allocators_json(_allocators(context, problem)),
         "share": share_json(context.session) if problem is None else None,
     }
-    if context.session.trail is not None:
-        keys["candidates"] = _candidates(context.session, problem)
+    if trail is not None:
+        keys["candidates"] = _candidates(context, trail, problem)
     problems = [Statement("no-glibc", text=problem)] if problem else problems_of(context.session)
-    return Answer(keys, _lines(context, problem, checks), problems)
+    return Answer(keys, _lines(context, problem, checks, trail), problems)
 
 
-def _candidates(session: Session, problem: Optional[str]) -> dict[str, object]:
+def _candidates(context: Context, trail: Trail, problem: Optional[str]) -> dict[str, object]:
     """Threads are asked last, once something was found."""
-    if problem is None and session.started:
-        _ = session.thread_words, session.layout
-    return candidates_json(session.trail or Trail())
+    if problem is None and context.session.started:
+        _ = context.session.thread_words, context.session.layout
+    return candidates_json(trail)
 
 
 def _allocators(context: Context, problem: Optional[str]) -> Sequence[Allocator]:
@@ -117,7 +117,7 @@ def _mp(located: Located) -> str:
     return f"{start} {located.params:#x}"
 
 
-def _lines(context: Context, problem: Optional[str], checks: Sequence[Check]) -> Iterator[str]:
+def _lines(context: Context, problem: Optional[str], checks: Sequence[Check], trail: Optional[Trail]) -> Iterator[str]:
     yield f"arenascope {__version__}"
     yield from context.door.describe()
     yield f"Python {platform.python_version()}"
@@ -126,7 +126,7 @@ def _lines(context: Context, problem: Optional[str], checks: Sequence[Check]) ->
     if problem is not None:
         for each in _allocators(context, problem):
             yield f"{each.name} ({each.how}); {each.instead}"
-        yield from _full_lines(context)
+        yield from _full_lines(context, trail)
         return
     located = context.session.located
     libc = located.libc
@@ -143,10 +143,9 @@ def _lines(context: Context, problem: Optional[str], checks: Sequence[Check]) ->
     yield f"layout of {_layout(context)}: {held} of {len(checks)} checks hold"
     for check in checks:
         yield f"  {check}" if check.held else context.style.warn(f"  not held: {check}")
-    yield from _full_lines(context)
+    yield from _full_lines(context, trail)
 
 
-def _full_lines(context: Context) -> Iterator[str]:
-    trail = context.session.trail
+def _full_lines(context: Context, trail: Optional[Trail]) -> Iterator[str]:
     if trail is not None:
         yield from candidates_lines(context.style, trail)
