@@ -60,7 +60,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "here"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    "shell", ["bash", pytest.param("zsh", marks=pytest.mark.full), pytest.param("fish", marks=pytest.mark.full)]
+)
 def test_lines_are_completed(shell: str, folder: Path) -> None:
     """What stands there once the tabulator was pressed; and a process, by all but the last digit of its number."""
     if not shutil.which(shell):
