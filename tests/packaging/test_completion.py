@@ -23,13 +23,13 @@ autoload -Uz compinit && compinit -D -u
 source {script}
 tell() {{ print -r -- "<<$BUFFER>>" >>{answer}; }}
 zle -N tell
-bindkey '^X' tell
+bindkey '^T' tell
 bindkey '^I' complete-word
 PS1=''; BUFFER=''; tell
 """
 BASH = """
 source {script}
-bind -x '"\\C-x": echo "<<$READLINE_LINE>>" >>{answer}'
+bind -x '"\\C-t": echo "<<$READLINE_LINE>>" >>{answer}'
 PS1=''; echo '<<>>' >>{answer}
 """
 LINES = {
@@ -113,9 +113,9 @@ def in_a_terminal(shell: str, lines: list[str], said: Path, folder: Path) -> lis
     try:
         os.write(terminal, f"source {start}\n".encode())
         for number, line in enumerate(["", *lines]):
-            # ^U empties the line, ^X tells what stands there
+            # ^U empties the line, ^T tells what stands there
             if number:
-                os.write(terminal, f"\x15{line}\t\x18".encode())
+                os.write(terminal, f"\x15{line}\t\x14".encode())
             wait_for(number + 1, answer, terminal)
     finally:
         os.kill(pid, signal.SIGKILL)
