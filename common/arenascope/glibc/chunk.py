@@ -1,6 +1,14 @@
-"""struct malloc_chunk: the size word and its flags, and the link encodings."""
+"""struct malloc_chunk: the size word and its flags, the link encodings, and lists that are linked one way."""
 
 from __future__ import annotations
+
+from array import array
+from typing import NamedTuple, Optional
+
+from ..errors import MemoryReadError
+from ..memory import Memory
+from ..model import Finding
+from .layout import Layout
 
 PREV_INUSE = 1
 IS_MMAPPED = 2
@@ -19,3 +27,68 @@ def masked(size_word: int) -> int:
 def reveal(stored: int, field_address: int) -> int:
     """REVEAL_PTR: the link behind a protected pointer that was read at field_address."""
     return stored ^ (field_address >> SAFE_LINK_SHIFT)
+
+
+class OneWay(NamedTuple):
+    """A list that is linked one way: a fastbin, or a bin of a thread cache."""
+
+    name: str
+    """In front of what is wrong with it."""
+    rule: str
+    """"fast" or "tcache": its breaches are of the rules RULE-link and RULE-size."""
+    kind: str
+    """What its links lead to: "chunk", or "block", which begins a header later."""
+    to_user: int
+    """From where links lead to a block's first byte."""
+    least: int
+    """The sizes of chunks that belong there."""
+    most: int
+    limit: int
+    """A longer one runs in a circle."""
+    holder: int
+    """What its head stands in."""
+    arena: Optional[int]
+
+    def follow(
+        self, memory: Memory, layout: Layout, head: int, findings: list[Finding]
+    ) -> tuple[array[int], array[int]]:
+        """(chunks, their sizes) up to the list's end, or to what is wrong with it."""
+        chunks, sizes = array("Q"), array("Q")
+        safe, mask, node, to_user = layout.behaviour.safe_linking, layout.mask, memory.node, self.to_user
+        back, least, most, limit = layout.header - to_user, self.least, self.most, self.limit
+        link = head
+
+        def say(rule: str, what: str, expected: str = "") -> None:
+            holder = chunks[-1] if chunks else self.holder
+            name = f"{self.name}: {what}"
+            findings.append(Finding(name, link, arena=self.arena, rule=rule, expected=expected, holder=holder))
+
+        # Brent's cycle detection: a mark that moves on at every power of two, met again only in a cycle
+        mark, next_mark = 0, 1
+        while link:
+            if (link + to_user) & mask:
+                say(f"{self.rule}-link", f"a link is not a {self.kind}'s address")
+                break
+            if link == mark or len(chunks) > limit:
+                once = len(dict.fromkeys(chunks))
+                # the walk went round: the first that it met again is where the last of them leads to
+                link = chunks[once] + back if once < len(chunks) else link
+                del chunks[once:], sizes[once:]
+                say("double-free", "the list runs in a circle", "each chunk once")
+                break
+            try:
+                raw, stored, _ = node(link - back)
+            except MemoryReadError:
+                say(f"{self.rule}-link", "a link leads to unreadable memory")
+                break
+            size = raw & ~SIZE_BITS
+            if not least <= size <= most:
+                what = "of size" if self.kind == "chunk" else "of chunk size"
+                say(f"{self.rule}-size", f"a {self.kind} {what} {size:#x}, expected {least:#x}", f"size {least:#x}")
+                break
+            chunks.append(link - back)
+            sizes.append(size)
+            if len(chunks) == next_mark:
+                mark, next_mark = link, 2 * next_mark
+            link = reveal(stored, link + to_user) if safe else stored
+        return chunks, sizes

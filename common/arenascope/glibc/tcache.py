@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import struct
-from array import array
 from typing import NamedTuple, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..model import Bin, Finding, Lists
-from .chunk import SIZE_BITS, masked, reveal
+from .chunk import OneWay, masked
 from .layout import Layout, TcacheLayout
 
 SMALL_BINS = 64
@@ -117,7 +116,19 @@ def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[in
     whole = True
     for index, (count, entry) in enumerate(zip(cache.counts, cache.entries)):
         before = len(findings)
-        addresses, sizes = _follow(memory, layout, index, entry, address, findings)
+        least, most = tcache_sizes(layout, index)
+        links = OneWay(
+            f"thread cache bin {index}",
+            rule="tcache",
+            kind="block",
+            to_user=0,
+            least=least,
+            most=most,
+            limit=LIST_LIMIT,
+            holder=address,
+            arena=None,
+        )
+        addresses, sizes = links.follow(memory, layout, entry, findings)
         bin_whole = len(findings) == before
         expected: Optional[int] = count
         if form.counts_free_slots:
@@ -135,45 +146,7 @@ def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[in
             )
         whole = whole and bin_whole
         if addresses:
-            least, most = tcache_sizes(layout, index)
             bins.append(
                 Bin("tcache", index, min_bytes=least, max_bytes=most, addresses=addresses, sizes=sizes, whole=bin_whole)
             )
     return Lists(tuple(bins), whole)
-
-
-def _follow(
-    memory: Memory, layout: Layout, index: int, entry: int, cache: int, findings: list[Finding]
-) -> tuple[array[int], array[int]]:
-    addresses, sizes = array("Q"), array("Q")
-    seen: set[int] = set()
-    least, most = tcache_sizes(layout, index)
-    safe, header, mask, node = layout.behaviour.safe_linking, layout.header, layout.mask, memory.node
-
-    def say(rule: str, what: str, expected: str = "") -> None:
-        holder = addresses[-1] if addresses else cache
-        findings.append(
-            Finding(f"thread cache bin {index}: {what}", entry, arena=None, rule=rule, expected=expected, holder=holder)
-        )
-
-    while entry:
-        if entry & mask:
-            say("tcache-link", "a link is not a block's address")
-            break
-        if entry in seen or len(seen) > LIST_LIMIT:
-            say("double-free", "the list runs in a circle", "each chunk once")
-            break
-        seen.add(entry)
-        try:
-            raw, stored, _ = node(entry - header)
-        except MemoryReadError:
-            say("tcache-link", "a link leads to unreadable memory")
-            break
-        size = raw & ~SIZE_BITS
-        if not least <= size <= most:
-            say("tcache-size", f"a block of chunk size {size:#x}, expected {least:#x}", f"size {least:#x}")
-            break
-        addresses.append(entry - header)
-        sizes.append(size)
-        entry = reveal(stored, entry) if safe else stored
-    return addresses, sizes
