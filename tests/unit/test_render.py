@@ -133,7 +133,7 @@ KEYS = {
     "threads": ["threads", "unattached_arenas"],
     "params": ["params", "arenas"],
     "mmapped": ["blocks", "expected", "match"],
-    "trim": ["arenas", "totals", "applied"],
+    "trim": ["arenas", "totals", "reasons", "applied"],
 }
 
 
@@ -163,6 +163,16 @@ def test_keys_of_a_row(command: str, key: str) -> None:
     assert document[key]
     for row in document[key]:
         assert list(row) == ROWS_KEYS[command, key].split()
+
+
+def test_why_a_trim_leaves_something_is_said_once() -> None:
+    """On screen as in JSON, in which each has its id."""
+    target = everything("2.36-64").target()
+    found = run_json(target, "trim")["reasons"]
+    assert {each["id"] for each in found} >= {"tops-untouched", "pages-shared", "cached-by-threads"}
+    assert [each["text"] for each in found] == [
+        line for line in run_text(target, "trim").splitlines() if line in {each["text"] for each in found}
+    ]
 
 
 def test_the_envelope() -> None:

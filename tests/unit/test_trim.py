@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import random
-from typing import Iterable, Optional
+from typing import Iterable, Optional, Sequence
 
 import pytest
 
-from arenascope.analysis.trim import ArenaTrim, Chunk, Rules, consolidate, plan_trim, systrim, until_locked
+from arenascope.analysis.kept import reasons
+from arenascope.analysis.trim import (
+    ArenaTrim,
+    Chunk,
+    Residents,
+    Rules,
+    Trim,
+    consolidate,
+    plan_trim,
+    systrim,
+    until_locked,
+)
 from arenascope.glibc.layout import Layout, from_table
 from arenascope.glibc.versions import parse
 from arenascope.model import Arena, ArenaHeader, Bin, Range
@@ -17,6 +28,7 @@ HEAP = 0x5000_0000_0000
 PAGE = 0x1000
 HUGE = 0x20_0000
 MINSIZE = 0x20
+NOTHING = Residents(0, 0, 0)
 
 
 def layout_of(version: str, word: int = 8, machine: str = "x86_64") -> Layout:
@@ -295,3 +307,40 @@ def test_an_arena_that_was_never_used_has_no_top() -> None:
 def test_madvise_ends_at_the_first_lock(locked: list[tuple[int, int]], released: list[Chunk]) -> None:
     ranges = [Range(0x1000, 0x4000), Range(0x10000, 0x1000)]
     assert list(until_locked(ranges, [Span(*each) for each in locked])) == [*released, (0x10000, 0x1000)]
+
+
+# why something stays
+
+
+def why(*plans: Trim, locked: Sequence[Span] = ()) -> dict[str, object]:
+    return {each.id: each.figures for each in reasons(plans, locked)}
+
+
+def test_why_it_stays() -> None:
+    """Of three arenas: each kind of memory once, with what all of them have of it."""
+    top = (HEAP + 0x20FF0, 0x5010)
+    thread = plan(arena_of(binned=[(HEAP + 0x1000, 0x3000)], top=top, main=False), brk=sum(top), tcache=0x500)
+    main = plan(arena_of(top=(TOP, MINSIZE)), brk=TOP + MINSIZE, tcache=0x40)
+    assert why(Trim(main, NOTHING), Trim(thread, Residents(0, 0, 0x3000)), Trim(thread, NOTHING)) == {
+        "tops-untouched": {"bytes": 0x5000, "resident_bytes": 0x3000, "arenas": 1},
+        "pages-shared": {"bytes": 2 * 0x1000},
+        "cached-by-threads": {"bytes": 0x40 + 2 * 0x500},
+        "break-grows": {"bytes": PAGE},
+    }
+
+
+def test_why_it_stays_where_not_all_is_known() -> None:
+    thread = plan(arena_of(top=(HEAP, 0x5010), main=False), brk=0, tcache=0x500)
+    unknown = Trim(thread._replace(tcache_bytes=None, subpage_bytes=None), Residents(None, None, None))
+    assert why(unknown, Trim(thread, NOTHING)) == {
+        "tops-untouched": {"bytes": 0x4000, "resident_bytes": None, "arenas": 1},
+        "cached-by-threads": {"bytes": None},
+    }
+    assert why(unknown) == {"tops-untouched": {"bytes": 0x4000, "resident_bytes": None, "arenas": 1}}
+
+
+def test_what_is_locked_stays() -> None:
+    found = plan(arena_of(binned=[(HEAP, 0x6000)], top=(0, 0)), brk=0)
+    assert found.madvise == [(HEAP + 0x1000, 0x5000)]
+    assert why(Trim(found, NOTHING), locked=[Span(HEAP + 0x3000, HEAP + 0x4000)])["pages-locked"] == {"bytes": 0x3000}
+    assert "pages-locked" not in why(Trim(found, NOTHING), locked=[Span(HEAP + 0x6000, HEAP + 0x7000)])

@@ -69,6 +69,23 @@ class ArenaTrim(NamedTuple):
         return self.top.bytes + self.subpage_bytes + self.tcache_bytes
 
 
+class Residents(NamedTuple):
+    """How much of a plan's ranges is in memory; None where that cannot be known."""
+
+    trim: Optional[int]
+    top: Optional[int]
+    tops: Optional[int]
+
+
+class Trim(NamedTuple):
+    """A plan, and what of it would show in RSS."""
+
+    plan: ArenaTrim
+    resident: Residents
+    at_least: Optional[Residents] = None
+    """A lower bound, where the image has no more to tell (a dense core)."""
+
+
 def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: Rules) -> ArenaTrim:
     """malloc_trim(0) for one arena."""
     header, page = arena.header, rules.page

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
+from ..analysis.trim import Trim
 from ..analysis.usage import ArenaUsage, orphans, total, total_tally
 from ..command import LIMIT, Answer, Context, argument, command
 from ..gather.allocators import allocators_json, share_json
 from ..gather.problems import problems_of
-from ..gather.trims import Trim, trims
+from ..gather.trims import trims
 from ..gather.usage import full_usages, mmapped_tally, quick_usages
 from ..model import Tally
 from ..render.json import address, tally_json

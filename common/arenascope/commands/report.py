@@ -7,11 +7,12 @@ from typing import Iterable, Optional, Sequence
 from ..analysis.advice import find_advice
 from ..analysis.causes import Facts, find_causes
 from ..analysis.report import LABELS, Picture
+from ..analysis.trim import Trim
 from ..analysis.verdict import judge
 from ..command import Answer, Context, argument, command
 from ..gather.problems import problems_of
 from ..gather.resident import resident_picture
-from ..gather.trims import Trim, trims
+from ..gather.trims import trims
 from ..gather.usage import full_usages
 from ..glibc.params import arena_limit
 from ..model import Statement

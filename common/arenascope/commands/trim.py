@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
+from ..analysis.kept import reasons
+from ..analysis.trim import Trim
 from ..analysis.usage import total
 from ..apply import Applied, Controller, Stopwatch, call_trim, check_filters, check_locks, release_tops, settle
 from ..command import ARENA, LIMIT, Answer, Context, argument, command
 from ..errors import RefusedError, UsageError
 from ..gather.problems import problems_of
-from ..gather.trims import Trim, trims
+from ..gather.trims import trims
 from ..model import Range, Statement
 from ..render.json import address
-from ..render.problems import sentence
-from ..render.text import count
-from ..screens.trim import lines
+from ..render.problems import sentence, statement_json
+from ..render.text import Style, count
+from ..screens.trim import lines, reason
 from ..session import Session
 from ..target import MemoryUse
 
@@ -61,9 +63,11 @@ def trim_command(context: Context) -> Answer:
             raise RefusedError("the heap is not sound enough to call into it", sentence(problems[0]))
         _check_soundness(context)
         applied = _apply(context, controller, plans)
+    kept = list(reasons(plans, session.locked))
     keys = {
         "arenas": [_arena_json(trim, options.ranges) for trim in plans],
         "totals": _totals_json(plans, _all(context)),
+        "reasons": [statement_json(each, reason(each, Style())) for each in kept],
         "applied": applied
         and {
             "rss_before": applied.rss_before,
@@ -84,7 +88,7 @@ def trim_command(context: Context) -> Answer:
         ranges=options.ranges,
         tops=options.tops,
         limit=options.limit,
-        locked=context.session.locked,
+        kept=kept,
         may_apply=may_apply,
     )
     return Answer(keys, text, problems, status)

@@ -89,6 +89,7 @@ DOCUMENTS = {
             tops_bytes=size("What --tops would add", null=True),
             tops_resident_bytes=size("What of that is in memory", null=True),
         ),
+        "reasons": rows("Why what stays does, and what would release it", statement("Of a kind of memory")),
         "applied": record(
             "With --apply: what came of it",
             True,

@@ -6,10 +6,10 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.report import Extent, Picture, picture
 from ..analysis.resident import ArenaResident, arena_resident, clipped
+from ..analysis.trim import Trim
 from ..model import Range
 from ..session import Session
 from ..target import Residency, Span
-from .trims import Trim
 
 
 def resident_picture(session: Session, plans: Sequence[Trim]) -> Optional[Picture]:

@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from typing import (
-    Iterable,
-    NamedTuple,
-    Optional,
-)
+from typing import Iterable, Optional
 
-from ..analysis.trim import ArenaTrim, Rules, plan_trim, until_locked
+from ..analysis.trim import ArenaTrim, Residents, Rules, Trim, plan_trim, until_locked
 from ..glibc.find.brk import current_brk
 from ..model import Range
 from ..session import Session
 from .usage import full_usages
-
-
-class Residents(NamedTuple):
-    """How much of a plan's ranges is in memory; None where that cannot be known."""
-
-    trim: Optional[int]
-    top: Optional[int]
-    tops: Optional[int]
-
-
-class Trim(NamedTuple):
-    """A plan, and what of it would show in RSS."""
-
-    plan: ArenaTrim
-    resident: Residents
-    at_least: Optional[Residents] = None
-    """A lower bound, where the image has no more to tell (a dense core)."""
 
 
 def trims(session: Session, bounds: bool = False) -> list[Trim]:

@@ -7,8 +7,8 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.advice import Advice
 from ..analysis.report import FREE, LABELS, LIVE, Picture
+from ..analysis.trim import Trim
 from ..analysis.usage import ArenaUsage, total
-from ..gather.trims import Trim
 from ..model import Statement
 from ..render.text import Style, count, table
 from .advice import Words

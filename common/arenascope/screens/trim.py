@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
-from ..analysis.trim import until_locked
+from ..analysis.trim import Trim
 from ..analysis.usage import total
 from ..analysis.verdict import trim_seconds
 from ..apply import Applied
-from ..gather.trims import Trim
+from ..model import Statement
 from ..render.text import NO_HEAP, Style, count, cut, duration, left_out, number, table
-from ..target import Span
 
 HEADERS = (
     "arena",
@@ -36,10 +35,10 @@ def lines(
     ranges: bool,
     tops: bool,
     limit: int,
-    locked: Sequence[Span],
+    kept: Sequence[Statement],
     may_apply: bool,
 ) -> Iterator[str]:
-    """`whole`: the plans are for all that was asked for."""
+    """`whole`: the plans are for all that was asked for; `kept`: why what stays does."""
     if not started:
         yield NO_HEAP
         return
@@ -53,7 +52,7 @@ def lines(
     yield from table(HEADERS, shown, footer=_footer(style, plans) if len(rows) > 1 and whole else None, form=style.form)
     yield from left_out(style, more, "arena")
     yield ""
-    yield from _why(style, plans, locked)
+    yield from (reason(each, style) for each in kept)
     if ranges:
         yield ""
         yield from _range_lines(style, plans, tops, limit)
@@ -127,30 +126,23 @@ def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
     return first
 
 
-def _why(style: Style, plans: Sequence[Trim], locked: Sequence[Span]) -> Iterator[str]:
-    """What stays, and what would release it."""
-    if any(trim.plan.tops and trim.resident.tops != 0 for trim in plans):
-        yield (
-            f"tops of thread arenas: malloc_trim never touches them; free() does once one reaches trim_threshold "
-            f"(see {style.program} params), or: {style.program} trim --apply --tops"
-        )
-    if any(trim.plan.subpage_bytes for trim in plans):
-        yield "sub-page: free pieces that share their page with a block in use; freeing that neighbour releases them"
-    if any(trim.plan.tcache_bytes for trim in plans):
-        yield "tcache: blocks that threads keep for themselves; a thread gives them back when it ends"
-    refused = sum(_locked_bytes(trim, locked) for trim in plans)
-    if refused:
-        yield (
-            f"locked: {style.size(refused)} of these ranges lie in or behind a mapping that the program has locked "
-            f"(mlock): the kernel refuses it and goes no further in that range"
-        )
-    if any((trim.plan.brk_bytes or 0) < 0 for trim in plans):
-        yield "break: the main arena's top is so small that malloc_trim grows it by a page (systrim compares unsigned)"
+KEPT: Mapping[str, str] = {
+    "tops-untouched": "tops of thread arenas: malloc_trim never touches them; free() does once one reaches "
+    "trim_threshold (see {program} params), or: {program} trim --apply --tops",
+    "pages-shared": "sub-page: free pieces that share their page with a block in use; freeing that neighbour releases "
+    "them",
+    "cached-by-threads": "tcache: blocks that threads keep for themselves; a thread gives them back when it ends",
+    "pages-locked": "locked: {size} of these ranges lie in or behind a mapping that the program has locked (mlock): "
+    "the kernel refuses it and goes no further in that range",
+    "break-grows": "break: the main arena's top is so small that malloc_trim grows it by a page (systrim compares "
+    "unsigned)",
+}
 
 
-def _locked_bytes(trim: Trim, locked: Sequence[Span]) -> int:
-    released = until_locked(trim.plan.madvise or (), locked)
-    return (trim.plan.madvise_bytes or 0) - sum(each.bytes for each in released)
+def reason(said: Statement, style: Style) -> str:
+    """Why it stays, and what would release it."""
+    size = said.figures["bytes"]
+    return KEPT[said.id].format(program=style.program, size=style.size(None if size is None else int(size)))
 
 
 def _range_lines(style: Style, plans: Sequence[Trim], tops: bool, limit: int) -> Iterator[str]:

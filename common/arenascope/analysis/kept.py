@@ -1,0 +1,38 @@
+"""Why malloc_trim(0) leaves what it leaves."""
+
+from __future__ import annotations
+
+from typing import Iterator, Sequence
+
+from ..model import Statement
+from ..target import Span
+from .trim import Trim, until_locked
+from .usage import total
+
+
+def reasons(plans: Sequence[Trim], locked: Sequence[Span]) -> Iterator[Statement]:
+    """One for each kind of memory that stays, with what all these arenas have of it."""
+    tops = [trim for trim in plans if trim.plan.tops and trim.resident.tops != 0]
+    if tops:
+        figures = {
+            "bytes": total(trim.plan.tops_bytes for trim in tops),
+            "resident_bytes": total(trim.resident.tops for trim in tops),
+            "arenas": len(tops),
+        }
+        yield Statement("tops-untouched", figures)
+    if any(trim.plan.subpage_bytes for trim in plans):
+        yield Statement("pages-shared", {"bytes": total(trim.plan.subpage_bytes for trim in plans)})
+    if any(trim.plan.tcache_bytes for trim in plans):
+        yield Statement("cached-by-threads", {"bytes": total(trim.plan.tcache_bytes for trim in plans)})
+    refused = sum(_locked_bytes(trim, locked) for trim in plans)
+    if refused:
+        yield Statement("pages-locked", {"bytes": refused})
+    grows = -sum(min(trim.plan.brk_bytes or 0, 0) for trim in plans)
+    if grows:
+        yield Statement("break-grows", {"bytes": grows})
+
+
+def _locked_bytes(trim: Trim, locked: Sequence[Span]) -> int:
+    """What the kernel refuses of the ranges that are known."""
+    released = until_locked(trim.plan.madvise or (), locked)
+    return (trim.plan.madvise_bytes or 0) - sum(each.bytes for each in released)
