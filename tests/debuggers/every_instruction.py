@@ -12,6 +12,8 @@ import sys
 FUNCTIONS = (
     "_int_malloc",
     "_int_free",
+    "_int_free_chunk",
+    "_int_free_merge_chunk",
     "malloc",
     "free",
     "malloc_consolidate",

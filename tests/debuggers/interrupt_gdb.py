@@ -13,7 +13,10 @@ class GdbRounds:
     def places(self):
         architecture = gdb.selected_frame().architecture()
         for name in FUNCTIONS:
-            start = int(gdb.parse_and_eval(f"(long) &{name}"))
+            try:
+                start = int(gdb.parse_and_eval(f"(long) &{name}"))
+            except gdb.error:
+                continue  # this release has none of that name, or only copies within others
             block = gdb.block_for_pc(start)
             while block.function is None:
                 block = block.superblock

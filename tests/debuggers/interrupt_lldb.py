@@ -29,6 +29,8 @@ class LldbRounds:
                 for each in self.target.FindFunctions(name, lldb.eFunctionNameTypeFull)
                 if each.GetModule().GetFileSpec().GetFilename() == "libc.so.6"
             ]
+            if not found:
+                continue  # this release has none of that name, or only copies within others
             before = ""
             for instruction in found[0].GetFunction().GetInstructions(self.target):
                 # LLDB lists a prefix by itself: a breakpoint behind `lock` would make an instruction that there is not

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +61,19 @@ def test_dontdump_is_unknown(kernel_core, dumped):
     assert residency.resident_ranges(partly, partly + 48 * PAGE) is None
 
 
+def extents(path: Path) -> list[tuple[int, int]]:
+    """Where the file system has data of it."""
+    found, at = [], 0
+    with open(path, "rb") as file:
+        while True:
+            try:
+                start = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            except OSError:
+                return found
+            at = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+            found.append((start, at))
+
+
 def nonzero_pages(data: bytes) -> int:
     return sum(any(data[at : at + PAGE]) for at in range(0, len(data), PAGE)) * PAGE
 
@@ -73,9 +87,11 @@ def test_lost_holes_leave_a_lower_bound(dumped, tmp_path, how):
         path.write_bytes(dumped.kernel.read_bytes())
     else:
         subprocess.run([*how.split(), str(dumped.kernel), str(path)], check=True)
+    # from coreutils 9.6 or so on cp goes by the file system's word, and then none is lost
+    lost = how != "cp" or extents(path) != extents(dumped.kernel)
     with CoreImage(str(path)) as core:
         residency = core_residency(core)
-        assert not residency.exact
+        assert residency.exact is not lost
         facts = dumped.facts
         for name, pages, resident in (("touched", 64, 32), ("zeroed", 16, 0), ("cleared", 32, 24)):
             assert residency.count(facts[name], facts[name] + pages * PAGE) == Pages(resident * PAGE), name
