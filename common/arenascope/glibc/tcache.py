@@ -115,6 +115,11 @@ def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[in
     bins = []
     whole = True
     for index, (count, entry) in enumerate(zip(cache.counts, cache.entries)):
+        expected: Optional[int] = count
+        if form.counts_free_slots:
+            expected = slots - count if slots is not None else None
+        if not entry and not expected:
+            continue  # empty, as nearly all are
         before = len(findings)
         least, most = tcache_sizes(layout, index)
         links = OneWay(
@@ -130,9 +135,6 @@ def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[in
         )
         addresses, sizes = links.follow(memory, layout, entry, findings)
         bin_whole = len(findings) == before
-        expected: Optional[int] = count
-        if form.counts_free_slots:
-            expected = slots - count if slots is not None else None
         if expected is not None and expected != len(addresses):
             # malloc and free change the list before the count, so one more or less only means "busy"
             bin_whole = bin_whole and abs(expected - len(addresses)) <= 1
