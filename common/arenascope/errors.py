@@ -22,8 +22,12 @@ class ArenascopeError(Exception):
 
     def __init__(self, message: str, hint: Optional[str] = None) -> None:
         super().__init__(message)
-        self.message = message
+        self._message = message
         self.hint = hint
+
+    @property
+    def message(self) -> str:
+        return self._message
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
@@ -49,9 +53,15 @@ class MemoryReadError(ArenascopeError):
     """Bytes that the image does not hold."""
 
     def __init__(self, address: int, size: int) -> None:
-        super().__init__(f"cannot read {size} bytes at {address:#x}")
+        # a search raises thousands that nobody shows: words are made when they are asked for
+        Exception.__init__(self, address, size)
         self.address = address
         self.size = size
+        self.hint = None
+
+    @property
+    def message(self) -> str:
+        return f"cannot read {self.size} bytes at {self.address:#x}"
 
 
 class NotFoundError(ArenascopeError):

@@ -5,6 +5,7 @@ A Layout is made once per Session and passed on; nothing right of it asks for a 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Mapping, NamedTuple, Optional
 
 from ..model import Finding
@@ -174,6 +175,7 @@ def heap_max(word: int) -> int:
     return 64 << 20 if word == 8 else 1 << 20
 
 
+@cache
 def from_table(release: Release, word: int, machine: str, align: Optional[int] = None) -> Layout:
     """The layout of a release, as the table has it."""
     align = align or versions.alignment(word, machine, release)

@@ -71,9 +71,7 @@ def wrong_bins(memory: Memory, bins: int) -> Optional[int]:
         first, last = links[2 * index], links[2 * index + 1]
         if first == header and last == header:
             continue
-        back = memory.try_word(first + 3 * word)
-        forward = memory.try_word(last + 2 * word)
-        if back != header or forward != header:
+        if memory.try_word(first + 3 * word) != header or memory.try_word(last + 2 * word) != header:
             wrong += 1
             if wrong > TOLERANCE:
                 return None
@@ -94,9 +92,13 @@ def follow_ring(memory: Memory, bins: int) -> tuple[int, ...]:
     # mutex, flags and top stand in front
     if word + 8 <= bins - first < PREFIX_LIMIT:
         return (first,)
-    for prefix in range(word + 8, PREFIX_LIMIT, word if word == 8 else 4):
-        start = bins - prefix
-        ring = _close_ring(memory, start, first, prefix + next_offset(word))
+    for prefix in range(word + 8, PREFIX_LIMIT, word):
+        start, offset = bins - prefix, prefix + next_offset(word)
+        # what the first arena links to ends the ring here, or goes on: null links nowhere
+        second = memory.try_word(first + offset)
+        if second is None and memory.try_word(first + PREFIX_LIMIT + next_offset(word)) is None:
+            return ()  # it is not mapped: what can be read of it ends at a page's edge
+        ring = _close_ring(memory, start, first, offset) if second else ()
         if ring:
             return ring
     return ()
