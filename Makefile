@@ -4,7 +4,8 @@ PYTHON      := .venv/bin/python
 # what imports nothing but the package itself runs on any Python
 ANY_PYTHON   = $(or $(wildcard $(PYTHON)),python3)
 PYTEST_ARGS ?=
-JOBS        ?= $(shell nproc)
+# one more than there are processors: tests wait, too
+JOBS        ?= $(shell echo $$(($$(nproc) + 1)))
 N           ?= 10
 TARGET      ?= test
 # the marks are told in pyproject.toml

@@ -25,7 +25,7 @@ CASES = (
     ("gdb", ("deep",), "unlink_chunk", "tick", INSIDE),
     ("gdb", ("bare",), "_int_free", "tick", BARE),
     ("gdb", ("deep", "alternate"), "systrim", "trim", INSIDE),
-    ("gdb", ("bare", "alternate"), "malloc_consolidate", "trim", BARE),
+    pytest.param("gdb", ("bare", "alternate"), "malloc_consolidate", "trim", BARE, marks=pytest.mark.full),
     (NEWEST_LLDB.name, ("deep", "alternate"), "unlink_chunk", "tick", INSIDE),
     (NEWEST_LLDB.name, ("bare",), "unlink_chunk", "tick", BARE),
     ("lldb-16", ("bare", "alternate"), "_int_free", "tick", BARE),

@@ -136,7 +136,9 @@ def test_a_gcore_that_was_cut(gcore: Dump, cut: str, tmp_path: Path) -> None:
 PLACES = ("main heap", "thread heap", "libc's data", "thread stack")
 
 
-@pytest.mark.parametrize("part", [0.0, 0.4, 0.8])
+@pytest.mark.parametrize(
+    "part", [pytest.param(0.0, marks=pytest.mark.full), 0.4, pytest.param(0.8, marks=pytest.mark.full)]
+)
 @pytest.mark.parametrize(
     ("kernel", "name"),
     [*((fixture, name) for fixture in FIXTURES for name in PLACES), ("mmapped", "mmapped block")],
