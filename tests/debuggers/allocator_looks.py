@@ -104,7 +104,8 @@ def check_replaced(looks: Looks, name: str, how: str) -> None:
             assert how in document["allocators"][0]["how"], where
             assert document["allocators"][0]["instead"]
             assert document["complete"] is False
-            assert len([each for each in document["problems"] if name in each]) == 1, where
+            past = [each["names"] for each in document["problem_records"] if each["id"] == "malloc-replaced"]
+            assert past == [{"allocators": f"{name} ({document['allocators'][0]['how']})"}], where
         for where, text in looks.words(command):
             assert f"{name} ({document['allocators'][0]['how']}) serves malloc here" in text, where
             assert document["allocators"][0]["instead"] in text, where

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from doors import ARENA_PY, LOAD, ROOT, Gdb
 from overviews import COMMANDS, groups, shell_help
+from schemas import valid
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("loading")
@@ -170,9 +171,9 @@ def test_without_any_third_party_module(gdb: Gdb, subject: Subject, tmp_path: Pa
     assert [outcome.error for outcome in outcomes] == [None] * len(steps)
     by_command = {outcome.command: outcome.text for outcome in outcomes}
     assert by_command["heap info"] == subject.info_xml
-    libraries = json.loads(by_command["heap version --json"])["libraries"]
+    libraries = valid(json.loads(by_command["heap version --json"]))["libraries"]
     assert set(libraries) == {"tabulate", "pygments", "tqdm"}
-    arenas = json.loads(by_command["heap arenas --json"])["arenas"]
+    arenas = valid(json.loads(by_command["heap arenas --json"]))["arenas"]
     assert all(each["address"] for each in arenas)
     assert "main" in by_command["heap arenas"]
 
@@ -265,7 +266,7 @@ def test_json_is_all_there_is_on_standard_output(gdb: Gdb, subject: Subject, tmp
             [*attach(subject), *run("echo @\\n"), *LOAD, *run(f"heap {typed(command, tmp_path)} --json", "echo @\\n")]
         )
         document = finished.stdout.split("@\n")[1]
-        assert json.loads(document)["command"] == command
+        assert valid(json.loads(document))["command"] == command
         assert len(document.splitlines()) == 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from typing import Sequence
@@ -44,7 +43,7 @@ def fields(record: str, *names: str) -> Sequence[str]:
 
 def test_report_as_data(gdb: Gdb) -> None:
     with Subject("hoard", "2", "12") as subject:
-        typed = json.loads(gdb.run(Live(subject.pid, subject.program), ["report --json"])[0].text)
+        typed = gdb.run(Live(subject.pid, subject.program), ["report --json"])[0].json()
         report, arenas = talk(subject, "-heap-report", "-heap-arenas")
     assert report.startswith("1^done,")
     assert arenas.startswith("2^done,")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Iterator
 
 import pytest
@@ -42,7 +41,7 @@ def told(outcome: Outcome) -> object:
     """What was said, less what may differ."""
     assert outcome.error is None, outcome
     if outcome.command.endswith("--json"):
-        document = json.loads(outcome.text)
+        document = outcome.json()
         assert document.pop("door") in ("gdb", "lldb", "shell")
         return list(document.items())  # in its order
     # what to type next is named as it is typed there

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from doors import DOORS, Live, give_up
 from looks import ROOT, plain_environment
+from schemas import valid, valid_snapshot
 from subjects import Subject
 
 PAGE = 4096
@@ -28,7 +29,7 @@ def shell(*words: object) -> subprocess.CompletedProcess[str]:
 def diff_json(*words: object) -> dict[str, Any]:
     done = shell("diff", *words, "--json")
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return valid(json.loads(done.stdout))
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -78,7 +79,7 @@ def test_nothing_of_the_program_s_data_is_saved(tmp_path: Path) -> None:
         shell("snapshot", subject.pid, saved, "--sizes")
         data = gzip.decompress(saved.read_bytes())
     assert saved.stat().st_size < 64 << 10
-    document = json.loads(data)
+    document = valid_snapshot(json.loads(data))
     assert set(document) == {
         "arenascope_snapshot",
         "arenascope",

@@ -50,7 +50,7 @@ def cores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
 
 def alone(core: Path) -> dict:
     done = arenascope("report", "--json", core)
-    return json.loads(done.stdout) if done.stdout else {}
+    return valid(json.loads(done.stdout)) if done.stdout else {}
 
 
 def test_a_line_for_each_in_their_order(cores: list[Path]) -> None:
@@ -102,7 +102,7 @@ def test_duckdb_reads_the_lines(cores: list[Path], tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
     lines = tmp_path / "reports.jsonl"
     lines.write_text(arenascope("report", "--jsonl", *cores).stdout)
-    documents = [json.loads(line) for line in lines.read_text().splitlines()]
+    documents = [valid(json.loads(line)) for line in lines.read_text().splitlines()]
     queries = [
         line.split('duckdb -c "')[1].rstrip('"').replace("reports.jsonl", str(lines))
         for line in (ROOT / "docs" / "fleet.md").read_text().splitlines()
@@ -120,7 +120,7 @@ def test_gnu_parallel(cores: list[Path]) -> None:
     if not shutil.which("parallel"):
         give_up("GNU parallel is not installed")
     done = run("parallel", "--will-cite", "-k", *COMMAND, "report", "--jsonl", "{}", ":::", *cores)
-    assert [json.loads(line)["subject"] for line in done.stdout.splitlines()] == [str(core) for core in cores]
+    assert [valid(json.loads(line))["subject"] for line in done.stdout.splitlines()] == [str(core) for core in cores]
 
 
 def test_the_job_s_command_line(cores: list[Path], tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_the_job_s_command_line(cores: list[Path], tmp_path: Path) -> None:
         environment = f"JOB_COMPLETION_INDEX={index} COUNT=2"
         run("sh", "-c", f"export {environment}; {shell_line}")
     subjects = [
-        json.loads(line)["subject"]
+        valid(json.loads(line))["subject"]
         for index in range(2)
         for line in (tmp_path / f"{index}.jsonl").read_text().splitlines()
     ]

@@ -16,6 +16,7 @@ from typing import Iterable
 
 import pytest
 from looks import ROOT, give_up, plain_environment
+from schemas import valid
 from subjects import Subject
 
 pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")
@@ -41,7 +42,7 @@ def samples(families: Iterable) -> dict[tuple[str, str], float]:
 
 def test_open_metrics_say_what_the_report_says() -> None:
     with Subject("hoard", "2", "12") as subject:
-        report = json.loads(arenascope("report", "--json", subject.pid).stdout)
+        report = valid(json.loads(arenascope("report", "--json", subject.pid).stdout))
         done = arenascope("metrics", subject.pid)
         rss = subject.rollup("Rss")
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ from typing import Any, Iterator, Optional, Sequence
 
 from damaged import Endless, Wound
 from images import Image
+from schemas import valid
 
 from arenascope.command import command_names, execute, find_command
 from arenascope.errors import ArenascopeError
@@ -60,10 +61,9 @@ def one_run(images: Sequence[Image], seed: str) -> None:
     if text is None:
         return
     if "--json" in words:
-        document = json.loads(text)
+        document = document_of(text, what)
         if name == "arenas":
             check_totals(image, wound, document, what)
-        check_words(document, what)
 
 
 def answer(image: Image, wound: Wound, rng: random.Random, name: str, words: list[str], what: str) -> Optional[str]:
@@ -84,9 +84,12 @@ def answer(image: Image, wound: Wound, rng: random.Random, name: str, words: lis
     return "".join(door.written)
 
 
-def check_words(document: dict[str, Any], what: str) -> None:
-    if document["complete"] != (not document["problems"]):
-        raise Failure(f"{what}: complete is {document['complete']}, problems {document['problems']}")
+def document_of(text: str, what: str) -> dict[str, Any]:
+    """As its schema says, and complete where it names no problem."""
+    try:
+        return valid(json.loads(text))
+    except AssertionError as error:
+        raise Failure(f"{what}: {error}") from error
 
 
 def check_totals(image: Image, wound: Wound, found: dict[str, Any], what: str) -> None:
@@ -117,4 +120,4 @@ def _is_shorter_ring(image: Image, found: dict[str, Any]) -> bool:
 
 def _is_sound(image: Image, wound: Wound, what: str) -> bool:
     text = answer(image, wound, random.Random(0), "check", ["--json"], what)
-    return text is not None and not json.loads(text)["breaches"]
+    return text is not None and not document_of(text, what)["breaches"]

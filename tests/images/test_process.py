@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from schemas import valid
 
 import arenascope
 from arenascope.errors import MemoryReadError, TargetError
@@ -185,7 +186,7 @@ int main(void) {
             check=False,
         )
         rss = Path(f"/proc/{image.memory_tid}/smaps_rollup").read_text().partition("Rss:")[2].split()[0]
-        assert json.loads(said.stdout)["rss_bytes"] == int(rss) * 1024, said.stderr
+        assert valid(json.loads(said.stdout))["rss_bytes"] == int(rss) * 1024, said.stderr
 
 
 def test_it_ends_meanwhile(program, start):

@@ -101,6 +101,10 @@ def valid(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
+def problem_ids(document: dict[str, Any]) -> list[str]:
+    return [each["id"] for each in document["problem_records"]]
+
+
 def valid_snapshot(document: dict[str, Any]) -> dict[str, Any]:
     found = list(wrong(document, schema("snapshot-file"), "snapshot"))
     assert not found, "\n".join(found[:20])

@@ -196,7 +196,7 @@ def test_a_smashed_size_word_hides_nothing_else() -> None:
     image.poke(victim.address + 8, 0x4141414141414141)
     document = run_json(image.target(), "chunks", "--limit", "0")
     assert document["complete"] is False
-    assert any(f"{victim.address:#x}" in problem for problem in document["problems"])
+    assert f"{victim.address:#x}" in [each["names"].get("address") for each in document["problem_records"]]
     addresses = {int(each["address"], 16) for each in document["chunks"]}
     expected = {chunk.address for chunk in image.truth.main.used}
     assert expected - addresses == {victim.address}

@@ -11,6 +11,7 @@ from typing import Any, Callable, Optional
 import pytest
 from fake_door import FakeDoor, run_json
 from heap_mixtures import everything
+from schemas import valid
 
 from arenascope.command import execute, find_command
 from arenascope.commands import trim
@@ -90,7 +91,7 @@ def test_ctrl_c_gives_what_was_done() -> None:
     target.fill = interrupted  # type: ignore[method-assign]
     door = FakeDoor(target)
     assert execute(find_command("chunks"), ["--json", "--limit", "0"], door) == 130
-    document = json.loads("".join(door.written))
+    document = valid(json.loads("".join(door.written)))
     assert document["complete"] is False
     assert document["left_out"] is None
     summary = document["summary"]
@@ -130,7 +131,7 @@ def test_ctrl_c_anywhere_is_never_taken_for_the_whole(command: str) -> None:
             status = execute(find_command(command), ["--json"], door)
         except KeyboardInterrupt:
             return None
-        return status, json.loads("".join(door.written))
+        return status, valid(json.loads("".join(door.written)))
 
     assert run(sys.maxsize) is not None
     told = 0

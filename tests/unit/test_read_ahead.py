@@ -17,6 +17,7 @@ import pytest
 from fake_door import FakeDoor
 from fake_target import FakeTarget
 from heap_mixtures import everything
+from schemas import valid
 
 from arenascope import memory, read_ahead
 from arenascope.command import execute, find_command
@@ -112,7 +113,7 @@ def test_a_sweep_finds_the_same(row: str, command: str) -> None:
         door = FakeDoor(target)
         name, *words = command.split()
         execute(find_command(name), [*words, "--json"], door)
-        outcomes.append(json.loads("".join(door.written)))
+        outcomes.append(valid(json.loads("".join(door.written))))
     assert set(asked) == {NAME}
     assert outcomes[0] == outcomes[1]
     assert outcomes[0]["complete"]

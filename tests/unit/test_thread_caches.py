@@ -10,6 +10,7 @@ from fake_door import run_json, run_text
 from future_checks import verdict
 from glibc_rows import BY_NAME
 from heapbuilder import HeapImage, Row
+from schemas import problem_ids
 
 BASES = ["2.31-64", "2.36-64", "2.31-i386", "2.42-64", "2.43-64", "2.43-i386", "2.43-arm", "2.43-s390x"]
 TLS_FOLLOWS = ("arm", "aarch64", "ppc64le", "ppc32", "riscv64")
@@ -78,7 +79,7 @@ def test_no_word_fits(base: str, view: dict[str, Any]) -> None:
         image.poke(thread.thread_pointer + image.row.tls_tcache, image.row.user(thread.tcache.address) + 0x20)
     document = run_json(image.target(**view), "arenas")
     assert not document["complete"]
-    assert any("thread's cache" in problem for problem in document["problems"])
+    assert "caches-not-found" in problem_ids(document)
     assert all(arena["tcache"]["bytes"] is None and arena["used_bytes"] is None for arena in document["arenas"])
     threads = run_json(image.target(**view), "threads")["threads"]
     assert [each["tcache"]["chunks"] for each in threads] == [None] * 3
