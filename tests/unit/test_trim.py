@@ -312,8 +312,8 @@ def test_madvise_ends_at_the_first_lock(locked: list[tuple[int, int]], released:
 # why something stays
 
 
-def why(*plans: Trim, locked: Sequence[Span] = ()) -> dict[str, object]:
-    return {each.id: each.figures for each in reasons(plans, locked)}
+def why(*plans: Trim, whole: bool = True, locked: Sequence[Span] = ()) -> dict[str, object]:
+    return {each.id: each.figures for each in reasons(plans, whole, locked)}
 
 
 def test_why_it_stays() -> None:
@@ -322,7 +322,7 @@ def test_why_it_stays() -> None:
     thread = plan(arena_of(binned=[(HEAP + 0x1000, 0x3000)], top=top, main=False), brk=sum(top), tcache=0x500)
     main = plan(arena_of(top=(TOP, MINSIZE)), brk=TOP + MINSIZE, tcache=0x40)
     assert why(Trim(main, NOTHING), Trim(thread, Residents(0, 0, 0x3000)), Trim(thread, NOTHING)) == {
-        "tops-untouched": {"bytes": 0x5000, "resident_bytes": 0x3000, "arenas": 1},
+        "tops-untouched": {"bytes": 2 * 0x5000, "resident_bytes": 0x3000},
         "pages-shared": {"bytes": 2 * 0x1000},
         "cached-by-threads": {"bytes": 0x40 + 2 * 0x500},
         "break-grows": {"bytes": PAGE},
@@ -333,10 +333,16 @@ def test_why_it_stays_where_not_all_is_known() -> None:
     thread = plan(arena_of(top=(HEAP, 0x5010), main=False), brk=0, tcache=0x500)
     unknown = Trim(thread._replace(tcache_bytes=None, subpage_bytes=None), Residents(None, None, None))
     assert why(unknown, Trim(thread, NOTHING)) == {
-        "tops-untouched": {"bytes": 0x4000, "resident_bytes": None, "arenas": 1},
+        "tops-untouched": {"bytes": 2 * 0x4000, "resident_bytes": None},
         "cached-by-threads": {"bytes": None},
     }
-    assert why(unknown) == {"tops-untouched": {"bytes": 0x4000, "resident_bytes": None, "arenas": 1}}
+    assert why(Trim(thread, NOTHING))["tops-untouched"] == {"bytes": 0x4000, "resident_bytes": 0}
+    assert why(unknown) == {"tops-untouched": {"bytes": 0x4000, "resident_bytes": None}}
+    # an arena that was not reached
+    assert why(Trim(thread, NOTHING._replace(tops=0x4000)), whole=False)["tops-untouched"] == {
+        "bytes": None,
+        "resident_bytes": None,
+    }
 
 
 def test_what_is_locked_stays() -> None:

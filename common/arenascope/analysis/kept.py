@@ -10,20 +10,18 @@ from .trim import Trim, until_locked
 from .usage import total
 
 
-def reasons(plans: Sequence[Trim], locked: Sequence[Span]) -> Iterator[Statement]:
-    """One for each kind of memory that stays, with what all these arenas have of it."""
-    tops = [trim for trim in plans if trim.plan.tops and trim.resident.tops != 0]
-    if tops:
+def reasons(plans: Sequence[Trim], whole: bool, locked: Sequence[Span]) -> Iterator[Statement]:
+    """One for each kind of memory that stays, with what all these arenas have of it; `whole`: there are no others."""
+    if any(trim.plan.tops for trim in plans):
         figures = {
-            "bytes": total(trim.plan.tops_bytes for trim in tops),
-            "resident_bytes": total(trim.resident.tops for trim in tops),
-            "arenas": len(tops),
+            "bytes": total((trim.plan.tops_bytes for trim in plans), whole),
+            "resident_bytes": total((trim.resident.tops for trim in plans), whole),
         }
         yield Statement("tops-untouched", figures)
     if any(trim.plan.subpage_bytes for trim in plans):
-        yield Statement("pages-shared", {"bytes": total(trim.plan.subpage_bytes for trim in plans)})
+        yield Statement("pages-shared", {"bytes": total((trim.plan.subpage_bytes for trim in plans), whole)})
     if any(trim.plan.tcache_bytes for trim in plans):
-        yield Statement("cached-by-threads", {"bytes": total(trim.plan.tcache_bytes for trim in plans)})
+        yield Statement("cached-by-threads", {"bytes": total((trim.plan.tcache_bytes for trim in plans), whole)})
     refused = sum(_locked_bytes(trim, locked) for trim in plans)
     if refused:
         yield Statement("pages-locked", {"bytes": refused})

@@ -63,7 +63,7 @@ def trim_command(context: Context) -> Answer:
             raise RefusedError("the heap is not sound enough to call into it", sentence(problems[0]))
         _check_soundness(context)
         applied = _apply(context, controller, plans)
-    kept = list(reasons(plans, session.locked))
+    kept = list(reasons(plans, _all(context), session.locked))
     keys = {
         "arenas": [_arena_json(trim, options.ranges) for trim in plans],
         "totals": _totals_json(plans, _all(context)),

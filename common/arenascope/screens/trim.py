@@ -52,7 +52,8 @@ def lines(
     yield from table(HEADERS, shown, footer=_footer(style, plans) if len(rows) > 1 and whole else None, form=style.form)
     yield from left_out(style, more, "arena")
     yield ""
-    yield from (reason(each, style) for each in kept)
+    # of what is not in memory nothing would go back
+    yield from (reason(each, style) for each in kept if each.figures.get("resident_bytes") != 0)
     if ranges:
         yield ""
         yield from _range_lines(style, plans, tops, limit)
