@@ -18,10 +18,20 @@ class Statement(NamedTuple):
     """Where whoever met it has put it into words already."""
 
 
+WHAT = "what"
+"""Among a finding's names: which of those that break its rule."""
+
+
+def cannot_read(id: str, address: int, size: int) -> Statement:
+    """Of a MemoryReadError."""
+    return Statement(id, {"bytes": size}, {"from": f"{address:#x}"})
+
+
 class Finding(NamedTuple):
     """Something in memory that is not as glibc leaves it, or that could not be read."""
 
-    message: str
+    what: Statement
+    """What exactly: several may break one rule."""
     address: Optional[int] = None
     arena: Optional[int] = None
     rule: str = ""
@@ -34,14 +44,16 @@ class Finding(NamedTuple):
 
     @property
     def statement(self) -> Statement:
+        """By the rule that it breaks, or what is not known."""
+        what = self.what
         figures = {} if self.arena is None else {"arena": self.arena}
         names = {} if self.address is None else {"address": f"{self.address:#x}"}
-        return Statement(self.rule or self.unknown, figures, names, str(self))
+        return Statement(self.rule or self.unknown, {**figures, **what.figures}, {WHAT: what.id, **names, **what.names})
 
-    def __str__(self) -> str:
-        where = f" at {self.address:#x}" if self.address is not None else ""
-        whose = f"arena {self.arena}: " if self.arena is not None else ""
-        return f"{whose}{self.message}{where}"
+    @property
+    def key(self) -> tuple[str, Optional[int], Optional[int]]:
+        """Tells it from others of the same walk."""
+        return self.what.id, self.address, self.arena
 
 
 class Breach(NamedTuple):

@@ -52,7 +52,7 @@ class Session:
         self.findings: list[Finding] = []
         self.trail: Optional[Trail] = None
         """Keeps what came into question, where somebody asks for that before anything was found."""
-        self._swept: set[Finding] = set()
+        self._swept: set[tuple[str, Optional[int], Optional[int]]] = set()
         """Those of sweeps, as a heap may be swept twice."""
 
     @property
@@ -288,8 +288,9 @@ class Session:
         for part in self.heaps[header.index] if only is None else (only,):
             found: list[Finding] = []
             yield from sweep_heap(self.memory, self.layout, header, part, found, self.listed_order)
-            self.findings += [each for each in dict.fromkeys(found) if each not in self._swept]
-            self._swept.update(found)
+            once = {each.key: each for each in found}
+            self.findings += [each for key, each in once.items() if key not in self._swept]
+            self._swept.update(once)
 
     @cached_property
     def mmapped(self) -> list[MmappedBlock]:

@@ -39,7 +39,8 @@ def test_a_wound_shows_and_stays_where_it_is(row: str, name: str) -> None:
     assert document["complete"] is False
     assert document["problems"]
     if hurt.address is not None:
-        assert any(f"{hurt.address:#x}" in problem for problem in document["problems"]), document["problems"]
+        named = {name for each in document["problem_records"] for name in each["names"].values()}
+        assert f"{hurt.address:#x}" in named, document["problems"]
     found = {arena["index"]: arena for arena in document["arenas"]}
     assert set(found) == {0, 1, 2, 3} - hurt.lost
     check_figures(image, found, hurt)

@@ -118,10 +118,12 @@ def test_a_change_in_the_middle_leaves_the_counters(base: str, change: str) -> N
         image = small(future(base, par=PAR[change]), "defaults", 3)
         document = run_json(image.target(**VIEWS[view]), "arenas")
         assert document["mmapped"] == {"chunks": 3, "bytes": image.truth.mp["mmapped_mem"]}
-        (problem,) = document["problems"]
-        assert "newer than 2.43" in problem
-        assert "hp_pagesize" in problem
-        assert "sbrk_base" not in problem
+        (problem,) = document["problem_records"]
+        assert problem["id"] == "mp-in-parts"
+        assert problem["names"]["newest"] == "2.43"
+        missing = problem["names"]["missing"].split(", ")
+        assert "hp_pagesize" in missing
+        assert "sbrk_base" not in missing
 
 
 def test_a_count_that_no_block_bears_out() -> None:

@@ -85,7 +85,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "render": ("errors", "model", "printable", "target", "glibc", "glibc/find"),
     "gather": (*LOW, *GLIBC, "session", "analysis", "render"),
     "apply": (*LOW, *GLIBC, "session", "sources/live"),
-    "audit": (*LOW, *GLIBC, "session", "analysis", "apply"),
+    "audit": (*LOW, *GLIBC, "session", "analysis", "render", "apply"),
     "door": ("target", "render", "apply"),
     "command": (*LOW, "__init__", "arguments", "door", "session", "render", "commands"),
     "overview": ("command", "errors"),

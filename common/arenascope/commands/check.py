@@ -8,7 +8,7 @@ from ..analysis.check import Busy
 from ..audit import Audit, audit
 from ..command import ARENA, LIMIT, Answer, Context, command
 from ..gather.problems import problems_of
-from ..model import Breach, Statement
+from ..model import WHAT, Breach, Statement
 from ..render.json import address
 from ..render.problems import sentence, statement_json
 from ..render.text import NO_HEAP, Style, count, cut, left_out, table
@@ -43,8 +43,7 @@ def check_command(context: Context) -> Answer:
         },
     }
     # what the walkers found is among the breaches, or in found.unread
-    said = {str(finding) for finding in session.findings}
-    others = [each for each in problems_of(session) if each.text not in said]
+    others = [each for each in problems_of(session) if WHAT not in each.names]
     problems = list({sentence(each): each for each in [*others, *found.unread]}.values())
     judgement = judge(found, damage, problems) if session.started else Statement("no-heap", text=NO_HEAP)
     verdict = judgement.text or _verdict(judgement)

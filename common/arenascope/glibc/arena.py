@@ -7,7 +7,7 @@ from typing import Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
-from ..model import ArenaHeader, Finding
+from ..model import ArenaHeader, Finding, Statement, cannot_read
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
 from .heap import heap_for_ptr
 from .layout import Layout
@@ -86,9 +86,8 @@ def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Fi
         try:
             header = read_arena(memory, layout, address, len(arenas), address == main_arena)
         except MemoryReadError as error:
-            findings.append(
-                Finding(f"the ring of arenas breaks off: {error.message}", address, len(arenas), rule="ring")
-            )
+            broken = cannot_read("ring-unreadable", error.address, error.size)
+            findings.append(Finding(broken, address, len(arenas), rule="ring"))
             return arenas
         if not header.main:
             doubt = doubt_thread_arena(memory, layout, address)
@@ -98,18 +97,17 @@ def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Fi
                     Finding(doubt, heap_for_ptr(layout, address), len(arenas), "heap-arena", f"{address:#x}")
                 )
             elif doubt:
-                findings.append(
-                    Finding(f"the ring of arenas leads to something else: {doubt}", address, len(arenas), rule="ring")
-                )
+                elsewhere = doubt._replace(id=f"ring-{doubt.id}")
+                findings.append(Finding(elsewhere, address, len(arenas), rule="ring"))
                 return arenas
         doubt = doubt_top(memory, layout, header)
         if doubt:
-            findings.append(Finding(f"top: {doubt}", header.top, len(arenas), rule="top"))
+            findings.append(Finding(doubt, header.top, len(arenas), rule="top"))
             header = header._replace(top_bytes=None)
         arenas.append(header)
         address = header.next
     if address != main_arena:
-        findings.append(Finding("the ring of arenas does not close", address, len(arenas) - 1, rule="ring"))
+        findings.append(Finding(Statement("ring-not-closed"), address, len(arenas) - 1, rule="ring"))
     return arenas
 
 
@@ -118,24 +116,24 @@ def is_closed(headers: Sequence[ArenaHeader]) -> bool:
     return bool(headers) and headers[-1].next == headers[0].address
 
 
-def doubt_top(memory: Memory, layout: Layout, header: ArenaHeader) -> str:
-    """Why top cannot be what it should be; "" where it looks like one."""
+def doubt_top(memory: Memory, layout: Layout, header: ArenaHeader) -> Optional[Statement]:
+    """Why top cannot be what it should be; None where it looks like one."""
     if not header.top:
-        return "it is 0, although the arena holds memory" if header.system_mem else ""
+        return Statement("top-zero") if header.system_mem else None
     if header.top == initial_top(layout, header.address):
-        return ""
+        return None
     raw = memory.try_word(header.top + layout.word)
     if raw is None or header.top_bytes is None:
-        return "it leads to unreadable memory"
+        return Statement("top-unreadable")
     if not layout.aligned(header.top):
-        return "it is not a chunk's address"
+        return Statement("top-misaligned")
     if not raw & PREV_INUSE or raw & (IS_MMAPPED | NON_MAIN_ARENA):
-        return f"its size word {raw:#x} has the flags of something else"
+        return Statement("top-flags", names={"size_word": f"{raw:#x}"})
     if not layout.min_size <= header.top_bytes <= header.system_mem:
-        return f"its size {header.top_bytes:#x} is not possible in an arena of {header.system_mem:#x}"
+        return Statement("top-size", {"bytes": header.top_bytes, "system_bytes": header.system_mem})
     if (header.top + header.top_bytes) % LEAST_PAGE:
-        return f"it ends at {header.top + header.top_bytes:#x}, not at a page's edge"
-    return ""
+        return Statement("top-off-page", names={"end": f"{header.top + header.top_bytes:#x}"})
+    return None
 
 
 def has_arena_behind(memory: Memory, layout: Layout, address: int) -> bool:
@@ -144,12 +142,12 @@ def has_arena_behind(memory: Memory, layout: Layout, address: int) -> bool:
     return in_place and wrong_bins(memory, address + layout.arena["bins"]) is not None
 
 
-def doubt_thread_arena(memory: Memory, layout: Layout, address: int) -> str:
-    """Why this can not be a thread's arena; "" where it looks like one (GLIBC: it lies right behind its heap_info)."""
+def doubt_thread_arena(memory: Memory, layout: Layout, address: int) -> Optional[Statement]:
+    """Why this can not be a thread's arena, which lies right behind its heap_info; None where it looks like one."""
     heap = heap_for_ptr(layout, address)
     if address != heap + layout.heap.size:
-        return "no heap_info in front of it"
+        return Statement("no-heap-info")
     owner = memory.try_word(heap + layout.heap["ar_ptr"])
     if owner != address:
-        return "its heap_info belongs to another arena"
-    return ""
+        return Statement("heap-info-of-another")
+    return None

@@ -8,7 +8,7 @@ from typing import Iterator, Mapping, NamedTuple, Optional
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..meter import MakeMeter, metered
-from ..model import ArenaHeader, Bin, Finding, Lists
+from ..model import ArenaHeader, Bin, Finding, Lists, Statement, cannot_read
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from .layout import Layout
 from .reach import Reach, Reaches
@@ -82,7 +82,9 @@ def walk_bins(
     try:
         links = memory.words(base, 2 * (NBINS - 1))
     except MemoryReadError as error:
-        findings.append(Finding(f"bins: {error.message}", header.address, header.index))
+        findings.append(
+            Finding(cannot_read("bins-unreadable", error.address, error.size), header.address, header.index)
+        )
         return
     for index in range(1, NBINS):
         # bin_at(): the header is laid so that the array's pair stands where a chunk's fd and bk would
@@ -90,14 +92,8 @@ def walk_bins(
         first, last = links[2 * index - 2], links[2 * index - 1]
         if first in (bin_header, 0):
             if last != first:
-                findings.append(
-                    Finding(
-                        f"bin {index}: its two ends disagree ({first:#x}, {last:#x})",
-                        bin_header,
-                        header.index,
-                        "bin-link",
-                    )
-                )
+                ends = Statement("bin-ends", {"bin": index}, {"first": f"{first:#x}", "last": f"{last:#x}"})
+                findings.append(Finding(ends, bin_header, header.index, "bin-link"))
             continue
         walker = _BinWalk(memory, layout, header, index, findings)
         least, most = bin_sizes(layout, index)
@@ -143,12 +139,8 @@ def walk_all(
                 found[header.index] = Lists(lists, whole=len(findings) == before)
     except KeyboardInterrupt:
         left = [header for header in headers if header.index not in found]
-        findings.append(
-            Finding(
-                f"stopped at Ctrl-C: the free lists of {len(left)} of {len(headers)} arenas were not read to their end",
-                unknown="stopped",
-            )
-        )
+        unread = Statement("lists-not-reached", {"arenas": len(headers), "unread": len(left)})
+        findings.append(Finding(unread, unknown="stopped"))
         found.update((header.index, Lists(whole=False)) for header in left)
         return Walked(found, stopped=True)
     return Walked(found)
@@ -205,26 +197,27 @@ class _BinWalk:
                 previous, chunk = chunk, fd
             else:
                 if previous != last:
-                    self._say(f"ends at {previous:#x}, but its bk says {last:#x}", bin_header)
+                    self._say("bin-end", bin_header, {"end": f"{previous:#x}", "bk": f"{last:#x}"})
         except MemoryReadError:
-            self._say(f"a link in {previous:#x} leads to unreadable memory", chunk)
+            self._say("bin-link-unreadable", chunk, {"holder": f"{previous:#x}"})
         self.flags = len(self.addresses)
 
     def _damage(self, previous: int, chunk: int, raw: int, bk: int, sizes: tuple[int, int]) -> None:
         size = raw & ~SIZE_BITS
         if not self.layout.aligned(chunk):
-            self._say(f"a link in {previous:#x} is not a chunk's address", chunk)
+            self._say("bin-link-misaligned", chunk, {"holder": f"{previous:#x}"})
         elif not sizes[0] <= size <= sizes[1] or size & self.layout.mask:
-            self._say(f"a chunk of size {size:#x}, which does not belong here", chunk)
+            self._say("bin-size", chunk, {"size": f"{size:#x}"})
         elif bk != previous:
-            self._say(f"bk is {bk:#x}, expected {previous:#x}", chunk)
+            self._say("bin-bk", chunk, {"bk": f"{bk:#x}", "expected": f"{previous:#x}"})
         else:
             names = [
                 name for bit, name in ((NON_MAIN_ARENA, "NON_MAIN_ARENA"), (IS_MMAPPED, "IS_MMAPPED")) if raw & bit
             ]
             if not raw & PREV_INUSE:
                 names.append("no PREV_INUSE")
-            self._say(f"a free chunk with {', '.join(names)} (size word {raw:#x})", chunk)
+            self._say("bin-flags", chunk, {"flags": ", ".join(names), "size_word": f"{raw:#x}"})
 
-    def _say(self, what: str, address: int) -> None:
-        self.findings.append(Finding(f"bin {self.index}: {what}", address, self.arena.index, "bin-link"))
+    def _say(self, what: str, address: int, names: Mapping[str, str]) -> None:
+        said = Statement(what, {"bin": self.index}, names)
+        self.findings.append(Finding(said, address, self.arena.index, "bin-link"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from typing import NamedTuple, Optional
+from typing import Mapping, NamedTuple, Optional
 
 from ..errors import MemoryReadError
 from ..memory import Memory
-from ..model import Finding
+from ..model import Finding, Statement
 from .layout import Layout
 
 PREV_INUSE = 1
@@ -32,14 +32,11 @@ def reveal(stored: int, field_address: int) -> int:
 class OneWay(NamedTuple):
     """A list that is linked one way: a fastbin, or a bin of a thread cache."""
 
-    name: str
-    """In front of what is wrong with it."""
+    index: int  # type: ignore[assignment]  # tuple.index is of no use here
     rule: str
     """"fast" or "tcache": its breaches are of the rules RULE-link and RULE-size."""
-    kind: str
-    """What its links lead to: "chunk", or "block", which begins a header later."""
     to_user: int
-    """From where links lead to a block's first byte."""
+    """From where links lead to a block's first byte: 0 where they lead to blocks, a header's size where to chunks."""
     least: int
     """The sizes of chunks that belong there."""
     most: int
@@ -58,33 +55,33 @@ class OneWay(NamedTuple):
         back, least, most, limit = layout.header - to_user, self.least, self.most, self.limit
         link = head
 
-        def say(rule: str, what: str, expected: str = "") -> None:
+        def say(rule: str, what: str, expected: str = "", names: Mapping[str, str] = {}) -> None:
             holder = chunks[-1] if chunks else self.holder
-            name = f"{self.name}: {what}"
-            findings.append(Finding(name, link, arena=self.arena, rule=rule, expected=expected, holder=holder))
+            said = Statement(what, {"bin": self.index}, {"list": self.rule, **names})
+            findings.append(Finding(said, link, arena=self.arena, rule=rule, expected=expected, holder=holder))
 
         # Brent's cycle detection: a mark that moves on at every power of two, met again only in a cycle
         mark, next_mark = 0, 1
         while link:
             if (link + to_user) & mask:
-                say(f"{self.rule}-link", f"a link is not a {self.kind}'s address")
+                say(f"{self.rule}-link", "link-misaligned")
                 break
             if link == mark or len(chunks) > limit:
                 once = len(dict.fromkeys(chunks))
                 # the walk went round: the first that it met again is where the last of them leads to
                 link = chunks[once] + back if once < len(chunks) else link
                 del chunks[once:], sizes[once:]
-                say("double-free", "the list runs in a circle", "each chunk once")
+                say("double-free", "list-circle", "each chunk once")
                 break
             try:
                 raw, stored, _ = node(link - back)
             except MemoryReadError:
-                say(f"{self.rule}-link", "a link leads to unreadable memory")
+                say(f"{self.rule}-link", "link-unreadable")
                 break
             size = raw & ~SIZE_BITS
             if not least <= size <= most:
-                what = "of size" if self.kind == "chunk" else "of chunk size"
-                say(f"{self.rule}-size", f"a {self.kind} {what} {size:#x}, expected {least:#x}", f"size {least:#x}")
+                names = {"size": f"{size:#x}", "expected": f"{least:#x}"}
+                say(f"{self.rule}-size", "size-of-another-list", f"size {least:#x}", names)
                 break
             chunks.append(link - back)
             sizes.append(size)

@@ -6,7 +6,7 @@ from typing import Iterator
 
 from ..errors import MemoryReadError
 from ..memory import Memory
-from ..model import ArenaHeader, Bin, Finding, Lists
+from ..model import ArenaHeader, Bin, Finding, Lists, cannot_read
 from .chunk import OneWay
 from .layout import Layout
 from .reach import Reach
@@ -34,7 +34,9 @@ def walk_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, findings:
     try:
         heads = memory.words(header.address + layout.arena["fastbinsY"], layout.fastbins)
     except MemoryReadError as error:
-        findings.append(Finding(f"fastbins: {error.message}", header.address, header.index))
+        findings.append(
+            Finding(cannot_read("fastbins-unreadable", error.address, error.size), header.address, header.index)
+        )
         return
     limit = max(header.system_mem, header.max_system_mem) // layout.min_size + 1
     for index, head in enumerate(heads):
@@ -42,9 +44,8 @@ def walk_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, findings:
             continue
         size, before = fastbin_size(layout, index), len(findings)
         links = OneWay(
-            f"fastbin {index}",
+            index,
             rule="fast",
-            kind="chunk",
             to_user=layout.header,
             least=size,
             most=size,

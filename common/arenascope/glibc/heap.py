@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import MemoryReadError
 from ..memory import Memory
-from ..model import ArenaHeader, Finding, Heap
+from ..model import ArenaHeader, Finding, Heap, Statement
 from .layout import Layout
 
 
@@ -21,13 +21,13 @@ def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: li
     say = findings.append
     while address:
         if address in seen:
-            say(Finding("the chain of heaps runs in a circle", address, header.index, "heap-chain"))
+            say(Finding(Statement("heaps-circle"), address, header.index, "heap-chain"))
             break
         seen.add(address)
         try:
             words = memory.words(address, fields.size // layout.word)
         except MemoryReadError:
-            say(Finding("the chain of heaps leads to unreadable memory", address, header.index, "heap-chain"))
+            say(Finding(Statement("heaps-unreadable"), address, header.index, "heap-chain"))
             break
         owner, previous, size, mprotect = (
             words[fields[name] // layout.word] for name in ("ar_ptr", "prev", "size", "mprotect_size")
@@ -35,7 +35,7 @@ def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: li
         if owner != header.address:
             say(
                 Finding(
-                    f"heap_info belongs to arena {owner:#x}, expected {header.address:#x}",
+                    Statement("heap-owner", names={"owner": f"{owner:#x}", "expected": f"{header.address:#x}"}),
                     address,
                     header.index,
                     "heap-arena",
@@ -46,7 +46,7 @@ def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: li
         if not fields.size < size <= mprotect <= layout.heap_max:
             say(
                 Finding(
-                    f"heap_info has size {size:#x} of {mprotect:#x} accessible",
+                    Statement("heap-size", {"bytes": size, "mprotect_bytes": mprotect}),
                     address,
                     header.index,
                     "heap-size",
@@ -56,14 +56,15 @@ def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: li
             break
         heaps.append(Heap(header.index, address, address + size, mprotect, last=not heaps))
         if previous & (layout.heap_max - 1):
-            say(Finding(f"heap_info.prev is {previous:#x}, which is no heap", address, header.index, "heap-chain"))
+            wrong = Statement("heap-prev", names={"prev": f"{previous:#x}"})
+            say(Finding(wrong, address, header.index, "heap-chain"))
             break
         address = previous
     end = None if header.top_bytes is None else header.top + header.top_bytes
     if heaps and end is not None and end != heaps[0].end:
         say(
             Finding(
-                f"top ends at {end:#x}, its heap at {heaps[0].end:#x}",
+                Statement("top-end-of-heap", names={"end": f"{end:#x}", "heap_end": f"{heaps[0].end:#x}"}),
                 header.top,
                 header.index,
                 "top-end",
@@ -74,7 +75,7 @@ def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: li
     if heaps and total != header.system_mem:
         say(
             Finding(
-                f"its heaps sum to {total} bytes, system_mem says {header.system_mem}",
+                Statement("heaps-sum", {"bytes": total, "system_bytes": header.system_mem}),
                 header.address,
                 header.index,
                 "system-mem",

@@ -7,7 +7,7 @@ from typing import Mapping, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
-from ..model import Arena, ArenaHeader, Finding, Heap, Tally, ThreadCache
+from ..model import Arena, ArenaHeader, Finding, Heap, Statement, Tally, ThreadCache
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA
 from .heap import heap_for_ptr
 from .layout import Layout
@@ -59,14 +59,12 @@ class Owners:
             doubtful.update(self._partial or self._all)
         if stray is not None:
             # mmapped blocks are never kept
-            findings.append(
-                Finding("a thread cache leads to a chunk that lies in no heap", stray, unknown="cached-chunks-unowned")
-            )
+            findings.append(Finding(Statement("cached-in-no-heap"), stray, unknown="cached-chunks-unowned"))
             doubtful.update(self._all)
         for index, free in ((arena.header.index, arena.free_bytes) for arena in arenas):
             kept = found.get(index, Tally()).bytes
             if free is not None and index not in doubtful and free + kept > arenas[index].header.system_mem:
-                what = f"what thread caches keep of it ({kept} bytes) is more than is left of it"
+                what = Statement("cached-beyond-arena", {"bytes": kept})
                 findings.append(Finding(what, arenas[index].header.address, index, unknown="cached-chunks-unowned"))
                 doubtful.add(index)
         return {**found, **dict.fromkeys(doubtful, None)}

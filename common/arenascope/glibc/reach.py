@@ -9,7 +9,7 @@ from bisect import bisect_right
 from operator import add
 from typing import Mapping, Optional, Sequence
 
-from ..model import ArenaHeader, Bin, Finding, Heap
+from ..model import ArenaHeader, Bin, Finding, Heap, Statement
 
 
 class Reach:
@@ -48,17 +48,10 @@ class Reach:
         if index is None:
             return found
         chunk = found.addresses[index]
-        kind, link = ("fastbin", "fast-link") if found.kind == "fast" else ("bin", "bin-link")
+        of, link = ("fast", "fast-link") if found.kind == "fast" else ("bin", "bin-link")
         holder = found.addresses[index - 1] if index else self.header.address
-        findings.append(
-            Finding(
-                f"{kind} {found.index}: a chunk that lies in no heap of this arena",
-                chunk,
-                self.header.index,
-                link,
-                holder=holder,
-            )
-        )
+        outside = Statement("link-outside", {"bin": found.index}, {"list": of})
+        findings.append(Finding(outside, chunk, self.header.index, link, holder=holder))
         return found._replace(
             addresses=found.addresses[:index],
             sizes=found.sizes[:index],
@@ -72,7 +65,7 @@ class Reach:
         if free > self.header.system_mem:
             findings.append(
                 Finding(
-                    f"what is free in it sums to {free} bytes, system_mem says {self.header.system_mem}",
+                    Statement("free-beyond-system-mem", {"free_bytes": free, "system_bytes": self.header.system_mem}),
                     self.header.address,
                     self.header.index,
                     "system-mem",

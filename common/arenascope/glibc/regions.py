@@ -11,7 +11,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
-from ..model import ArenaHeader, Finding, Heap, Params
+from ..model import ArenaHeader, Finding, Heap, Params, Statement
 from ..target import Region
 from .arena import has_heap
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, SIZE_BITS
@@ -57,9 +57,10 @@ def main_regions(
         end = header.top + (header.top_bytes or 0)
         start = end - header.system_mem
         if base is not None and base != start:
+            names = {"base": f"{base:#x}", "start": f"{start:#x}"}
             findings.append(
                 Finding(
-                    f"sbrk_base is {base:#x}, but top ends {header.system_mem} bytes above {start:#x}",
+                    Statement("sbrk-base", {"system_bytes": header.system_mem}, names),
                     header.address,
                     header.index,
                     "sbrk-base",
@@ -72,7 +73,7 @@ def main_regions(
             # systrim() moves the break back before it writes top's new size
             findings.append(
                 Finding(
-                    f"top ends at {end:#x}, beyond what is mapped: it is being trimmed, or its size is damaged",
+                    Statement("top-beyond-mapped", names={"end": f"{end:#x}"}),
                     header.top,
                     header.index,
                     "top-end",
@@ -93,8 +94,7 @@ def main_regions(
     if total != header.system_mem:
         findings.append(
             Finding(
-                f"the main arena's regions that were found sum to {total} of {header.system_mem}: "
-                "brk was refused, and glibc keeps no list of what it mapped instead",
+                Statement("regions-missing", {"bytes": total, "system_bytes": header.system_mem}),
                 header.address,
                 unknown="regions-missing",
             )

@@ -7,7 +7,7 @@ from typing import NamedTuple, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
-from ..model import Bin, Finding, Lists
+from ..model import Bin, Finding, Lists, Statement, cannot_read
 from .chunk import OneWay, masked
 from .layout import Layout, TcacheLayout
 
@@ -103,14 +103,12 @@ def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[in
     form = layout.tcache
     assert form is not None
     if not layout.tcache_proven:
-        findings.append(
-            Finding("a thread cache of a form that this arenascope does not know", address, unknown="tcache-form")
-        )
+        findings.append(Finding(Statement("tcache-form"), address, unknown="tcache-form"))
         return Lists(whole=False)
     try:
         cache = read_tcache(memory, form, address)
     except MemoryReadError as error:
-        findings.append(Finding(f"a thread cache: {error.message}", address))
+        findings.append(Finding(cannot_read("cache-unreadable", error.address, error.size), address))
         return Lists(whole=False)
     bins = []
     whole = True
@@ -123,9 +121,8 @@ def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[in
         before = len(findings)
         least, most = tcache_sizes(layout, index)
         links = OneWay(
-            f"thread cache bin {index}",
+            index,
             rule="tcache",
-            kind="block",
             to_user=0,
             least=least,
             most=most,
@@ -140,7 +137,7 @@ def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[in
             bin_whole = bin_whole and abs(expected - len(addresses)) <= 1
             findings.append(
                 Finding(
-                    f"thread cache bin {index} holds {len(addresses)} chunks, its count says {expected}",
+                    Statement("tcache-count", {"bin": index, "chunks": len(addresses), "counted": expected}),
                     address,
                     rule="tcache-count",
                     expected=f"a count of {len(addresses)}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Sequence, Union
 
-from ..model import Statement
+from ..model import WHAT, Statement
 from .text import count
 
 PER_ARENA = "arena {arena}: "
@@ -77,12 +77,16 @@ SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "in-break": IN_NONE + "it is in the break's mapping, where no arena of this libc has it",
     "in-mapping": _in_mapping,
 }
-"""By id. What is not here is said in the words of whoever met it: a finding in memory, a core that was cut."""
+"""By id. Findings in memory have theirs in findings.py; of a core that was cut whoever read it says so."""
 
 
 def sentence(said: Statement) -> str:
     if said.text:
         return said.text
+    if WHAT in said.names:
+        from .findings import finding_sentence  # a sound heap has none
+
+        return finding_sentence(said)
     words = SENTENCES[said.id]
     return words.format(**said.figures, **said.names) if isinstance(words, str) else words(said)
 

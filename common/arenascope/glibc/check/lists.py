@@ -14,8 +14,8 @@ LINKS = ("fast-link", "tcache-link")
 SIZES = ("fast-size", "tcache-size")
 
 
-def list_breach(layout: Layout, finding: Finding, holds: Callable[[int], bool]) -> Breach:
-    """What a walker of fastbins or thread caches found; `holds` tells whether an arena has that address."""
+def list_breach(layout: Layout, finding: Finding, words: str, holds: Callable[[int], bool]) -> Breach:
+    """What a walker of fastbins or thread caches found, in `words`; `holds` tells whether an arena has that address."""
     chunk = finding.address or 0
     if finding.arena is None and finding.rule != "tcache-count":
         # thread caches link blocks, not chunks
@@ -29,9 +29,9 @@ def list_breach(layout: Layout, finding: Finding, holds: Callable[[int], bool]) 
             finding.arena,
             rule,
             "a link to the next chunk of the list",
-            f"{finding.message} ({chunk:#x})",
+            f"{words} ({chunk:#x})",
         )
-    return Breach(chunk, finding.arena, rule, finding.expected, finding.message)
+    return Breach(chunk, finding.arena, rule, finding.expected, words)
 
 
 def doubles(arenas: Sequence[Arena], caches: Sequence[ThreadCache], binned: AbstractSet[int]) -> Iterator[Breach]:

@@ -8,7 +8,7 @@ from operator import or_
 from typing import Generator, Iterator, Sequence
 
 from ...memory import Memory
-from ...model import ArenaHeader, Finding, Gap, Heap, Piece, Run
+from ...model import ArenaHeader, Finding, Gap, Heap, Piece, Run, Statement
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from ..layout import Layout
 from .follow import Follower, Trail
@@ -79,7 +79,7 @@ class _Sweep:
     def _gap(self, start: int, end: int, kind: str) -> Gap:
         return Gap(self.heap, start, end - start, kind)
 
-    def _say(self, what: str, address: int) -> None:
+    def _say(self, what: Statement, address: int) -> None:
         self.findings.append(Finding(what, address, self.header.index, "size"))
 
     def _chain(self, position: int) -> Generator[Piece, None, int]:
@@ -141,9 +141,10 @@ class _Sweep:
         for index, raw in enumerate(trail.raws):
             size = raw & ~SIZE_BITS
             if raw & self._wrong:
-                self._say(f"a chunk with size word {raw:#x}", position)
+                self._say(Statement("chunk-flags", names={"size_word": f"{raw:#x}"}), position)
             elif position + size > self.limit:
-                self._say(f"a chunk of {size:#x} bytes reaches beyond {self.limit:#x}, its heap's last", position)
+                beyond = Statement("chunk-too-long", {"bytes": size}, {"limit": f"{self.limit:#x}"})
+                self._say(beyond, position)
             else:
                 position += size
                 continue
@@ -163,8 +164,10 @@ class _Sweep:
         if self._is_slack(position) and raw == PREV_INUSE and not self.header.main:
             return self._gap(position, self.limit, "fencepost")
         if not (self.findings and self.findings[-1].address == position):
-            what = "it cannot be read" if raw is None else f"size word {raw:#x}"
-            self._say(f"no chunk can be here: {what}", position)
+            what = Statement("chunk-unreadable")
+            if raw is not None:
+                what = Statement("no-chunk", names={"size_word": f"{raw:#x}"})
+            self._say(what, position)
         found = find_chain(self.memory, layout, self.header.main, position + layout.align, self.limit)
         return self._gap(position, self.limit if found is None else found, "damage")
 

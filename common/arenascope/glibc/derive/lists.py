@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Optional, Sequence
 
 from ...memory import Memory
-from ...model import NONCONTIGUOUS, Finding
+from ...model import NONCONTIGUOUS, Finding, Statement
 from ..chunk import masked
 from ..fastbins import fastbin_size
 from ..heap import heap_for_ptr
@@ -61,8 +61,7 @@ def unknown_lists(memory: Memory, layout: Layout, arenas: Sequence[int], leads: 
             if value >= PAGE and leads(value):
                 found.append(
                     Finding(
-                        f"malloc_state+{offset} leads to {value:#x} inside a heap: a list of a kind that "
-                        "this arenascope does not know",
+                        Statement("list-unknown", {"offset": offset}, {"leads_to": f"{value:#x}"}),
                         arena,
                         index,
                         unknown="list-unknown",

@@ -11,7 +11,7 @@ import struct
 from typing import Iterator, Mapping, NamedTuple, Optional
 
 from ...memory import Memory
-from ...model import ArenaHeader, Finding
+from ...model import ArenaHeader, Finding, Statement
 from .. import versions
 from ..layout import Layout, Struct, from_table
 from ..params import INTS
@@ -94,11 +94,8 @@ def derive_params(window: Window, layout: Layout, main: ArenaHeader, guess: Opti
     missing = [name for name in newest.offsets if name not in offsets and name != "tcache_unsorted_limit"]
     finding = None
     if missing:
-        finding = Finding(
-            f"mp_ of a glibc newer than {versions.text(versions.NEWEST)} is known in parts, not: {', '.join(missing)}",
-            address,
-            unknown="mp-in-parts",
-        )
+        names = {"newest": versions.text(versions.NEWEST), "missing": ", ".join(missing)}
+        finding = Finding(Statement("mp-in-parts", names=names), address, unknown="mp-in-parts")
     ordered = dict(sorted(offsets.items(), key=lambda item: item[1]))
     return Proven(address, Struct(ordered, max(ordered.values()) + layout.word), finding, front)
 

@@ -1,0 +1,59 @@
+"""What walkers find has words for each of its ids, and the figures that those name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Iterator
+
+import arenascope
+from arenascope.model import Finding, Statement, cannot_read
+from arenascope.render.findings import WORDS, finding_words
+from arenascope.render.problems import SENTENCES, sentence
+
+GLIBC = Path(next(iter(arenascope.__path__))) / "glibc"
+ADDED = {"kind", "list", "sized", "unread", "bin"}
+"""What does not stand where the finding is made."""
+MAKERS = ("Statement", "cannot_read", "say", "_say")
+RING = ("no-heap-info", "heap-info-of-another")
+"""What may be said of an arena, and of one that the ring led to."""
+
+
+def made() -> Iterator[tuple[str, set[str]]]:
+    """Each id that a walker gives a finding, and the names of all figures in that function."""
+    for path in GLIBC.rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            words = [each for each in ast.walk(function) if isinstance(each, ast.Dict)]
+            figures = {key.value for each in words for key in each.keys if isinstance(key, ast.Constant)}
+            for call in ast.walk(function):
+                if isinstance(call, ast.Call) and call.args:
+                    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+                    said = call.args[1] if name == "say" and len(call.args) > 1 else call.args[0]
+                    if name in MAKERS and isinstance(said, ast.Constant):
+                        yield said.value, figures
+
+
+def test_every_id_has_words_and_every_word_its_figure() -> None:
+    found = {id: figures for id, figures in made() if id not in SENTENCES and " " not in id}
+    found.update({f"ring-{id}": found[id] for id in RING})
+    assert set(found) == set(WORDS)
+    for id, words in WORDS.items():
+        needed = set(re.findall(r"{(\w+)", words)) - ADDED
+        assert needed <= found[id], id
+
+
+def test_a_finding_names_its_rule_and_what_exactly() -> None:
+    """The id is the rule's, or what is not known; which of those that break it stands among the names."""
+    what = Statement("link-misaligned", {"bin": 3}, {"list": "tcache"})
+    said = Finding(what, 0x5010, rule="tcache-link").statement
+    assert said == Statement(
+        "tcache-link", {"bin": 3}, {"what": "link-misaligned", "address": "0x5010", "list": "tcache"}
+    )
+    assert sentence(said) == "thread cache bin 3: a link is not a block's address at 0x5010"
+    assert finding_words(what) == "thread cache bin 3: a link is not a block's address"
+    said = Finding(cannot_read("bins-unreadable", 0x7000, 2032), 0x6000, arena=2).statement
+    assert (said.id, said.figures) == ("unreadable", {"arena": 2, "bytes": 2032})
+    assert sentence(said) == "arena 2: bins: cannot read 2032 bytes at 0x7000 at 0x6000"
