@@ -97,6 +97,16 @@ AT_HOME = (
         env={"MALLOC_MMAP_THRESHOLD": "65536", "MALLOC_TRIM_THRESHOLD_": "lots"},
     ),
 )
+# what these show another one shows, too: `make test` goes without them
+ALIKE = (
+    "workers-100MB",
+    "ladder-ascending",
+    "arenas14",
+    "bins-static-pie",
+    "full_heap-retired",
+    "random-2",
+    "random-3",
+)
 # these also run on the other releases: one for each shape that a release, or a narrow machine, might have otherwise
 EVERYWHERE = ("many_heaps", "bins", "tcache", "mmapped", "foreign_sbrk", "blocked_brk", "pinned-thread")
 # from glibc 2.42 on, and Linux 6.13, a thread's stack has its guard pages in the same mapping, of which GDB 13's gcore
@@ -151,7 +161,11 @@ def views(*, only: Optional[Sequence[str]] = None, images: Sequence[str] = IMAGE
                         yield View(each, door, image, symbols)
 
 
-SHORT = frozenset(pairwise([view for view in views() if view.scenario.platform == HOST and view.door in NEWEST]))
+def _near(view: View) -> bool:
+    return view.scenario.platform == HOST and view.scenario.name not in ALIKE and view.door in NEWEST
+
+
+SHORT = frozenset(pairwise(filter(_near, views())))
 """The looks that `make test` takes."""
 
 

@@ -9,7 +9,7 @@ import pytest
 from album import Album, Sight
 from doors import Gdb, Live
 from platforms import ELSEWHERE, HOST
-from scenarios import BY_ID, Scenario, scenario, seen
+from scenarios import ALIKE, BY_ID, Scenario, scenario, seen
 from strace import Strace
 from subjects import Subject
 
@@ -52,19 +52,7 @@ HERE = (
     "asked-by-variables",
     "asked-by-tunables",
 )
-ALIKE = (
-    "workers-30MB",
-    "workers-100MB",
-    "ladder-ascending",
-    "full_heap-retired",
-    "bins-static-pie",
-    "random-2",
-    "random-3",
-    "random-4-short",
-    "tiny_top-48",
-    "thp",
-    "asked-by-tunables",
-)
+ALIKE_TOO = (*ALIKE, "workers-30MB", "random-4-short", "tiny_top-48", "thp", "asked-by-tunables")
 """What these show, another one shows in `make test`."""
 TABLE = (
     *(BY_ID[name] for name in HERE),
@@ -152,7 +140,7 @@ def inside(parts: dict[tuple[int, int], int], places: Sequence[tuple[int, int]])
 
 @pytest.mark.parametrize(
     "scenario",
-    [pytest.param(each, id=each.id, marks=[pytest.mark.full] if each.name in ALIKE else []) for each in TABLE],
+    [pytest.param(each, id=each.id, marks=[pytest.mark.full] if each.name in ALIKE_TOO else []) for each in TABLE],
 )
 def test_what_it_foretells_is_what_happens(scenario: Scenario, gdb: Gdb) -> None:
     with Subject(scenario.fixture, *scenario.arguments, env=scenario.env, platform=scenario.platform) as subject:
