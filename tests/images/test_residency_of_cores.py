@@ -92,6 +92,8 @@ def test_lost_holes_leave_a_lower_bound(dumped, tmp_path, how):
     with CoreImage(str(path)) as core:
         residency = core_residency(core)
         assert residency.exact is not lost
+        if not lost:
+            return
         facts = dumped.facts
         for name, pages, resident in (("touched", 64, 32), ("zeroed", 16, 0), ("cleared", 32, 24)):
             assert residency.count(facts[name], facts[name] + pages * PAGE) == Pages(resident * PAGE), name
