@@ -200,6 +200,11 @@ class ArenaHeader(NamedTuple):
     def contiguous(self) -> bool:
         return not self.flags & NONCONTIGUOUS
 
+    @property
+    def brk_base(self) -> Optional[int]:
+        """Where a main arena that is one stretch begins, by its top; None where that does not tell."""
+        return self.top + self.top_bytes - self.system_mem if self.contiguous and self.top_bytes else None
+
 
 class Arena(NamedTuple):
     """An arena with what hangs on it."""

@@ -63,7 +63,7 @@ class Proven(NamedTuple):
 
 def derive_params(window: Window, layout: Layout, main: ArenaHeader, guess: Optional[int]) -> Optional[Proven]:
     """None where nothing proves mp_, or its counters."""
-    base = main.top + main.top_bytes - main.system_mem if main.contiguous and main.top_bytes else None
+    base = main.brk_base
     newest = from_table(versions.NEWEST, layout.word, "").params
     found = [
         group

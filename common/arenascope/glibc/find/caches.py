@@ -251,7 +251,7 @@ class CacheFinder:
             heap = heap_for_ptr(self.layout, user)
             owner = self.memory.try_word(heap + self.layout.heap["ar_ptr"])
             return owner in self.arenas and not self.arenas[owner].main
-        if self.main is not None and self.main.contiguous and self.main.top_bytes:
+        if self.main is not None and self.main.brk_base is not None:
             return _within(self.main, user)
         return not self._anothers(user) and (self.in_heap(user) or not self.regions)
 
@@ -262,15 +262,15 @@ class CacheFinder:
                 other = read_arena(self.memory, self.layout, address, 0, True)
             except MemoryReadError:
                 continue
-            if other.contiguous and other.top_bytes and _within(other, user):
+            if _within(other, user):
                 return True
         return False
 
 
 def _within(main: ArenaHeader, address: int) -> bool:
     """Whether this lies in a main arena that is one stretch up to its top's end."""
-    end = main.top + (main.top_bytes or 0)
-    return end - main.system_mem <= address < end
+    base = main.brk_base
+    return base is not None and base <= address < base + main.system_mem
 
 
 def _name(offset: int, form: Optional[TcacheLayout]) -> str:

@@ -188,8 +188,8 @@ def _places(memory: Memory, form: Struct, start: int, end: int, main: ArenaHeade
         return []
     first = form["sbrk_base"] // word
     last = len(values) - (form.size - form["sbrk_base"]) // word
-    if main.contiguous and main.top_bytes:
-        wanted = main.top + main.top_bytes - main.system_mem
+    wanted = main.brk_base
+    if wanted is not None:
         return [start + (n - first) * word for n in range(first, last) if values[n] == wanted]
     # neither mallopt nor a tunable takes 0, so this passes over all that is empty
     test = form["arena_test"] // word
