@@ -65,10 +65,7 @@ def _top_beyond(arena: ArenaResident, kept: int) -> int:
 def _thresholds(facts: Facts) -> Iterator[Advice]:
     if facts.params is None:
         return
-    pad = facts.params.values["top_pad"]
-    large = [each for each in facts.picture.arenas if each.top + each.top_end >= TRIM_THRESHOLD]
-    tops = sum(_top_beyond(each, pad + facts.page) for each in large)
-    size = tops + facts.between if facts.grown else tops
+    size = facts.tops_at_default + facts.large
     trim = facts.params.values["trim_threshold"]
     if not facts.matters(size) or (trim <= TRIM_THRESHOLD and not facts.grown):
         return
@@ -80,6 +77,8 @@ def _thresholds(facts: Facts) -> Iterator[Advice]:
             "mmap_threshold_default_bytes": MMAP_THRESHOLD,
             "trim_threshold_bytes": trim,
             "grew": int(bool(facts.grown)),
+            "tops_bytes": facts.tops_at_default,
+            "large_free_bytes": facts.large,
             "set_to_bytes": TRIM_THRESHOLD,
         },
         bound=True,
@@ -105,7 +104,8 @@ def arena_max_bound(facts: Facts, arenas: int) -> int:
 
 def _arena_max(facts: Facts) -> Iterator[Advice]:
     bound = arena_max_bound(facts, FOLKLORE)
-    if len(facts.usages) <= FOLKLORE or not facts.matters(bound) or 2 * bound < facts.picture.free or facts.grown:
+    few = len(facts.usages) <= FOLKLORE
+    if few or not facts.matters(bound) or 2 * bound < facts.picture.free or facts.thresholds_explain:
         return
     figures = {"outside_bytes": bound, "free_bytes": facts.picture.free, "set_to": FOLKLORE}
     yield Advice("limit-arenas", bound, figures, bound=True)
@@ -146,6 +146,6 @@ def _folklore(facts: Facts) -> Iterator[Advice]:
     if len(facts.usages) <= FOLKLORE or not facts.matters(free):
         return
     bound = arena_max_bound(facts, FOLKLORE)
-    if 2 * bound >= free and not facts.grown:
+    if 2 * bound >= free and not facts.thresholds_explain:
         return
     yield Advice("leave-arena-max", 0, {"outside_bytes": bound, "free_bytes": free, "not_set_to": FOLKLORE})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..model import Allocator, Params, Statement
-from .params import MMAP_THRESHOLD
+from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import Picture
 from .usage import ArenaUsage, orphans
 
@@ -58,10 +58,34 @@ class Facts(NamedTuple):
         value = self.params.values["mmap_threshold"]
         return value if value > MMAP_THRESHOLD else None
 
+    @property
+    def large(self) -> int:
+        """What free() would have unmapped had mmap_threshold stayed: only a piece of that size can be such a block."""
+        return sum(each.large for each in self.picture.arenas) if self.grown else 0
+
+    @property
+    def tops_at_default(self) -> int:
+        """What free() would have returned of the tops, had trim_threshold stayed at its default."""
+        pad = self.params.values["top_pad"] if self.params else 0
+        held = (each.top + each.top_end for each in self.picture.arenas)
+        return sum(max(0, size - pad - self.page) for size in held if size >= TRIM_THRESHOLD)
+
+    @property
+    def thresholds_explain(self) -> bool:
+        """Whether most of what is free is what thresholds at their defaults would have given back."""
+        return bool(self.grown) and 2 * (self.large + self.tops_at_default) >= self.picture.free
+
+
+class Cause(NamedTuple):
+    """What is concluded, and how much of what is resident it explains."""
+
+    said: Statement
+    weight: int
+
 
 def find_causes(facts: Facts) -> list[Statement]:
-    """In the order of their weight for most processes: thresholds first."""
-    return [
+    """What explains most first."""
+    causes = [
         *_thresholds(facts),
         *_middle(facts),
         *_orphans(facts),
@@ -70,67 +94,73 @@ def find_causes(facts: Facts) -> list[Statement]:
         *_huge_pages(facts),
         *_others(facts),
     ]
+    causes.sort(key=lambda cause: -cause.weight)
+    return [cause.said for cause in causes]
 
 
-def _thresholds(facts: Facts) -> Iterator[Statement]:
-    tops = sum(each.top + each.top_end for each in facts.picture.arenas)
-    if facts.params is None or not facts.matters(tops + facts.part("returnable")):
+def _thresholds(facts: Facts) -> Iterator[Cause]:
+    if facts.params is None:
         return
+    tops, large = facts.tops_at_default, facts.large
     held = [each.top + each.top_end for each in facts.picture.arenas if facts.matters(each.top + each.top_end)]
     figures = {
         "mmap_threshold_bytes": facts.params.values["mmap_threshold"],
         "mmap_threshold_default_bytes": MMAP_THRESHOLD,
         "trim_threshold_bytes": facts.params.values["trim_threshold"],
-        "tops_bytes": tops,
+        "tops_bytes": sum(each.top + each.top_end for each in facts.picture.arenas),
         "large_tops": len(held),
         "largest_top_bytes": max(held, default=0),
+        "large_free_bytes": large,
     }
-    if facts.grown:
-        yield Statement("thresholds-grew", figures)
+    if facts.grown and facts.matters(tops + large):
+        yield Cause(Statement("thresholds-grew", figures), tops + large)
     elif held:
-        yield Statement("top-below-threshold", figures)
+        yield Cause(Statement("top-below-threshold", figures), sum(held))
 
 
-def _middle(facts: Facts) -> Iterator[Statement]:
+def _middle(facts: Facts) -> Iterator[Cause]:
     if facts.matters(facts.between):
-        yield Statement("free-between-live", {"bytes": facts.between, "places": facts.calls})
+        yield Cause(Statement("free-between-live", {"bytes": facts.between, "places": facts.calls}), facts.between)
 
 
-def _orphans(facts: Facts) -> Iterator[Statement]:
+def _orphans(facts: Facts) -> Iterator[Cause]:
+    """What such arenas hold of blocks in use would be there in any arena: only what is free speaks for it."""
     left = orphans(facts.usages)
-    held = sum(usage.resident or 0 for usage in left)
-    if left and facts.matters(held):
-        yield Statement(
-            "arenas-outlived-threads",
-            {
-                "orphans": len(left),
-                "arenas": len(facts.usages),
-                "resident_bytes": held,
-                "threads": facts.threads,
-                "limit": facts.limit,
-            },
-        )
+    indexes = {usage.header.index for usage in left}
+    free = sum(each.total - each.live for each in facts.picture.arenas if each.arena in indexes)
+    if left and facts.matters(free):
+        figures = {
+            "orphans": len(left),
+            "arenas": len(facts.usages),
+            "resident_bytes": sum(usage.resident or 0 for usage in left),
+            "free_bytes": free,
+            "threads": facts.threads,
+            "limit": facts.limit,
+        }
+        yield Cause(Statement("arenas-outlived-threads", figures), free)
 
 
-def _scraps(facts: Facts) -> Iterator[Statement]:
+def _scraps(facts: Facts) -> Iterator[Cause]:
     size = facts.part("scraps")
     if facts.matters(size):
-        yield Statement("pages-shared-with-live", {"bytes": size})
+        yield Cause(Statement("pages-shared-with-live", {"bytes": size}), size)
 
 
-def _caches(facts: Facts) -> Iterator[Statement]:
+def _caches(facts: Facts) -> Iterator[Cause]:
     size = facts.part("tcache")
     if facts.matters(size):
-        yield Statement("thread-caches", {"bytes": size, "threads": facts.threads})
+        yield Cause(Statement("thread-caches", {"bytes": size, "threads": facts.threads}), size)
 
 
-def _huge_pages(facts: Facts) -> Iterator[Statement]:
-    huge = facts.picture.huge or 0
+def _huge_pages(facts: Facts) -> Iterator[Cause]:
+    """They explain nothing where nothing is free: the program uses what it has."""
+    huge = min(facts.picture.huge or 0, facts.picture.free)
     if huge and facts.matters(huge):
-        yield Statement("huge-pages", {"bytes": huge})
+        # which of the free pages are parts of huge ones, nothing tells: the bound stands last
+        yield Cause(Statement("huge-pages", {"bytes": facts.picture.huge}), 0)
 
 
-def _others(facts: Facts) -> Iterator[Statement]:
+def _others(facts: Facts) -> Iterator[Cause]:
     size = facts.part("other")
     if 2 * size > facts.rss or (facts.allocators and facts.matters(size)):
         figures: dict[str, Optional[float]] = {"bytes": size, "allocators": len(facts.allocators)}
@@ -139,4 +169,4 @@ def _others(facts: Facts) -> Iterator[Statement]:
             largest = facts.picture.others[0]
             figures["largest_bytes"] = largest.bytes
             names["largest"] = f"{largest.region.start:#x}"
-        yield Statement("not-this-malloc", figures, names)
+        yield Cause(Statement("not-this-malloc", figures, names), size)

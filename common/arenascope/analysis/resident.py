@@ -6,6 +6,7 @@ from typing import Iterable, NamedTuple, Sequence
 
 from ..model import Arena, Range
 from ..target import Span
+from .params import MMAP_THRESHOLD
 from .trim import ArenaTrim, Chunk
 
 
@@ -44,12 +45,15 @@ class ArenaResident(NamedTuple):
     """What stays of top after that."""
     scraps: int
     """Free, but in pages that blocks in use share."""
+    large: int
+    """In free chunks so large that mmap's threshold at its default would have kept such a block out of the arena."""
 
 
 def arena_resident(arena: Arena, plan: ArenaTrim, cached: Sequence[Range], resident: Sequence[Span]) -> ArenaResident:
     """`cached` are this arena's chunks in thread caches, `resident` the resident parts of its heaps, in order."""
     header = arena.header
     free = [chunk for each in (*arena.bins, *arena.fastbins) for chunk in zip(each.addresses, each.sizes)]
+    large = covered(sorted(chunk for chunk in free if chunk[1] >= MMAP_THRESHOLD), resident)
     if header.top_bytes:
         free.append((header.top, header.top_bytes))
     free.sort()
@@ -67,4 +71,5 @@ def arena_resident(arena: Arena, plan: ArenaTrim, cached: Sequence[Range], resid
         top_end=covered([plan.brk_range] if plan.brk_range else [], resident),
         top=top,
         scraps=unused - returnable - top,
+        large=large,
     )

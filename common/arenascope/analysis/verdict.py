@@ -11,6 +11,9 @@ SECONDS_PER_BYTE = 1 / 12e9
 SECONDS_PER_CALL = 1.5e-6
 """Measured: madvise returns 4 KiB pages at 10 to 20 GB/s, and costs about a microsecond a call."""
 
+LITTLE = 10
+"""Less than one part in so many of what is resident is little to give back."""
+
 
 def trim_seconds(returned: int, calls: int) -> float:
     return returned * SECONDS_PER_BYTE + calls * SECONDS_PER_CALL
@@ -45,12 +48,15 @@ def _kind(facts: Facts) -> str:
     if 2 * (picture.live + picture.free) < facts.rss:
         return _elsewhere(facts)
     if picture.free >= picture.live and facts.matters(picture.free):
-        tops = facts.part("thread_tops") + facts.part("main_top")
-        by_thresholds = facts.grown and picture.free < 2 * tops + facts.part("returnable")
-        return "freed-thresholds-grew" if by_thresholds else "freed"
-    if 10 * picture.live >= 7 * (picture.live + picture.free):
+        return "freed-thresholds-grew" if facts.thresholds_explain else "freed"
+    if 10 * picture.live >= 7 * (picture.live + picture.free) and LITTLE * _to_be_had(facts) < facts.rss:
         return "live-data"
     return "live-and-freed"
+
+
+def _to_be_had(facts: Facts) -> int:
+    """What malloc_trim or trim --apply --tops brings."""
+    return facts.part("returnable") + facts.part("thread_tops")
 
 
 def _elsewhere(facts: Facts) -> str:

@@ -23,7 +23,7 @@ JUDGEMENTS = {
     "mostly-not-malloc": "More than half of it is not malloc's",
     "freed": "Not a leak: the program freed it, malloc holds it.",
     "freed-thresholds-grew": "Not a leak: the program freed it, malloc holds it.",
-    "live-data": "This is live data: whether it is a leak only the program knows; malloc has little to give back.",
+    "live-data": "It is in use: needed, or growing for ever, one look does not tell; malloc has little to give back.",
     "live-and-freed": "Live data and freed memory both matter here.",
 }
 
@@ -104,7 +104,8 @@ def _thresholds_grew(figure: Figures, names: Names, say: Say) -> Pair:
         f"a freed block of {say(grown)} raised mmap_threshold to {say(grown)} and trim_threshold to {say(trim)}: "
         "requests below the first come from arenas, and free() leaves a top below the second alone",
         f"mp_.mmap_threshold {grown:,} (default {figure['mmap_threshold_default_bytes']:,}), "
-        f"mp_.trim_threshold {trim:,}; {_where(figure, say)}",
+        f"mp_.trim_threshold {trim:,}; {_where(figure, say)}, {say(figure['large_free_bytes'])} in free pieces of "
+        f"{say(figure['mmap_threshold_default_bytes'])} and more",
     )
 
 
@@ -128,7 +129,8 @@ def _outlived(figure: Figures, names: Names, say: Say) -> Pair:
     return (
         f"{figure['orphans']} of {figure['arenas']} arenas outlived their threads: arenas are never freed, only "
         "handed to new threads",
-        f"they hold {say(figure['resident_bytes'])} resident; {figure['threads']} threads now{limit}",
+        f"they hold {say(figure['resident_bytes'])} resident, {say(figure['free_bytes'])} of it free; "
+        f"{count(figure['threads'], 'thread')} now{limit}",
     )
 
 
