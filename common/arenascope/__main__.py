@@ -17,11 +17,14 @@ def run() -> "NoReturn":
     gc.disable()
     from .cli import main
 
-    gc.freeze()
-    gc.enable()
-    status = main()
+    status = main(loaded=_all_is_loaded)
     # all is written; taking every object apart would cost a tenth of the start
     os._exit(status)
+
+
+def _all_is_loaded() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def _leave_out_the_working_directory() -> None:

@@ -8,7 +8,7 @@ everything is looked at afresh, as they may have changed it.
 from __future__ import annotations
 
 import time
-from typing import Callable, Iterator, NamedTuple, Optional, Protocol, Sequence
+from typing import Callable, Iterator, Optional, Protocol, Sequence
 
 from .errors import RefusedError
 from .glibc.find.brk import exported
@@ -16,6 +16,7 @@ from .glibc.find.code import MallocCode, StackFrame
 from .glibc.find.stacks import Stacks
 from .glibc.find.thread_pointers import complete
 from .model import Range
+from .records import NamedTuple
 from .session import Session
 from .sources.live.procfiles import seccomp_modes
 from .target import ThreadInfo

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Callable, Iterator, Mapping, NamedTuple, NoReturn, Optional, Sequence
+from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Sequence
 
 from .errors import UsageError
+from .records import NamedTuple
 from .words import full_names
 
 HELP_WIDTH = 79

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 from . import __version__
 from .arguments import HelpAsked
@@ -20,13 +20,13 @@ DONE, NOTHING, FAILED = 0, 1, 2
 TRIES = 10
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """The shell's door; its result is the exit status."""
+def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] = lambda: None) -> int:
+    """The shell's door; its result is the exit status. `loaded` is told when the command's modules are there."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     optional.in_a_hurry = True
     make_streams_safe()
     try:
-        status = _run(words)
+        status = _run(words, loaded)
         sys.stdout.flush()
         return status
     except ArenascopeError as error:
@@ -59,7 +59,7 @@ def _write_no_more() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _run(words: Sequence[str]) -> int:
+def _run(words: Sequence[str], loaded: Callable[[], None]) -> int:
     if not words:
         sys.stdout.write(Tree(()).format_help())
         return FAILED
@@ -68,18 +68,20 @@ def _run(words: Sequence[str]) -> int:
         raise UsageError(f"there is no command {first!r}", Tree(()).usage_hint)
     try:
         options = Tree([] if first[:1] == "-" else [first]).parse_args(words)
-        return _obey(options)
+        return _obey(options, loaded)
     except HelpAsked as asked:
         sys.stdout.write(str(asked))
         return DONE
 
 
-def _obey(options: argparse.Namespace) -> int:
+def _obey(options: argparse.Namespace, loaded: Callable[[], None]) -> int:
     if getattr(options, "command", None) is None:
         sys.stdout.write(_said_instead(options))
         return DONE
     if options.command == HELP_NAME:
-        return _run([options.topic, "--help"] if options.topic else ["--help"])
+        return _run([options.topic, "--help"] if options.topic else ["--help"], loaded)
+    # the tree has loaded its module for the words that it takes
+    loaded()
     if options.command in LOOPS:
         return find_loop(options.command).run(options)
     return _look(find_command(options.command), options)

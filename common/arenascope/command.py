@@ -8,7 +8,7 @@ import re
 from functools import cached_property
 from importlib import import_module
 from itertools import chain
-from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterable, Mapping, Optional, Sequence
 
 from . import commands
 from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser
@@ -17,13 +17,16 @@ from .door import Door
 from .errors import UsageError
 from .model import Statement
 from .printable import printable
+from .records import NamedTuple
 from .render.json import envelope
 from .render.problems import first_sentences
 from .render.progress import Progress
 from .render.spool import in_blocks
 from .render.text import Style, known_form
-from .session import Session
 from .target import Target
+
+if TYPE_CHECKING:
+    from .session import Session
 
 INTERRUPTED = 130
 """The exit status that the shell gives a command stopped by SIGINT."""
@@ -86,6 +89,9 @@ class Context:
     @property
     def session(self) -> Session:
         if self.opened is None:
+            # half of all there is to load: not where a help is asked for, or the version
+            from .session import Session
+
             self.opened = Session(self.target, self.options.libc, Progress)
         return self.opened
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, NamedTuple, Sequence
+from typing import Iterator, Sequence
 
 from .arguments import Argument, options_of, places_of
+from .records import NamedTuple
 from .tree import COMMAND, INSTEAD, SUBCOMMAND, Tree
 
 KINDS = {"PID": "@PID", "CORE": "@FILE", "FILE": "@FILE", "DIR": "@DIR", COMMAND: "@COMMAND"}

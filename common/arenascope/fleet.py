@@ -11,7 +11,7 @@ import sys
 from argparse import Namespace
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from .analysis.report import LABELS
 from .command import Context, answer, find_command
@@ -20,6 +20,7 @@ from .errors import ArenascopeError
 from .fault import STATUS, fault_line
 from .model import Statement
 from .printable import one_line
+from .records import NamedTuple
 from .render.json import SCHEMA
 from .render.problems import statement_json
 from .render.text import Style

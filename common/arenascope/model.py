@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Mapping, Optional, Sequence, Union
+
+from .records import NamedTuple
 
 
 class Statement(NamedTuple):

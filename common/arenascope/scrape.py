@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any, Callable, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 from .errors import ArenascopeError
 from .fault import fault_line
+from .records import NamedTuple
 
 MOST = 64
 """Connections at a time; one more and the oldest whose request is not complete goes."""

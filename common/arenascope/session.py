@@ -6,7 +6,7 @@ Made per command and dropped with it, so that a continued process is never read 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
 from .glibc import bins, fastbins, mmapped, params, regions, tcache
 from .glibc.arena import has_heap, is_closed, walk_ring
@@ -24,6 +24,7 @@ from .memory import Memory
 from .meter import MakeMeter, unseen
 from .model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
 from .printable import one_line
+from .records import NamedTuple
 from .target import Pages, Region, Residency, Span, Target
 
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ behind every door. A Target is made per command, from what is selected at that m
 
 from __future__ import annotations
 
-from typing import Callable, Literal, Mapping, NamedTuple, Optional, Protocol, Sequence
+from typing import Callable, Literal, Mapping, Optional, Protocol, Sequence
+
+from .records import NamedTuple
 
 ByteOrder = Literal["little", "big"]
 

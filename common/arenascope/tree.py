@@ -8,11 +8,12 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from importlib import import_module
-from typing import Any, Callable, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 from .arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, places_of
 from .command import Command, command_names, find_command
 from .overview import GROUP_OF_LOOPS, command_lines, row
+from .records import NamedTuple
 from .words import MAYBE, NOT, full_names, likeliest
 
 PROGRAM = "arenascope"

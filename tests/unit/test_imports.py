@@ -6,10 +6,13 @@ import ast
 import re
 import subprocess
 import sys
+import typing
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 import pytest
+
+from arenascope import records
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "common" / "arenascope"
@@ -56,11 +59,12 @@ def test_the_graph_is_read() -> None:
     }
 
 
-LOW = ("errors", "model", "target", "memory", "meter", "printable", "read_ahead")
+LOW = ("errors", "model", "records", "target", "memory", "meter", "printable", "read_ahead")
 GLIBC = ("glibc", "glibc/chunks", "glibc/check", "glibc/derive", "glibc/find")
 ROOMS: dict[str, tuple[str, ...]] = {
     # each room, and what it may know; its own files always
     "errors": (),
+    "records": (),
     "model": (),
     "target": (),
     "memory": ("errors", "read_ahead", "target"),
@@ -125,7 +129,7 @@ def test_what_a_room_may_know(room: str) -> None:
     assert files
     for name in files:
         for target in GRAPH[name]:
-            assert room_of(target) in (*ROOMS[room], room), f"{name} imports {target}"
+            assert room_of(target) in (*ROOMS[room], room, "records"), f"{name} imports {target}"
 
 
 def test_every_room_is_listed() -> None:
@@ -230,21 +234,83 @@ NOT_LOADED = {
 """Each takes 1 to 10 of the 40 ms in which the shell starts, and each single dataclass half a millisecond."""
 
 
+def loaded_by(*names: str) -> set[str]:
+    """What these modules of ours load."""
+    code = f"import sys, {', '.join(f'{OURS}.{each}' for each in names)}\nprint(*sys.modules)"
+    return set(
+        subprocess.run(
+            [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(PACKAGE.parent)!r})\n" + code],
+            check=True,
+            text=True,
+            stdout=subprocess.PIPE,
+        ).stdout.split()
+    )
+
+
 def test_the_shell_starts_with_what_a_look_at_a_core_needs() -> None:
     used = ("cli", "commands.chunks", "sources.core.image", "sources.shell_target")
-    code = f"import sys, {', '.join(f'{OURS}.{each}' for each in used)}\nprint(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(PACKAGE.parent)!r})\n" + code],
-        check=True,
-        text=True,
-        stdout=subprocess.PIPE,
-    ).stdout.split()
+    loaded = loaded_by(*used)
     assert f"{OURS}.session" in loaded
-    assert not NOT_LOADED & set(loaded)
+    assert not NOT_LOADED & loaded
+
+
+ONLY_FOR_UNKNOWN_RELEASES = {f"{OURS}.glibc.derive.{each}" for each in ("state", "heaps", "lists", "params", "prove")}
+
+
+def test_what_a_release_that_is_known_does_not_need_is_not_loaded() -> None:
+    loaded = loaded_by("cli", "commands.arenas", "sources.live.target")
+    assert sorted(ONLY_FOR_UNKNOWN_RELEASES & loaded) == []
+
+
+def test_version_and_help_load_nothing_that_reads() -> None:
+    read = {
+        each for each in loaded_by("cli") if each.startswith((f"{OURS}.glibc", f"{OURS}.session", f"{OURS}.sources"))
+    }
+    assert not read
 
 
 def test_records_are_named_tuples() -> None:
+    """Those of records.py, which are made sooner than typing's; it takes annotations as they are written."""
     assert [name for name, tree in TREES.items() for target, _ in imported(name, tree) if target == "dataclasses"] == []
+    for name, tree in TREES.items():
+        taken = {each.name: node for _, node in imported(name, tree) for each in getattr(node, "names", ())}
+        if "NamedTuple" in taken and name != "records":
+            source = taken["NamedTuple"]
+            assert isinstance(source, ast.ImportFrom), name
+            assert source.module == "records", name
+            assert "annotations" in taken, name
+
+
+def test_a_record_is_what_typing_makes_of_it() -> None:
+    code = """
+from __future__ import annotations
+class Point(NamedTuple):
+    "Where."
+    x: int
+    y: Optional[int] = None
+    names: Mapping[str, int] = {}
+    SIDES = 2
+
+    @property
+    def sum(self) -> int:
+        return self.x + (self.y or 0)
+"""
+    made = []
+    for source in (typing, records):
+        space: dict[str, Any] = {"NamedTuple": source.NamedTuple, "__name__": __name__}
+        exec(code, space)
+        made.append(space["Point"])
+    theirs, ours = made
+    for each in ("__doc__", "__module__", "__qualname__", "__name__", "_fields", "_field_defaults", "__match_args__"):
+        assert getattr(theirs, each, None) == getattr(ours, each, None), each
+    for kind in made:
+        assert (kind(1), kind(1, 2).sum, kind(x=3)._replace(y=4), kind.SIDES) == ((1, None, {}), 3, (3, 4, {}), 2)
+        assert repr(kind(1)) == "Point(x=1, y=None, names={})"
+        with pytest.raises(TypeError):
+            kind()
+        with pytest.raises(AttributeError):
+            kind(1).x = 2
+    assert list(theirs.__annotations__) == list(ours.__annotations__)
 
 
 def is_version(node: ast.AST) -> bool:

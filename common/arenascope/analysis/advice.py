@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, NamedTuple, Optional
+from typing import Iterator, Mapping, Optional
 
+from ..records import NamedTuple
 from .causes import Facts
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .resident import ArenaResident

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ..model import Allocator, Params, Statement
+from ..records import NamedTuple
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import Picture
 from .usage import ArenaUsage, orphans

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple, Optional, Sequence
+from typing import Optional, Sequence
 
 from ..model import Breach
+from ..records import NamedTuple
 
 PASSING = frozenset(
     [

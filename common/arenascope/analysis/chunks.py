@@ -8,10 +8,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from itertools import compress, islice
-from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..model import Run, Tally
+from ..records import NamedTuple
 
 BATCH = 1 << 16
 STATES = ("used", "tcache", "fast", "free")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Iterable, Mapping, Optional
+
+from ..records import NamedTuple
 
 Document = Mapping[str, Any]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Sequence
+from typing import Optional, Sequence
 
 from ..model import Range
+from ..records import NamedTuple
 from .heap_ends import Tail
 from .ranking import Step
 from .trim import Rules, systrim

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple, Optional
+from typing import Mapping, Optional
 
 from ..glibc.layout import Layout
 from ..glibc.tunables import Request, requests
 from ..model import Params, Statement
+from ..records import NamedTuple
 
 SIZES = {
     "trim_threshold",

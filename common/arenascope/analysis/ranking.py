@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from typing import NamedTuple, Optional, Sequence
+from typing import Optional, Sequence
 
 from ..model import Range
+from ..records import NamedTuple
 
 WORTH = 65536
 """A block that keeps this much beside itself is a pin however large it is."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Iterable, NamedTuple, Optional, Sequence
+from typing import Iterable, Optional, Sequence
 
+from ..records import NamedTuple
 from ..target import MappingUse, Region
 from .resident import ArenaResident
 

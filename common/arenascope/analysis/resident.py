@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Iterable, NamedTuple, Sequence
+from typing import Iterable, Sequence
 
 from ..model import Arena, Range
+from ..records import NamedTuple
 from ..target import Span
 from .params import MMAP_THRESHOLD
 from .trim import ArenaTrim, Chunk

@@ -6,10 +6,11 @@ malloc_consolidate runs first; its outcome does not depend on the order, so neig
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
+from typing import Iterable, Iterator, Optional, Sequence
 
 from ..glibc.layout import Layout
 from ..model import Arena, Range
+from ..records import NamedTuple
 from ..target import Span
 
 Chunk = tuple[int, int]

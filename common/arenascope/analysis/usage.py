@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
+from typing import Iterable, Mapping, Optional, Sequence
 
 from ..model import Arena, ArenaHeader, Heap, Tally, ThreadCache
+from ..records import NamedTuple
 from ..target import Pages
 
 

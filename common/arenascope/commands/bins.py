@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Optional
+from typing import Iterator, Optional
 
 from ..command import ARENA, LIMIT, Answer, Context, command
 from ..gather.problems import problems_of
 from ..model import Bin
+from ..records import NamedTuple
 from ..render.text import AT_LEAST, NO_HEAP, Style, count, cut, left_out, number, table
 
 

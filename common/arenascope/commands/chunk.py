@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ..command import Answer, Context, argument, command
 from ..errors import MemoryReadError
@@ -13,6 +13,7 @@ from ..glibc.chunks.blocks import Placed, find_block
 from ..glibc.fastbins import fastbin_index
 from ..glibc.tcache import tcache_index
 from ..model import ArenaHeader, Heap, MmappedBlock, Statement
+from ..records import NamedTuple
 from ..render.json import address as hexadecimal
 from ..render.problems import sentences
 from ..render.text import Style

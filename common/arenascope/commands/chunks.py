@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, NamedTuple, Optional
+from typing import Iterable, Optional
 
 from ..analysis.chunks import SizeClass, Sums, SweepSums, count_between, histogram, total, within
 from ..command import ARENA, LIMIT, Answer, Context, argument, command, parse_size
@@ -11,6 +11,7 @@ from ..gather.problems import listed_not_met, parts_differ, problems_of, top_dif
 from ..glibc.chunks.blocks import blocks
 from ..meter import metered
 from ..model import ArenaHeader, Gap, Piece, Run, Statement, Tally
+from ..records import NamedTuple
 from ..render.json import tally_json
 from ..render.spool import Spool
 from ..screens.chunks import chunk_row, heading, summary_lines, table_of

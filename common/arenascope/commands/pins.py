@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Iterator, NamedTuple, Optional
+from typing import Iterator, Optional
 
 from ..analysis.freeing import Thresholds
 from ..analysis.heap_ends import Block
@@ -18,6 +18,7 @@ from ..glibc.chunks.blocks import blocks
 from ..glibc.tcache import tcache_index
 from ..meter import metered
 from ..model import ArenaHeader, Piece, Run, Statement
+from ..records import NamedTuple
 from ..render.json import address
 from ..render.problems import statement_json
 from ..screens.pins import Shown, Sums, lines, note_text

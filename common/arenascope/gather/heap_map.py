@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ..analysis.heap_map import Strip, between, cell_bytes, overlap
 from ..analysis.trim import plan_trim, until_locked
 from ..meter import Meter, metered
 from ..model import ArenaHeader, Heap, Range, Run, Statement
+from ..records import NamedTuple
 from ..session import Session
 from ..target import Span
 from .problems import listed_not_met, parts_differ, top_differs

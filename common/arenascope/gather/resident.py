@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple, Optional, Sequence
+from typing import Mapping, Optional, Sequence
 
 from ..analysis.report import Extent, Picture, picture
 from ..analysis.resident import ArenaResident, arena_resident, clipped
 from ..analysis.trim import Trim
 from ..model import Range
+from ..records import NamedTuple
 from ..session import Session
 from ..target import Residency, Span
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from typing import Iterator, Mapping, NamedTuple, Optional
+from typing import Iterator, Mapping, Optional
 
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..meter import MakeMeter, metered
 from ..model import ArenaHeader, Bin, Finding, Lists, Statement, cannot_read
+from ..records import NamedTuple
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from .layout import Layout
 from .reach import Reach, Reaches

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from typing import Mapping, NamedTuple, Optional
+from typing import Mapping, Optional
 
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..model import Finding, Statement
+from ..records import NamedTuple
 from .layout import Layout
 
 PREV_INUSE = 1

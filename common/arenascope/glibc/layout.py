@@ -6,9 +6,10 @@ A Layout is made once per Session and passed on; nothing right of it asks for a 
 from __future__ import annotations
 
 from functools import cache
-from typing import Mapping, NamedTuple, Optional
+from typing import Mapping, Optional
 
 from ..model import Finding
+from ..records import NamedTuple
 from ..target import StructInfo
 from . import versions
 from .versions import Behaviour, Field, Release

@@ -9,11 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import combinations
 from math import comb
-from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
+from typing import Iterable, Iterator, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..model import Heap, MmappedBlock, Tally
+from ..records import NamedTuple
 from ..target import Region, Residency
 from .chunk import IS_MMAPPED, SIZE_BITS
 from .layout import Layout

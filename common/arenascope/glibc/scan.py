@@ -5,10 +5,11 @@ Bin 127 is never used (bin_index ends at 126), so its pair of words always holds
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Optional
+from typing import Iterator, Optional
 
 from ..errors import MemoryReadError
 from ..memory import Memory
+from ..records import NamedTuple
 
 BLOCK = 1 << 20
 BINS_PAIRS = 127

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple, Optional, Sequence
+from typing import Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..model import Bin, Finding, Lists, Statement, cannot_read
+from ..records import NamedTuple
 from .chunk import OneWay, masked
 from .layout import Layout, TcacheLayout
 

@@ -6,7 +6,9 @@ find the same.
 
 from __future__ import annotations
 
-from typing import Iterable, NamedTuple, Optional
+from typing import Iterable, Optional
+
+from ..records import NamedTuple
 
 KINDS = ("main_arena", "mp_", "layout", "thread_arena", "thread_caches")
 

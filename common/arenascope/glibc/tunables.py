@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple, Optional
+from typing import Mapping, Optional
 
+from ..records import NamedTuple
 from .versions import Behaviour
 
 # the environment's name: mp_'s field

@@ -7,7 +7,9 @@ Beside each row stands glibc's commit that made the change: `git show` in glibc'
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple, Optional
+from typing import Any, Mapping, Optional
+
+from ..records import NamedTuple
 
 Release = tuple[int, int]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 from ..errors import UsageError
 from ..printable import one_line
+from ..records import NamedTuple
 from . import optional
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

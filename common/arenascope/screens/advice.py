@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Mapping, NamedTuple
+from typing import Callable, Iterator, Mapping
 
 from ..analysis.advice import Advice
 from ..analysis.causes import Facts
+from ..records import NamedTuple
 from ..render.text import duration
 from .verdict import Figures, Say, places
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from itertools import groupby
-from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.heap_map import LAYERS, PARTS, Strip
 from ..analysis.usage import total
 from ..printable import PLAIN
+from ..records import NamedTuple
 from ..render.text import AT_LEAST, NO_HEAP, UNKNOWN, Style, count, left_out, table
 
 PIPE_CELLS = 64

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ..analysis.ranking import Pin, Ranking, Together
 from ..model import Statement
+from ..records import NamedTuple
 from ..render.text import NO_HEAP, Style, count, left_out, table
 
 HEADERS = ("block", "size", "arena", "goes back", "resident", "by", "what it keeps", "first word")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ..analysis.advice import Advice
 from ..analysis.report import FREE, LABELS, LIVE, Picture
 from ..analysis.trim import Trim
 from ..analysis.usage import ArenaUsage, total
 from ..model import Statement
+from ..records import NamedTuple
 from ..render.text import Style, count, table
 from .advice import Words
 from .verdict import Pair

@@ -6,11 +6,12 @@ bins.walk_bins has followed every list that is whole. One that is not is read ag
 from __future__ import annotations
 
 from itertools import repeat
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
 from ...model import ArenaHeader, Bin, Breach, Statement
+from ...records import NamedTuple
 from ..bins import NBINS, UNSORTED, bin_kind, bin_sizes, min_large_size
 from ..chunk import SIZE_BITS
 from ..layout import Layout

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import (
-    Iterable,
-    Iterator,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Union,
-)
+from typing import Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 from ...model import Bin, Gap, Piece, Run
+from ...records import NamedTuple
 from ..chunk import PREV_INUSE, SIZE_BITS
 
 Block = tuple[int, int, str]

@@ -6,10 +6,12 @@ For a release that the table does not know. A rule is asked of every arena, and 
 from __future__ import annotations
 
 import struct
-from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
+from typing import Iterable, Mapping, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
+from ...records import NamedTuple
+from ...target import Region
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
 from ..layout import Layout
 from ..scan import Hit, next_offset
@@ -20,6 +22,17 @@ PAGE = 4096
 """Every page size is a multiple of it; an arena grows and shrinks by pages."""
 PAGES_BEHIND = 4 << 20
 """A few transparent huge pages."""
+
+
+class Surroundings(NamedTuple):
+    """What the image tells beside the arenas."""
+
+    mappings: Sequence[Region]
+    page: int
+    near: frozenset[int]
+    """The words around main_arena and mp_: one of them is sbrk_base."""
+    threads: int
+    """How many there are; 0 where that is not known."""
 
 
 class Top(NamedTuple):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Iterator, Mapping, Optional, Sequence
 
 from ...memory import Memory
+from ...records import NamedTuple
 from ..layout import Layout, Struct
 from .evidence import PAGE, Raw, Top, most, not_less, told_apart
 

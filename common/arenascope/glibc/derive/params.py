@@ -8,10 +8,11 @@ between is taken from the newest row where all stand as they do there and it hol
 from __future__ import annotations
 
 import struct
-from typing import Iterator, Mapping, NamedTuple, Optional
+from typing import Iterator, Mapping, Optional
 
 from ...memory import Memory
 from ...model import ArenaHeader, Finding, Statement
+from ...records import NamedTuple
 from .. import versions
 from ..layout import Layout, Struct, from_table
 from ..params import INTS

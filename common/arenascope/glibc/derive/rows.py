@@ -5,10 +5,11 @@ Distributions ship backports and new releases come, so a version string only say
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequence
 
 from ...errors import MemoryReadError, NotFoundError
 from ...memory import Memory
+from ...records import NamedTuple
 from .. import versions
 from ..chunk import masked, reveal
 from ..heap import heap_for_ptr
@@ -17,10 +18,7 @@ from ..scan import Hit
 from ..tcache import LIST_LIMIT, chunk_sizes, is_tcache, read_tcache
 from ..versions import Release
 from .debug_info import clashes
-from .evidence import PAGE, PAGES_BEHIND, most
-from .lists import heap_extents, unknown_lists
-from .prove import believed
-from .state import Surroundings, derive_state
+from .evidence import PAGE, PAGES_BEHIND, Surroundings, most
 
 if TYPE_CHECKING:
     from ..trail import Trail
@@ -58,6 +56,8 @@ def derive_layout(
                 trail.add("layout", DEBUG, ("it places malloc_state and heap_info as the row does",))
             return _taken(row, trail, row_name(row))
     if debug is not None:
+        from .prove import believed
+
         sound = believed(memory, debug, hit.ring[0], around().near)
         if trail is not None:
             said = (f"{'most' if sound else 'too few'} arenas keep by it what must hold in every release",)
@@ -168,6 +168,9 @@ def _by_relations(
     trail: Optional[Trail],
 ) -> Layout:
     """A malloc_state that no row describes, or one of a release that the table ends before."""
+    # what no known release needs is not loaded for one
+    from .state import derive_state
+
     known = release is not None and release <= versions.NEWEST
     newest = from_table(release or versions.NEWEST, memory.pointer_size, machine)
     newest = newest._replace(newer=versions.NEVER if known or release is None else release)
@@ -211,6 +214,8 @@ def _same(layout: Layout, shape: Release, machine: str) -> bool:
 
 
 def _with_unknown_lists(memory: Memory, layout: Layout, hit: Hit) -> Layout:
+    from .lists import heap_extents, unknown_lists
+
     inside = heap_extents(memory, layout, hit.ring)
     return layout._replace(unknown=(*layout.unknown, *unknown_lists(memory, layout, hit.ring, inside)))
 

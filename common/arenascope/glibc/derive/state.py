@@ -6,30 +6,19 @@ system_mem by what it must add up to; what only stands in a likely place is left
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Iterator, Mapping, Optional, Sequence, Union
 
 from ...errors import NotFoundError
 from ...memory import Memory
 from ...model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader
-from ...target import Region
+from ...records import NamedTuple
 from ..chunk import PREV_INUSE, masked
 from ..layout import Layout, Struct
 from ..regions import main_regions
 from ..scan import PREFIX_LIMIT, Hit, follow_ring, next_offset, scan
-from .evidence import Raw, Top, most, not_less, read_raws, read_top, told_apart
+from .evidence import Raw, Surroundings, Top, most, not_less, read_raws, read_top, told_apart
 from .heaps import Heaps, derive_heaps
 from .lists import place_lists
-
-
-class Surroundings(NamedTuple):
-    """What the image tells beside the arenas."""
-
-    mappings: Sequence[Region]
-    page: int
-    near: frozenset[int]
-    """The words around main_arena and mp_: one of them is sbrk_base."""
-    threads: int
-    """How many there are; 0 where that is not known."""
 
 
 def derive_state(memory: Memory, layout: Layout, hit: Hit, around: Surroundings) -> Layout:

@@ -6,11 +6,12 @@ of the lists say where the counts are and what they count.
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
 from ...model import Finding
+from ...records import NamedTuple
 from ..chunk import masked
 from ..layout import Layout, TcacheLayout
 from ..tcache import chunk_sizes, read_tcache, walk_tcache

@@ -7,9 +7,10 @@ malloc. What has a heap of its own beside malloc (Go, a JVM) leaves glibc's aren
 from __future__ import annotations
 
 import re
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ...model import Allocator
+from ...records import NamedTuple
 from ...sources.elf.modules import Module, Modules
 from ...sources.elf.naming import modules_of
 from ...target import Region, Target

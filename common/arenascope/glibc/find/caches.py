@@ -7,11 +7,12 @@ believed by what it leads to. Where none is believed nothing is known: a cache t
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
 from ...errors import ArenascopeError, MemoryReadError
 from ...memory import Memory
 from ...model import ArenaHeader
+from ...records import NamedTuple
 from ...sources.elf.file import PT_TLS, Elf, proven_files
 from ...sources.elf.symbols import tls_offsets
 from ...target import Region, Target

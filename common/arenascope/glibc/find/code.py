@@ -6,10 +6,11 @@ static functions. So a frame counts by its place: all of malloc is one object fi
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 from ...errors import ArenascopeError
 from ...memory import Memory
+from ...records import NamedTuple
 from ...sources.elf.naming import modules_of
 from ...sources.elf.symbols import dynamic_symbols
 from ...target import Region, Span, Target

@@ -5,11 +5,12 @@ Number 0 is the one that serves the program's malloc; the others follow, the lar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ...errors import ArenascopeError, MemoryReadError, UsageError
 from ...memory import Memory
 from ...model import NONCONTIGUOUS
+from ...records import NamedTuple
 from ...sources.elf.file import PT_INTERP, Elf
 from ...sources.elf.naming import modules_of
 from ...target import Region, Target

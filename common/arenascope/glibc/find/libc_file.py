@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Mapping, NamedTuple, Optional, Sequence
+from typing import Mapping, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
 from ...model import Allocator
+from ...records import NamedTuple
 from ...sources.elf.file import glibc_version, module_build_id, proven_files
 from ...sources.elf.naming import modules_of
 from ...target import Region, Target

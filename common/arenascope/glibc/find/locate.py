@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ...errors import NotFoundError
 from ...memory import Memory
 from ...model import Allocator
+from ...records import NamedTuple
 from ...target import Region, Target
 from .. import versions
 from ..arena import evidence_at

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
 from ...model import ArenaHeader, Params
+from ...records import NamedTuple
 from ...target import Region, Target
 from .. import versions
 from ..arena import doubt_thread_arena, read_arena
-from ..derive.params import Window, derive_params
+from ..derive.evidence import Surroundings
 from ..derive.rows import candidates
-from ..derive.state import Surroundings
 from ..layout import Layout, Struct, from_table
 from ..params import doubt_params, read_params
 from ..scan import Hit
@@ -141,6 +141,8 @@ def _by_values(
     data = memory.try_read(start, min(region.end, start + 2 * NEAR) - start)
     if data is None:
         return None, layout
+    from ..derive.params import Window, derive_params
+
     found = derive_params(Window(memory, start, data), layout, main, guess)
     if trail is not None:
         said = (BY_SYMBOL,) if guess else ()

@@ -6,10 +6,11 @@ So it is believed as far as unwind tables cover it, and known to be all only whe
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
+from ...records import NamedTuple
 from ...sources.elf.unwind import UnwindTables
 from ...target import Region, Span, ThreadInfo
 from .code import MallocCode, StackFrame

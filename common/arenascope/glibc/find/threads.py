@@ -7,11 +7,12 @@ tcache_perthread_struct (find_caches.py). Both lie at the same distance from eve
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Container, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Container, Mapping, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
 from ...model import ArenaHeader
+from ...records import NamedTuple
 from ...target import Target, ThreadInfo
 from ..layout import Layout
 from .caches import ARENA_NAMES, Blocks, CacheFinder, Found

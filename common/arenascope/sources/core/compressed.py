@@ -13,9 +13,10 @@ import subprocess
 import tempfile
 import time
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Callable, Iterator, NamedTuple, Optional
+from typing import Any, BinaryIO, Callable, Iterator, Optional
 
 from ...errors import TargetError
+from ...records import NamedTuple
 from ..elf.file import MAGIC
 from .packings import READ, Format, damage_errors, window_log
 

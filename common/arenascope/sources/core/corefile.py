@@ -5,9 +5,10 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Optional, Sequence
 
 from ...errors import TargetError
+from ...records import NamedTuple
 from ..elf.file import MAGIC
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ import os
 from array import array
 from bisect import bisect_right
 from functools import cached_property
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
+from ...records import NamedTuple
 from ...target import MappingUse, Pages, Region, Residency, Span
 from ..elf.file import PF_W, Segment
 from .memory import CoreMemory

@@ -10,11 +10,12 @@ import os
 from bisect import bisect_left, bisect_right
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from ... import target
 from ...errors import MemoryReadError, TargetError
 from ...memory import Memory
+from ...records import NamedTuple
 from ..elf import environment
 from ..elf.core_notes import AT_PAGESZ, CoreNotes
 from ..elf.file import ET_CORE, PT_LOAD, PT_NOTE, Elf, Segment, buffer_reader

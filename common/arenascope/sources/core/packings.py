@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any, BinaryIO, Callable, NamedTuple, Optional, Sequence
+from typing import Any, BinaryIO, Callable, Optional, Sequence
+
+from ...records import NamedTuple
 
 READ = 1 << 20
 PRESETS = 256 << 20

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import Iterable, NamedTuple, Optional
+from typing import Iterable, Optional
 
+from ...records import NamedTuple
 from ...target import ThreadInfo
 from .file import Elf
 from .notes import Note

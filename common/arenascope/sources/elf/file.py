@@ -11,9 +11,10 @@ import os
 import re
 import struct
 from functools import cached_property
-from typing import Callable, Iterable, Iterator, NamedTuple, Optional
+from typing import Callable, Iterable, Iterator, Optional
 
 from ...errors import ArenascopeError, TargetError
+from ...records import NamedTuple
 from ...target import ByteOrder
 from .notes import Buffer, Note, gnu_build_id, parse_notes, string_at
 

@@ -7,10 +7,11 @@ module (heaps, stacks) stays unknown; its cores have mappings, but neither the f
 from __future__ import annotations
 
 import os
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ...errors import ArenascopeError, MemoryReadError
 from ...memory import Memory
+from ...records import NamedTuple
 from ...target import Region
 from .environment import AT_EXECFN, read_string
 from .file import PF_R, PF_W, PF_X, PT_DYNAMIC, PT_LOAD, Elf

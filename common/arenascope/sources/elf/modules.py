@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import struct
 from functools import cached_property
-from typing import Iterable, NamedTuple, Optional, Sequence
+from typing import Iterable, Optional, Sequence
 
 from ...errors import ArenascopeError, MemoryReadError
+from ...records import NamedTuple
 from ...target import Region, Target
 from .file import PT_DYNAMIC, SHT_SYMTAB, Elf, ElfFile
 from .linkmap import DT_DEBUG, MOST_MODULES

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import struct
 from bisect import bisect_right
-from typing import Iterator, NamedTuple, Optional, Protocol, Sequence
+from typing import Iterator, Optional, Protocol, Sequence
 
 from ...errors import ArenascopeError
+from ...records import NamedTuple
 from ...target import Place, Region
 from .demangle import demangle
 from .file import SHT_DYNSYM, SHT_SYMTAB, ElfFile, Read, Section, find_debug_file, module_build_id, proven_files

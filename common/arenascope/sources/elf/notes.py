@@ -5,7 +5,9 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from typing import Iterable, Iterator, NamedTuple, Optional, Union
+from typing import Iterable, Iterator, Optional, Union
+
+from ...records import NamedTuple
 
 Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
 

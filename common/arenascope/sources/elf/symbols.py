@@ -5,9 +5,10 @@ from __future__ import annotations
 import struct
 import sys
 from operator import itemgetter
-from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
+from typing import Iterable, Iterator, Optional, Sequence
 
 from ...errors import ArenascopeError
+from ...records import NamedTuple
 from .file import PT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB, Elf, ElfFile, Read, Section, Segment, proven_files
 from .machines import EM_ALPHA, EM_S390
 

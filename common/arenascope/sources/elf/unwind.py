@@ -6,10 +6,11 @@ it says of a stack is therefore believed only as far as every frame of it lies i
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Sequence
+from typing import Optional, Sequence
 
 from ...errors import ArenascopeError
 from ...memory import Memory
+from ...records import NamedTuple
 from ...target import ByteOrder, Region
 from .file import Elf
 

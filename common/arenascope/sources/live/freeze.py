@@ -7,9 +7,10 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, Optional
 
 from ...errors import HoldEnded, TargetError
+from ...records import NamedTuple
 from ..elf.registers import ThreadRecord
 from . import guard
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Iterator, NamedTuple, Optional
+from typing import Iterator, Optional
 
 from ...errors import TargetError
+from ...records import NamedTuple
 from ...target import MappingUse, MemoryUse, Region, Span
 from ..elf.core_notes import undeleted
 

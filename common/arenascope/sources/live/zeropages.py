@@ -9,8 +9,9 @@ from array import array
 from bisect import bisect_right
 from contextlib import suppress
 from functools import cached_property
-from typing import Callable, Iterator, NamedTuple, Optional
+from typing import Callable, Iterator, Optional
 
+from ...records import NamedTuple
 from . import procfiles
 
 PRESENT, SWAPPED, EXCLUSIVE = 0x80, 0x40, 0x01
