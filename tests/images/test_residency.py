@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import time
+from array import array
 from pathlib import Path
 
 import pytest
 
 from arenascope.errors import TargetError
-from arenascope.sources.live import zeropages
+from arenascope.sources.live import pagekinds, pagemap
 from arenascope.sources.live.pagemap import EntryReader, PagemapResidency, ScanReader
 from arenascope.target import Pages
 
@@ -20,7 +22,7 @@ TOP = 1 << 47
 
 def has_scan() -> bool:
     with open("/proc/self/pagemap", "rb") as file:
-        return ScanReader(file.fileno(), os.getpid()).works()
+        return ScanReader(file.fileno(), os.getpid(), EntryReader(file.fileno(), os.getpid(), PAGE)).works()
 
 
 @pytest.fixture(params=["scan", "entries", "entries, frames hidden"])
@@ -32,8 +34,8 @@ def readers(request, monkeypatch):
         return request.param
     monkeypatch.setattr(ScanReader, "works", lambda self: False)
     if "hidden" in request.param:
-        monkeypatch.setattr(zeropages, "zero_frames", lambda page_size: frozenset())
-    elif not zeropages.zero_frames(PAGE):
+        monkeypatch.setattr(pagekinds, "zero_frames", lambda page_size: frozenset())
+    elif not pagekinds.zero_frames(PAGE):
         pytest.skip("frame numbers are hidden from this user")
     return request.param
 
@@ -196,6 +198,71 @@ def test_memory_shared_with_a_child(readers, build, start):
     else:
         assert found == Pages(8 * PAGE)
         assert residency.exact
+
+
+MARKED = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static char *area(const char *name) {
+    char *m = mmap(0, 18 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + 4096;
+    mprotect(m, 16 * 4096, PROT_READ | PROT_WRITE);
+    madvise(m, 16 * 4096, MADV_NOHUGEPAGE);
+    memset(m, 1, 8 * 4096);
+    printf("%s %p\n", name, m);
+    return m;
+}
+int main(void) {
+    printf("guards %d\n", !madvise(area("guarded") + 6 * 4096, 4 * 4096, 102 /* MADV_GUARD_INSTALL */));
+    char *watched = area("watched");
+    int done = 0;
+    int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+    struct uffdio_api api = {UFFD_API, 1 << 13 /* UFFD_FEATURE_WP_UNPOPULATED */, 0};
+    struct uffdio_register all = {{(long)watched, 16 * 4096}, UFFDIO_REGISTER_MODE_WP, 0};
+    struct uffdio_writeprotect some = {{(long)watched + 6 * 4096, 4 * 4096}, UFFDIO_WRITEPROTECT_MODE_WP};
+    if (fd >= 0 && !ioctl(fd, UFFDIO_API, &api) && !ioctl(fd, UFFDIO_REGISTER, &all))
+        done = !ioctl(fd, UFFDIO_WRITEPROTECT, &some);
+    printf("watching %d\nready 0\n", done); fflush(stdout);
+    for (;;) pause();
+}"""
+
+
+@pytest.mark.parametrize("frames", ["shown", "hidden"])
+@pytest.mark.parametrize("guards", ["told", "untold"])
+@pytest.mark.parametrize("readers", ["scan", "entries"], indirect=True)
+def test_marks_of_the_kernel_are_no_swap(readers, guards, frames, monkeypatch, build, start):
+    """Guards are told since Linux 6.15, in PAGEMAP_SCAN since 6.16, and exist since 6.13; frames are shown to root."""
+    real_pread, real_ioctl = os.pread, pagemap.ioctl
+    lost = (1 << 58 if guards == "untold" else 0) | ((1 << 55) - 1 if frames == "hidden" else 0)
+
+    def pread(*arguments):
+        return array("Q", [entry & ~lost for entry in array("Q", real_pread(*arguments))]).tobytes()
+
+    def older_ioctl(file, request, argument, *others):
+        if array("Q", argument)[8] & 1 << 8:
+            raise OSError(errno.EINVAL, "no such category")
+        return real_ioctl(file, request, argument, *others)
+
+    subject = start(build(MARKED))
+    if not subject.facts["guards"] or not subject.facts["watching"]:
+        pytest.skip("this kernel has no guards (Linux 6.13), or no userfaultfd for this user")
+    monkeypatch.setattr(os, "pread", pread)
+    if guards == "untold":
+        monkeypatch.setattr(pagemap, "ioctl", older_ioctl)
+    residency = PagemapResidency(subject.pid, PAGE)
+    for name, resident in (("guarded", 6), ("watched", 8)):
+        memory = subject.facts[name]
+        sizes = subject.smaps()[memory]
+        assert (sizes["Rss"], sizes["Swap"]) == (resident * PAGE, 0)
+        assert residency.count(memory, memory + 16 * PAGE) == Pages(resident * PAGE), name
+        assert residency.resident_ranges(memory, memory + 16 * PAGE) == [(memory, memory + resident * PAGE)]
+    assert residency.exact
 
 
 HUGE = r"""

@@ -3,6 +3,7 @@
 Any reader of untouched memory (a debugger, /proc/PID/mem) maps the zero page there, and so does the process when it
 reads what it never wrote; page tables call that present, RSS does not. PAGEMAP_SCAN (Linux 6.7) tells the two apart.
 Before it only the frame number does, which root alone may see; without it smaps' Rss settles it mapping by mapping.
+Marks that the kernel leaves in page tables, as for the guards of stacks, are called swapped there and are not.
 Pages of hugetlbfs count here although the kernel keeps them out of RSS (HugetlbPages in /proc/PID/status).
 """
 
@@ -12,6 +13,7 @@ import errno
 import os
 import re
 from array import array
+from contextlib import suppress
 from fcntl import ioctl
 from functools import cached_property
 from struct import Struct
@@ -19,12 +21,14 @@ from typing import Iterator, Optional, Protocol, Sequence
 
 from ...errors import TargetError
 from ...target import Pages, Span
+from .pagekinds import IN_MEMORY, IN_SWAP, PageKinds
 from .procfiles import read_maps
-from .zeropages import ZeroPages
 
 # linux/fs.h: _IOWR('f', 16, struct pm_scan_arg), that is 12 64-bit words
 PAGEMAP_SCAN = 0xC0606610
-PRESENT, SWAPPED, PFNZERO = 1 << 3, 1 << 4, 1 << 5
+WRITTEN, PRESENT, SWAPPED, PFNZERO = 1 << 1, 1 << 3, 1 << 4, 1 << 5
+GUARD = 1 << 8
+"""Since Linux 6.16; one that does not know it refuses it."""
 _SCAN_ARG = Struct("=12Q")
 # the kernel refuses addresses that are not the user's: no machine has any in the upper half of 64 bits
 USER_LIMIT = 1 << 63
@@ -58,8 +62,9 @@ class PagemapResidency:
             raise TargetError(f"process {pid} has ended") from error
         except OSError as error:
             raise TargetError(f"cannot open /proc/{pid}/pagemap: {error.strerror}") from error
-        scan = ScanReader(self._file.fileno(), pid)
-        self._reader: Reader = scan if scan.works() else EntryReader(self._file.fileno(), pid, page_size)
+        entries = EntryReader(self._file.fileno(), pid, page_size)
+        scan = ScanReader(self._file.fileno(), pid, entries)
+        self._reader: Reader = scan if scan.works() else entries
 
     @property
     def exact(self) -> bool:
@@ -96,28 +101,33 @@ class PagemapResidency:
 
 
 class ScanReader:
-    """By PAGEMAP_SCAN: the kernel merges the pages into ranges."""
+    """By PAGEMAP_SCAN: the kernel merges the pages into ranges. What it calls swapped and may be a mark is looked up in
+    the entries: all of it where it does not know guards, otherwise pages that userfaultfd watches."""
 
     BATCH = 4096
-    exact = True
 
-    def __init__(self, pagemap: int, pid: int) -> None:
+    def __init__(self, pagemap: int, pid: int, entries: EntryReader) -> None:
         self._pagemap = pagemap
         self._pid = pid
+        self._entries = entries
+        self._leave_out = PFNZERO | GUARD
         self._found = array("Q", bytes(8 * 3 * self.BATCH))
         """struct page_region: start, end, categories."""
         self._argument = bytearray(_SCAN_ARG.size)
 
+    @property
+    def exact(self) -> bool:
+        return self._entries.exact
+
     def works(self) -> bool:
-        try:
-            self._scan(0, 1 << 16)
-        except OSError:
-            return False
-        return True
+        for self._leave_out in (PFNZERO | GUARD, PFNZERO):
+            with suppress(OSError):
+                self._scan(0, 1 << 16)
+                return True
+        return False
 
     def _scan(self, start: int, end: int) -> int:
         """The number of ranges found."""
-        either = PRESENT | SWAPPED
         _SCAN_ARG.pack_into(
             self._argument,
             0,
@@ -129,10 +139,10 @@ class ScanReader:
             self._found.buffer_info()[0],
             self.BATCH,
             0,
-            PFNZERO,
-            PFNZERO,
-            either,
-            either,
+            self._leave_out,
+            self._leave_out,
+            PRESENT | SWAPPED,
+            PRESENT | SWAPPED | WRITTEN,
         )
         return int(ioctl(self._pagemap, PAGEMAP_SCAN, self._argument, True))
 
@@ -160,17 +170,29 @@ class ScanReader:
         return max((line.region.end for line in read_maps(self._pid) if line.region.end < USER_LIMIT), default=0)
 
     def count(self, start: int, end: int) -> Pages:
-        total = swapped = 0
+        present = swapped = 0
         for starts, ends, kinds in self._batches(start, end):
-            total += sum(ends) - sum(starts)
-            if kinds.count(PRESENT) != len(kinds):
-                swapped += sum(high - low for low, high, kind in zip(starts, ends, kinds) if kind & SWAPPED)
-        return Pages(total - swapped, swapped)
+            if kinds.count(PRESENT | WRITTEN) == len(kinds):
+                present += sum(ends) - sum(starts)
+                continue
+            for low, high, in_swap in self._settled(starts, ends, kinds):
+                if in_swap:
+                    swapped += high - low
+                else:
+                    present += high - low
+        return Pages(present, swapped)
 
     def runs(self, start: int, end: int) -> Iterator[Run]:
         for batch in self._batches(start, end):
-            for low, high, kind in zip(*batch):
-                yield low, high, bool(kind & SWAPPED)
+            yield from self._settled(*batch)
+
+    def _settled(self, *batch: array[int]) -> Iterator[Run]:
+        sure = SWAPPED | WRITTEN if self._leave_out & GUARD else -1
+        for low, high, kind in zip(*batch):
+            if kind & PRESENT or kind == sure:
+                yield low, high, not kind & PRESENT
+            else:
+                yield from self._entries.runs(low, high)
 
 
 class EntryReader:
@@ -182,11 +204,11 @@ class EntryReader:
         self._pagemap = pagemap
         self._pid = pid
         self._page_size = page_size
-        self._zeros = ZeroPages(pid, page_size, self._raw_blocks)
+        self._page_kinds = PageKinds(pid, page_size, self._raw_blocks)
 
     @property
     def exact(self) -> bool:
-        return self._zeros.exact
+        return self._page_kinds.exact
 
     def _raw_blocks(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         """(address, entries): big blocks, so that Python works once per half a gigabyte."""
@@ -212,15 +234,15 @@ class EntryReader:
             page += len(data) // 8
 
     def _kinds(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """(address, a byte per page: 0 absent, 1 present, 2 swapped)."""
+        """(address, a byte per page: its kind)."""
         for address, data in self._raw_blocks(start, end):
-            yield address, self._zeros.settle(address, data)
+            yield address, self._page_kinds.settle(address, data)
 
     def count(self, start: int, end: int) -> Pages:
         present = swapped = 0
         for _, kinds in self._kinds(start, end):
-            present += kinds.count(1)
-            swapped += kinds.count(2)
+            present += kinds.count(IN_MEMORY)
+            swapped += kinds.count(IN_SWAP)
         return Pages(present * self._page_size, swapped * self._page_size)
 
     def runs(self, start: int, end: int) -> Iterator[Run]:
@@ -228,4 +250,4 @@ class EntryReader:
         for address, kinds in self._kinds(start, end):
             for run in _RUN.finditer(kinds):
                 low, high = run.span()
-                yield address + low * size, address + high * size, kinds[low] == 2
+                yield address + low * size, address + high * size, kinds[low] == IN_SWAP
