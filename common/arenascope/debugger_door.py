@@ -20,6 +20,7 @@ class DebuggerDoor:
     """Where a command was typed, and what needs no API of the debugger's."""
 
     name: str
+    lets_go = False
 
     def __init__(self, prefix: str, folder: str) -> None:
         """`folder` is where the door's own files lie."""

@@ -21,6 +21,10 @@ class Door(Protocol):
 
     name: str
 
+    @property
+    def lets_go(self) -> bool:
+        """What is looked at here runs on after release()."""
+
     def target(self) -> Target:
         """What is looked at now; TargetError where there is nothing."""
 

@@ -37,10 +37,28 @@ class ShellDoor:
         self.freeze: Optional[Freeze] = None
         self._line = OverwrittenLine(sys.stderr)
 
+    @property
+    def lets_go(self) -> bool:
+        return self.stop != "none" and self._is_process
+
+    @property
+    def _is_process(self) -> bool:
+        subject = self.subject or ""
+        return subject.isascii() and subject.isdigit() and not os.path.exists(subject)
+
+    @property
+    def _named(self) -> str:
+        """As it is typed."""
+        if self.subject is None or self._is_process:
+            return self.subject or ""
+        from shlex import quote
+
+        return quote(self.subject)
+
     def target(self) -> Target:
         if self.subject is None:
             raise TargetError("there is nothing to look at", "name a pid or a core file")
-        if self.subject.isascii() and self.subject.isdigit() and not os.path.exists(self.subject):
+        if self._is_process:
             if len(self.subject) > LONGEST_PID:
                 raise TargetError(f"there is no process {self.subject[:LONGEST_PID]}… ({len(self.subject):,} digits)")
             return self._process(int(self.subject))
@@ -102,6 +120,7 @@ class ShellDoor:
             width=_columns() if terminal else 0,
             colour=terminal and wants_colour(),
             program="arenascope",
+            subject=self._named,
         )
 
     def write(self, text: str) -> None:

@@ -47,7 +47,7 @@ def environment(advice: Mapping[str, Any]) -> dict[str, str]:
     return {name: value}
 
 
-@pytest.mark.parametrize("name", ["workers-30MB", "workers-30MB-ended", "ladder-shuffled"])
+@pytest.mark.parametrize("name", ["workers-30MB", "workers-30MB-ended", "ladder-shuffled", "hoard", "random-1"])
 def test_pinned_thresholds(name: str) -> None:
     """Celonis's tops, and the threshold experiment: nearly all of the bound is had."""
     rss, advice = report(name)

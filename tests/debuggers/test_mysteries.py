@@ -3,11 +3,19 @@ and on those that look like it, and every advice, given or not, against the same
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
 import pytest
-from doors import DOORS, Live
+from doors import DOORS, Core, Live, give_up
+from looks import ROOT, plain_environment
+from schemas import valid
 from subjects import Subject
+
+SHELL = (sys.executable, str(ROOT / "bin" / "arenascope"))
 
 MIB = 1 << 20
 SLACK = MIB // 2
@@ -80,3 +88,90 @@ def test_what_following_it_changes(story: str) -> None:
     assert pinned >= 0.9 * promised.get("pin-thresholds", 0) - SLACK
     few = seen.own - look(story, FEW).own
     assert few <= promised.get("limit-arenas", 0) + 2 * SLACK
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_growth_takes_two_moments(door: str, tmp_path: Path) -> None:
+    if DOORS[door].available():
+        give_up(DOORS[door].available() or "")
+    saved = tmp_path / "before.json"
+    with Subject("mystery", "map", "8") as subject:
+        image = Live(subject.pid, subject.program)
+        DOORS[door].run(image, [f"snapshot {saved}"])
+        still = DOORS[door].run(image, [f"report --json --since {saved}"])[0].json()
+        before = subject.rollup("Anonymous")
+        subject.send("tick")
+        grown = subject.rollup("Anonymous") - before
+        after = DOORS[door].run(image, [f"report --json --since {saved}"])[0].json()
+        alone = DOORS[door].run(image, ["report --json"])[0].json()
+    assert still["growth"]["id"] == "held-still"
+    assert after["growth"]["id"] == "live-grew"
+    assert abs(after["growth"]["figures"]["live_change_bytes"] - grown) <= SLACK
+    assert alone["growth"] is None
+
+
+def test_the_shell_looks_twice_by_itself() -> None:
+    with Subject("mystery", "map", "8") as subject:
+        twice = subprocess.Popen(
+            [*SHELL, "report", str(subject.pid), "--again", "3", "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=plain_environment(),
+        )
+        # the first look says when it is over
+        first = twice.stderr.readline()
+        before = subject.rollup("Anonymous")
+        subject.send("tick")
+        grown = subject.rollup("Anonymous") - before
+        said, more = twice.communicate(timeout=100)
+    assert twice.returncode == 0, more
+    growth = valid(json.loads(said))["growth"]
+    assert "was held" in first
+    assert "was held" in more
+    assert growth["id"] == "live-grew"
+    assert abs(growth["figures"]["live_change_bytes"] - grown) <= SLACK
+    assert growth["figures"]["seconds"] >= 3
+
+
+def test_what_cannot_be_looked_at_twice() -> None:
+    with Subject("mystery", "map", "1") as subject:
+        core = Core(subject.gcore(), subject.program)
+        said = DOORS["shell"].run(core, ["report --again 1"])[0]
+        debugger = DOORS["gdb"].run(Live(subject.pid, subject.program), ["report --again 1"])[0]
+    for answer in (said, debugger):
+        assert "report --since" in (answer.error or "")
+
+
+def test_a_snapshot_of_another_process_tells_no_growth(tmp_path: Path) -> None:
+    saved = tmp_path / "other.json"
+    with Subject("mystery", "map", "1") as one, Subject("mystery", "map", "8") as other:
+        DOORS["shell"].run(Live(one.pid, one.program), [f"snapshot {saved}"])
+        document, diff = DOORS["shell"].run(
+            Live(other.pid, other.program), [f"report --json --since {saved}", f"diff {saved} --json"]
+        )
+    assert document.json()["growth"]["id"] == "another-process"
+    assert diff.json()["judgement"]["figures"]["one_process"] == 0
+    assert all(each["per_hour"] is None for each in diff.json()["parts"])
+
+
+@pytest.mark.parametrize("story", ["foreign", "large", "ended"])
+def test_a_core_without_holes_tells_parts_of_address_space(story: str) -> None:
+    """GDB's: what was in memory it does not tell, but what is mapped, and whose that is."""
+    with Subject("mystery", story) as subject:
+        live = DOORS["shell"].run(Live(subject.pid, subject.program), ["report --json"])[0].json()
+        core = Core(subject.gcore(), subject.program)
+        found = DOORS["shell"].run(core, ["report --json"])[0].json()
+        trimmed = DOORS["shell"].run(core, ["trim --json"])[0].json()
+    parts = {each["part"]: each["bytes"] for each in found["parts"]}
+    assert found["measure"] == "address-space"
+    assert found["rss_bytes"] is None
+    assert found["judgement"]["id"] == live["judgement"]["id"]
+    # an advice promises what is mapped, of which less may have been in memory
+    assert {each["id"] for each in found["advice"]} == {each["id"] for each in live["advice"]}
+    assert all(each["bound"] for each in found["advice"] if each["effect_bytes"])
+    # all of these were written once, by what the fixture does
+    for each in live["parts"]:
+        if each["part"] in ("live", "other") and each["bytes"] > MIB:
+            assert each["bytes"] <= parts[each["part"]] <= each["bytes"] + MIB, each
+    assert parts.get("returnable", 0) == trimmed["totals"]["release_bytes"]

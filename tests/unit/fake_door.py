@@ -22,6 +22,7 @@ from arenascope.session import Session
 class FakeDoor:
     image: FakeTarget
     name: str = "shell"
+    lets_go: bool = False
     written: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 

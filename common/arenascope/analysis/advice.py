@@ -7,6 +7,7 @@ from typing import Iterator, Mapping, Optional
 from ..records import NamedTuple
 from .causes import Facts
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
+from .report import SPACE
 from .resident import ArenaResident
 from .verdict import trim_seconds
 
@@ -35,6 +36,9 @@ def find_advice(facts: Facts) -> list[Advice]:
         *_allocator(facts),
     ]
     helps.sort(key=lambda advice: -(advice.effect or 0))
+    if facts.picture.measure == SPACE:
+        # less of it was in memory
+        helps = [each._replace(bound=each.effect is not None) for each in helps]
     return [*helps, *_nothing(facts, bool(helps)), *_folklore(facts)]
 
 

@@ -8,7 +8,7 @@ from ..model import Allocator, Params, Statement
 from ..records import NamedTuple
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import Picture
-from .usage import ArenaUsage, orphans
+from .usage import ArenaUsage, orphans, total
 
 WORTH = 1 << 20
 
@@ -28,6 +28,8 @@ class Facts(NamedTuple):
     threads: int
     limit: Optional[int]
     """How many arenas this process may have."""
+    started: bool
+    """malloc has been called."""
     calls: int
     """madvise calls that malloc_trim(0) would make."""
     tunables: bool
@@ -133,7 +135,7 @@ def _orphans(facts: Facts) -> Iterator[Cause]:
         figures = {
             "orphans": len(left),
             "arenas": len(facts.usages),
-            "resident_bytes": sum(usage.resident or 0 for usage in left),
+            "resident_bytes": total(usage.resident for usage in left),
             "free_bytes": free,
             "threads": facts.threads,
             "limit": facts.limit,

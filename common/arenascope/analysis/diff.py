@@ -7,6 +7,9 @@ from typing import Any, Callable, Iterable, Mapping, Optional
 from ..records import NamedTuple
 
 Document = Mapping[str, Any]
+OF_FILES = ("files", "shared", "kernel")
+"""Parts of RSS that a core does not tell."""
+UNKNOWN: Mapping[str, Any] = {}
 
 
 class Change(NamedTuple):
@@ -22,7 +25,14 @@ class Change(NamedTuple):
 
 
 class Diff(NamedTuple):
+    """Two moments, the earlier one first."""
+
     seconds: Optional[float]
+    """None where one of the two does not tell when it was taken."""
+    exchanged: bool
+    """They were given the other way round."""
+    one_process: Optional[bool]
+    """Whether both are of one process; None where they do not tell."""
     rss: Change
     parts: list[Change]
     arenas: list[Change]
@@ -34,18 +44,28 @@ class Diff(NamedTuple):
     """Bytes in use by size of block; empty where either snapshot has no sizes."""
 
     def per_hour(self, change: Optional[int]) -> Optional[float]:
-        return None if change is None or not self.seconds else change * 3600 / self.seconds
+        """None where there is no such rate: two processes have none in common."""
+        if change is None or not self.seconds or self.one_process is False:
+            return None
+        return change * 3600 / self.seconds
 
 
 def compare(before: Document, after: Document) -> Diff:
     first, second = before.get("taken"), after.get("taken")
     seconds = None if first is None or second is None else float(second - first)
+    if seconds is not None and seconds < 0:
+        return compare(after, before)._replace(exchanged=True)
     report = before.get("report") or {}, after.get("report") or {}
+    measures = [each.get("measure") == "address-space" for each in report]
+    # pages in memory and mapped space have nothing in common
+    alike = measures[0] == measures[1]
     arenas = [_by((document.get("arenas") or {}).get("arenas"), _arena_name) for document in (before, after)]
     return Diff(
         seconds=seconds,
+        exchanged=False,
+        one_process=_one_process(before, after),
         rss=Change("rss", report[0].get("rss_bytes"), report[1].get("rss_bytes")),
-        parts=_changes(*[_by(each.get("parts"), lambda row: str(row["part"])) for each in report], key="bytes"),
+        parts=_changes(*map(_parts, report), key="bytes") if alike else [],
         arenas=_changes(*arenas, key="system_bytes"),
         used=_changes(*arenas, key="used_bytes"),
         bins=_changes(*[_bins(document) for document in (before, after)], key="bytes"),
@@ -53,11 +73,34 @@ def compare(before: Document, after: Document) -> Diff:
     )
 
 
-Rows = dict[str, dict[str, Any]]
+Rows = Mapping[str, Mapping[str, Any]]
+"""By name; None in place of all of them: not known."""
 
 
-def _by(rows: Optional[Iterable[dict[str, Any]]], name: Callable[[dict[str, Any]], str]) -> Rows:
-    return {name(row): row for row in rows or ()}
+def _one_process(before: Document, after: Document) -> Optional[bool]:
+    """By where the main arena lies, which differs from start to start, and by the process's number."""
+    places = [
+        next((str(row["address"]) for row in (each.get("arenas") or {}).get("arenas") or () if row.get("main")), None)
+        for each in (before, after)
+    ]
+    numbers = [(each.get("target") or {}).get("pid") for each in (before, after)]
+    pairs = [pair for pair in (places, numbers) if None not in pair]
+    return all(one == other for one, other in pairs) if pairs else None
+
+
+def _parts(report: Document) -> Optional[Rows]:
+    """Of a core some are not known: which pages of files were in memory, or of anything."""
+    rows = report.get("parts")
+    if not rows:
+        return None
+    found: dict[str, Mapping[str, Any]] = {str(row["part"]): row for row in rows}
+    if report.get("rss_bytes") is None:
+        return {**found, **dict.fromkeys(OF_FILES, UNKNOWN)}
+    return found
+
+
+def _by(rows: Optional[Iterable[dict[str, Any]]], name: Callable[[dict[str, Any]], str]) -> Optional[Rows]:
+    return None if rows is None else {name(row): row for row in rows}
 
 
 def _arena_name(row: dict[str, Any]) -> str:
@@ -65,10 +108,13 @@ def _arena_name(row: dict[str, Any]) -> str:
     return "main" if row.get("main") else str(row["address"])
 
 
-def _bins(document: Document) -> Rows:
+def _bins(document: Document) -> Optional[Rows]:
     """All arenas' bins of one kind and index together: a list that grows does so wherever threads go."""
-    found: Rows = {}
-    for row in (document.get("bins") or {}).get("bins") or ():
+    found: dict[str, dict[str, Any]] = {}
+    rows = (document.get("bins") or {}).get("bins")
+    if rows is None:
+        return None
+    for row in rows:
         most = row.get("max_bytes")
         name = f"{row['kind']} {row['min_bytes']}" + (f"-{most}" if most and most != row["min_bytes"] else "")
         name = row["kind"] if row["kind"] == "unsorted" else name
@@ -90,13 +136,18 @@ def _size_name(row: Document) -> str:
     return f"{row['min_bytes']}-{most}" if most is not None else str(row["min_bytes"])
 
 
-def _changes(before: Rows, after: Rows, *, key: str) -> list[Change]:
+def _changes(before: Optional[Rows], after: Optional[Rows], *, key: str) -> list[Change]:
     """The largest change first; rows that are the same in both stay out."""
     found = []
-    for name in dict.fromkeys([*before, *after]):
-        # what one of the two does not have was, or is, nothing
-        old = before[name].get(key) if name in before else 0
-        new = after[name].get(key) if name in after else 0
-        if old != new:
+    for name in dict.fromkeys([*(before or ()), *(after or ())]):
+        old, new = _value(before, name, key), _value(after, name, key)
+        if old != new and (old or new):
             found.append(Change(name, old, new))
     return sorted(found, key=lambda change: -abs(change.change or 0))
+
+
+def _value(rows: Optional[Rows], name: str, key: str) -> Optional[int]:
+    """What a document does not have was nothing, unless it has none of them."""
+    if rows is None:
+        return None
+    return rows[name].get(key) if name in rows else 0

@@ -29,6 +29,11 @@ LABELS = {
 }
 
 
+RESIDENT, ANONYMOUS, SPACE = "resident", "anonymous", "address-space"
+"""What the parts measure: all that is in memory; that of anonymous memory alone (a core that has holes where nothing
+was); or what is mapped and anonymous, in memory or not (a core without holes)."""
+
+
 class Extent(NamedTuple):
     """A heap, or a block with a mapping of its own."""
 
@@ -56,6 +61,7 @@ class Picture(NamedTuple):
 
     parts: dict[str, int]
     """By the names of LABELS; they sum to `rss` where that is known."""
+    measure: str
     rss: Optional[int]
     """None for a core: the pages of files are not known there."""
     swapped: Optional[int]
@@ -85,8 +91,9 @@ def picture(
     uses: Sequence[MappingUse],
     extents: Sequence[Extent],
     stacks: Iterable[int],
+    space: bool = False,
 ) -> Picture:
-    """`extents` are all that malloc has, `stacks` the threads' stack pointers."""
+    """`extents` are all that malloc has, `stacks` the threads' stack pointers; `space`: in memory or not."""
     parts = {
         "live": sum(each.live for each in arenas),
         "mmapped": mmapped,
@@ -121,7 +128,8 @@ def picture(
     whole = all(use.rss is not None for use in uses)
     return Picture(
         parts={name: size for name, size in parts.items() if size or name in LIVE},
-        rss=sum(use.rss or 0 for use in uses) if whole else None,
+        measure=SPACE if space else RESIDENT if whole else ANONYMOUS,
+        rss=sum(use.rss or 0 for use in uses) if whole and not space else None,
         swapped=sum(use.swapped or 0 for use in uses) if all(use.swapped is not None for use in uses) else None,
         huge=sum(use.huge or 0 for use in malloc) if all(use.huge is not None for use in malloc) else None,
         arenas=arenas,

@@ -28,6 +28,7 @@ def judge(facts: Facts) -> Statement:
         "live_bytes": picture.live,
         "free_bytes": picture.free,
         "arenas": len(facts.usages),
+        "started": int(facts.started),
         "returnable_bytes": part("returnable"),
         "trim_seconds": trim_seconds(part("returnable"), facts.calls),
         "thread_tops": sum(1 for each in picture.arenas if each.arena and each.top),
@@ -38,13 +39,16 @@ def judge(facts: Facts) -> Statement:
         "unread_bytes": part("unread"),
         "mmap_threshold_bytes": facts.params.values["mmap_threshold"] if facts.params else None,
     }
-    return Statement(_kind(facts), figures)
+    serving = [each.name for each in facts.allocators if each.replaces_malloc]
+    return Statement(_kind(facts), figures, {"measure": picture.measure, "serves_malloc": " and ".join(serving)})
 
 
 def _kind(facts: Facts) -> str:
     picture = facts.picture
     if facts.part("unread"):
         return "unread"
+    if not facts.started and 2 * facts.part("other") <= facts.rss:
+        return "no-heap"
     if 2 * (picture.live + picture.free) < facts.rss:
         return _elsewhere(facts)
     if picture.free >= picture.live and facts.matters(picture.free):

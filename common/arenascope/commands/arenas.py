@@ -13,7 +13,7 @@ from ..gather.trims import trims
 from ..gather.usage import full_usages, mmapped_tally, quick_usages
 from ..model import Tally
 from ..render.json import address, tally_json
-from ..render.text import NO_HEAP, Style, count, cut, left_out, number, table
+from ..render.text import NO_HEAP, Style, count, cut, left_out, next_lines, number, table
 from ..screens.allocators import allocators_lines
 
 Plans = Mapping[int, Trim]
@@ -137,9 +137,7 @@ def _lines(
         yield f"beside the arenas: {count(mmapped.chunks, 'block')} served by mmap, {style.size(mmapped.bytes)}"
     yield from (line for each in beside for line in ("", each))
     yield ""
-    yield style.dim(
-        f"next: {style.program} trim, {style.program} bins [--arena N], {style.program} threads, {style.program} params"
-    )
+    yield from next_lines(style, *map(style.typed, ("trim", "bins", "threads", "params")))
 
 
 HEADERS = ("arena", "threads", "heaps", "system", "used", "tcache", "fast", "bins", "top", "resident", "trim")

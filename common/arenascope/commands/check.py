@@ -131,13 +131,13 @@ def _who(session: Session, busy: Busy) -> str:
 
 def _hints(style: Style, breaches: Sequence[Breach]) -> Iterator[str]:
     if not breaches:
-        yield style.dim(f"next: let the process run for a moment, then {style.program} check")
+        yield style.dim(f"next: let the process run for a moment, then {style.typed('check')}")
         return
     first = breaches[0]
     culprit: Optional[Breach] = next((each for each in breaches if each.culprit is not None), None)
     if culprit is not None and culprit.culprit is not None:
         yield (
             f"the header at {culprit.address:#x} may have been written over from the block in front of it: "
-            f"{style.program} chunk {culprit.culprit:#x}"
+            f"{style.typed(f'chunk {culprit.culprit:#x}')}"
         )
-    yield style.dim(f"next: {style.program} chunk {first.address:#x}, {style.program} bins")
+    yield style.dim(f"next: {style.typed(f'chunk {first.address:#x}')}, {style.typed('bins')}")

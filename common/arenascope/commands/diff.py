@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ..analysis.diff import Change, Diff, compare
+from ..analysis.diff import OF_FILES, Change, Diff, compare
 from ..analysis.report import LABELS
 from ..command import Answer, Context, argument, command
 from ..gather.problems import problems_of
 from ..model import Statement
 from ..render.problems import sentence, statement_json
 from ..render.text import Style, cut, left_out, table
+from ..screens.growth import time_apart
 from ..snapshot import read
 from .snapshot import take
 
+LONG_ENOUGH = 60
+"""Of fewer seconds a rate by the hour says nothing."""
+TREND = 64 << 10
 TABLES = (
     ("part of resident memory", "parts"),
     ("arena, by what it took", "arenas"),
@@ -64,11 +68,13 @@ def diff_command(context: Context) -> Answer:
 
 def _judge(found: Diff) -> Statement:
     change = found.rss.change
-    figures = {
+    figures: dict[str, Optional[float]] = {
         "seconds": found.seconds,
         "before_bytes": found.rss.before,
         "after_bytes": found.rss.after,
         "change_bytes": change,
+        "exchanged": int(found.exchanged),
+        "one_process": None if found.one_process is None else int(found.one_process),
     }
     return Statement("unknown" if change is None else "grew" if change > 0 else "fell" if change else "same", figures)
 
@@ -93,6 +99,7 @@ def _whole(value: Optional[float]) -> Optional[int]:
 def _lines(context: Context, found: Diff) -> Iterator[str]:
     style = context.style
     yield style.bold(_sentence(style, found))
+    rates = (found.seconds or 0) >= LONG_ENOUGH and found.one_process is not False
     for title, name in TABLES:
         changes: Sequence[Change] = getattr(found, name)
         if not changes:
@@ -104,17 +111,24 @@ def _lines(context: Context, found: Diff) -> Iterator[str]:
                 style.size(each.before),
                 style.size(each.after),
                 signed(style, each.change),
-                _rate(style, found, each),
+                *([_rate(style, found, each)] if rates else []),
             ]
             for each in changes
         ]
         shown, more = cut(rows, context.options.limit)
-        yield from table((title, "before", "after", "change", "per hour"), shown, form=style.form)
+        yield from table((title, "before", "after", "change", *(["per hour"] if rates else [])), shown, form=style.form)
         yield from left_out(style, more, "row")
 
 
 def _sentence(style: Style, found: Diff) -> str:
-    when = "between the two" if found.seconds is None else f"in {_time_apart(found.seconds)}"
+    if found.one_process is False:
+        return f"these are two processes, not two moments of one: {_changed(style, found, 'from one to the other')}"
+    when = "between the two" if found.seconds is None else f"in {time_apart(found.seconds)}"
+    order = " (the second was taken first: they are compared in the order of time)" if found.exchanged else ""
+    return _changed(style, found, when) + order
+
+
+def _changed(style: Style, found: Diff, when: str) -> str:
     if found.rss.change is None:
         return f"{when}: how resident memory changed is not known"
     moved = [f"{LABELS.get(each.name, each.name)} {signed(style, each.change)}" for each in found.parts[:3]]
@@ -122,16 +136,12 @@ def _sentence(style: Style, found: Diff) -> str:
     return f"{when} RSS changed by {signed(style, found.rss.change)}, to {style.size(found.rss.after)}{tail}"
 
 
-def _time_apart(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
 def signed(style: Style, change: Optional[int]) -> str:
     return style.size(change) if change is None or change < 0 else f"+{style.size(change)}"
 
 
 def _rate(style: Style, found: Diff, change: Change) -> str:
-    # of a few seconds a rate says nothing
-    return "" if (found.seconds or 0) < 60 else signed(style, _whole(found.per_hour(change.change)))
+    """Nothing for what is no trend: a few pages, and pages of files, which the kernel maps and drops as it likes."""
+    if abs(change.change or 0) < TREND or change.name in OF_FILES:
+        return ""
+    return signed(style, _whole(found.per_hour(change.change)))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Optional, Sequence
+import time
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.advice import find_advice
 from ..analysis.causes import Facts, find_causes
-from ..analysis.report import LABELS, Picture
+from ..analysis.growth import growth
+from ..analysis.report import LABELS, SPACE, Picture
 from ..analysis.trim import Trim
 from ..analysis.verdict import judge
 from ..command import Answer, Context, argument, command
+from ..errors import UsageError
 from ..gather.problems import problems_of
 from ..gather.resident import resident_picture
 from ..gather.trims import trims
@@ -20,14 +23,17 @@ from ..render.json import address
 from ..render.problems import statement_json
 from ..render.text import NO_HEAP, Style
 from ..screens.advice import words
+from ..screens.growth import growth_sentence
 from ..screens.report import Conclusions, address_space, advice_line, cause_line, lines
 from ..screens.verdict import cause, space_verdict, verdict
 from ..session import Session
+from ..snapshot import read
 from .mmapped import mismatch
 
 CORE_CANNOT_TELL = "a core does not tell which pages of files were in memory: the parts are of anonymous memory alone"
 IN_A_CALL = "an arena is locked: some thread was inside malloc at this moment. Another moment may read whole: ask again"
-NO_RESIDENCY = "this image does not tell which pages were in memory: the figures are address space"
+NO_RESIDENCY = "this image does not tell which pages were in memory: the figures are address space, of which less was"
+LONGEST_PAUSE = 86400
 
 
 @command(
@@ -36,35 +42,87 @@ NO_RESIDENCY = "this image does not tell which pages were in memory: the figures
     "report",
     "The parts sum to RSS, all read in one frozen moment. Each cause and each advice comes with the figures of this "
     "process. An effect is what it would have changed here: exact for malloc_trim and the tops, a bound otherwise.",
-    (argument("--full", action="store_true", help="every part, and each advice with its cost and all ways to set it"),),
+    (
+        argument("--full", action="store_true", help="every part, and what each advice costs, all ways to set it"),
+        argument("--since", metavar="FILE", help="what grew since this snapshot was taken"),
+        argument("--again", type=float, metavar="SECONDS", help="look twice, so long apart, and say what grew (shell)"),
+    ),
 )
 def report_command(context: Context) -> Answer:
+    before = _moment_before(context)
     session = context.session
     say = Style().size
-    if not session.started:
-        return _answer(context, None, Conclusions(Statement("no-heap", text=NO_HEAP), NO_HEAP))
     # smaps and page tables first: reading memory can map zero pages
     plans = trims(session)
     picture = resident_picture(session, plans)
+    grown = _growth(context, before)
     if picture is None:
-        space = address_space(plans, full_usages(session))
-        return _answer(context, None, Conclusions(space, space_verdict(space, say), notes=[NO_RESIDENCY]))
+        return _answer(context, None, _without_mappings(session, plans, grown))
     facts = _facts(context, picture, plans)
     judgement = judge(facts)
-    notes = [] if picture.rss is not None else [CORE_CANNOT_TELL]
-    if facts.part("unread") and session.target.kind == "live" and any(each.mutex for each in session.headers):
-        notes.append(IN_A_CALL)
     causes = [(each, cause(each, say)) for each in find_causes(facts)]
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
-    return _answer(context, picture, Conclusions(judgement, verdict(judgement, say), causes, advice, notes))
+    notes = list(_notes(session, picture))
+    return _answer(context, picture, Conclusions(judgement, verdict(judgement, say), causes, advice, notes, grown))
+
+
+def _without_mappings(session: Session, plans: Sequence[Trim], grown: Optional[Statement]) -> Conclusions:
+    """Nothing tells what is mapped (a remote stub): malloc's own figures are all there is."""
+    if not session.started:
+        return Conclusions(Statement("no-heap", text=NO_HEAP), NO_HEAP, growth=grown)
+    space = address_space(plans, full_usages(session))
+    return Conclusions(space, space_verdict(space, Style().size), notes=[NO_RESIDENCY], growth=grown)
+
+
+def _notes(session: Session, picture: Picture) -> Iterator[str]:
+    if picture.measure == SPACE:
+        yield NO_RESIDENCY
+    elif picture.rss is None:
+        yield CORE_CANNOT_TELL
+    live = session.target.kind == "live" and session.started
+    if picture.parts.get("unread") and live and any(each.mutex for each in session.headers):
+        yield IN_A_CALL
+
+
+def _growth(context: Context, before: Optional[Mapping[str, Any]]) -> Optional[Statement]:
+    if before is None:
+        return None
+    from .snapshot import take
+
+    return growth(before, take(context, sizes=False))
+
+
+def _moment_before(context: Context) -> Optional[Mapping[str, Any]]:
+    """What this look is compared with: a snapshot, or a first look."""
+    since, again = context.options.since, context.options.again
+    if since is not None and again is not None:
+        raise UsageError("--since and --again each name a moment: one of them is enough")
+    if since is not None:
+        return read(since)
+    if again is None:
+        return None
+    if not 0 < again <= LONGEST_PAUSE:
+        raise UsageError(f"--again {again:g}: more than 0 seconds, and {LONGEST_PAUSE} at most")
+    if not context.door.lets_go:
+        raise UsageError(
+            "what is looked at here stands still",
+            "save a snapshot, let the process run, then: report --since FILE",
+        )
+    from .snapshot import take
+
+    before = take(context, sizes=False)
+    context.door.release()
+    time.sleep(again)
+    context.renew()
+    return before
 
 
 def _answer(context: Context, picture: Optional[Picture], concluded: Conclusions) -> Answer:
     text: Iterable[str] = [concluded.verdict]
-    if context.session.started:
+    if picture or context.session.started or concluded.growth:
         text = lines(context.style, picture, concluded, full=context.options.full)
     problems = _problems(context.session) if picture else problems_of(context.session)
-    return Answer(_keys(picture, concluded), text, problems)
+    return Answer(_keys(context.style, picture, concluded), text, problems)
 
 
 def _problems(session: Session) -> list[Statement]:
@@ -80,9 +138,10 @@ def _facts(context: Context, picture: Picture, plans: Sequence[Trim]) -> Facts:
         picture=picture,
         params=session.params,
         page=session.target.page_size,
-        usages=full_usages(session),
+        usages=full_usages(session) if session.started else (),
         threads=len(session.target.threads()),
         limit=arena_limit(session.params, session.layout, session.target),
+        started=session.started,
         calls=sum(len(trim.plan.madvise or ()) for trim in plans),
         tunables=session.layout.behaviour.glibc_tunables,
         release=release or "of unknown version",
@@ -90,7 +149,7 @@ def _facts(context: Context, picture: Picture, plans: Sequence[Trim]) -> Facts:
     )
 
 
-def _keys(picture: Optional[Picture], concluded: Conclusions) -> dict[str, object]:
+def _keys(style: Style, picture: Optional[Picture], concluded: Conclusions) -> dict[str, object]:
     parts = picture.parts if picture else {}
     return {
         "rss_bytes": picture.rss if picture else None,
@@ -107,7 +166,7 @@ def _keys(picture: Optional[Picture], concluded: Conclusions) -> dict[str, objec
                 "effect_bytes": each.effect,
                 "bound": each.bound,
                 "evidence": said.evidence,
-                "how": list(said.how),
+                "how": list(said.how(style)),
                 "cost": said.cost or None,
                 "not_when": said.not_when or None,
                 **statement_json(Statement(each.id, each.figures), advice_line(Style(), each, said)),
@@ -119,4 +178,6 @@ def _keys(picture: Optional[Picture], concluded: Conclusions) -> dict[str, objec
             for each in (picture.others if picture else ())
         ],
         "judgement": statement_json(concluded.judgement, concluded.verdict),
+        "growth": concluded.growth and statement_json(concluded.growth, growth_sentence(concluded.growth)),
+        "measure": picture.measure if picture else None,
     }

@@ -13,7 +13,7 @@ from ..render.text import count
 from ..snapshot import write
 
 SECTIONS = {
-    "report": ("rss_bytes", "swap_bytes", "parts"),
+    "report": ("rss_bytes", "swap_bytes", "parts", "measure"),
     "arenas": ("arenas", "mmapped", "totals"),
     "bins": ("bins",),
     "threads": ("threads",),
@@ -46,7 +46,7 @@ def snapshot_command(context: Context) -> Answer:
     arenas = document["arenas"]["arenas"]
     lines = [
         f"{context.options.file}: {count(len(arenas), 'arena')}, {style.size(size)} written",
-        style.dim(f"next: {style.program} diff {context.options.file}"),
+        style.dim(f"next: {style.typed(f'diff {context.options.file}')}"),
     ]
     return Answer(keys, lines, problems)
 

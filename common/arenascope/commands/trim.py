@@ -78,7 +78,7 @@ def trim_command(context: Context) -> Answer:
         },
     }
     status = 1 if applied and not applied.released_bytes else 0
-    may_apply = context.target.kind == "live" and context.door.controller() is not None
+    may_apply = context.target.kind == "live"
     text = lines(
         context.style,
         plans,
@@ -130,7 +130,7 @@ def _check_soundness(context: Context) -> None:
     for breach in found.breaches:
         raise RefusedError(
             f"the heap is damaged at {breach.address:#x} ({breach.rule}): malloc_trim could end the process",
-            f"{context.style.program} check",
+            context.style.typed("check"),
         )
     for unread in found.unread:
         raise RefusedError("the heap is not sound enough to call into it", sentence(unread))

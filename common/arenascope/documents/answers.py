@@ -34,6 +34,7 @@ RSS = {
     "rss_bytes": size("Resident memory; null: the image does not tell (a core, of the pages of files)", null=True),
     "swap_bytes": size("What of it is in swap besides", null=True),
     "parts": PARTS,
+    "measure": one_of("What the parts measure; null: there are none", "resident", "anonymous", "address-space", None),
 }
 CHANGE = record(
     "A figure before and after",
@@ -127,6 +128,7 @@ DOCUMENTS = {
             ),
         ),
         "judgement": JUDGEMENT,
+        "growth": statement("With --since or --again: what grew, by two moments", True),
     },
     "snapshot": {"file": text("Where it was written"), "bytes": size("The file's size")},
     "diff": {

@@ -10,14 +10,39 @@ from ..analysis.trim import Trim
 from ..model import Range
 from ..records import NamedTuple
 from ..session import Session
-from ..target import Residency, Span
+from ..target import MappingUse, Pages, Residency, Span
+
+
+class _Everything:
+    """For an image that does not tell which pages were in memory: as if all were."""
+
+    exact = False
+
+    def count(self, start: int, end: int) -> Optional[Pages]:
+        return Pages(end - start)
+
+    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
+        return [Span(start, end)]
 
 
 def resident_picture(session: Session, plans: Sequence[Trim]) -> Optional[Picture]:
-    """None where this image does not tell which pages were in memory."""
+    """None where nothing tells what is mapped."""
     residency, uses = session.residency, session.target.image.mapping_use()
-    if residency is None or uses is None:
+    if residency is not None and uses is not None:
+        return _picture(session, plans, residency, uses)
+    regions = [each for each in session.regions if each.present and each.writable and not each.is_file]
+    if not regions:
         return None
+    everything = [MappingUse(each, each.size) for each in regions]
+    return _picture(session, plans, _Everything(), everything, space=True)
+
+
+def _picture(
+    session: Session, plans: Sequence[Trim], residency: Residency, uses: Sequence[MappingUse], space: bool = False
+) -> Picture:
+    stacks = [thread.stack_pointer for thread in session.target.threads() if thread.stack_pointer]
+    if not session.started:
+        return picture([], 0, 0, uses, [], stacks, space)
     pages = _heap_pages(session, residency)
     extents = [*pages.extents]
     cached = _cached_ranges(session)
@@ -34,8 +59,7 @@ def resident_picture(session: Session, plans: Sequence[Trim]) -> Optional[Pictur
         found = residency.count(block.base, block.base + block.bytes)
         extents.append(Extent(block.base, block.base + block.bytes, found.resident if found else 0))
         mmapped += extents[-1].resident
-    stacks = [thread.stack_pointer for thread in session.target.threads() if thread.stack_pointer]
-    return picture(arenas, unread, mmapped, uses, extents, stacks)
+    return picture(arenas, unread, mmapped, uses, extents, stacks, space)
 
 
 class HeapPages(NamedTuple):

@@ -34,6 +34,19 @@ class Style(NamedTuple):
     """--table: one of tabulate's formats; "" for the usual one."""
     program: str = "heap"
     """What a user types in front of a command here."""
+    subject: str = ""
+    """What a user names behind it: a process or core; "" in a debugger, which has one."""
+
+    def typed(self, words: str) -> str:
+        """A command as a user can paste it here."""
+        name, _, rest = words.partition(" ")
+        return " ".join(filter(None, (self.program, name, self.subject, rest)))
+
+    def typed_to_apply(self, words: str) -> str:
+        """One that only a debugger obeys."""
+        if not self.subject:
+            return self.typed(words)
+        return f"gdb -p {self.subject} -x \"$({self.program} --gdb-path)\" -ex 'heap {words}'"
 
     def size(self, value: Optional[int]) -> str:
         """1536 -> "1.5 KiB"; unknown is "?"."""
@@ -56,6 +69,18 @@ class Style(NamedTuple):
 
     def warn(self, text: str) -> str:
         return f"\033[33m{text}\033[0m" if self.colour else text
+
+
+def next_lines(style: Style, *commands: str) -> Iterator[str]:
+    """What to type next; a command is pasted whole, so that lines break between them."""
+    line = "next: "
+    for number, command in enumerate(commands):
+        tail = command + ("," if number + 1 < len(commands) else "")
+        if number and style.width and len(line) + len(tail) > style.width:
+            yield style.dim(line.rstrip())
+            line = " " * len("next: ")
+        line += f"{tail} "
+    yield style.dim(line.rstrip())
 
 
 def count(number: Optional[int], one: str, many: Optional[str] = None) -> str:

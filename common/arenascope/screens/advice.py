@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Mapping
+from typing import Callable, Iterator, Mapping, Optional, Union
 
 from ..analysis.advice import Advice
 from ..analysis.causes import Facts
 from ..records import NamedTuple
-from ..render.text import duration
+from ..render.text import Style, duration
 from .verdict import Figures, Say, places
 
 ABOVE = ("nothing to set: the advice above goes to the cause",)
+
+
+class Typed(NamedTuple):
+    """A command of ours as a way to do something."""
+
+    words: str
+    more: str = ""
+    applies: bool = False
+    """Only a debugger obeys it."""
+
+    alive: Optional[tuple[str, str]] = None
+    """In the shell, of a process that runs on: other words, and more."""
+
+    def text(self, style: Style) -> str:
+        words, more = self.words, self.more
+        if self.alive and style.subject.isdigit():
+            words, more = self.alive
+        command = style.typed_to_apply(words) if self.applies else style.typed(words)
+        return f"{command}: {more}" if more else command
 
 
 class Words(NamedTuple):
@@ -18,9 +37,13 @@ class Words(NamedTuple):
 
     action: str
     evidence: str
-    how: tuple[str, ...]
+    ways: tuple[Union[str, Typed], ...]
     cost: str = ""
     not_when: str = ""
+
+    def how(self, style: Style) -> tuple[str, ...]:
+        """As a user can paste it here."""
+        return tuple(way.text(style) if isinstance(way, Typed) else way for way in self.ways)
 
 
 def words(advice: Advice, facts: Facts, say: Say) -> Words:
@@ -52,7 +75,7 @@ def _trim(figure: Figures, facts: Facts, say: Say) -> Words:
         " and ".join(_where(figure, say)),
         (
             *_java(facts, "jcmd PID System.trim_native_heap"),
-            "heap trim --apply (GDB or LLDB on the live process)",
+            Typed("trim --apply", applies=True),
             "malloc_trim(0) in the program",
         ),
         f"about {duration(figure['seconds'])}, one arena locked at a time; pages used again fault in again",
@@ -72,7 +95,7 @@ def _tops(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "release the tops of thread arenas",
         f"{say(figure['tops_bytes'])} in tops, which malloc_trim never touches in any glibc",
-        ("heap trim --apply --tops (GDB or LLDB on the live process)",),
+        (Typed("trim --apply --tops", applies=True),),
         "one madvise an arena; pages used again fault in again",
     )
 
@@ -132,7 +155,7 @@ def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "try an allocator that keeps sizes apart (jemalloc, tcmalloc, mimalloc)",
         f"{say(figure['bytes'])} is free in pages that live blocks share: nothing that glibc offers returns it",
-        ("LD_PRELOAD=libjemalloc.so.2, measured under the real load", "first: heap pins"),
+        ("LD_PRELOAD=libjemalloc.so.2, measured under the real load", Typed("pins", "which blocks hold it, first")),
         "another program to know; more memory for small heaps",
     )
 
@@ -143,19 +166,23 @@ def _live(figure: Figures, action: str, say: Say) -> Words:
         action,
         f"{say(figure['live_bytes'])} of {say(figure['known_bytes'])} is in blocks that the program holds",
         (
-            "heap mmapped: which blocks" if alone else "heap chunks --summary: which sizes",
-            "heap snapshot now and later, then heap diff: which grow",
+            Typed(
+                "snapshot before.json",
+                "does it grow? Let it run, then report --since before.json",
+                alive=("report --again 30", "does it grow?"),
+            ),
+            Typed("mmapped", "which blocks") if alone else Typed("chunks --summary", "which sizes"),
             "a heap profiler (heaptrack, memray, bpf memleak): who allocated them",
         ),
     )
 
 
 def _nothing_more(figure: Figures, facts: Facts, say: Say) -> Words:
-    return _live(figure, "nothing more to tune: the rest is live data", say)
+    return _live(figure, "nothing more to tune: the rest is in use; needed, or growing, two looks tell", say)
 
 
 def _nothing(figure: Figures, facts: Facts, say: Say) -> Words:
-    return _live(figure, "nothing to tune: this is live data", say)
+    return _live(figure, "nothing to tune: it is in use; needed, or growing, two looks tell", say)
 
 
 def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
@@ -163,7 +190,7 @@ def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "ask whoever made these mappings",
         f"{say(figure['bytes'])} did not come from this malloc",
-        instead or ("heap report --json lists the largest mappings",),
+        instead or (Typed("report --json", "lists the largest mappings"),),
     )
 
 

@@ -100,7 +100,7 @@ def lines(
             f"{'its' if ranking.own_left_out == 1 else 'their'} own pages: --own shows them"
         )
     if pins:
-        yield style.dim(f"next: {style.program} chunk {pins[0].pin.address:#x}")
+        yield style.dim(f"next: {style.typed(f'chunk {pins[0].pin.address:#x}')}")
 
 
 def _sentence(style: Style, sums: Sums) -> str:

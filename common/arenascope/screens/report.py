@@ -6,17 +6,19 @@ import textwrap
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.advice import Advice
-from ..analysis.report import FREE, LABELS, LIVE, Picture
+from ..analysis.report import ANONYMOUS, FREE, LABELS, LIVE, RESIDENT, SPACE, Picture
 from ..analysis.trim import Trim
 from ..analysis.usage import ArenaUsage, total
 from ..model import Statement
 from ..records import NamedTuple
-from ..render.text import Style, count, table
+from ..render.text import Style, count, next_lines, table
 from .advice import Words
+from .growth import growth_sentence
 from .verdict import Pair
 
 WIDTH = 100
 """A line longer than this is not read."""
+MEASURES = {RESIDENT: "RSS", ANONYMOUS: "anonymous memory", SPACE: "anonymous address space"}
 SMALL = 200
 """A part of less than one in so many is a row of its own only with --full."""
 
@@ -29,6 +31,8 @@ class Conclusions(NamedTuple):
     causes: Sequence[tuple[Statement, Pair]] = ()
     advice: Sequence[tuple[Advice, Words]] = ()
     notes: Sequence[str] = ()
+    growth: Optional[Statement] = None
+    """Where there was a moment to compare with."""
 
 
 def address_space(plans: Sequence[Trim], usages: Sequence[ArenaUsage]) -> Statement:
@@ -49,6 +53,9 @@ def lines(style: Style, picture: Optional[Picture], concluded: Conclusions, *, f
     width = min(style.width or WIDTH, WIDTH)
     for line in textwrap.wrap(concluded.verdict, width, break_long_words=False, break_on_hyphens=False):
         yield style.bold(line)
+    if concluded.growth:
+        for line in textwrap.wrap(growth_sentence(concluded.growth), width):
+            yield style.bold(line)
     for note in concluded.notes:
         yield from textwrap.wrap(f"note: {note}", width)
     if picture is not None:
@@ -65,10 +72,10 @@ def lines(style: Style, picture: Optional[Picture], concluded: Conclusions, *, f
         yield style.bold("what to do") + (" (figures overlap: do not add them)" if overlap else "")
         for number, (each, words) in enumerate(concluded.advice, 1):
             yield from _item(advice_line(style, each, words), width, f"{number}.")
-            yield from _details(words, width, full)
+            yield from _details(style, words, width, full)
     yield ""
-    more = "" if full else f"{style.program} report --full (costs, other ways to set it), "
-    yield style.dim(f"next: {more}{style.program} trim, {style.program} pins, {style.program} arenas")
+    more = [] if full else [f"{style.typed('report --full')} (costs, other ways to set it)"]
+    yield from next_lines(style, *more, *map(style.typed, ("trim", "pins", "arenas")))
 
 
 def _parts(style: Style, picture: Picture, full: bool) -> Iterator[str]:
@@ -83,10 +90,10 @@ def _parts(style: Style, picture: Picture, full: bool) -> Iterator[str]:
     if small:
         rest = sum(picture.parts[name] for name in small)
         rows.append([f"{count(len(small), 'smaller part')} (--full)", style.size(rest), _share(rest, whole), ""])
-    name = "RSS" if picture.rss is not None else "anonymous memory"
-    yield from table(
-        ("part", "resident", "share", ""), rows, left=(0, 3), footer=[name, style.size(whole), "", ""], form=style.form
-    )
+    name = MEASURES[picture.measure]
+    what = "address space" if picture.measure == SPACE else "resident"
+    total = [name, style.size(whole), "", ""]
+    yield from table(("part", what, "share", ""), rows, left=(0, 3), footer=total, form=style.form)
     if picture.swapped:
         yield f"in swap besides: {style.size(picture.swapped)}"
     for owner in picture.others[:3]:
@@ -124,8 +131,8 @@ def advice_line(style: Style, advice: Advice, words: Words) -> str:
     return f"{words.action}{effect} [{words.evidence}]"
 
 
-def _details(words: Words, width: int, full: bool) -> Iterator[str]:
-    for how in words.how if full else words.how[:1]:
+def _details(style: Style, words: Words, width: int, full: bool) -> Iterator[str]:
+    for how in words.how(style) if full else words.how(style)[:1]:
         yield from _item(how, width, "  →")
     if full and words.cost:
         yield from _item(f"costs: {words.cost}", width, "   ")

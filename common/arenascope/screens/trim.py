@@ -129,7 +129,7 @@ def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
 
 KEPT: Mapping[str, str] = {
     "tops-untouched": "tops of thread arenas: malloc_trim never touches them; free() does once one reaches "
-    "trim_threshold (see {program} params), or: {program} trim --apply --tops",
+    "trim_threshold (see {params}), or: {apply}",
     "pages-shared": "sub-page: free pieces that share their page with a block in use; freeing that neighbour releases "
     "them",
     "cached-by-threads": "tcache: blocks that threads keep for themselves; a thread gives them back when it ends",
@@ -143,7 +143,11 @@ KEPT: Mapping[str, str] = {
 def reason(said: Statement, style: Style) -> str:
     """Why it stays, and what would release it."""
     size = said.figures["bytes"]
-    return KEPT[said.id].format(program=style.program, size=style.size(None if size is None else int(size)))
+    return KEPT[said.id].format(
+        params=style.typed("params"),
+        apply=style.typed_to_apply("trim --apply --tops"),
+        size=style.size(None if size is None else int(size)),
+    )
 
 
 def _range_lines(style: Style, plans: Sequence[Trim], tops: bool, limit: int) -> Iterator[str]:
@@ -175,7 +179,7 @@ def _duration(style: Style, plans: Sequence[Trim], may_apply: bool) -> Iterator[
         "Released pages that are used again fault in again."
     )
     if may_apply:
-        yield style.dim(f"next: {style.program} trim --apply [--tops]")
+        yield style.dim(f"next: {style.typed_to_apply('trim --apply')} (--tops: the tops too)")
 
 
 def _applied_lines(style: Style, applied: Applied) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, Optional
 
 from ..analysis.causes import matters
+from ..analysis.report import ANONYMOUS, RESIDENT, SPACE
 from ..model import Statement
 from ..render.text import count, duration
 
@@ -15,6 +16,11 @@ Figures = Mapping[str, Any]
 Names = Mapping[str, str]
 Pair = tuple[str, str]
 """What it is, and its evidence."""
+NAMES = {
+    RESIDENT: "RSS",
+    ANONYMOUS: "Anonymous memory in this core",
+    SPACE: "Anonymous address space",
+}
 JUDGEMENTS = {
     "unread": "No judgement: part of the heap could not be read.",
     "mostly-not-this-malloc": "Most of it did not come from this malloc",
@@ -35,7 +41,9 @@ def places(number: int) -> str:
 def verdict(said: Statement, say: Say) -> str:
     """The answer, where the image tells which pages are in memory."""
     figure: Figures = said.figures
-    name = "RSS" if figure["rss_bytes"] is not None else "Anonymous memory in this core"
+    name = NAMES[said.names["measure"]]
+    if not figure["started"]:
+        return f"{name} {say(figure['known_bytes'])}: {_not_started(said, say)}"
     arenas = f"{figure['arenas']} arenas" if figure["arenas"] != 1 else "1 arena"
     known = figure["known_bytes"]
     text = f"{name} {say(known)}: {say(figure['live_bytes'])} live, {say(figure['free_bytes'])} free in {arenas}"
@@ -58,6 +66,13 @@ def space_verdict(said: Statement, say: Say) -> str:
         f"{say(figure['tops_bytes'])} lies in tops that it never touches. How much of it was resident, this image "
         "does not tell."
     )
+
+
+def _not_started(said: Statement, say: Say) -> str:
+    serves = said.names["serves_malloc"]
+    why = f"{serves} serves malloc here" if serves else "malloc has not been called"
+    text = f"glibc's malloc has no heap: {why}"
+    return text if said.id == "no-heap" else f"{text}. {_judgement(said.id, said.figures, say)}"
 
 
 def _matters(figure: Figures, name: str) -> bool:

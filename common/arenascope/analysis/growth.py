@@ -1,0 +1,71 @@
+"""Whether a process grows, and what of it: by two moments, never by one."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional
+
+from ..model import Statement
+from .diff import compare
+from .report import FREE, LIVE
+
+Document = Mapping[str, Any]
+NOTABLE = 128 << 10
+"""What a program takes and gives back while it does the same all day."""
+SHARE = 1000
+"""And one part in so many of what is resident."""
+
+
+def growth(before: Document, after: Document) -> Statement:
+    """Of two snapshots; by resident memory where both tell it, else by what malloc has handed out."""
+    diff = compare(before, after)
+    if diff.one_process is False:
+        return Statement("another-process")
+    changes = {each.name: each.change for each in diff.parts}
+    reports = [each.get("report") or {} for each in (before, after)]
+    told = all(each.get("parts") for each in reports) and len({each.get("measure") for each in reports}) == 1
+    live = _sum([changes.get(name, 0) for name in LIVE]) if told else _in_use(before, after)
+    free = _sum([changes.get(name, 0) for name in FREE]) if told else None
+    rss = diff.rss.change
+    elsewhere = None if rss is None or live is None or free is None else rss - live - free
+    figures: dict[str, Optional[float]] = {
+        "seconds": diff.seconds,
+        "rss_change_bytes": rss,
+        "live_change_bytes": live,
+        "free_change_bytes": free,
+        "elsewhere_change_bytes": elsewhere,
+        "live_per_hour_bytes": diff.per_hour(live),
+        "rss_per_hour_bytes": diff.per_hour(rss),
+    }
+    if diff.exchanged:
+        return Statement("snapshot-is-later", figures)
+    return Statement(_kind(diff.rss.after, rss, {"live": live, "free": free, "elsewhere": elsewhere}), figures)
+
+
+def _kind(now: Optional[int], rss: Optional[int], changes: Mapping[str, Optional[int]]) -> str:
+    """What grew most, if anything did."""
+    least = max(NOTABLE, (now or 0) // SHARE)
+    if changes["live"] is None:
+        return "growth-unknown"
+    what, most = max(changes.items(), key=lambda item: item[1] or 0)
+    if most is not None and most >= least:
+        return f"{what}-grew"
+    fell = rss if rss is not None else changes["live"]
+    return "fell" if fell <= -least else "held-still"
+
+
+def _sum(changes: list[Optional[int]]) -> Optional[int]:
+    known = [change for change in changes if change is not None]
+    return sum(known) if len(known) == len(changes) else None
+
+
+def _in_use(before: Document, after: Document) -> Optional[int]:
+    """By malloc's own account: what the arenas hold that is not free, and blocks with a mapping of their own."""
+    sums = []
+    for document in (before, after):
+        arenas = document.get("arenas") or {}
+        used = (arenas.get("totals") or {}).get("used_bytes")
+        mapped = (arenas.get("mmapped") or {}).get("bytes")
+        if used is None or mapped is None:
+            return None
+        sums.append(used + mapped)
+    return int(sums[1] - sums[0])
