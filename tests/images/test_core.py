@@ -63,6 +63,13 @@ def test_threads(core, dumped):
     assert core.registers()[0].tid in threads
 
 
+def test_the_kernel_names_the_main_thread(core, dumped):
+    names = {thread.tid: thread.name for thread in core.threads()}
+    # gcore writes the program's name where the kernel writes the thread's
+    assert names.pop(dumped.pid) == ("subject" if core.made_by == "kernel" else None)
+    assert set(names.values()) <= {None}
+
+
 def test_regions_are_the_mappings(core, dumped):
     regions = {region.start: region for region in core.regions()}
     assert list(regions) == sorted(regions)

@@ -110,9 +110,14 @@ class CoreNotes:
         return parse_auxv(self.auxv_bytes, self.elf.pointer_size, self.elf.mark)
 
     def threads(self) -> list[ThreadInfo]:
-        """By tid; the kernel writes the thread that crashed first."""
+        """By tid; the kernel writes the thread that crashed first, and of names the main thread's alone.
+
+        fill_psinfo() of fs/binfmt_elf.c takes the group leader's comm; gcore writes the program's name there.
+        """
         elf = self.elf
         found = [thread_from_record(elf.machine, elf.pointer_size, elf.byte_order, record) for record in self.records]
+        if self.made_by == "kernel":
+            found = [each._replace(name=self.name) if each.tid == self.pid else each for each in found]
         return sorted(found, key=lambda thread: thread.tid)
 
 
