@@ -300,9 +300,11 @@ class Session:
         # a header is not zero: of a core even a lower bound has its page
         residency = self.any_residency if self.target.kind == "core" else self.residency
         ranges = mmapped.search_ranges(self.layout, self.regions, arenas, residency)
-        found = list(mmapped.walk_mmapped(self.memory, self.layout, self.target.page_size, ranges))
         mp_ = self._mp if self.located.layout.mmaps_proven else None
-        return mmapped.without_strangers(found, params.counts(mp_)) if mp_ else found
+        counted = params.counts(mp_) if mp_ else None
+        return mmapped.find_mmapped(
+            self.memory, self.layout, self.target.page_size, ranges, counted, alone=not self.located.others
+        )
 
     @property
     def fast_known(self) -> bool:

@@ -7,13 +7,14 @@ from typing import Any, Iterator
 
 from heapbuilder import HeapImage
 
+from arenascope.analysis.report import picture
 from arenascope.glibc.check.chunks import ChunkCheck
 from arenascope.glibc.mmapped import search_ranges, without_strangers
 from arenascope.glibc.scan import follow_ring
 from arenascope.memory import Memory
 from arenascope.model import Heap, MmappedBlock, Run, Tally
 from arenascope.session import Session
-from arenascope.target import Region
+from arenascope.target import MappingUse, Region
 
 PAGE = 4096
 MANY = 1000
@@ -41,9 +42,25 @@ def test_mappings_are_not_held_against_all_heaps() -> None:
         Region(base, base + PAGE, True, True, False) for base in range(1 << 40, (1 << 40) + MANY * 16 * PAGE, 16 * PAGE)
     ]
     heaps = Walked(Heap(1, region.start, region.start + 1024, 2048, False) for region in regions)
-    found = search_ranges(session.layout, regions, heaps, None)
+    found = list(search_ranges(session.layout, regions, heaps, None))
     assert found == [(region.start + 2048, region.end, region.end) for region in regions]
     assert heaps.times == 1
+
+
+class Asked(Region):
+    times = 0
+
+    def contains(self, address: int) -> bool:
+        Asked.times += 1
+        return super().contains(address)
+
+
+def test_mappings_are_not_held_against_all_stacks() -> None:
+    regions = [Asked(base, base + PAGE) for base in range(1 << 40, (1 << 40) + MANY * 16 * PAGE, 16 * PAGE)]
+    stacks = [region.start + 8 for region in regions[::2]]
+    found = picture([], 0, 0, [MappingUse(region, PAGE, 0, 0) for region in regions], [], stacks)
+    assert found.parts["stacks"] == found.parts["other"] == MANY * PAGE // 2
+    assert Asked.times <= MANY
 
 
 class Block(MmappedBlock):

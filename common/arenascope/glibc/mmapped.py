@@ -77,6 +77,28 @@ def without_strangers(blocks: Sequence[MmappedBlock], counted: Tally) -> list[Mm
     return [block for block in blocks if block not in left_out]
 
 
+def find_mmapped(
+    memory: Memory, layout: Layout, page: int, ranges: Iterable[Search], counted: Optional[Tally], alone: bool
+) -> list[MmappedBlock]:
+    """The blocks that begin there, less strangers.
+
+    `counted` is what glibc says there are. Where that many were found and their sizes sum up, nothing further is read,
+    unless another libc's blocks may be among them (not `alone`).
+    """
+    if counted is None:
+        return list(walk_mmapped(memory, layout, page, ranges))
+    if not counted.chunks and (not counted.bytes or counts_headers_twice(layout, counted.bytes, 0)):
+        return []
+    found: list[MmappedBlock] = []
+    total = 0
+    for block in walk_mmapped(memory, layout, page, ranges):
+        found.append(block)
+        total += block.bytes
+        if alone and (len(found), total) == counted:
+            return found
+    return without_strangers(found, counted)
+
+
 def chunk_offsets(layout: Layout, page: int) -> list[int]:
     """Where in a page the chunk of a block can lie: at its start, or just below a multiple of memalign's alignment."""
     plain = layout.first_aligned(0)
@@ -99,12 +121,11 @@ class Search(NamedTuple):
 
 def search_ranges(
     layout: Layout, regions: Sequence[Region], heaps: Sequence[Heap], residency: Optional[Residency]
-) -> list[Search]:
+) -> Iterator[Search]:
     """Where blocks can lie: private anonymous memory that no arena holds, and of that what is in memory.
 
     A header was written, so its page is resident or swapped; looking at untouched pages would map them.
     """
-    found = []
     taken = sorted(
         (heap.address, heap.address + heap.mprotect_bytes if heap.mprotect_bytes is not None else heap.end)
         for heap in heaps
@@ -116,12 +137,8 @@ def search_ranges(
             continue
         for start, end in _without(region, taken):
             parts = residency.resident_ranges(start, end) if residency else None
-            found += (
-                [Search(max(low, start), min(high, end), limit=end) for low, high in parts]
-                if parts is not None
-                else [Search(start, end, limit=end)]
-            )
-    return found
+            for low, high in parts if parts is not None else ((start, end),):
+                yield Search(max(low, start), min(high, end), limit=end)
 
 
 def _without(region: Region, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -146,16 +163,38 @@ def walk_mmapped(memory: Memory, layout: Layout, page: int, ranges: Iterable[Sea
     offsets = chunk_offsets(layout, page)
     past = 0
     for start, end, limit in ranges:
-        position = start
-        floor = max(start, past)
-        position = floor
+        position = floor = max(start, past)
+        window = page
         while position < end:
-            block = _block_at(memory, layout, page, position, offsets, floor, limit)
+            stop = min(position + window, end)
+            block = None
+            for place in _likely(memory, page, offsets, position, stop):
+                block = _block_at(memory, layout, page, place, offsets, floor, limit)
+                if block is not None:
+                    yield block
+                    past = position = floor = block.base + block.bytes
+                    break
             if block is None:
-                position += page
-                continue
-            yield block
-            past = position = floor = block.base + block.bytes
+                position, window = stop, min(2 * window, Memory.BLOCK)
+            else:
+                # blocks lie side by side: what is inside of one is not read
+                window = page
+
+
+def _likely(memory: Memory, page: int, offsets: Sequence[int], start: int, end: int) -> Sequence[int]:
+    """The pages of a window in which some word could be a block's size: what else is there costs its reading alone."""
+    word = memory.pointer_size
+    try:
+        words = memory.block(start, end - start)
+    except MemoryReadError:
+        words = ()
+    if len(words) * word < end - start:
+        return range(start, end, page)  # not all of it can be read
+    found = set()
+    for offset in offsets:
+        sizes = words[offset // word + 1 :: page // word]
+        found.update([place for place, raw in enumerate(sizes) if raw & SIZE_BITS == IS_MMAPPED])
+    return [start + place * page for place in sorted(found)]
 
 
 def _block_at(
