@@ -13,7 +13,7 @@ from arenascope.memory import Memory
 from arenascope.sources.elf.core_notes import AT_PAGESZ, parse_auxv
 from arenascope.sources.elf.environment import from_stack, parse_block
 from arenascope.sources.elf.linkmap import loaded_regions
-from arenascope.sources.live.procfiles import parse_maps_line
+from arenascope.sources.live.procfiles import parse_regions
 from arenascope.target import Region
 
 BLOCK = 2048
@@ -41,7 +41,7 @@ def ask_remote(connection: object, memory: Memory, pid: int) -> Told:
     if maps:
         environ = stub.file(f"/proc/{pid}/environ")
         environment = parse_block(environ) if environ is not None else None
-        return Told(page, [parse_maps_line(line).region for line in maps.splitlines()], environment, True)
+        return Told(page, parse_regions(maps), environment, True)
     regions = loaded_regions(memory, auxv, page) if page else ()
     return Told(page, regions, from_stack(memory.read, auxv, raw, memory.pointer_size, memory.mark), False)
 

@@ -165,6 +165,12 @@ def _kind(region: Region, pointers: Sequence[int]) -> str:
         return "files"
     if path in KERNEL:
         return "kernel"
-    if path.startswith("[stack") or any(region.contains(pointer) for pointer in pointers):
+    if path.startswith("[stack") or _holds_one(region, pointers):
         return "stacks"
     return "other"
+
+
+def _holds_one(region: Region, pointers: Sequence[int]) -> bool:
+    """Whether the mapping has the place of one of these, which are in order."""
+    first = bisect_left(pointers, region.start)
+    return first < len(pointers) and pointers[first] < region.end

@@ -17,7 +17,7 @@ from .core.image import CoreImage
 from .elf.naming import local_file
 from .image_target import ImageTarget, Source
 from .live.process import ProcessImage
-from .live.procfiles import read_bytes, read_maps
+from .live.procfiles import read_bytes, read_regions
 
 PLACES = 8
 """How many places of a core are compared with what the debugger reads."""
@@ -129,7 +129,7 @@ def held_files() -> list[str]:
     held: list[str] = []
     try:
         held += [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if _is_link(fd)]
-        held += [line.region.path for line in read_maps(os.getpid()) if line.region.is_file]
+        held += [region.path for region in read_regions(os.getpid()) if region.is_file]
         held += [os.fsdecode(word) for word in read_bytes("/proc/self/cmdline").split(b"\0")]
     except OSError:
         pass

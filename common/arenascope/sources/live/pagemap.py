@@ -22,7 +22,7 @@ from typing import Iterator, Optional, Protocol, Sequence
 from ...errors import TargetError
 from ...target import Pages, Span
 from .pagekinds import IN_MEMORY, IN_SWAP, PageKinds
-from .procfiles import read_maps
+from .procfiles import read_regions
 
 # linux/fs.h: _IOWR('f', 16, struct pm_scan_arg), that is 12 64-bit words
 PAGEMAP_SCAN = 0xC0606610
@@ -167,7 +167,7 @@ class ScanReader:
 
     @cached_property
     def _last_mapped(self) -> int:
-        return max((line.region.end for line in read_maps(self._pid) if line.region.end < USER_LIMIT), default=0)
+        return max((region.end for region in read_regions(self._pid) if region.end < USER_LIMIT), default=0)
 
     def count(self, start: int, end: int) -> Pages:
         present = swapped = 0
@@ -222,7 +222,7 @@ class EntryReader:
 
     @cached_property
     def _mapped(self) -> list[Span]:
-        return [Span(line.region.start, line.region.end) for line in read_maps(self._pid)]
+        return [Span(region.start, region.end) for region in read_regions(self._pid)]
 
     def _read(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         page, last = start // self._page_size, end // self._page_size

@@ -30,6 +30,9 @@ class ProcessImage:
 
     kind = "live"
     _mem = -1
+    _maps = b""
+    _regions: Sequence[target.Region] = ()
+    """What `_maps`, the text of /proc/PID/maps, says."""
     _over: Optional[TargetError] = None
     """Why nothing more may be read."""
 
@@ -150,20 +153,31 @@ class ProcessImage:
         return b"".join(parts)
 
     def regions(self) -> Sequence[target.Region]:
-        """The mappings as they are now."""
-        return [line.region for line in self.all_of(lambda: procfiles.read_maps(self.memory_tid))]
+        """The mappings as they are now: taken apart again only where one has changed."""
+        maps = self.guarded(lambda: procfiles.read_maps(self.memory_tid))
+        if not maps:
+            raise self._gone()
+        if maps != self._maps:
+            self._maps, self._regions = maps, procfiles.parse_regions(maps)
+        return self._regions
 
     def threads(self) -> Sequence[target.ThreadInfo]:
         """By tid. The thread pointer is not among what /proc tells: only ptrace has it."""
-        tids = self.guarded(lambda: sorted(int(name) for name in os.listdir(f"/proc/{self.pid}/task")))
         found = []
-        for tid in tids:
+        for tid, name in self.thread_names().items():
+            stack, counter = self._stack_and_counter(tid)
+            found.append(target.ThreadInfo(tid, name, stack_pointer=stack, program_counter=counter))
+        return found
+
+    def thread_names(self) -> Mapping[int, str]:
+        """By tid, in order."""
+        found = {}
+        for tid in self.guarded(lambda: procfiles.thread_ids(self.pid)):
             try:
                 name = procfiles.read_bytes(f"/proc/{self.pid}/task/{tid}/comm").rstrip(b"\n")
             except OSError:
                 continue  # it ended meanwhile
-            stack, counter = self._stack_and_counter(tid)
-            found.append(target.ThreadInfo(tid, os.fsdecode(name), stack_pointer=stack, program_counter=counter))
+            found[tid] = os.fsdecode(name)
         return found
 
     def _stack_and_counter(self, tid: int) -> tuple[Optional[int], Optional[int]]:
@@ -227,20 +241,16 @@ class ProcessImage:
         lies at likely places need not be asked."""
         if not region.is_file:
             return None
-        line = next(
-            (
-                m
-                for m in self.guarded(lambda: procfiles.read_maps(self.memory_tid))
-                if m.region.contains(region.start) and m.region.is_file
-            ),
-            None,
-        )
-        if line is None:
-            return None
         # needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN
-        mapped = f"{self._folder}/map_files/{line.region.start:x}-{line.region.end:x}"
+        mapped = f"{self._folder}/map_files/{region.start:x}-{region.end:x}"
         if _can_read(mapped):
             return mapped
+        line = self.guarded(lambda: procfiles.find_file(self.memory_tid, region.start))
+        if line is None:
+            return None
+        now = f"{self._folder}/map_files/{line.region.start:x}-{line.region.end:x}"
+        if now != mapped and _can_read(now):
+            return now
         path = f"{self._folder}/root{line.region.path}"
         return path if _can_read(path) and _is_same_file(path, line) else None
 

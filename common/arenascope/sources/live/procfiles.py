@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Iterator, Optional
+from functools import cached_property
+from typing import Any, Iterator, Optional, Sequence
 
 from ...errors import TargetError
 from ...records import NamedTuple
 from ...target import MappingUse, MemoryUse, Region, Span
 from ..elf.core_notes import undeleted
 
+READ, WRITE, EXECUTE, SHARED = b"rwxs"
+"""Permissions of a mapping."""
 PF_KTHREAD = 0x00200000  # linux/sched.h
 
 
@@ -35,29 +38,54 @@ def read_bytes(path: str) -> bytes:
         return file.read()
 
 
-def parse_maps_line(line: bytes) -> MapsLine:
+def parse_region(line: bytes) -> Region:
+    """A line of maps, or the first of a mapping's in smaps: of some processes there are 65,530."""
     fields = line.split(None, 5)
-    low, high = fields[0].split(b"-")
-    permissions = fields[1].decode()
-    major, minor = fields[3].split(b":")
-    # the kernel escapes only the newline
-    name = os.fsdecode(fields[5].rstrip(b"\n").replace(b"\\012", b"\n")) if len(fields) > 5 else ""
-    path = undeleted(name)
-    region = Region(
+    low, _, high = fields[0].partition(b"-")
+    permissions = fields[1]
+    path = undeleted(_name(fields)) if len(fields) > 5 else ""
+    return Region(
         int(low, 16),
         int(high, 16),
-        readable=permissions[0] == "r",
-        writable=permissions[1] == "w",
-        executable=permissions[2] == "x",
-        path=path,
-        offset=int(fields[2], 16) if path.startswith("/") else 0,
-        shared=permissions[3] == "s",
+        permissions[0] == READ,
+        permissions[1] == WRITE,
+        permissions[2] == EXECUTE,
+        path,
+        int(fields[2], 16) if path.startswith("/") else 0,
+        permissions[3] == SHARED,
     )
-    return MapsLine(region, (int(major, 16), int(minor, 16)), int(fields[4]), path != name)
 
 
-def read_maps(pid: int) -> list[MapsLine]:
-    return [parse_maps_line(line) for line in read_bytes(f"/proc/{pid}/maps").splitlines()]
+def _name(fields: Sequence[bytes]) -> str:
+    # the kernel escapes only the newline
+    return os.fsdecode(fields[5].rstrip(b"\n").replace(b"\\012", b"\n"))
+
+
+def parse_regions(maps: bytes) -> list[Region]:
+    return [parse_region(line) for line in maps.splitlines()]
+
+
+def read_maps(pid: int) -> bytes:
+    return read_bytes(f"/proc/{pid}/maps")
+
+
+def read_regions(pid: int) -> list[Region]:
+    return parse_regions(read_maps(pid))
+
+
+def find_file(pid: int, address: int) -> Optional[MapsLine]:
+    """The mapping of a file at an address, as it is now; all others are passed over unread."""
+    for line in read_maps(pid).splitlines():
+        high = line.partition(b" ")[0].partition(b"-")[2]
+        if int(high, 16) <= address:
+            continue
+        region = parse_region(line)
+        if not region.contains(address) or not region.is_file:
+            return None
+        fields = line.split(None, 5)
+        major, minor = fields[3].split(b":")
+        return MapsLine(region, (int(major, 16), int(minor, 16)), int(fields[4]), region.path != _name(fields))
+    return None
 
 
 def smaps(pid: int) -> Iterator[SmapsEntry]:
@@ -71,7 +99,7 @@ def smaps(pid: int) -> Iterator[SmapsEntry]:
         if b" " in key:
             if head is not None:
                 yield SmapsEntry(head, sizes, flags)
-            head, sizes, flags = parse_maps_line(line).region, {}, frozenset()
+            head, sizes, flags = parse_region(line), {}, frozenset()
         elif key == b"VmFlags":
             flags = frozenset(value.decode().split())
         elif colon:
@@ -161,14 +189,50 @@ def memory_of(pid: int) -> Optional[MemoryUse]:
     return MemoryUse(rss, anonymous) if rss else None
 
 
-def mappings_of(pid: int) -> list[MappingUse]:
-    """By smaps: its Rss are the very numbers that RSS is the sum of."""
-    return [
-        MappingUse(
-            entry.region, entry.sizes.get("Rss", 0), entry.sizes.get("Swap", 0), entry.sizes.get("AnonHugePages", 0)
-        )
-        for entry in smaps(pid)
-    ]
+class Uses(Sequence[MappingUse]):
+    """smaps of one moment, taken apart when somebody looks into it: its process may have been let go by then.
+
+    Its Rss are the very numbers that RSS is the sum of.
+    """
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+
+    @cached_property
+    def _rows(self) -> list[MappingUse]:
+        # each mapping's own line comes before its Size, which nothing else begins a line with
+        before, *parts = self.text.split(b"\nSize:")
+        rows = []
+        for part in parts:
+            head = before[before.rfind(b"\n") + 1 :]
+            rows.append(MappingUse(parse_region(head), *(_counter(part, key) for key in (RSS, SWAP, HUGE))))
+            before = part
+        return rows
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._rows[index]
+
+    def __iter__(self) -> Iterator[MappingUse]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+
+RSS, SWAP, HUGE = b"\nRss:", b"\nSwap:", b"\nAnonHugePages:"
+
+
+def _counter(text: bytes, key: bytes) -> int:
+    """0 where this kernel has no such counter."""
+    start = text.find(key)
+    return int(text[start + len(key) : text.index(b"kB", start)]) * 1024 if start >= 0 else 0
+
+
+def mappings_of(pid: int) -> Uses:
+    return Uses(read_bytes(f"/proc/{pid}/smaps"))
 
 
 def _flagged(pid: int, flag: str) -> list[Span]:

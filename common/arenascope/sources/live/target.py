@@ -33,12 +33,14 @@ class ProcessTarget(ShellTarget):
             freeze.on_end(self._process.give_up)
 
     def threads(self) -> Sequence[ThreadInfo]:
-        named = super().threads()
-        if self._freeze is None:
-            return named
+        records = self._freeze.records() if self._freeze is not None else []
+        if not records:
+            return super().threads()
         image = self._process
         held = {
             record.tid: thread_from_record(image.machine, image.pointer_size, image.byte_order, record)
-            for record in self._freeze.records()
+            for record in records
         }
-        return [held[each.tid]._replace(name=each.name) if each.tid in held else each for each in named]
+        # of one that is not held nothing but its name is left: it has exited
+        names = image.thread_names()
+        return [held.get(tid, ThreadInfo(tid))._replace(name=name) for tid, name in names.items()]
