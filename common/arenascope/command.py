@@ -74,6 +74,7 @@ class Context:
     """What a command's function works with."""
 
     def __init__(self, door: Door, options: argparse.Namespace, opened: Optional[Session] = None) -> None:
+        self._alone = opened is None
         self.door = door
         self.options = options
         self.seen: Optional[Target] = opened.target if opened is not None else None
@@ -98,6 +99,11 @@ class Context:
     def beside(self, options: argparse.Namespace) -> Context:
         """For another command on what this one looks at."""
         return Context(self.door, options, self.session)
+
+    def all_was_read(self) -> None:
+        """Nothing more is asked of the process: what holds it may let it go, unless another command reads on."""
+        if self._alone:
+            self.door.release()
 
     def renew(self) -> None:
         """Forgets what was read, once the process has moved."""

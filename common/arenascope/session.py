@@ -25,7 +25,7 @@ from .meter import MakeMeter, unseen
 from .model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
 from .printable import one_line
 from .records import NamedTuple
-from .target import Pages, Region, Residency, Span, Target
+from .target import Pages, Region, Residency, Span, Target, ThreadInfo
 
 if TYPE_CHECKING:
     from .glibc.trail import Trail
@@ -225,6 +225,11 @@ class Session:
         if self.stopped:
             raise KeyboardInterrupt
 
+    @cached_property
+    def target_threads(self) -> Sequence[ThreadInfo]:
+        """By tid, as the target tells of them: asking it costs something for each."""
+        return sorted(self.target.threads(), key=lambda thread: thread.tid)
+
     @property
     def thread_words(self) -> Sequence[threads.ThreadWords]:
         """Every thread's arena and cache."""
@@ -232,14 +237,14 @@ class Session:
 
     @cached_property
     def threads_found(self) -> threads.ThreadsFound:
-        told = sorted(self.target.threads(), key=lambda thread: thread.tid)
-        everyone = thread_pointers.complete(self.memory, self.target.machine, self.located.libc, self.regions, told)
+        libc, machine = self.located.libc, self.target.machine
+        everyone = thread_pointers.complete(self.memory, machine, libc, self.regions, self.target_threads)
         return threads.find_thread_words(
             self.memory,
             self.located.layout,
             self.target,
             everyone,
-            self.located.libc,
+            libc,
             self._ring,
             self.located.own_symbols,
             self.located.others,

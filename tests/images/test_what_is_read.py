@@ -84,3 +84,18 @@ def test_what_is_no_block_of_mallocs_is_not_looked_through(pooled, start, tmp_pa
         assert seen.document["complete"]
         parts = {part["part"]: part["bytes"] for part in seen.document["parts"]}
         assert parts["mmapped"] == blocks * ((1 << 20) + 4096)
+
+
+def test_a_thread_is_asked_once_for_its_name(pooled, start, tmp_path):
+    subject = start(pooled, "4096", "0", str(THREADS))
+    opened = Traced(subject, tmp_path, "report").opened
+    names = [path for path in opened if path.endswith("/comm")]
+    assert len(names) == len(set(names)) == THREADS + 1
+    # ptrace has the registers
+    assert not [path for path in opened if path.endswith("/syscall")]
+
+
+def test_mappings_are_read_once_before_and_once_while_it_is_held(pooled, start, tmp_path):
+    opened = Traced(start(pooled, "4096", "0", "0"), tmp_path, "report").opened
+    assert opened.count("maps") <= 2
+    assert opened.count("smaps") == 1

@@ -10,6 +10,7 @@ from ..analysis.causes import Facts, find_causes
 from ..analysis.growth import growth
 from ..analysis.report import LABELS, SPACE, Picture
 from ..analysis.trim import Trim
+from ..analysis.usage import ArenaUsage
 from ..analysis.verdict import judge
 from ..command import Answer, Context, argument, command
 from ..errors import UsageError
@@ -19,6 +20,7 @@ from ..gather.trims import trims
 from ..gather.usage import full_usages
 from ..glibc.params import arena_limit
 from ..model import Statement
+from ..records import NamedTuple
 from ..render.json import address
 from ..render.problems import statement_json
 from ..render.text import NO_HEAP, Style
@@ -54,11 +56,12 @@ def report_command(context: Context) -> Answer:
     say = Style().size
     # smaps and page tables first: reading memory can map zero pages
     plans = trims(session)
-    picture = resident_picture(session, plans)
+    beside = _read_beside(session)
+    picture = resident_picture(session, plans, context.all_was_read if before is None else lambda: None)
     grown = _growth(context, before)
     if picture is None:
         return _answer(context, None, _without_mappings(session, plans, grown))
-    facts = _facts(context, picture, plans)
+    facts = _facts(session, picture, plans, beside)
     judgement = judge(facts)
     causes = [(each, cause(each, say)) for each in find_causes(facts)]
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
@@ -131,16 +134,31 @@ def _problems(session: Session) -> list[Statement]:
     return [*problems_of(session), *([problem] if problem else [])]
 
 
-def _facts(context: Context, picture: Picture, plans: Sequence[Trim]) -> Facts:
-    session = context.session
+class _Beside(NamedTuple):
+    """What is concluded from beside the picture: all of it, as the process may have been let go by then."""
+
+    usages: Sequence[ArenaUsage]
+    threads: int
+    limit: Optional[int]
+
+
+def _read_beside(session: Session) -> _Beside:
+    return _Beside(
+        full_usages(session) if session.started else (),
+        threads=len(session.target_threads),
+        limit=arena_limit(session.params, session.layout, session.target),
+    )
+
+
+def _facts(session: Session, picture: Picture, plans: Sequence[Trim], beside: _Beside) -> Facts:
     release = session.located.version
     return Facts(
         picture=picture,
         params=session.params,
         page=session.target.page_size,
-        usages=full_usages(session) if session.started else (),
-        threads=len(session.target.threads()),
-        limit=arena_limit(session.params, session.layout, session.target),
+        usages=beside.usages,
+        threads=beside.threads,
+        limit=beside.limit,
         started=session.started,
         calls=sum(len(trim.plan.madvise or ()) for trim in plans),
         tunables=session.layout.behaviour.glibc_tunables,

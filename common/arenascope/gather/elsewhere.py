@@ -33,7 +33,7 @@ def _place(session: Session, place: int) -> Statement:
     region = next((each for each in session.regions if each.contains(place)), None)
     if region is None:
         return Statement("not-mapped" if session.regions else "mappings-unknown")
-    for thread in session.target.threads():
+    for thread in session.target_threads:
         if thread.stack_pointer is not None and region.contains(thread.stack_pointer) and not region.is_file:
             return Statement("in-stack", {"tid": thread.tid}, {"name": thread.name or ""})
     name = session.target.describe(place)

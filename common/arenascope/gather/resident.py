@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence
+from typing import Callable, Mapping, Optional, Sequence
 
 from ..analysis.report import Extent, Picture, picture
 from ..analysis.resident import ArenaResident, arena_resident, clipped
@@ -25,23 +25,32 @@ class _Everything:
         return [Span(start, end)]
 
 
-def resident_picture(session: Session, plans: Sequence[Trim]) -> Optional[Picture]:
-    """None where nothing tells what is mapped."""
+def resident_picture(
+    session: Session, plans: Sequence[Trim], all_read: Callable[[], None] = lambda: None
+) -> Optional[Picture]:
+    """None where nothing tells what is mapped. `all_read` is told before figures are made: of 65,000 mappings that
+    takes longer than their reading."""
     residency, uses = session.residency, session.target.image.mapping_use()
     if residency is not None and uses is not None:
-        return _picture(session, plans, residency, uses)
+        return _picture(session, plans, residency, uses, all_read)
     regions = [each for each in session.regions if each.present and each.writable and not each.is_file]
     if not regions:
         return None
     everything = [MappingUse(each, each.size) for each in regions]
-    return _picture(session, plans, _Everything(), everything, space=True)
+    return _picture(session, plans, _Everything(), everything, all_read, space=True)
 
 
 def _picture(
-    session: Session, plans: Sequence[Trim], residency: Residency, uses: Sequence[MappingUse], space: bool = False
+    session: Session,
+    plans: Sequence[Trim],
+    residency: Residency,
+    uses: Sequence[MappingUse],
+    all_read: Callable[[], None],
+    space: bool = False,
 ) -> Picture:
-    stacks = [thread.stack_pointer for thread in session.target.threads() if thread.stack_pointer]
+    stacks = [thread.stack_pointer for thread in session.target_threads if thread.stack_pointer]
     if not session.started:
+        all_read()
         return picture([], 0, 0, uses, [], stacks, space)
     pages = _heap_pages(session, residency)
     extents = [*pages.extents]
@@ -59,6 +68,7 @@ def _picture(
         found = residency.count(block.base, block.base + block.bytes)
         extents.append(Extent(block.base, block.base + block.bytes, found.resident if found else 0))
         mmapped += extents[-1].resident
+    all_read()
     return picture(arenas, unread, mmapped, uses, extents, stacks, space)
 
 

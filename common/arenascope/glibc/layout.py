@@ -163,12 +163,15 @@ def tcache_layout(release: Release, word: int) -> Optional[TcacheLayout]:
 
 def tcache_forms(layout: Layout) -> list[TcacheLayout]:
     """All forms of thread cache, the layout's own first: branches of 2.27 to 2.29 carry that of a later tag."""
-    forms = [layout.tcache] if layout.tcache is not None else []
-    for release in versions.shapes():
-        form = tcache_layout(release, layout.word)
-        if form is not None and form not in forms:
-            forms.append(form)
-    return forms
+    own = [layout.tcache] if layout.tcache is not None else []
+    return [*own, *(form for form in _forms_of_table(layout.word) if form not in own)]
+
+
+@cache
+def _forms_of_table(word: int) -> tuple[TcacheLayout, ...]:
+    """Once for all threads that are asked."""
+    forms = (tcache_layout(release, word) for release in versions.shapes())
+    return tuple(dict.fromkeys(form for form in forms if form is not None))
 
 
 def heap_max(word: int) -> int:

@@ -26,6 +26,8 @@ class Owners:
         self._partial = [
             header.index for header in headers if sum(part.bytes for part in heaps[header.index]) != header.system_mem
         ]
+        self._found: dict[int, Optional[int]] = {}
+        """What `find` was asked before."""
         self._parts = sorted((part.address, part.end, part.arena) for parts in heaps.values() for part in parts)
         for header in headers[1:]:
             self._known[header.address] = self._known[heap_for_ptr(layout, header.address)] = header.index
@@ -45,7 +47,7 @@ class Owners:
         for cached in (cached for cache in caches for cached in cache.bins):
             for chunk, size in zip(cached.addresses, cached.sizes):
                 try:
-                    owner = self.read(chunk)
+                    owner = self._found[chunk] = self.read(chunk)
                 except MemoryReadError:
                     lost = True
                     continue
@@ -76,10 +78,12 @@ class Owners:
 
     def find(self, chunk: int) -> Optional[int]:
         """As `read`, and None where it cannot be told."""
-        try:
-            return self.read(chunk)
-        except MemoryReadError:
-            return None
+        if chunk not in self._found:
+            try:
+                self._found[chunk] = self.read(chunk)
+            except MemoryReadError:
+                self._found[chunk] = None
+        return self._found[chunk]
 
     def read(self, chunk: int) -> Optional[int]:
         """The arena's index, None for a mmapped block or an arena that is not known; MemoryReadError."""

@@ -15,7 +15,7 @@ from ...model import ArenaHeader
 from ...records import NamedTuple
 from ...target import Target, ThreadInfo
 from ..layout import Layout
-from .caches import ARENA_NAMES, Blocks, CacheFinder, Found
+from .caches import ARENA_NAMES, SAMPLE, Blocks, CacheFinder, Found
 from .libc_file import Libc
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 WINDOW = 4096
 SPANS = (1, 4, 16)
 """How many windows to look at, one try after the other: libc's block is near, unless the program has large TLS."""
+ENOUGH = 8
+"""So many of a few threads that are asked must agree; else all are asked."""
 TLS_BELOW = ("x86_64", "i386", "x32", "s390x", "s390", "")
 """Machines whose TLS blocks end at the thread pointer (variant II); elsewhere they follow it."""
 
@@ -111,17 +113,51 @@ def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[lis
     pointers = {
         thread.tid: thread.thread_pointer - TLS_BIAS.get(machine, 0) for thread in threads if thread.thread_pointer
     }
-    for windows in SPANS:
-        blocks = {tid: _tls_words(memory, machine, pointer, windows) for tid, pointer in pointers.items()}
-        at_arena = _agreed_offset(blocks, caches.arenas, caches.trail)
-        if at_arena is not None:
-            break
-    else:
+    many = len(pointers) > SAMPLE and caches.trail is None
+    shown = _arena_among(caches, _sample(pointers), ENOUGH) if many else None
+    shown = shown or _arena_among(caches, pointers, 1)
+    if shown is None:
         return None
+    blocks, at_arena, windows = shown
     found = _caches(caches, pointers, at_arena) if caches.layout.tcache is not None else None
     # a TLS block of zeros alone is one that gcore left out: no thread has that
-    held = {tid: pointers[tid] for tid, words in blocks.items() if words}
+    held = {
+        tid: pointer
+        for tid, pointer in pointers.items()
+        if (blocks[tid] if tid in blocks else _holds_any(memory, machine, pointer, at_arena, windows))
+    }
     return [_words_of(caches, thread, held.get(thread.tid), at_arena, found) for thread in threads]
+
+
+class _Shown(NamedTuple):
+    """Where thread_arena stands, by the blocks of the threads that were asked."""
+
+    blocks: Blocks
+    at_arena: int
+    windows: int
+
+
+def _sample(pointers: Mapping[int, int]) -> Mapping[int, int]:
+    """Some threads, old ones and new."""
+    tids = list(pointers)
+    return {tid: pointers[tid] for tid in tids[:: -(-len(tids) // SAMPLE)]}
+
+
+def _arena_among(caches: CacheFinder, pointers: Mapping[int, int], least: int) -> Optional[_Shown]:
+    """By the words of these threads; None where fewer than `least` of them agree."""
+    for windows in SPANS:
+        blocks = {
+            tid: _tls_words(caches.memory, caches.target.machine, pointer, windows) for tid, pointer in pointers.items()
+        }
+        at_arena = _agreed_offset(blocks, caches.arenas, caches.trail, least)
+        if at_arena is not None:
+            return _Shown(blocks, at_arena, windows)
+    return None
+
+
+def _holds_any(memory: Memory, machine: str, pointer: int, at_arena: int, windows: int) -> bool:
+    """Whether a thread's TLS block has anything but zeros."""
+    return bool(memory.try_word(pointer + at_arena)) or bool(_tls_words(memory, machine, pointer, windows))
 
 
 def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> Found:
@@ -222,11 +258,13 @@ def _readable_head(memory: Memory, start: int) -> tuple[int, ...]:
         return ()
 
 
-def _agreed_offset(blocks: Blocks, wanted: Container[int], trail: Optional[Trail]) -> Optional[int]:
-    """The distance at which the most threads have a word that is wanted."""
+def _agreed_offset(blocks: Blocks, wanted: Container[int], trail: Optional[Trail], least: int) -> Optional[int]:
+    """The distance at which the most threads, and at least so many, have a word that is wanted."""
     votes = Counter(offset for words in blocks.values() for offset, value in words.items() if value in wanted)
     # a chance match (a stack below the TLS block) is at one thread's offset only; of equals the nearest counts
     found = max(votes, key=lambda offset: (votes[offset], -abs(offset))) if votes else None
+    if found is not None and votes[found] < least:
+        return None
     if trail is not None:
         for offset, times in votes.items():
             name = f"thread_arena at thread pointer{offset:+#x}"
