@@ -141,6 +141,8 @@ def _inside(controller: Controller, session: Session, code: MallocCode) -> Itera
     threads = complete(now.memory, now.target.machine, session.located.libc, regions, now.target.threads())
     stacks = Stacks(now.memory, now.target.machine, regions, code, now.target.pid)
     for thread in threads:
+        if thread.runs:
+            continue  # it leaves malloc by itself
         frames = controller.frames(thread, FRAMES)
         believed = stacks.believed(frames, thread)
         depths = [depth for depth, frame in enumerate(believed.frames) if code.owns(frame)]
@@ -179,6 +181,16 @@ def check_filters(pid: int, insist: bool) -> None:
         raise RefusedError(
             f"thread {filtered} is under a seccomp filter, which may end the process at madvise or brk",
             "--even-under-seccomp insists",
+        )
+
+
+def check_tops(session: Session) -> None:
+    """RefusedError where a thread that runs on could take memory from a top while its pages are given back."""
+    running = next((thread for thread in session.target_threads if thread.runs), None)
+    if running is not None:
+        raise RefusedError(
+            f"{_who(running)} is not held by this debugger: it could be taking memory from a top at that moment",
+            "leave out --tops",
         )
 
 

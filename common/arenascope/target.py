@@ -73,6 +73,8 @@ class ThreadInfo(NamedTuple):
     thread_pointer: Optional[int] = None
     """The TLS base (x86: fs_base or gs_base, arm: tpidr, …); None where the door cannot know it."""
     program_counter: Optional[int] = None
+    runs: bool = False
+    """On, while it is looked at: the debugger does not hold it."""
 
 
 class Span(NamedTuple):

@@ -7,10 +7,20 @@ from typing import Optional, Sequence
 from ..analysis.kept import reasons
 from ..analysis.trim import Trim
 from ..analysis.usage import total
-from ..apply import Applied, Controller, Stopwatch, call_trim, check_filters, check_locks, release_tops, settle
+from ..apply import (
+    Applied,
+    Controller,
+    Stopwatch,
+    call_trim,
+    check_filters,
+    check_locks,
+    check_tops,
+    release_tops,
+    settle,
+)
 from ..command import ARENA, LIMIT, Answer, Context, argument, command
 from ..errors import RefusedError, UsageError
-from ..gather.problems import problems_of
+from ..gather.problems import RUN_ON, problems_of
 from ..gather.trims import trims
 from ..model import Range, Statement
 from ..render.json import address
@@ -59,8 +69,10 @@ def trim_command(context: Context) -> Answer:
         problems.append(Statement("brk-not-found"))
     applied = None
     if controller is not None:
-        if problems:
-            raise RefusedError("the heap is not sound enough to call into it", sentence(problems[0]))
+        # malloc_trim takes malloc's own locks: threads that run on may do so
+        unsound = [each for each in problems if each.id != RUN_ON]
+        if unsound:
+            raise RefusedError("the heap is not sound enough to call into it", sentence(unsound[0]))
         _check_soundness(context)
         applied = _apply(context, controller, plans)
     kept = list(reasons(plans, _all(context), session.locked))
@@ -119,6 +131,8 @@ def _prepare(context: Context) -> Controller:
     settle(controller, before)
     context.renew()
     check_locks(context.session)
+    if context.options.tops:
+        check_tops(context.session)
     return controller
 
 

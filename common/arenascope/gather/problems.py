@@ -17,6 +17,9 @@ STACK_WORDS = 32
 """A thread that waits has return addresses in its innermost frames."""
 
 
+RUN_ON = "threads-run-on"
+
+
 def problems_of(session: Session) -> list[Statement]:
     """What a reader must know before trusting a figure, in the order in which it was met."""
     problems = [finding.statement for finding in session.findings]
@@ -31,6 +34,10 @@ def problems_of(session: Session) -> list[Statement]:
         problems.append(Statement("mp-not-found"))
     # what no figure was made of raises no doubt
     read = session.so_far
+    running = sum(each.thread.runs for each in read.thread_words)
+    if running:
+        figures = {"threads": running, "held": len(read.thread_words) - running}
+        problems.append(Statement(RUN_ON, figures, {"pid": str(session.target.pid)}))
     if read.thread_caches is not None and not session.caches_known:
         problems.append(Statement("caches-not-found"))
     if None in read.cached_by_arena.values():

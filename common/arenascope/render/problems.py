@@ -48,6 +48,8 @@ SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "caches-not-found": "not every thread's cache was found: what they hold is not told from blocks in use",
     "cached-chunks-unowned": "whose some cached chunks are is not known: the start of their heap is not in this image",
     "thread-arenas-not-found": "not every thread's arena was found",
+    "threads-run-on": "{threads} threads of this process run on: the debugger holds {held} of them, as it does where "
+    "the main thread has exited. The shell holds them all: arenascope report {pid}",
     "stacks-empty": "the stacks of {empty} of {threads} threads are empty in this core. gcore leaves them so where "
     "guard pages lie in the same mapping (glibc 2.42 and later); take it by kill -ABRT PID",
     "heap-absent": PER_ARENA + "its heap at {address} is not in this image, or not all of it",

@@ -8,7 +8,7 @@ debugger can reach is read through it.
 from __future__ import annotations
 
 import os
-from typing import Callable, Iterable, Mapping, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..errors import ArenascopeError, MemoryReadError, TargetError, UsageError
 from ..memory import BlockCache, Read
@@ -17,7 +17,7 @@ from .core.image import CoreImage
 from .elf.naming import local_file
 from .image_target import ImageTarget, Source
 from .live.process import ProcessImage
-from .live.procfiles import read_bytes, read_regions
+from .live.procfiles import read_bytes, read_regions, thread_ids, thread_state
 
 PLACES = 8
 """How many places of a core are compared with what the debugger reads."""
@@ -85,7 +85,10 @@ class DebuggedTarget(ImageTarget):
 
     def threads(self) -> Sequence[ThreadInfo]:
         """A core's notes say more of its threads than a debugger does; of a live one it alone has the registers."""
-        return (self.kind == "core" and super().threads()) or self.own_threads()
+        if self.kind == "core":
+            return super().threads() or self.own_threads()
+        held = self.own_threads()
+        return [*held, *_running(self.image, held)] if isinstance(self.image, ProcessImage) else held
 
     def own_threads(self) -> Sequence[ThreadInfo]:
         """The threads as the debugger has them."""
@@ -94,6 +97,19 @@ class DebuggedTarget(ImageTarget):
     def mask(self) -> int:
         """Of an address: debuggers give some as negative numbers."""
         return (1 << (8 * self.pointer_size)) - 1
+
+
+def _running(process: ProcessImage, held: Sequence[ThreadInfo]) -> Iterator[ThreadInfo]:
+    """Threads of the same process that the debugger does not have: GDB attaches to all by the main thread's number
+    alone, and where that one has exited to the one thread whose number it is given."""
+    known = {thread.tid for thread in held}
+    try:
+        others = [tid for tid in thread_ids(process.pid) if tid not in known]
+    except OSError:
+        return
+    for tid in others:
+        if thread_state(process.pid, tid) not in "ZX":
+            yield ThreadInfo(tid, process.thread_name(tid), runs=True)
 
 
 def open_process(pid: int) -> Optional[ProcessImage]:

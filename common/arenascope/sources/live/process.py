@@ -173,12 +173,17 @@ class ProcessImage:
         """By tid, in order."""
         found = {}
         for tid in self.guarded(lambda: procfiles.thread_ids(self.pid)):
-            try:
-                name = procfiles.read_bytes(f"/proc/{self.pid}/task/{tid}/comm").rstrip(b"\n")
-            except OSError:
-                continue  # it ended meanwhile
-            found[tid] = os.fsdecode(name)
+            name = self.thread_name(tid)
+            if name is not None:
+                found[tid] = name
         return found
+
+    def thread_name(self, tid: int) -> Optional[str]:
+        """None where it has ended meanwhile."""
+        try:
+            return os.fsdecode(procfiles.read_bytes(f"/proc/{self.pid}/task/{tid}/comm").rstrip(b"\n"))
+        except OSError:
+            return None
 
     def _stack_and_counter(self, tid: int) -> tuple[Optional[int], Optional[int]]:
         """The last words of task/TID/syscall; a running thread says "running"."""

@@ -1,0 +1,118 @@
+"""A process whose main thread has left by pthread_exit while others go on: its own folder in /proc has no memory, and
+GDB attaches to the one thread whose number it is given, while the others run on."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Iterator, NamedTuple
+
+import pytest
+from doors import GDB, Live
+from looks import opened, plain_environment
+from shell_door import SHELL
+
+THREADS, CACHED, SIZE = 3, 5, 200
+FREED, PIECE = 20, 64 << 10
+OWN_PAGES = 64 << 10
+"""The call touches some of stack and data."""
+SOURCE = f"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static pthread_barrier_t all;
+static pthread_t first;
+static void *run(void *number) {{
+    void *blocks[{CACHED}];
+    for (int n = 0; n < {CACHED}; n++) blocks[n] = malloc({SIZE});
+    for (int n = 0; n < {CACHED}; n++) free(blocks[n]);
+    if (!number) pthread_join(first, 0);
+    pthread_barrier_wait(&all);
+    if (!number) {{ char line[] = "ready\\n"; write(1, line, 6); }}
+    for (;;) pause();
+}}
+int main(void) {{
+    char *blocks[2 * {FREED}]; pthread_t thread;
+    first = pthread_self();
+    for (int n = 0; n < 2 * {FREED}; n++) memset(blocks[n] = malloc({PIECE}), 1, {PIECE});
+    for (int n = 0; n < 2 * {FREED}; n += 2) free(blocks[n]);
+    pthread_barrier_init(&all, 0, {THREADS});
+    for (long n = 0; n < {THREADS}; n++) pthread_create(&thread, 0, run, (void *) n);
+    pthread_exit(0);
+}}"""
+
+
+class Exited(NamedTuple):
+    pid: int
+    program: Path
+    tids: list[int]
+
+    def anonymous(self) -> int:
+        text = Path(f"/proc/{self.tids[0]}/smaps_rollup").read_text()
+        return int(re.search(r"^Anonymous: +(\d+) kB", text, re.MULTILINE)[1]) * 1024
+
+
+@pytest.fixture
+def exited(tmp_path: Path) -> Iterator[Exited]:
+    if not shutil.which("gcc"):
+        pytest.skip("gcc is not installed")
+    source, program = tmp_path / "exited.c", tmp_path / "exited"
+    source.write_text(SOURCE)
+    subprocess.run(["gcc", "-O1", "-g", "-pthread", source, "-o", program], check=True)
+    with subprocess.Popen(
+        [program], stdout=subprocess.PIPE, env=plain_environment(), start_new_session=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            tids = sorted(map(int, os.listdir(f"/proc/{process.pid}/task")))
+            assert tids.pop(0) == process.pid
+            yield Exited(process.pid, program, tids)
+        finally:
+            process.kill()
+
+
+def caches(rows: list[dict[str, object]], tids: list[int]) -> dict[int, int]:
+    return {row["tid"]: row["tcache"]["chunks"] for row in rows if row["tid"] in tids}
+
+
+@pytest.mark.parametrize("how", ["--stop ptrace", "--stop signal", "--no-stop"])
+def test_every_command_in_the_shell(exited: Exited, how: str) -> None:
+    words = ["arenas", "threads", "trim", "report", "pins", "check", "chunks", "map", "mmapped", "params", "version"]
+    found = SHELL.run(Live(exited.pid, exited.program), [f"{word} --json {how}" for word in words])
+    documents = dict(zip(words, (each.json() for each in found)))
+    assert caches(documents["threads"]["threads"], exited.tids) == dict.fromkeys(exited.tids, CACHED)
+    rollup = Path(f"/proc/{exited.tids[0]}/smaps_rollup").read_text()
+    assert documents["report"]["rss_bytes"] == int(re.search(r"^Rss: +(\d+) kB", rollup, re.MULTILINE)[1]) * 1024
+    assert documents["trim"]["totals"]["release_bytes"] >= FREED * (PIECE - 4096)
+    assert documents["check"]["breaches"] == []
+
+
+def test_gdb_says_that_threads_run_on(exited: Exited) -> None:
+    # "gdb -p PID" is refused by the kernel: it is the number of a zombie
+    image = Live(exited.tids[1], exited.program)
+    words = ["threads", "check", "report", "trim"]
+    found = opened(GDB).run(image, [f"{word} --json" for word in words])
+    documents = dict(zip(words, (each.json() for each in found)))
+    assert caches(documents["threads"]["threads"], exited.tids) == dict.fromkeys(exited.tids, CACHED)
+    assert documents["check"]["breaches"] == []
+    for document in documents.values():
+        said = {each["id"]: each["figures"] for each in document["problem_records"]}
+        assert said == {"threads-run-on": {"threads": THREADS - 1, "held": 1}}
+
+
+def test_gdb_trims_and_leaves_the_tops_to_the_threads_that_run(exited: Exited) -> None:
+    image = Live(exited.tids[1], exited.program)
+    before = exited.anonymous()
+    refused, applied = opened(GDB).run(image, ["trim --apply --tops -y", "trim --apply -y --json"])
+    assert "is not held by this debugger" in (refused.error or "")
+    least = FREED * (PIECE - 4096) - OWN_PAGES
+    assert applied.json()["applied"]["released_bytes"] >= least
+    assert before - exited.anonymous() >= least
