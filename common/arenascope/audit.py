@@ -15,7 +15,6 @@ from .glibc.find.code import MallocCode
 from .glibc.find.stacks import Stacks
 from .meter import Meter, metered
 from .model import Arena, Breach, Finding, Statement
-from .render.findings import finding_words
 from .session import Session
 
 IN_DETAIL = ("bin-link", "size")
@@ -144,10 +143,9 @@ def _findings(session: Session, found: Audit) -> None:
         if not finding.rule or _is_missing(session, finding):
             found.unread.append(finding.statement)
         elif finding.rule in LISTS:
-            found.breaches.append(list_breach(session.layout, finding, finding_words(finding.what), holds))
+            found.breaches.append(list_breach(session.layout, finding, holds))
         else:
-            words = finding_words(finding.what)
-            found.breaches.append(Breach(finding.address or 0, finding.arena, finding.rule, finding.expected, words))
+            found.breaches.append(Breach(finding.address or 0, finding.arena, finding.rule, finding.what))
 
 
 def _is_missing(session: Session, finding: Finding) -> bool:

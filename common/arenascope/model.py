@@ -38,7 +38,6 @@ class Finding(NamedTuple):
     arena: Optional[int] = None
     rule: str = ""
     """The invariant that it breaks, by a short name; "" where it only tells what is not known."""
-    expected: str = ""
     holder: Optional[int] = None
     """Where the link lies that led to `address`: a chunk, or the head of its list."""
     unknown: str = "unreadable"
@@ -65,8 +64,8 @@ class Breach(NamedTuple):
     arena: Optional[int]
     rule: str
     """A short name that stays the same from release to release: "prev-inuse", "bin-order" …"""
-    expected: str
-    found: str
+    what: Statement
+    """Which of those that break the rule, with what stands there and what should."""
     culprit: Optional[int] = None
     """The chunk in front of a damaged header: writing past its end does such damage."""
     transient: bool = False

@@ -1,4 +1,4 @@
-"""What walkers find has words for each of its ids, and the figures that those name."""
+"""What walkers and checks find has words for each of its ids, and the figures that those name."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Iterator
 
 import arenascope
 from arenascope.model import Finding, Statement, cannot_read
+from arenascope.render.breaches import BREACHES, EXPECTED
 from arenascope.render.findings import WORDS, finding_words
 from arenascope.render.problems import SENTENCES, sentence
 
 GLIBC = Path(next(iter(arenascope.__path__))) / "glibc"
+CHECKS = GLIBC / "check"
 ADDED = {"kind", "list", "sized", "unread", "bin"}
 """What does not stand where the finding is made."""
 MAKERS = ("Statement", "cannot_read", "say", "_say")
@@ -22,7 +24,7 @@ RING = ("no-heap-info", "heap-info-of-another")
 
 def made() -> Iterator[tuple[str, set[str]]]:
     """Each id that a walker gives a finding, and the names of all figures in that function."""
-    for path in GLIBC.rglob("*.py"):
+    for path in sorted(set(GLIBC.rglob("*.py")) - set(CHECKS.glob("*.py"))):
         for function in ast.walk(ast.parse(path.read_text())):
             if not isinstance(function, ast.FunctionDef):
                 continue
@@ -40,9 +42,20 @@ def test_every_id_has_words_and_every_word_its_figure() -> None:
     found = {id: figures for id, figures in made() if id not in SENTENCES and " " not in id}
     found.update({f"ring-{id}": found[id] for id in RING})
     assert set(found) == set(WORDS)
-    for id, words in WORDS.items():
+    for id, words in [*WORDS.items(), *EXPECTED.items()]:
         needed = set(re.findall(r"{(\w+)", words)) - ADDED
-        assert needed <= found[id], id
+        assert needed <= found[id] | ({"arena_behind"} if id in RING else set()), id
+
+
+def test_every_word_on_a_breach_has_its_check() -> None:
+    """That each breach has words shows wherever one is made: `check` cannot answer without."""
+    constants = {
+        each.value
+        for path in CHECKS.glob("*.py")
+        for each in ast.walk(ast.parse(path.read_text()))
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    }
+    assert set(BREACHES) <= constants - set(WORDS)
 
 
 def test_a_finding_names_its_rule_and_what_exactly() -> None:

@@ -9,6 +9,7 @@ from ..audit import Audit, audit
 from ..command import ARENA, LIMIT, Answer, Context, command
 from ..gather.problems import problems_of
 from ..model import WHAT, Breach, Statement
+from ..render.breaches import breach_words
 from ..render.json import address
 from ..render.problems import sentence, statement_json
 from ..render.text import NO_HEAP, Style, count, cut, left_out, table
@@ -52,14 +53,16 @@ def check_command(context: Context) -> Answer:
 
 
 def _json(breach: Breach) -> dict[str, object]:
+    words = breach_words(breach)
     return {
         "address": address(breach.address),
         "arena": breach.arena,
         "rule": breach.rule,
-        "expected": breach.expected,
-        "found": breach.found,
+        "expected": words.expected,
+        "found": words.found,
         "culprit": address(breach.culprit),
         "transient": breach.transient,
+        **statement_json(breach.what, words.sentence),
     }
 
 
@@ -79,8 +82,7 @@ def _lines(context: Context, found: Audit, damage: Sequence[Breach], verdict: st
             f"{each.address:#x}",
             "-" if each.arena is None else str(each.arena),
             each.rule + (" (in transition)" if each.transient else ""),
-            each.expected,
-            each.found,
+            *breach_words(each),
         ]
         for each in found.breaches
     ]

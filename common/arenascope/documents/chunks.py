@@ -157,11 +157,12 @@ DOCUMENTS = {
     "check": {
         "breaches": rows(
             "Damage first",
-            record(
+            statement(
                 "An invariant that memory does not keep",
+                False,
                 address=address("Where"),
                 arena=ARENA,
-                rule=identity("Which; stays the same from release to release"),
+                rule=identity("Which; of several things that break it the id says which"),
                 expected=text("What should be there"),
                 found=text("What is"),
                 culprit=address("The block in front, which may have been written beyond its end", null=True),

@@ -93,9 +93,8 @@ def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Fi
             doubt = doubt_thread_arena(memory, layout, address)
             if doubt and has_arena_behind(memory, layout, address):
                 # heap_info was overwritten, malloc_state behind it was not
-                findings.append(
-                    Finding(doubt, heap_for_ptr(layout, address), len(arenas), "heap-arena", f"{address:#x}")
-                )
+                behind = doubt._replace(names={"arena_behind": f"{address:#x}"})
+                findings.append(Finding(behind, heap_for_ptr(layout, address), len(arenas), "heap-arena"))
             elif doubt:
                 elsewhere = doubt._replace(id=f"ring-{doubt.id}")
                 findings.append(Finding(elsewhere, address, len(arenas), rule="ring"))

@@ -56,10 +56,10 @@ class OneWay(NamedTuple):
         back, least, most, limit = layout.header - to_user, self.least, self.most, self.limit
         link = head
 
-        def say(rule: str, what: str, expected: str = "", names: Mapping[str, str] = {}) -> None:
+        def say(rule: str, what: str, names: Mapping[str, str] = {}) -> None:
             holder = chunks[-1] if chunks else self.holder
             said = Statement(what, {"bin": self.index}, {"list": self.rule, **names})
-            findings.append(Finding(said, link, arena=self.arena, rule=rule, expected=expected, holder=holder))
+            findings.append(Finding(said, link, arena=self.arena, rule=rule, holder=holder))
 
         # Brent's cycle detection: a mark that moves on at every power of two, met again only in a cycle
         mark, next_mark = 0, 1
@@ -72,7 +72,7 @@ class OneWay(NamedTuple):
                 # the walk went round: the first that it met again is where the last of them leads to
                 link = chunks[once] + back if once < len(chunks) else link
                 del chunks[once:], sizes[once:]
-                say("double-free", "list-circle", "each chunk once")
+                say("double-free", "list-circle")
                 break
             try:
                 raw, stored, _ = node(link - back)
@@ -82,7 +82,7 @@ class OneWay(NamedTuple):
             size = raw & ~SIZE_BITS
             if not least <= size <= most:
                 names = {"size": f"{size:#x}", "expected": f"{least:#x}"}
-                say(f"{self.rule}-size", "size-of-another-list", f"size {least:#x}", names)
+                say(f"{self.rule}-size", "size-of-another-list", names)
                 break
             chunks.append(link - back)
             sizes.append(size)

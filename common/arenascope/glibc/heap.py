@@ -39,18 +39,16 @@ def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: li
                     address,
                     header.index,
                     "heap-arena",
-                    f"ar_ptr {header.address:#x}",
                 )
             )
             break
         if not fields.size < size <= mprotect <= layout.heap_max:
             say(
                 Finding(
-                    Statement("heap-size", {"bytes": size, "mprotect_bytes": mprotect}),
+                    Statement("heap-size", {"bytes": size, "mprotect_bytes": mprotect, "max_bytes": layout.heap_max}),
                     address,
                     header.index,
                     "heap-size",
-                    f"size <= mprotect_size <= {layout.heap_max:#x}",
                 )
             )
             break
@@ -68,7 +66,6 @@ def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: li
                 header.top,
                 header.index,
                 "top-end",
-                f"an end at {heaps[0].end:#x}",
             )
         )
     total = sum(heap.bytes for heap in heaps)
@@ -79,7 +76,6 @@ def walk_heaps(memory: Memory, layout: Layout, header: ArenaHeader, findings: li
                 header.address,
                 header.index,
                 "system-mem",
-                f"system_mem {total:#x}",
             )
         )
     heaps.reverse()

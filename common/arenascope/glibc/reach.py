@@ -69,7 +69,6 @@ class Reach:
                     self.header.address,
                     self.header.index,
                     "system-mem",
-                    f"system_mem of {free:#x} at least",
                 )
             )
 

@@ -64,7 +64,6 @@ def main_regions(
                     header.address,
                     header.index,
                     "sbrk-base",
-                    "sbrk_base + system_mem where top ends",
                 )
             )
             # which of the two is wrong? memory begins at the right one
@@ -77,7 +76,6 @@ def main_regions(
                     header.top,
                     header.index,
                     "top-end",
-                    "top ends where the break is",
                 )
             )
         return [Heap(header.index, start, end, None, last=True)]

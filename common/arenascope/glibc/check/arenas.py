@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ...model import ARENA_FLAGS, ArenaHeader, Breach, MmappedBlock, Params
+from ...model import ARENA_FLAGS, ArenaHeader, Breach, MmappedBlock, Params, Statement
 from ..arena import LEAST_PAGE
 from ..layout import Layout
 from ..mmapped import counts_headers_twice
 
-MUTEX_MOST = 2
+MUTEX_MAX = 2
 """A low-level lock: free, taken, taken and waited for."""
 
 
 def header_breaches(layout: Layout, header: ArenaHeader) -> Iterator[Breach]:
     """What one malloc_state says of itself."""
 
-    def say(rule: str, expected: str, found: str) -> Breach:
-        return Breach(header.address, header.index, rule, expected, found)
+    def say(rule: str, what: str, **figures: int) -> Breach:
+        return Breach(header.address, header.index, rule, Statement(what, figures))
 
-    if header.mutex > MUTEX_MOST:
-        yield say("mutex", "0, 1 or 2", f"{header.mutex:#x}")
+    if header.mutex > MUTEX_MAX:
+        yield say("mutex", "mutex", value=header.mutex)
     if header.flags & ~ARENA_FLAGS or (not header.main and header.contiguous):
-        yield say(
-            "arena-flags",
-            "NONCONTIGUOUS and nothing unknown" if not header.main else "no unknown flag",
-            f"{header.flags:#x}",
-        )
+        yield say("arena-flags", "flags-of-main-arena" if header.main else "flags-of-thread-arena", flags=header.flags)
     if header.system_mem > header.max_system_mem and not _grown_by_systrim(layout, header):
         yield say(
-            "system-mem", f"system_mem of at most {header.max_system_mem:#x}, its maximum", f"{header.system_mem:#x}"
+            "system-mem",
+            "system-mem-over-maximum",
+            system_bytes=header.system_mem,
+            max_system_bytes=header.max_system_mem,
         )
 
 
@@ -58,10 +57,5 @@ def mmapped_breach(
     if len(blocks) < count or (len(blocks) == count and size != total):
         if len(blocks) == count and counts_headers_twice(layout, total, size):
             return
-        yield Breach(
-            params.address,
-            None,
-            "mmapped-count",
-            f"{count} blocks of {total} bytes, as mp_ counts",
-            f"{len(blocks)} of {size} bytes",
-        )
+        figures = {"counted_blocks": count, "counted_bytes": total, "blocks": len(blocks), "bytes": size}
+        yield Breach(params.address, None, "mmapped-count", Statement("mmapped-count", figures))

@@ -6,7 +6,7 @@ bins.walk_bins has followed every list that is whole. One that is not is read ag
 from __future__ import annotations
 
 from itertools import repeat
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
@@ -55,16 +55,10 @@ class BinCheck:
             if first == last and first in (head, 0):
                 continue
             if index != UNSORTED and not binmap[index >> 5] >> (index & 31) & 1:
-                self._say(
-                    self.header.address,
-                    "binmap",
-                    f"bit {index} set: bin {index} is not empty",
-                    f"{binmap[index >> 5]:#x}",
-                )
+                self._say(self.header.address, "binmap", "binmap", {"bin": index, "map": binmap[index >> 5]})
             if index in whole:
-                found = whole[index]
-                self.binned.update(zip(found.addresses, repeat(False)))
-                self._order(found)
+                self.binned.update(zip(whole[index].addresses, repeat(False)))
+                self._order(whole[index])
             else:
                 self._rescue(index, head, first, last)
         self.entries = len(self.binned)
@@ -73,28 +67,29 @@ class BinCheck:
         """bin_at()."""
         return self.base + 2 * (index - 1) * self.layout.word - self.layout.header
 
-    def _say(self, address: int, rule: str, expected: str, found: str) -> None:
-        self.breaches.append(Breach(address, self.header.index, rule, expected, found))
+    def _say(
+        self, address: int, rule: str, what: str, figures: Mapping[str, int] = {}, names: Mapping[str, str] = {}
+    ) -> None:
+        self.breaches.append(Breach(address, self.header.index, rule, Statement(what, figures, names)))
 
     # a list that is whole: its order, and fd_nextsize and bk_nextsize
 
-    def _order(self, found: Bin) -> None:
-        if found.kind == "small":
+    def _order(self, listed: Bin) -> None:
+        if listed.kind == "small":
             return
         leaders: list[int] = []
         before: Optional[int] = None
         least = min_large_size(self.layout)
-        for chunk, size in zip(found.addresses, found.sizes):
-            if found.kind == "unsorted":
+        for chunk, size in zip(listed.addresses, listed.sizes):
+            if listed.kind == "unsorted":
                 if size >= least:
                     self._no_skip(chunk)
             elif size == before:
                 self._no_skip(chunk)
             else:
                 if before is not None and size > before:
-                    self._say(
-                        chunk, "bin-order", f"a size of at most {before:#x} next in bin {found.index}", f"{size:#x}"
-                    )
+                    figures = {"bin": listed.index, "bytes": size, "bytes_before": before}
+                    self._say(chunk, "bin-order", "bin-order", figures)
                 leaders.append(chunk)
             before = size
         for place, chunk in enumerate(leaders):
@@ -109,12 +104,8 @@ class BinCheck:
     def _no_skip(self, chunk: int) -> None:
         links = self._skip_links(chunk)
         if links is not None and any(links):
-            self._say(
-                chunk,
-                "bin-skip-list",
-                "no fd_nextsize, no bk_nextsize: not the first of its size",
-                ", ".join(f"{link:#x}" for link in links),
-            )
+            names = {"fd_nextsize": f"{links[0]:#x}", "bk_nextsize": f"{links[1]:#x}"}
+            self._say(chunk, "bin-skip-list", "skip-links-not-zero", {}, names)
 
     def _skip(self, chunk: int, following: int, preceding: int) -> None:
         links = self._skip_links(chunk)
@@ -122,7 +113,8 @@ class BinCheck:
             return
         for name, value, expected in zip(("fd_nextsize", "bk_nextsize"), links, (following, preceding)):
             if value != expected:
-                self._say(chunk, "bin-skip-list", f"{name} {expected:#x}", f"{value:#x}")
+                names = {"link": name, "expected": f"{expected:#x}", "leads_to": f"{value:#x}"}
+                self._say(chunk, "bin-skip-list", "skip-link", {}, names)
 
     # a list that is broken
 
@@ -132,9 +124,8 @@ class BinCheck:
         chunks = {**forward.chunks, **backward.chunks}
         for chunk, size in chunks.items():
             if not forward.fits(size):
-                self._say(
-                    chunk, "bin-size", f"a size of {forward.low:#x} to {forward.high:#x} in bin {index}", f"{size:#x}"
-                )
+                figures = {"bin": index, "bytes": size, "min_bytes": forward.low, "max_bytes": forward.high}
+                self._say(chunk, "bin-size", "size-of-another-bin", figures)
         self._where_it_breaks(index, forward, backward)
         whole = forward.closed or backward.closed or forward.stop in backward.chunks or backward.stop in forward.chunks
         if forward.stop == backward.stop and forward.size is not None:
@@ -149,14 +140,17 @@ class BinCheck:
         said = False
         for walk, other, name in ((forward, backward, "fd"), (backward, forward, "bk")):
             # where the other direction says that this link should lead
-            known = other.behind(walk.last)
+            known = other.before(walk.last)
             if walk.stop != known if known is not None else walk.astray:
-                expected = f"{known:#x}" if known is not None else f"a chunk of bin {index}"
-                self._say(walk.last, "bin-link", f"{name} {expected}", f"{name} {walk.stop:#x}{walk.why}")
+                names = {"link": name, "leads_to": f"{walk.stop:#x}", **walk.why}
+                if known is not None:
+                    names["expected"] = f"{known:#x}"
+                self._say(walk.last, "bin-link", "bin-link", {"bin": index}, names)
                 said = True
         if not said and not (forward.closed and backward.closed):
             # neither end's last link is wrong by itself: what it leads to does not lead back
-            self._say(forward.stop, "bin-link", f"bk {forward.last:#x}", f"bk {forward.back or 0:#x}")
+            names = {"link": "bk", "leads_to": f"{forward.back or 0:#x}", "expected": f"{forward.last:#x}"}
+            self._say(forward.stop, "bin-link", "bin-link", {"bin": index}, names)
 
 
 class _Walk:
@@ -166,26 +160,28 @@ class _Walk:
         self.layout, self.index = check.layout, index
         self.chunks: dict[int, int] = {}
         self.order: list[int] = [head]
-        self.stop, self.why, self.astray = start, "", False
+        self.stop, self.astray = start, False
+        self.why: dict[str, str] = {}
+        """Of a link that cannot be followed: "stopped_by", and what else tells."""
         self.back: Optional[int] = None
         self.size: Optional[int] = None
         """Of `stop`, where a chunk is there that does not lead back."""
         limit = max(check.header.system_mem, check.header.max_system_mem)
-        self.low, most = bin_sizes(check.layout, index)
-        self.high = limit if most is None else min(most, limit)
+        self.low, largest = bin_sizes(check.layout, index)
+        self.high = limit if largest is None else min(largest, limit)
         for link, raw, ahead, back in _nodes(check.memory, check.layout, start, head, forward):
             self.stop, self.back = link, back
             if raw is None:
-                self.why, self.astray = ", which is unreadable", True
+                self.why, self.astray = {"stopped_by": "unreadable"}, True
                 return
             if not check.layout.aligned(link):
-                self.why, self.astray = ", which is no chunk's address", True
+                self.why, self.astray = {"stopped_by": "misaligned"}, True
                 return
             if not check.reach.holds(link):
-                self.why, self.astray = ", which lies in no heap of this arena", True
+                self.why, self.astray = {"stopped_by": "outside"}, True
                 return
             if back != self.order[-1] or link in self.chunks:
-                self.why = f", whose {'bk' if forward else 'fd'} is {back:#x}"
+                self.why = {"stopped_by": "not-returned", "back": f"{back:#x}"}
                 self.size = raw & ~SIZE_BITS
                 return
             self.chunks[link] = raw & ~SIZE_BITS
@@ -205,8 +201,8 @@ class _Walk:
     def fits(self, size: int) -> bool:
         return self.low <= size <= self.high and not size & self.layout.mask
 
-    def behind(self, chunk: int) -> Optional[int]:
-        """What this walk came from before it reached `chunk`: where the other direction goes next from there."""
+    def before(self, chunk: int) -> Optional[int]:
+        """What this walk met before `chunk`: where the other direction goes next from there."""
         if chunk == self.order[0]:
             return self.order[-1] if self.closed else None
         if chunk == self.stop and not self.closed:

@@ -7,10 +7,14 @@ from itertools import chain, islice
 from typing import Iterable, Mapping, Optional, Sequence
 
 from ...memory import Memory
-from ...model import ArenaHeader, Breach, Gap, Piece, Run
+from ...model import ArenaHeader, Breach, Gap, Piece, Run, Statement
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from ..chunks.resync import find_chain
 from ..layout import Layout
+
+IN_FRONT = {"fast": "prev-inuse-of-fast", "tcache": "prev-inuse-of-cached"}
+"""What a chunk breaks that is not in use and looks so no more, by the list that names it."""
+OVERLAPS = {"fast": "overlaps-fast", "tcache": "overlaps-cached", "binned": "overlaps-binned"}
 
 
 class ChunkCheck:
@@ -59,7 +63,7 @@ class ChunkCheck:
             if piece.kind in ("damage", "foreign"):
                 # what lies where no headers were read cannot be missed
                 self._forgotten.append((piece.address, piece.address + piece.bytes))
-            # what lies in front of the first chunk behind damage is not known
+            # what lies in front of the first chunk after damage is not known
             first = piece.kind != "damage"
 
     def _run(self, run: Run, first: bool) -> None:
@@ -67,7 +71,7 @@ class ChunkCheck:
         chunk, raw = run.address, run.raws[0]
         wanted, binned, met = self.wanted, self.binned, self._hidden.discard
         if first and not raw & PREV_INUSE:
-            self._say(chunk, "prev-inuse", "PREV_INUSE set, as no chunk lies in front", f"size word {raw:#x}")
+            self._say(chunk, "prev-inuse", "prev-inuse-of-first", size_word=raw)
         front = 0 if raw & PREV_INUSE else self._front_of(chunk) or 0
         size = 0
         for following in chain(islice(run.raws, 1, None), (run.follow,)):
@@ -90,58 +94,36 @@ class ChunkCheck:
         self.previous = (chunk - size, chunk)
 
     def _free(self, chunk: int, raw: int, size: int, following: int, front: int) -> None:
-        """A chunk that the header behind it calls free."""
-        behind = chunk + size
+        """A chunk that the header after it calls free."""
+        end = chunk + size
         if chunk not in self.binned:
             if not self.lists_whole:
                 self.loose += 1
-            elif behind != self.header.top:
-                what = {"fast": "fast chunk", "tcache": "cached chunk"}.get(self.listed.get(chunk, ""), "chunk")
-                self._say(
-                    behind,
-                    "prev-inuse",
-                    f"PREV_INUSE set: the {what} {chunk:#x} in front is in no bin",
-                    f"size word {following:#x}",
-                    chunk,
-                )
+            elif end != self.header.top:
+                what = IN_FRONT.get(self.listed.get(chunk, ""), "prev-inuse-of-used")
+                self._say(end, "prev-inuse", what, culprit=chunk, front=chunk, size_word=following)
             return
         self.binned[chunk] = True
         if raw & NON_MAIN_ARENA:
-            self._say(chunk, "non-main-arena", "a binned chunk without NON_MAIN_ARENA", f"size word {raw:#x}")
+            self._say(chunk, "non-main-arena", "non-main-arena-in-bin", size_word=raw)
         if front and front in self.binned:
-            self._say(chunk, "adjacent-free", f"one chunk with the free chunk {front:#x} in front", "both are in bins")
-        foot = self.memory.try_word(behind)
+            self._say(chunk, "adjacent-free", "adjacent-free", front=front)
+        foot = self.memory.try_word(end)
         if foot is not None and foot != size:
-            self._say(
-                behind,
-                "prev-size",
-                f"prev_size {size:#x}, the size of the free chunk {chunk:#x} in front",
-                f"{foot:#x}",
-                chunk,
-            )
+            figures = {"bytes": size, "prev_size": foot}
+            self._say(end, "prev-size", "prev-size", figures, chunk, front=chunk)
 
     def _binned_yet_used(self, chunk: int, size: int, following: int) -> None:
-        behind = chunk + size
-        if behind == self.header.top:
-            self._say(chunk, "beside-top", "no binned chunk beside top", f"a binned chunk of {size:#x}, then top")
+        end = chunk + size
+        if end == self.header.top:
+            self._say(chunk, "beside-top", "beside-top", {"bytes": size})
         else:
-            self._say(
-                behind,
-                "prev-inuse",
-                f"PREV_INUSE clear: the chunk {chunk:#x} in front is in a bin",
-                f"size word {following:#x}",
-                chunk,
-            )
+            self._say(end, "prev-inuse", "prev-inuse-of-binned", culprit=chunk, front=chunk, size_word=following)
 
     def _flag(self, chunk: int, raw: int) -> None:
-        state = "set" if self.wanted else "clear"
-        self._say(
-            chunk,
-            "non-main-arena",
-            f"NON_MAIN_ARENA {state} in a chunk of arena {self.header.index}",
-            f"size word {raw:#x}",
-            self._front_of(chunk),
-        )
+        what = "non-main-arena-clear" if self.wanted else "non-main-arena-set"
+        figures = {"arena": self.header.index}
+        self._say(chunk, "non-main-arena", what, figures, self._front_of(chunk), size_word=raw)
 
     def _front_of(self, chunk: int) -> Optional[int]:
         return self.previous[0] if self.previous and self.previous[1] == chunk else None
@@ -155,25 +137,26 @@ class ChunkCheck:
         self.previous = None
         if raw is None:
             return
-        rule, expected = self._what_is_wrong(gap, raw)
+        rule, what, figures = self._what_is_wrong(gap, raw)
         if front is not None and self._leads_past(front, gap):
             return
         end = gap.address + gap.bytes
-        self._say(gap.address, rule, expected, f"size word {raw:#x}; headers go on at {end:#x}", front)
+        self._say(gap.address, rule, what, figures, front, size_word=raw, headers_go_on=end)
 
-    def _what_is_wrong(self, gap: Gap, raw: int) -> tuple[str, str]:
+    def _what_is_wrong(self, gap: Gap, raw: int) -> tuple[str, str, Mapping[str, int]]:
+        """The rule that its size word breaks, which of those that break it, and what would not."""
         layout, size, left = self.layout, raw & ~SIZE_BITS, gap.heap.end - gap.address
         if size < layout.min_size:
-            return "size-min", f"a size of {layout.min_size:#x} or more"
+            return "size-min", "size-min", {"min_bytes": layout.min_size}
         if size > left:
-            return "size-bounds", f"a size of at most {left:#x}, where its heap ends"
+            return "size-bounds", "size-bounds", {"max_bytes": left}
         if size & layout.mask:
-            return "size-alignment", f"a size that {layout.align} divides"
+            return "size-alignment", "size-alignment", {"alignment": layout.align}
         if raw & IS_MMAPPED:
-            return "is-mmapped", "no IS_MMAPPED in an arena's chunk"
+            return "is-mmapped", "is-mmapped", {}
         if raw & NON_MAIN_ARENA and self.header.main:
-            return "non-main-arena", "no NON_MAIN_ARENA in a chunk of the main arena"
-        return "size", "a size that leads to another chunk"
+            return "non-main-arena", "non-main-arena-in-main", {}
+        return "size", "size-leads-to-no-chunk", {}
 
     def _leads_past(self, front: int, gap: Gap) -> bool:
         """Whether it is the chunk in front that is wrong: headers inside of it lead on beyond what it leads to."""
@@ -185,12 +168,8 @@ class ChunkCheck:
         if found is None or found >= gap.address:
             return False
         raw = self.memory.try_word(front + self.layout.word)
-        self._say(
-            front,
-            "size",
-            f"a size of {found - front:#x}: headers go on at {found:#x}",
-            f"size word {raw or 0:#x}, and no chunk where that ends",
-        )
+        figures = {"bytes": found - front}
+        self._say(front, "size", "size-too-long", figures, size_word=raw or 0, headers_go_on=found)
         return True
 
     @property
@@ -222,17 +201,20 @@ class ChunkCheck:
                 at += 1
                 if inside > chunk:
                     state = self.listed.get(inside, "binned")
-                    self._say(
-                        chunk,
-                        "overlap",
-                        f"an end at or before the {state} chunk {inside:#x}",
-                        f"a size of {size:#x}, beyond it",
-                    )
+                    self._say(chunk, "overlap", OVERLAPS[state], {"bytes": size}, inside=inside)
             if at == len(hidden):
                 return
             chunk += size
 
-    def _say(self, address: int, rule: str, expected: str, found: str, culprit: Optional[int] = None) -> None:
-        self.breaches.append(
-            Breach(address, self.header.index, rule=rule, expected=expected, found=found, culprit=culprit)
-        )
+    def _say(
+        self,
+        address: int,
+        rule: str,
+        what: str,
+        figures: Mapping[str, int] = {},
+        culprit: Optional[int] = None,
+        **words: int,
+    ) -> None:
+        """`words`: addresses and size words, which are shown in hexadecimal."""
+        said = Statement(what, figures, {name: f"{value:#x}" for name, value in words.items()})
+        self.breaches.append(Breach(address, self.header.index, rule, said, culprit))

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import AbstractSet, Callable, Iterator, Optional, Sequence
+from typing import AbstractSet, Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
-from ...model import Arena, Breach, Finding, ThreadCache
+from ...model import Arena, Breach, Finding, Statement, ThreadCache
 from ..layout import Layout
 
 LINKS = ("fast-link", "tcache-link")
 SIZES = ("fast-size", "tcache-size")
 
 
-def list_breach(layout: Layout, finding: Finding, words: str, holds: Callable[[int], bool]) -> Breach:
-    """What a walker of fastbins or thread caches found, in `words`; `holds` tells whether an arena has that address."""
+def list_breach(layout: Layout, finding: Finding, holds: Callable[[int], bool]) -> Breach:
+    """What a walker of fastbins or thread caches found; `holds` tells whether an arena has that address."""
     chunk = finding.address or 0
     if finding.arena is None and finding.rule != "tcache-count":
         # thread caches link blocks, not chunks
@@ -24,35 +24,45 @@ def list_breach(layout: Layout, finding: Finding, words: str, holds: Callable[[i
     if rule in SIZES and not holds(chunk):
         rule = LINKS[SIZES.index(rule)]
     if rule in LINKS:
-        return Breach(
-            finding.holder or chunk,
-            finding.arena,
-            rule,
-            "a link to the next chunk of the list",
-            f"{words} ({chunk:#x})",
-        )
-    return Breach(chunk, finding.arena, rule, finding.expected, words)
+        names = {**finding.what.names, "leads_to": f"{chunk:#x}"}
+        return Breach(finding.holder or chunk, finding.arena, rule, finding.what._replace(names=names))
+    return Breach(chunk, finding.arena, rule, finding.what)
+
+
+class _Listed(NamedTuple):
+    """A list that names a chunk: of an arena's fastbins, or in a thread's cache."""
+
+    kind: str
+    bin: int
+    arena: Optional[int]
+    tid: Optional[int]
+    addresses: Sequence[int]
+
+    def figures(self, prefix: str = "") -> dict[str, int]:
+        """Where it is, without what does not apply."""
+        places = {"bin": self.bin, "arena": self.arena, "tid": self.tid}
+        return {prefix + name: value for name, value in places.items() if value is not None}
 
 
 def doubles(arenas: Sequence[Arena], caches: Sequence[ThreadCache], binned: AbstractSet[int]) -> Iterator[Breach]:
     """Chunks that are in two lists at once: freed twice."""
-    seen: dict[int, str] = {}
+    seen: dict[int, _Listed] = {}
     lists = [
-        (f"fastbin {each.index} of arena {arena.header.index}", arena.header.index, each.addresses)
+        _Listed("fast", each.index, arena.header.index, None, each.addresses)
         for arena in arenas
         for each in arena.fastbins
     ]
     lists += [
-        (f"the cache of thread {cache.tid}, bin {each.index}", None, each.addresses)  # type: ignore[misc]
-        for cache in caches
-        for each in cache.bins
+        _Listed("tcache", each.index, None, cache.tid, each.addresses) for cache in caches for each in cache.bins
     ]
-    for name, index, addresses in lists:
-        for chunk in addresses:
-            other = seen.get(chunk) or ("a bin" if chunk in binned else None)
-            if other:
-                yield Breach(chunk, index, "double-free", "one list for each chunk", f"{other}, and {name}")
-            seen[chunk] = name
+    for listed in lists:
+        for chunk in listed.addresses:
+            other = seen.get(chunk)
+            if other or chunk in binned:
+                figures = {**listed.figures(), **(other.figures("other_") if other else {})}
+                names = {"list": listed.kind, "other_list": other.kind if other else "bin"}
+                yield Breach(chunk, listed.arena, "double-free", Statement("in-two-lists", figures, names))
+            seen[chunk] = listed
 
 
 def key_breaches(
@@ -73,10 +83,11 @@ def key_breaches(
                 except MemoryReadError:
                     continue
     own = sum(key == cache for key, cache in keys.values())
-    most, times = Counter(key for key, _ in keys.values()).most_common(1)[0] if keys else (0, 0)
-    if not secret and (2 * max(own, times) <= len(keys) or (own < times and not most)):
+    usual, times = Counter(key for key, _ in keys.values()).most_common(1)[0] if keys else (0, 0)
+    if not secret and (2 * max(own, times) <= len(keys) or (own < times and not usual)):
         return
     for chunk, (key, owner) in keys.items():
-        expected = secret or (owner if own >= times else most)
+        expected = secret or (owner if own >= times else usual)
         if key != expected:
-            yield Breach(chunk, None, "tcache-key", f"key {expected:#x}, as free() left it", f"{key:#x}")
+            names = {"expected": f"{expected:#x}", "key": f"{key:#x}"}
+            yield Breach(chunk, None, "tcache-key", Statement("tcache-key", names=names))
