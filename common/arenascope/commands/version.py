@@ -18,8 +18,10 @@ from ..glibc.trail import Trail
 from ..glibc.versions import NEVER, text
 from ..model import Allocator, Statement
 from ..render import optional
+from ..render.problems import statement_json
 from ..screens.allocators import allocators_lines, copies_lines
 from ..screens.candidates import candidates_json, candidates_lines
+from ..screens.evidence import check_words, evidence
 from ..session import Session
 
 HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for none of the threads"}
@@ -91,8 +93,14 @@ def _checks_json(checks: Sequence[Check]) -> dict[str, object]:
     return {
         "held": sum(check.held for check in checks),
         "tried": len(checks),
-        "list": [{"check": str(check), "held": check.held} for check in checks],
+        "list": [_check_json(check) for check in checks],
     }
+
+
+def _check_json(check: Check) -> dict[str, object]:
+    figures = {**check.what.figures, "arenas": check.of, "holds_in": check.times}
+    said = statement_json(check.what._replace(figures=figures), evidence(check.what))
+    return {"check": check_words(check), "held": check.held, **said}
 
 
 def _layout(context: Context) -> str:
@@ -142,7 +150,8 @@ def _lines(context: Context, problem: Optional[str], checks: Sequence[Check], tr
     held = sum(check.held for check in checks)
     yield f"layout of {_layout(context)}: {held} of {len(checks)} checks hold"
     for check in checks:
-        yield f"  {check}" if check.held else context.style.warn(f"  not held: {check}")
+        words = check_words(check)
+        yield f"  {words}" if check.held else context.style.warn(f"  not held: {words}")
     yield from _full_lines(context, trail)
 
 

@@ -55,6 +55,8 @@ CANDIDATES = rows(
         **{
             "for": rows("What spoke for it", text("In words")),
             "against": rows("What spoke against it", text("In words")),
+            "for_records": rows("The same, with ids", statement("A reason to take it")),
+            "against_records": rows("The same, with ids", statement("A reason not to take it")),
         },
     ),
 )
@@ -154,7 +156,15 @@ DOCUMENTS = {
             "What the layout was held against",
             held=size("How many hold"),
             tried=size("How many there are"),
-            list=rows("Each", record("A check", check=text("What it checks"), held=truth("Whether it holds"))),
+            list=rows(
+                "Each",
+                statement(
+                    "A check; holds_in tells in how many of the arenas it holds",
+                    False,
+                    check=text("What it checks, and in how many arenas it does not hold"),
+                    held=truth("Whether it holds"),
+                ),
+            ),
         ),
         "libcs": rows(
             "Every glibc in the process",

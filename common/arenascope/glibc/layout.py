@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Mapping, Optional
 
-from ..model import Finding
+from ..model import Finding, Statement
 from ..records import NamedTuple
 from ..target import StructInfo
 from . import versions
@@ -48,9 +48,9 @@ class TcacheLayout(NamedTuple):
 
 
 class Check(NamedTuple):
-    """Something that must hold, in words, and whether it does."""
+    """Something that must hold, and whether it does."""
 
-    text: str
+    what: Statement
     times: int = 1
     of: int = 1
     """In how many arenas it holds, of those it was asked of."""
@@ -58,9 +58,6 @@ class Check(NamedTuple):
     @property
     def held(self) -> bool:
         return self.times == self.of
-
-    def __str__(self) -> str:
-        return self.text if self.held else f"{self.text}: in {self.times} of {self.of}"
 
 
 class Layout(NamedTuple):

@@ -6,7 +6,7 @@ import struct
 from typing import Optional
 
 from ..memory import Memory
-from ..model import ArenaHeader, Params, Tally
+from ..model import ArenaHeader, Params, Statement, Tally
 from ..target import Target
 from . import versions
 from .layout import Layout
@@ -28,27 +28,31 @@ def counts(params: Params) -> Tally:
     return Tally(params.values["n_mmaps"], params.values["mmapped_mem"])
 
 
-def doubt_params(params: Params, main: Optional[ArenaHeader]) -> Optional[str]:
+def doubt_params(params: Params, main: Optional[ArenaHeader]) -> Optional[Statement]:
     """Why this cannot be mp_ (beside that main_arena, where it is given); None where all that can be checked holds."""
     values = params.values
+
+    def doubt(id: str, *names: str) -> Statement:
+        return Statement(id, {name: values[name] for name in names})
+
     if not 0 <= values["n_mmaps"] <= max(values["max_n_mmaps"], 0):
-        return f"n_mmaps is {values['n_mmaps']} of at most {values['max_n_mmaps']}"
+        return doubt("mmaps-over-maximum", "n_mmaps", "max_n_mmaps")
     if values["mmapped_mem"] > values["max_mmapped_mem"]:
-        return "mmapped_mem exceeds max_mmapped_mem"
+        return doubt("mmapped-mem-over-maximum", "mmapped_mem", "max_mmapped_mem")
     if values["no_dyn_threshold"] not in (0, 1):
-        return f"no_dyn_threshold is {values['no_dyn_threshold']}"
+        return doubt("no-dyn-threshold-impossible", "no_dyn_threshold")
     base = values["sbrk_base"]
     if main and main.top_bytes and main.contiguous and base + main.system_mem != main.top + main.top_bytes:
-        return "sbrk_base + system_mem is not the end of top"
+        return Statement("sbrk-base-not-top-end")
     if main and not main.system_mem and base:
-        return "sbrk_base is set, but the main arena holds nothing"
+        return Statement("sbrk-base-without-heap")
     bins = values.get("tcache_bins")
     if bins is not None and not 1 <= bins <= 76:
-        return f"tcache_bins is {bins}"
+        return doubt("tcache-bins-impossible", "tcache_bins")
     if values.get("tcache_count", 0) > 0xFFFF or values.get("tcache_max_bytes", 0) > 1 << 23:
-        return f"tcache_count is {values['tcache_count']}, tcache_max_bytes {values['tcache_max_bytes']}"
+        return doubt("tcache-limits-impossible", "tcache_count", "tcache_max_bytes")
     if values["arena_test"] > 1 << 20 or values["n_mmaps_max"] < 0:
-        return f"arena_test is {values['arena_test']}, n_mmaps_max {values['n_mmaps_max']}"
+        return doubt("limits-impossible", "arena_test", "n_mmaps_max")
     return None
 
 

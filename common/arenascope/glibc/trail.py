@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Iterable, Optional
 
+from ..model import Statement
 from ..records import NamedTuple
 
 KINDS = ("main_arena", "mp_", "layout", "thread_arena", "thread_caches")
@@ -20,8 +21,8 @@ class Candidate(NamedTuple):
     """One of KINDS."""
     name: str
     """An address, a release, a distance from the thread pointer: once of each kind."""
-    speaks_for: tuple[str, ...] = ()
-    against: tuple[str, ...] = ()
+    speaks_for: tuple[Statement, ...] = ()
+    against: tuple[Statement, ...] = ()
     chosen: bool = False
 
 
@@ -31,24 +32,31 @@ class Trail:
     def __init__(self) -> None:
         self._met: dict[tuple[str, str], Candidate] = {}
 
-    def add(self, kind: str, name: str, speaks_for: Iterable[str] = (), against: Iterable[str] = ()) -> None:
-        """More on one that was met before stands behind what was said of it then."""
+    def add(
+        self, kind: str, name: str, speaks_for: Iterable[Statement] = (), against: Iterable[Statement] = ()
+    ) -> None:
+        """More on one that was met before comes after what was said of it then."""
         known = self._met.get((kind, name), Candidate(kind, name))
         self._met[kind, name] = known._replace(
-            speaks_for=tuple(dict.fromkeys((*known.speaks_for, *speaks_for))),
-            against=tuple(dict.fromkeys((*known.against, *against))),
+            speaks_for=_once(known.speaks_for, speaks_for), against=_once(known.against, against)
         )
 
-    def choose(self, kind: str, name: Optional[str], instead: str = "") -> None:
-        """This one was taken, or none; `instead` says why not another, of those that nothing spoke against."""
+    def choose(self, kind: str, name: Optional[str], instead: Optional[Statement] = None) -> None:
+        """This one was taken, or none; `instead` says why not another that nothing spoke against."""
         for key, each in self._met.items():
             if each.kind != kind:
                 continue
             chosen = each.name == name
-            lost = (instead,) if instead and not chosen and not each.against else ()
+            lost = (instead,) if instead is not None and not chosen and not each.against else ()
             self._met[key] = each._replace(chosen=chosen, against=(*each.against, *lost))
 
     def of(self, kind: str) -> list[Candidate]:
-        """The one that was taken first, then those that most speaks for."""
+        """The one that was taken comes first, then those with the most in their favour."""
         met = [each for each in self._met.values() if each.kind == kind]
         return sorted(met, key=lambda each: (not each.chosen, -len(each.speaks_for)))
+
+
+def _once(known: tuple[Statement, ...], more: Iterable[Statement]) -> tuple[Statement, ...]:
+    said = list(known)
+    said += [each for each in more if each not in known]
+    return tuple(said)

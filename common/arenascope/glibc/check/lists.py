@@ -52,9 +52,7 @@ def doubles(arenas: Sequence[Arena], caches: Sequence[ThreadCache], binned: Abst
         for arena in arenas
         for each in arena.fastbins
     ]
-    lists += [
-        _Listed("tcache", each.index, None, cache.tid, each.addresses) for cache in caches for each in cache.bins
-    ]
+    lists += [_Listed("tcache", each.index, None, cache.tid, each.addresses) for cache in caches for each in cache.bins]
     for listed in lists:
         for chunk in listed.addresses:
             other = seen.get(chunk)

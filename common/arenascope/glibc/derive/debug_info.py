@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping, Optional
 
+from ...model import Statement
 from ...target import StructInfo, Target
 from .. import versions
 from ..layout import Check, Layout, Struct, TcacheLayout, disagreements, from_table
@@ -113,5 +114,6 @@ def compare(layout: Layout, structs: Mapping[str, StructInfo], notes: list[str])
     if wrong:
         notes.append("memory and debug information disagree, memory is believed: " + "; ".join(wrong[:3]))
     if agreed:
-        layout = layout._replace(checks=(*layout.checks, Check(f"debug information agrees on {', '.join(agreed)}")))
+        agrees = Statement("debug-information-agrees", names={"on": ", ".join(agreed)})
+        layout = layout._replace(checks=(*layout.checks, Check(agrees)))
     return layout

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import AbstractSet, Iterator, Mapping, Sequence
 
 from ...memory import Memory
-from ...model import ArenaHeader, Finding, Heap
+from ...model import ArenaHeader, Finding, Heap, Statement
 from ..arena import doubt_thread_arena, doubt_top, has_heap, is_closed, walk_ring
 from ..heap import walk_heaps
 from ..layout import Check, Layout
@@ -26,10 +26,10 @@ def prove(
     """The checks; `bases` are the words that may be sbrk_base: mp_'s, or all that stand near main_arena."""
     grown = [header for header in headers if has_heap(layout, header)]
     threads = [header for header in grown if not header.main]
-    found = [Check("the ring of arenas closes", int(is_closed(headers)))]
+    found = [Check(Statement("ring-closes"), int(is_closed(headers)))]
     found.append(
         _each(
-            "all 127 bins lead back to themselves",
+            "bins-lead-back",
             (
                 wrong_bins(memory, header.address + layout.arena["bins"]) == 0
                 for header in headers
@@ -39,38 +39,32 @@ def prove(
     )
     found.append(
         _each(
-            "an arena without a heap holds nothing",
+            "no-heap-holds-nothing",
             (not header.system_mem for header in headers if header not in grown),
         )
     )
-    found.append(
-        _each("top is a chunk that ends at a page's edge", (not doubt_top(memory, layout, header) for header in grown))
-    )
+    found.append(_each("top-ends-at-page", (not doubt_top(memory, layout, header) for header in grown)))
     found.append(
         _each(
-            "heap_info in front of a thread's arena names it",
+            "heap-info-names-arena",
             (not doubt_thread_arena(memory, layout, header.address) for header in threads),
         )
     )
-    found.append(
-        _each("top ends where its heap does", (_ends(header, heaps.get(header.index, ())) for header in threads))
-    )
+    found.append(_each("top-ends-with-heap", (_ends(header, heaps.get(header.index, ())) for header in threads)))
     found.append(
         _each(
-            "system_mem is the sum of the heaps",
+            "system-mem-sums-heaps",
             (_sum(heaps.get(header.index, ())) == header.system_mem for header in threads),
         )
     )
     found += _of_main(grown, heaps, bases)
     found.append(
         _each(
-            "max_system_mem is system_mem or pages more",
+            "max-system-mem-in-pages",
             (not_less({0: each.max_system_mem}, {0: each.system_mem}, 1 << 46) for each in grown),
         )
     )
-    found.append(
-        _each("flags say that a thread's arena is not contiguous", (header.flags in (2, 3, 6, 7) for header in threads))
-    )
+    found.append(_each("flags-not-contiguous", (header.flags in (2, 3, 6, 7) for header in threads)))
     return [check for check in found if check.of]
 
 
@@ -82,11 +76,9 @@ def _of_main(
         return
     if main.contiguous:
         base = main.top + (main.top_bytes or 0) - main.system_mem
-        yield Check("sbrk_base + system_mem is the end of top", int(bool(main.system_mem) and base in bases))
+        yield Check(Statement("sbrk-base-is-top-end"), int(bool(main.system_mem) and base in bases))
     elif heaps.get(0):
-        yield Check(
-            "system_mem is the sum of the regions that brk and mmap gave", int(_sum(heaps[0]) == main.system_mem)
-        )
+        yield Check(Statement("system-mem-sums-regions"), int(_sum(heaps[0]) == main.system_mem))
 
 
 def _ends(header: ArenaHeader, heaps: Sequence[Heap]) -> bool:
@@ -97,9 +89,9 @@ def _sum(heaps: Sequence[Heap]) -> int:
     return sum(heap.bytes for heap in heaps)
 
 
-def _each(text: str, answers: Iterator[bool]) -> Check:
+def _each(what: str, answers: Iterator[bool]) -> Check:
     given = list(answers)
-    return Check(text, sum(given), len(given))
+    return Check(Statement(what), sum(given), len(given))
 
 
 def believed(memory: Memory, layout: Layout, main_arena: int, bases: AbstractSet[int]) -> bool:

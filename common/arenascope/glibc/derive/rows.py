@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequen
 
 from ...errors import MemoryReadError, NotFoundError
 from ...memory import Memory
+from ...model import Statement
 from ...records import NamedTuple
 from .. import versions
 from ..chunk import masked, reveal
@@ -30,9 +31,9 @@ DEBUG, RELATIONS = "debug information", "members placed by what holds in every r
 class Fit(NamedTuple):
     """How a row does beside the arenas that were found."""
 
-    agrees: tuple[str, ...]
-    against: str = ""
-    """What does not agree; "" where all does."""
+    agrees: tuple[Statement, ...]
+    against: Optional[Statement] = None
+    """What does not agree; None where all does."""
 
 
 def derive_layout(
@@ -53,17 +54,17 @@ def derive_layout(
         row = _row_that_fits(memory, machine, release, hit, trail)
         if row is not None and (debug is None or not clashes(row, debug)):
             if trail is not None and debug is not None:
-                trail.add("layout", DEBUG, ("it places malloc_state and heap_info as the row does",))
+                trail.add("layout", DEBUG, (Statement("places-as-the-row"),))
             return _taken(row, trail, row_name(row))
     if debug is not None:
         from .prove import believed
 
         sound = believed(memory, debug, hit.ring[0], around().near)
         if trail is not None:
-            said = (f"{'most' if sound else 'too few'} arenas keep by it what must hold in every release",)
+            said = (Statement("kept-by-most-arenas" if sound else "kept-by-too-few-arenas"),)
             trail.add("layout", DEBUG, said if sound else (), () if sound else said)
         if sound:
-            layout = debug._replace(checks=(Check("debug information gives malloc_state and heap_info"),))
+            layout = debug._replace(checks=(Check(Statement("debug-information-gives-state")),))
             return _taken(_with_unknown_lists(memory, layout, hit), trail, DEBUG)
     if row is not None:
         return _taken(row, trail, row_name(row))
@@ -76,7 +77,7 @@ def row_name(row: Layout) -> str:
 
 def _taken(layout: Layout, trail: Optional[Trail], name: str) -> Layout:
     if trail is not None:
-        trail.choose("layout", name, "it fits as well; another is nearer to what the image says")
+        trail.choose("layout", name, Statement("another-is-nearer"))
     return layout
 
 
@@ -89,9 +90,9 @@ def _row_that_fits(
             layout = from_table(candidate, memory.pointer_size, machine, align(candidate))
             fitting = fit(memory, layout, hit)
             if found is None and not fitting.against:
-                found = layout._replace(checks=tuple(Check(text) for text in fitting.agrees))
+                found = layout._replace(checks=tuple(map(Check, fitting.agrees)))
             if trail is not None:
-                trail.add("layout", row_name(layout), fitting.agrees, filter(None, (fitting.against,)))
+                trail.add("layout", row_name(layout), fitting.agrees, [fitting.against] if fitting.against else ())
             elif found is not None:
                 return found
     return found
@@ -119,22 +120,21 @@ def fit(memory: Memory, layout: Layout, hit: Hit) -> Fit:
     """What agrees between this layout and the arenas, and the first thing that does not."""
     arena = hit.ring[0]
     if hit.bins - arena != layout.arena["bins"]:
-        return Fit((), f"its bins are at main_arena+{layout.arena['bins']}, not at +{hit.bins - arena}")
-    checks = [f"bins at main_arena+{layout.arena['bins']}"]
+        return Fit((), Statement("bins-elsewhere", {"offset": layout.arena["bins"], "seen_at": hit.bins - arena}))
+    checks = [Statement("bins-at", {"offset": layout.arena["bins"]})]
+    heap_info = {"bytes": layout.heap.size}
     # most arenas must agree: one may be damaged, and then its row is still this one
     others = [address - heap_for_ptr(layout, address) for address in hit.ring[1:]]
     if others:
         if not most(size == layout.heap.size for size in others):
-            return Fit(tuple(checks), f"heap_info of {layout.heap.size} bytes is not what thread arenas lie behind")
-        checks.append(f"heap_info of {layout.heap.size} bytes before every thread arena")
+            return Fit(tuple(checks), Statement("heap-info-of-another-size", heap_info))
+        checks.append(Statement("heap-info-before-arenas", heap_info))
     attached = "attached_threads" in layout.arena
     if not most(has_attached_threads(memory, hit.bins - arena + each) == attached for each in hit.ring):
-        return Fit(tuple(checks), f"{'no ' if attached else 'an '}attached_threads stands in front of system_mem")
+        return Fit(tuple(checks), Statement("no-attached-threads" if attached else "attached-threads"))
     if not most(_top_fits(memory, layout, each) for each in hit.ring):
-        return Fit(tuple(checks), f"top chunks are not aligned to {layout.align}")
-    checks.append("attached_threads, system_mem and max_system_mem in their order")
-    checks.append("every top chunk is aligned")
-    return Fit(tuple(checks))
+        return Fit(tuple(checks), Statement("tops-not-aligned", {"alignment": layout.align}))
+    return Fit((*checks, Statement("counters-in-order"), Statement("tops-aligned")))
 
 
 def has_attached_threads(memory: Memory, bins: int) -> bool:
@@ -178,7 +178,7 @@ def _by_relations(
         layout = derive_state(memory, newest, hit, around())
     except NotFoundError as error:
         if trail is not None:
-            trail.add("layout", RELATIONS, (), (error.message,))
+            trail.add("layout", RELATIONS, (), (Statement("not-proven", text=error.message),))
         row = _row_of(memory, machine, release, hit) if known or release is None else None
         if row is not None:
             return _taken(row, trail, row_name(row))
@@ -190,10 +190,10 @@ def _by_relations(
             "load this very libc's debug symbols, or use a newer arenascope",
         ) from None
     like = next((shape for shape in versions.shapes() if _same(layout, shape, machine)), None)
-    how = f"malloc_state as in {versions.text(like)}" if like else "no known malloc_state"
-    checks = (Check(f"{how}: {RELATIONS}"),)
+    as_in = {"as_in": versions.text(like)} if like else {}
+    checks = (Check(Statement("placed-by-relations", names=as_in)),)
     if trail is not None:
-        trail.add("layout", RELATIONS, (how, "the arenas prove malloc_state and heap_info"))
+        trail.add("layout", RELATIONS, (Statement("state-as-in", names=as_in), Statement("proven-by-arenas")))
         trail.choose("layout", RELATIONS)
     return _with_unknown_lists(memory, layout._replace(release=like or versions.NEWEST, checks=checks), hit)
 
@@ -247,29 +247,29 @@ def settle_release(
     fitting = []
     for release in versions.shapes():
         row = from_table(release, layout.word, machine, layout.align)
-        against = ""
+        against: Optional[Statement] = None
         if row.arena != layout.arena:
-            against = "its malloc_state is another"
+            against = Statement("another-malloc-state")
         # without a thread's arena nothing shows how large heap_info is
         elif len(arenas) > 1 and row.heap.size != layout.heap.size:
-            against = f"heap_info of {row.heap.size} bytes is not what thread arenas lie behind"
+            against = Statement("heap-info-of-another-size", {"bytes": row.heap.size})
         elif caches and not (row.tcache and all(size in chunk_sizes(row.tcache, row) for _, size in caches)):
-            against = "thread caches of these sizes are not its own"
+            against = Statement("caches-of-other-sizes")
         elif linked is not None and row.behaviour.safe_linking != linked:
-            against = f"links are {'' if linked else 'not '}protected"
+            against = Statement("links-protected" if linked else "links-not-protected")
         elif keyed is not None and row.behaviour.tcache_key != keyed:
-            against = f"what is in thread caches bears {'a' if keyed else 'no'} key"
+            against = Statement("cached-with-key" if keyed else "cached-without-key")
         else:
             fitting.append(row)
         if trail is not None:
-            trail.add("layout", row_name(row), (), filter(None, (against,)))
+            trail.add("layout", row_name(row), (), [against] if against else ())
     # where mp_ was not found, its form is no more than a guess
     best = next((row for row in fitting if row.params == layout.params), fitting[0] if fitting else layout)
     if trail is not None:
         if best in fitting:
-            own = ("mp_ is as in that release",) if best.params == layout.params else ()
-            trail.add("layout", row_name(best), ("all that the image shows agrees with it", *own))
-        trail.choose("layout", row_name(best), "it fits as well; another is newer, or has mp_ as it stands here")
+            own = (Statement("mp-as-in-release"),) if best.params == layout.params else ()
+            trail.add("layout", row_name(best), (Statement("all-agrees"), *own))
+        trail.choose("layout", row_name(best), Statement("another-is-newer"))
     return best._replace(params=layout.params, heap_max=layout.heap_max, checks=layout.checks)
 
 

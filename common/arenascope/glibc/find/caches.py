@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
 from ...errors import ArenascopeError, MemoryReadError
 from ...memory import Memory
-from ...model import ArenaHeader
+from ...model import ArenaHeader, Statement
 from ...records import NamedTuple
 from ...sources.elf.file import PT_TLS, Elf, proven_files
 from ...sources.elf.symbols import tls_offsets
@@ -114,7 +114,7 @@ class CacheFinder:
         found = found or self._of_nobody(sample, blocks)
         if self.trail is not None:
             taken = _name(found.offset, found.form) if found.offset is not None else None
-            self.trail.choose("thread_caches", taken, "fewer threads show it, or it is further from thread_arena")
+            self.trail.choose("thread_caches", taken, Statement("fewer-caches-there"))
         return found
 
     def pointer(self, found: Found, value: int) -> Optional[int]:
@@ -221,8 +221,8 @@ class CacheFinder:
         proven = [offset for offset, zeros in places.items() if zeros]
         if self.trail is not None:
             for offset, zeros in places.items():
-                good = "all threads have the address of the same place among libc's constants there"
-                bad = {True: (), False: ("it is not zeros",), None: ("whether it is zeros cannot be told",)}[zeros]
+                good = Statement("same-constant-everywhere")
+                bad = [] if zeros else [Statement("zeros-unknown" if zeros is None else "not-zeros")]
                 self.trail.add("thread_caches", _name(offset, None), (good,), bad)
         if len(proven) == 1:
             return Found(proven[0])
@@ -240,8 +240,9 @@ class CacheFinder:
 
     def _tell(self, offset: int, form: TcacheLayout, threads: int, asked: int, proven: int) -> None:
         if self.trail is not None:
-            by = f"{threads} threads of {asked} that were asked have a cache's address there"
-            self.trail.add("thread_caches", _name(offset, form), (by, f"{proven} of these hold blocks of its sizes"))
+            there = Statement("caches-there", {"threads": threads, "of": asked})
+            filled = Statement("caches-with-blocks", {"threads": proven})
+            self.trail.add("thread_caches", _name(offset, form), (there, filled))
 
     def _is_ours(self, user: int) -> bool:
         """Whether this block is of this libc's own arenas: in the next TLS block may be another's (dlmopen)."""

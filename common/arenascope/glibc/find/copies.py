@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ...errors import ArenascopeError, MemoryReadError, UsageError
 from ...memory import Memory
-from ...model import NONCONTIGUOUS
+from ...model import NONCONTIGUOUS, Statement
 from ...records import NamedTuple
 from ...sources.elf.file import PT_INTERP, Elf
 from ...sources.elf.naming import modules_of
@@ -89,11 +89,9 @@ def find_copies(
     if trail is not None and len(found) > 1:
         for copy in found:
             serves, grows, _ = _weight(memory, copy)
-            own = (
-                "malloc is led to it" if serves else "it grows by brk, as the program's own libc does" if grows else ""
-            )
-            further = "" if own else "it does not grow by brk, as the program's own libc does"
-            trail.add("main_arena", f"{copy.main_arena:#x}", filter(None, (own,)), filter(None, (further,)))
+            own = [Statement("malloc-leads-to-it" if serves else "grows-by-brk")] if serves or grows else []
+            lost = [] if own else [Statement("does-not-grow-by-brk")]
+            trail.add("main_arena", f"{copy.main_arena:#x}", own, lost)
     if len(libcs) > 1:
         for libc in libcs:
             if not any(region.contains(copy.main_arena) for region in libc.data for copy in found):
@@ -131,13 +129,13 @@ def choose(copies: Sequence[Copy], number: int, trail: Optional[Trail] = None) -
 def _tell(copies: Sequence[Copy], number: int, trail: Trail) -> None:
     """What decides between several."""
     for index, copy in enumerate(copies):
-        good = [f"it is in {copy.file}"]
+        good = [Statement("its-file", names={"file": copy.file})]
         if copy.hit is not None:
-            good.append(f"it has {copy.system:,} bytes from the kernel" if copy.system else "it has nothing yet")
-        bad = [f"it is libc {index}: --libc {index} shows it"] if index != number else []
+            good.append(Statement("has-bytes" if copy.system else "has-nothing-yet", {"bytes": copy.system}))
+        bad = [Statement("of-another-libc", {"libc": index})] if index != number else []
         trail.add("main_arena", f"{copy.main_arena:#x}", good, bad)
     taken = f"{copies[number].main_arena:#x}" if 0 <= number < len(copies) else None
-    trail.choose("main_arena", taken, "another was found in libc's own data")
+    trail.choose("main_arena", taken, Statement("another-in-libc-data"))
 
 
 def notes_on(copies: Sequence[Copy], number: int) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ...errors import NotFoundError
 from ...memory import Memory
-from ...model import Allocator
+from ...model import Allocator, Statement
 from ...records import NamedTuple
 from ...target import Region, Target
 from .. import versions
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..trail import Trail
 
 
-BY_SYMBOL = "the symbol main_arena leads here"
+BY_SYMBOL = Statement("symbol-leads-here")
 
 
 class Located(NamedTuple):
@@ -135,17 +135,17 @@ def _by_symbol(
             f"({inside[:12]}…): its symbols are not used"
         )
         if trail is not None:
-            against = f"it is of build-id {symbol.build_id[:12]}…, the libc in memory of {inside[:12]}…"
+            against = Statement("another-build-id", names={"build_id": symbol.build_id, "in_memory": inside})
             trail.add("main_arena", f"{symbol.address:#x}", (BY_SYMBOL,), (against,))
         return None
     hit = _hit_at(target, memory, symbol.address)
     if trail is not None:
-        proof = ("the file of its symbol has the build-id of the one in memory",) if inside and symbol.build_id else ()
+        proof = (Statement("same-build-id"),) if inside and symbol.build_id else ()
         trail.add("main_arena", f"{symbol.address:#x}", (BY_SYMBOL, *proof))
         _tell(trail, memory, symbol.address, hit)
     if hit is not None and _another_is_whole(memory, hit):
         if trail is not None:
-            trail.add("main_arena", f"{symbol.address:#x}", (), ("it overlaps an arena whose ring closes",))
+            trail.add("main_arena", f"{symbol.address:#x}", (), (Statement("overlaps-whole-ring"),))
         hit = None
     if hit is None and is_untouched(target, memory, symbol.address) is None:
         notes.append(f"the symbol main_arena ({symbol.address:#x}) does not lead to an arena: not used")
@@ -156,14 +156,15 @@ def _tell(trail: Trail, memory: Memory, arena: int, hit: Optional[Hit]) -> None:
     """What bins and ring say of an arena at this address."""
     wrong = wrong_bins(memory, hit.bins) if hit is not None else None
     if hit is None or wrong is None:
-        trail.add("main_arena", f"{arena:#x}", (), ("no bins stand behind it: none of the known places leads back",))
+        trail.add("main_arena", f"{arena:#x}", (), (Statement("no-bins-behind"),))
         return
     ring = ring_from(memory, arena, hit.bins)
-    good = [f"{BINS_PAIRS - wrong} of {BINS_PAIRS} bins lead back to themselves"]
-    bad = [f"{wrong} of {BINS_PAIRS} bins do not lead back"] if wrong else []
-    (good if ring else bad).append(
-        f"the ring of arenas closes, {len(ring)} in all" if ring else "no ring of arenas through it closes"
-    )
+    good = [Statement("bins-lead-back-here", {"bins": BINS_PAIRS - wrong, "of": BINS_PAIRS})]
+    bad = [Statement("bins-lead-elsewhere", {"bins": wrong, "of": BINS_PAIRS})] if wrong else []
+    if ring:
+        good.append(Statement("its-ring-closes", {"arenas": len(ring)}))
+    else:
+        bad.append(Statement("no-ring-closes"))
     trail.add("main_arena", f"{arena:#x}", good, bad)
 
 
@@ -215,7 +216,7 @@ def _scan(memory: Memory, region: Region, trail: Optional[Trail]) -> list[Hit]:
     hits = list(scan(memory, region.start, region.end))
     found = [hit for hit in hits if hit.ring]
     if trail is not None:
-        place = f"a scan of {region.path or 'nameless data'} leads here"
+        place = Statement("scan-leads-here", names={"path": region.path})
         for hit in found:
             trail.add("main_arena", f"{hit.ring[0]:#x}", (place,))
             _tell(trail, memory, hit.ring[0], hit)
@@ -224,8 +225,8 @@ def _scan(memory: Memory, region: Region, trail: Optional[Trail]) -> list[Hit]:
         for hit in hits:
             if not hit.ring and all(abs(hit.bins - other.bins) >= reach for other in found):
                 wrong = wrong_bins(memory, hit.bins) or 0
-                good = (place, f"{BINS_PAIRS - wrong} of {BINS_PAIRS} bins lead back to themselves")
-                trail.add("main_arena", f"bins at {hit.bins:#x}", good, ("no ring of arenas through it closes",))
+                good = (place, Statement("bins-lead-back-here", {"bins": BINS_PAIRS - wrong, "of": BINS_PAIRS}))
+                trail.add("main_arena", f"bins at {hit.bins:#x}", good, (Statement("no-ring-closes"),))
     return found
 
 
@@ -248,7 +249,7 @@ def _with_broken_ring(
                 start = starts[evidence.index(max(evidence))]
                 found.append((0 if wrong is None else wrong, Hit(hit.bins, (start,))))
                 if trail is not None:
-                    trail.add("main_arena", f"{start:#x}", ("its members speak for an arena whose ring is broken",))
+                    trail.add("main_arena", f"{start:#x}", (Statement("members-of-broken-ring"),))
                     _tell(trail, memory, start, found[-1][1])
     return [min(found, key=lambda entry: entry[0])[1]] if found else []
 
@@ -272,7 +273,7 @@ def _untouched(
     copies = [Copy(start, libc_file.module_at(target, memory, regions, start)) for start in dict.fromkeys(starts)]
     if trail is not None:
         for start in starts:
-            trail.add("main_arena", f"{start:#x}", ("all is 0 but `next`, which leads back: as the linker left it",))
+            trail.add("main_arena", f"{start:#x}", (Statement("as-linked"),))
     chosen = choose(copies, number, trail)
     by_symbol = symbol is not None and symbol.address == chosen.main_arena
     return _as_linked(target, memory, regions, chosen, "symbols" if by_symbol else "scan", notes, copies, trail)
@@ -297,7 +298,7 @@ def _as_linked(
     beside = target.symbol("mp_") if located_by == "symbols" else None
     guess = beside.address if beside else None
     params, layout = find_params(target, memory, layout, start, regions, guess, None, trail)
-    layout = layout._replace(checks=(Check("main_arena as the linker left it: malloc was never called"),))
+    layout = layout._replace(checks=(Check(Statement("never-called")),))
     return Located(
         start,
         params,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
-from ...model import ArenaHeader, Params
+from ...model import ArenaHeader, Params, Statement
 from ...records import NamedTuple
 from ...target import Region, Target
 from .. import versions
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NEAR = 0x4000
 """mp_ precedes main_arena by 0x900 to 0x940 bytes in the builds that were looked at."""
 ENOUGH = 6
-BY_SYMBOL = "by the symbol mp_, as far as that is from main_arena's"
+BY_SYMBOL = Statement("by-symbol-distance")
 
 
 class _Form(NamedTuple):
@@ -43,7 +43,7 @@ class _Place(NamedTuple):
 
 class _Judged(NamedTuple):
     points: int
-    doubt: Optional[str]
+    doubt: Optional[Statement]
     """What speaks against it."""
 
 
@@ -81,7 +81,7 @@ def find_params(
 
 def _chosen(layout: Layout, found: Optional[_Place], trail: Optional[Trail]) -> tuple[Optional[int], Layout]:
     if trail is not None:
-        trail.choose("mp_", str(found) if found else None, "less speaks for it")
+        trail.choose("mp_", str(found) if found else None, Statement("less-speaks-for-it"))
     return (found.address, layout._replace(params=found.form.struct)) if found else (None, layout)
 
 
@@ -147,9 +147,8 @@ def _by_values(
     if trail is not None:
         said = (BY_SYMBOL,) if guess else ()
         name = f"{found.address:#x}, member by member" if found else f"what stands near {main.address:#x}"
-        proof = "the counters of mmapped blocks and sbrk_base stand in their order"
-        lack = "nothing there proves the counters of mmapped blocks and sbrk_base, or more than one place does"
-        trail.add("mp_", name, (*said, proof) if found else (), () if found else (lack,))
+        lost = () if found else (Statement("counters-not-proven"),)
+        trail.add("mp_", name, (*said, Statement("counters-proven")) if found else (), lost)
         trail.choose("mp_", name if found else None)
     if found is None:
         return None, layout
@@ -205,7 +204,7 @@ def _judge(
     address: int,
     main: Optional[ArenaHeader],
     trail: Optional[Trail] = None,
-    told: str = "",
+    told: Optional[Statement] = None,
 ) -> _Judged:
     """What speaks for mp_ at this address, and against it."""
     layout = layout._replace(params=form.struct)
@@ -214,33 +213,38 @@ def _judge(
         doubt = doubt_params(params, main)
         found = _Judged(0 if doubt else sum(points for points, _ in _speaks_for(layout, params, main)), doubt)
     except MemoryReadError:
-        params, found = None, _Judged(0, "it cannot be read")
+        params, found = None, _Judged(0, Statement("mp-unreadable"))
     if trail is not None:
-        reasons = [text for _, text in _speaks_for(layout, params, main)] if params and not found.doubt else []
-        few = f"{found.points} points of at least {ENOUGH}" if found.points < ENOUGH and not told else ""
-        against = [each for each in (found.doubt or few,) if each]
+        reasons = [said for _, said in _speaks_for(layout, params, main)] if params and not found.doubt else []
+        against = [found.doubt] if found.doubt else []
+        if not against and found.points < ENOUGH and told is None:
+            against = [Statement("too-few-points", {"points": found.points, "wanted": ENOUGH})]
         trail.add("mp_", str(_Place(address, form)), [told, *reasons] if told else reasons, against)
     return found
 
 
-def _speaks_for(layout: Layout, params: Params, main: Optional[ArenaHeader]) -> Iterator[tuple[int, str]]:
+def _speaks_for(layout: Layout, params: Params, main: Optional[ArenaHeader]) -> Iterator[tuple[int, Statement]]:
     """(points, what for). Defaults count, as most processes leave most of them alone."""
     values = params.values
     if main and main.contiguous and main.top_bytes:
-        yield 4, "sbrk_base + system_mem is the end of main_arena's top"
+        yield 4, Statement("sbrk-base-is-main-top-end")
     if values["n_mmaps_max"] == 65536:
-        yield 3, "n_mmaps_max has its default"
+        yield 3, _default("n_mmaps_max")
     if values["arena_test"] == (8 if layout.word == 8 else 2):
-        yield 2, "arena_test has its default"
+        yield 2, _default("arena_test")
     for name in ("mmap_threshold", "trim_threshold"):
         if values[name] >= 128 << 10:
-            yield 1, f"{name} is its default or more"
+            yield 1, Statement("default-or-more", names={"parameter": name})
     if values["top_pad"] == 128 << 10:
-        yield 1, "top_pad has its default"
+        yield 1, _default("top_pad")
     if values.get("tcache_bins") in (64, 76):
-        yield 2, "tcache_bins has its default"
+        yield 2, _default("tcache_bins")
     if values.get("tcache_count") in (7, 16):
-        yield 1, "tcache_count has its default"
+        yield 1, _default("tcache_count")
+
+
+def _default(name: str) -> Statement:
+    return Statement("has-default", names={"parameter": name})
 
 
 def follow_hugepages(memory: Memory, layout: Layout, address: Optional[int], hit: Hit) -> Layout:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Container, Mapping, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
-from ...model import ArenaHeader
+from ...model import ArenaHeader, Statement
 from ...records import NamedTuple
 from ...target import Target, ThreadInfo
 from ..layout import Layout
@@ -81,8 +81,8 @@ def find_thread_words(
 
 def _tell(trail: Trail, by_symbol: Sequence[Optional[ThreadWords]]) -> None:
     known = sum(words is not None for words in by_symbol)
-    good = [f"of {known} threads of {len(by_symbol)} it leads to what it should"] if known else []
-    lost = [f"of {len(by_symbol) - known} threads of {len(by_symbol)} nothing tells it"]
+    good = [Statement("leads-to-it", {"threads": known, "of": len(by_symbol)})] if known else []
+    lost = [Statement("nothing-tells-it", {"threads": len(by_symbol) - known, "of": len(by_symbol)})]
     for kind, name in (("thread_arena", "the symbol thread_arena"), ("thread_caches", "the symbol tcache")):
         trail.add(kind, name, good, lost if known < len(by_symbol) else ())
         trail.choose(kind, name if known == len(by_symbol) else None)
@@ -165,7 +165,7 @@ def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> 
     if distance is not None:
         if caches.trail is not None:
             name = f"tcache at thread pointer{at_arena + distance:+#x}"
-            caches.trail.add("thread_caches", name, (f"libc's symbols have it {distance} bytes from thread_arena",))
+            caches.trail.add("thread_caches", name, (Statement("symbols-place-it", {"bytes": distance}),))
             caches.trail.choose("thread_caches", name)
         return Found(at_arena + distance)
     reach = caches.reach()
@@ -268,7 +268,7 @@ def _agreed_offset(blocks: Blocks, wanted: Container[int], trail: Optional[Trail
     if trail is not None:
         for offset, times in votes.items():
             name = f"thread_arena at thread pointer{offset:+#x}"
-            trail.add("thread_arena", name, (f"{times} threads of {len(blocks)} have an arena's address there",))
+            trail.add("thread_arena", name, (Statement("arenas-there", {"threads": times, "of": len(blocks)}),))
         taken = f"thread_arena at thread pointer{found:+#x}" if found is not None else None
-        trail.choose("thread_arena", taken, "fewer threads have one there, or it is further from the thread pointer")
+        trail.choose("thread_arena", taken, Statement("fewer-arenas-there"))
     return found
