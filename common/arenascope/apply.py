@@ -15,7 +15,7 @@ from .glibc.find.brk import exported
 from .glibc.find.code import MallocCode, StackFrame
 from .glibc.find.stacks import Stacks
 from .glibc.find.thread_pointers import complete
-from .model import Range
+from .model import Range, Statement
 from .records import NamedTuple
 from .session import Session
 from .sources.live.procfiles import seccomp_modes
@@ -87,7 +87,8 @@ class Applied(NamedTuple):
     predicted_bytes: Optional[int]
     released_bytes: int
     seconds: float
-    done: Sequence[str]
+    calls: Sequence[Statement]
+    """What each of them released."""
 
 
 class Whereabouts(NamedTuple):

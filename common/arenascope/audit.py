@@ -153,13 +153,13 @@ def _is_missing(session: Session, finding: Finding) -> bool:
     address = finding.address
     if address is None or session.memory.try_word(address) is not None:
         return False
-    return session.target.image.shortage() is not None or any(region.contains(address) for region in session.regions)
+    return bool(session.target.image.shortage()) or any(region.contains(address) for region in session.regions)
 
 
 def _all_is_here(session: Session) -> bool:
     """Whether blocks that are not found are not there."""
     return (
-        session.target.image.shortage() is None
+        not session.target.image.shortage()
         and not session.located.others
         and bool(session.regions)
         and all(region.present for region in session.regions if region.writable)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Callable, Literal, Mapping, Optional, Protocol, Sequence
 
+from .model import Statement
 from .records import NamedTuple
 
 ByteOrder = Literal["little", "big"]
@@ -164,8 +165,8 @@ class Image(Protocol):
     def processors(self) -> Optional[int]:
         """How many are online where the process runs."""
 
-    def shortage(self) -> Optional[str]:
-        """Why it lacks memory that the process had, in words (a core cut short); None where it does not."""
+    def shortage(self) -> Sequence[Statement]:
+        """Why it lacks memory that the process had (a core cut short), with words; empty where it does not."""
 
 
 class BytesAlone:
@@ -186,8 +187,8 @@ class BytesAlone:
     def processors(self) -> Optional[int]:
         return None
 
-    def shortage(self) -> Optional[str]:
-        return None
+    def shortage(self) -> Sequence[Statement]:
+        return ()
 
 
 class Target(Protocol):

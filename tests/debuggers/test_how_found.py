@@ -35,6 +35,10 @@ int main(void) {
 """
 
 
+def ids(said: list[dict[str, Any]]) -> set[str]:
+    return {each["id"] for each in said}
+
+
 def taken(document: dict[str, Any], kind: str) -> dict[str, Any]:
     """The one that was taken: just one is, and stands first; against each other something is said."""
     first, *others = document["candidates"][kind]
@@ -71,12 +75,12 @@ def test_what_was_taken_is_what_gdb_says(name: str, symbols: bool, subject: Subj
     assert main["name"] == f"{places['main_arena']:#x}"
     assert params["name"].startswith(f"{places['mp_']:#x}, ")
     assert layout["name"] in (f"glibc {platform.libc_ver()[1]}", "debug information")
-    assert not [text for each in (main, params, layout) for text in each["against"]]
-    for each in (main, params):
-        assert any("by the symbol" in text or "the symbol" in text for text in each["for"]) == symbols
+    assert not [said for each in (main, params, layout) for said in each["against_records"]]
+    for each, by_symbol in ((main, "symbol-leads-here"), (params, "by-symbol-distance")):
+        assert (by_symbol in ids(each["for_records"])) == symbols
     # another release has its bins elsewhere
-    losers = {each["name"]: each["against"] for each in document["candidates"]["layout"]}
-    assert any("bins are at" in text for text in losers["glibc 2.17"])
+    losers = {each["name"]: ids(each["against_records"]) for each in document["candidates"]["layout"]}
+    assert "bins-elsewhere" in losers["glibc 2.17"]
     for kind in ("thread_arena", "thread_caches"):
         assert f"  {taken(document, kind)['name']} (taken)" in screen.text
     assert f"  {main['name']} (taken)\n    + {main['for'][0]}" in screen.text
@@ -101,12 +105,12 @@ def test_of_two_libcs_the_other_says_why_it_was_not_taken(name: str) -> None:
         )
     main, further = taken(first, "main_arena"), taken(other, "main_arena")
     assert {each["name"] for each in first["candidates"]["main_arena"]} == {main["name"], further["name"]}
-    assert f"it has {own:,} bytes from the kernel" in main["for"]
-    assert f"it has {second:,} bytes from the kernel" in further["for"]
-    assert "it grows by brk, as the program's own libc does" in main["for"]
+    for candidate, size in ((main, own), (further, second)):
+        (has,) = [each for each in candidate["for_records"] if each["id"] == "has-bytes"]
+        assert has["figures"] == {"bytes": size}
+    assert "grows-by-brk" in ids(main["for_records"])
     (lost,) = [each for each in first["candidates"]["main_arena"] if not each["taken"]]
-    assert "it does not grow by brk, as the program's own libc does" in lost["against"]
-    assert "it is libc 1: --libc 1 shows it" in lost["against"]
+    assert ids(lost["against_records"]) >= {"does-not-grow-by-brk", "of-another-libc"}
 
 
 def test_a_main_arena_of_the_programs_own_is_none(tmp_path: Path) -> None:
@@ -127,5 +131,5 @@ def test_a_main_arena_of_the_programs_own_is_none(tmp_path: Path) -> None:
     document = outcome.json()
     candidates = {each["name"]: each for each in document["candidates"]["main_arena"]}
     assert taken(document, "main_arena")["name"] == document["glibc"]["main_arena"] != fake
-    assert "the symbol main_arena leads here" in candidates[fake]["for"]
-    assert any("no bins stand behind it" in text for text in candidates[fake]["against"])
+    assert "symbol-leads-here" in ids(candidates[fake]["for_records"])
+    assert "no-bins-behind" in ids(candidates[fake]["against_records"])

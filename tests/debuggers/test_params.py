@@ -104,10 +104,11 @@ def test_requests_by_tunable(sight: Sight) -> None:
 def test_a_wish_that_was_not_heard_is_noted(sight: Sight) -> None:
     rows = params_of(sight)
     assert rows["mmap_threshold"]["requested"] == "MALLOC_MMAP_THRESHOLD=65536"
-    assert "MALLOC_MMAP_THRESHOLD_" in rows["mmap_threshold"]["note"]
+    assert rows["mmap_threshold"]["note_record"]["id"] == "misspelt-variable"
+    assert rows["mmap_threshold"]["note_record"]["names"] == {"right": "MALLOC_MMAP_THRESHOLD_"}
     assert rows["mmap_threshold"]["value"] != 65536
     assert rows["trim_threshold"]["requested"] == "MALLOC_TRIM_THRESHOLD_=lots"
-    assert rows["trim_threshold"]["note"]
+    assert rows["trim_threshold"]["note_record"]["id"] == "no-number"
     if sight.has_texts:
         assert "MALLOC_MMAP_THRESHOLD_" in sight.text("params")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional, Sequence
 
 from arenascope.errors import MemoryReadError
+from arenascope.model import Statement
 from arenascope.target import View
 
 
@@ -96,8 +97,8 @@ class DamagedImage:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._image, name)
 
-    def shortage(self) -> Optional[str]:
-        return "parts of it were cut out" if self._wound.cuts else None
+    def shortage(self) -> Sequence[Statement]:
+        return [Statement("core-cut", text="parts of it were cut out")] if self._wound.cuts else []
 
 
 def values(rng: random.Random, word: int, order: Any, old: bytes, pointers: Sequence[int]) -> bytes:

@@ -114,7 +114,7 @@ def test_packed_and_damaged(core: Path, whole: Whole, tmp_path: Path, empty: Pat
     packed.write_bytes(data)
     document = valid(json.loads(look(packed, "arenas", "--json")[1]))
     assert not document["complete"]
-    assert problem_ids(document)[0] == "core-cut"
+    assert problem_ids(document)[0] == "core-unpacked-in-part"
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,9 @@ def test_cut_before_any_memory(dumped, tmp_path):
     path.write_bytes(data[:first])
     with CoreImage(str(path)) as cut:
         assert len(cut.threads()) == 3
-        assert f"{first:,} bytes of {len(data):,}" in cut.shortage()
+        (said,) = cut.shortage()
+        assert (said.id, said.figures["bytes"], said.figures["expected_bytes"]) == ("core-cut", first, len(data))
+        assert f"{first:,} bytes of {len(data):,}" in said.text
         assert not any(region.present for region in cut.regions())
     path.write_bytes(data[:100])
     with pytest.raises(TargetError, match="cut short"):

@@ -125,7 +125,8 @@ def test_mappings_that_share_their_bytes(core: Path, tmp_path: Path) -> None:
     path.write_bytes(data + b"".join(headers))
     with CoreImage(str(path)) as image:
         assert sum(each.size for each in image.regions() if each.present) <= path.stat().st_size
-        assert "10,000 of its mappings claim bytes of the file that others have" in str(image.shortage())
+        said = {each.id: each.figures for each in image.shortage()}
+        assert said["core-bytes-claimed-twice"] == {"mappings": 10000}
     found, whole = (valid(json.loads(look(each, "arenas", "--json")[1])) for each in (path, core))
     assert not found["complete"]
     assert found["totals"]["bins"] == whole["totals"]["bins"]
@@ -183,7 +184,7 @@ def test_mappings_that_lie_over_others(core: Path, name: str, tmp_path: Path) ->
     status, said, complained = look(path, name, "--json")
     assert status in (0, 1, 2), complained
     if status < 2:
-        assert "core-cut" in problem_ids(valid(json.loads(said)))
+        assert "core-mappings-overlap" in problem_ids(valid(json.loads(said)))
 
 
 # wrappers
@@ -196,7 +197,7 @@ def test_what_unpacks_to_more_than_any_core(
     if not shutil.which(packer):
         give_up(f"{packer} is not installed")
     monkeypatch.setattr(compressed, "ALWAYS", 8 << 20)
-    monkeypatch.setattr(compressed, "MOST_TIMES", 2)
+    monkeypatch.setattr(compressed, "MAX_TIMES", 2)
     path = tmp_path / "core.packed"
     with open(path, "wb") as packed, subprocess.Popen([packer, "-c"], stdin=subprocess.PIPE, stdout=packed) as process:
         assert process.stdin is not None
@@ -206,7 +207,9 @@ def test_what_unpacks_to_more_than_any_core(
         process.stdin.close()
     with CoreImage(str(path), str) as image:
         assert image.size <= 16 << 20
-        assert "could be unpacked only in part (stopped at 8 MiB" in str(image.shortage())
+        (said,) = image.shortage()
+        assert said.id == "core-unpacked-in-part"
+        assert said.text.endswith("(stopped at 8 MiB: more than 2 times its packed size, as no core is)")
 
 
 def test_a_window_larger_than_the_file_warrants(tmp_path: Path) -> None:

@@ -78,8 +78,8 @@ def describe_params(
     for name, request in asked.items():
         # asked for, and this glibc has no such field, or one that is newer than the table keeps it somewhere else
         lacking = Statement("no-such-parameter" if layout.newer is None else "known-in-parts")
-        note = Statement("not-heard", text=request.refusal) if request.refusal else lacking
-        rows.append(Param(name, 0 if layout.newer is None else None, None, request.text, note))
+        unset = 0 if layout.newer is None else None
+        rows.append(Param(name, unset, None, request.text, request.refusal or lacking))
     return rows
 
 
@@ -103,7 +103,7 @@ def _note(params: Params, name: str, known: Mapping[str, int], request: Optional
 
 def _effect(value: int, request: Request) -> Statement:
     if request.refusal:
-        return Statement("not-heard", text=request.refusal)
+        return request.refusal
     if request.value is None:
         return Statement("no-number", names={"requested": request.text})
     if request.value == value:

@@ -38,6 +38,8 @@ def params_command(context: Context) -> Answer:
 
 
 NOTES = {
+    "misspelt-variable": "ignored: the name is {right}",
+    "no-malloc-tunables": "ignored: this glibc reads no malloc tunables (2.26 does)",
     "no-such-parameter": "this glibc has no such parameter",
     "known-in-parts": "mp_ of this glibc is known in parts",
     "no-number": "{requested} is no number: ignored",
@@ -55,7 +57,7 @@ NOTES = {
 
 
 def _note(said: Statement) -> str:
-    return said.text or NOTES[said.id].format(**said.figures, **said.names)
+    return NOTES[said.id].format(**said.figures, **said.names)
 
 
 def _json(row: Param) -> dict[str, object]:

@@ -25,8 +25,8 @@ from ..gather.trims import trims
 from ..model import Range, Statement
 from ..render.json import address
 from ..render.problems import sentence, statement_json
-from ..render.text import Style, count
-from ..screens.trim import lines, reason
+from ..render.text import Style
+from ..screens.trim import call_line, lines, reason
 from ..session import Session
 from ..target import MemoryUse
 
@@ -87,6 +87,7 @@ def trim_command(context: Context) -> Answer:
             "predicted_bytes": applied.predicted_bytes,
             "released_bytes": applied.released_bytes,
             "seconds": applied.seconds,
+            "calls": [statement_json(each, call_line(each)) for each in applied.calls],
         },
     }
     status = 1 if applied and not applied.released_bytes else 0
@@ -154,7 +155,7 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
     if context.session.stopped:
         raise RefusedError("not done: stopped at Ctrl-C")
     start = context.target.image.memory_use() or MemoryUse(0, 0)
-    done = []
+    calls: list[Statement] = []
     predicted: list[Optional[int]] = []
     ranges = [each for trim in plans for each in trim.plan.madvise or ()]
     before = _in_memory(context, ranges)
@@ -162,17 +163,22 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
         if context.options.arena is None:
             call_trim(controller, context.session)
             predicted += [trim.resident.trim for trim in plans]
-            done.append(_released("malloc_trim(0)", "range", len(ranges), _kept(before, _in_memory(context, ranges))))
+            calls.append(_released("malloc_trim(0)", "range", len(ranges), _kept(before, _in_memory(context, ranges))))
         if context.options.tops:
             tops = [trim.plan.tops for trim in plans if trim.plan.tops]
             refused = release_tops(controller, context.session, tops)
             predicted += [trim.resident.tops for trim in plans]
-            done.append(_released("madvise", "top", len(tops), refused))
+            calls.append(_released("madvise", "top", len(tops), refused))
     end = context.target.image.memory_use() or MemoryUse(0, 0)
     # the call itself touches a page or two of stack and data
     released = max(start.anonymous - end.anonymous, 0)
     return Applied(
-        start.rss, end.rss, predicted_bytes=total(predicted), released_bytes=released, seconds=watch.seconds, done=done
+        start.rss,
+        end.rss,
+        predicted_bytes=total(predicted),
+        released_bytes=released,
+        seconds=watch.seconds,
+        calls=calls,
     )
 
 
@@ -188,10 +194,13 @@ def _kept(before: Sequence[int], after: Sequence[int]) -> int:
     return sum(old > 0 and new >= old for old, new in zip(before, after))
 
 
-def _released(what: str, kind: str, number: int, kept: int) -> str:
-    if not kept:
-        return f"{what}: {count(number, kind)} released"
-    return f"{what}: {number - kept} of {count(number, kind)} released, the kernel refused the rest"
+def _released(call: str, kind: str, ranges: int, refused: int) -> Statement:
+    """What came of a call; `kind` of range: "top" or any."""
+    return Statement(
+        "released-in-part" if refused else "released",
+        {"ranges": ranges, "refused": refused},
+        {"call": call, "of": kind},
+    )
 
 
 def _arena_json(trim: Trim, with_ranges: bool) -> dict[str, object]:

@@ -101,6 +101,7 @@ DOCUMENTS = {
             predicted_bytes=size("What was foretold", null=True),
             released_bytes=integer("What was released"),
             seconds=number("How long it took"),
+            calls=rows("What each call released", statement("Of a call")),
         ),
     },
     "report": {

@@ -22,10 +22,7 @@ RUN_ON = "threads-run-on"
 
 def problems_of(session: Session) -> list[Statement]:
     """What a reader must know before trusting a figure, in the order in which it was met."""
-    problems = [finding.statement for finding in session.findings]
-    shortage = session.target.image.shortage()
-    if shortage:
-        problems.insert(0, Statement("core-cut", text=shortage))
+    problems = [*session.target.image.shortage(), *(finding.statement for finding in session.findings)]
     problems += _absent(session)
     past = replaced(session)
     if past:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping, Optional
 
+from ..model import Statement
 from ..records import NamedTuple
 from .versions import Behaviour
 
@@ -33,28 +34,29 @@ MISSPELT = {name.rstrip("_"): name for name in VARIABLES if name.endswith("_")}
 
 
 class Request(NamedTuple):
-    """One wish, and why it cannot have been heard (None: it can)."""
+    """What was asked for, and why it cannot have been heard (None: it can)."""
 
     text: str
     value: Optional[int]
-    refusal: Optional[str] = None
+    refusal: Optional[Statement] = None
 
 
 def requests(environment: Mapping[str, str], behaviour: Behaviour) -> dict[str, Request]:
     """By mp_'s field; a tunable outranks the variable of the same meaning."""
-    found: dict[str, Request] = {}
+    asked: dict[str, Request] = {}
     for variable, name in VARIABLES.items():
         if variable in environment:
-            found[name] = Request(f"{variable}={environment[variable]}", parse_number(environment[variable]))
+            asked[name] = Request(f"{variable}={environment[variable]}", parse_number(environment[variable]))
     for wrong, right in MISSPELT.items():
-        if wrong in environment and VARIABLES[right] not in found:
-            found[VARIABLES[right]] = Request(f"{wrong}={environment[wrong]}", None, f"ignored: the name is {right}")
+        if wrong in environment and VARIABLES[right] not in asked:
+            misspelt = Statement("misspelt-variable", names={"right": right})
+            asked[VARIABLES[right]] = Request(f"{wrong}={environment[wrong]}", None, misspelt)
     for item in environment.get("GLIBC_TUNABLES", "").split(":"):
         name, _, text = item.partition("=")
         if name in TUNABLES:
-            refusal = None if behaviour.glibc_tunables else "ignored: this glibc reads no malloc tunables (2.26 does)"
-            found[TUNABLES[name]] = Request(item, parse_number(text), refusal)
-    return found
+            refusal = None if behaviour.glibc_tunables else Statement("no-malloc-tunables")
+            asked[TUNABLES[name]] = Request(item, parse_number(text), refusal)
+    return asked
 
 
 def parse_number(text: str) -> Optional[int]:

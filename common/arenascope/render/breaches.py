@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, NamedTuple, Union
+from typing import Callable, Mapping, Union
 
 from ..model import Breach, Statement
+from ..records import NamedTuple
 from .findings import WORDS, finding_words
 
 

@@ -189,4 +189,13 @@ def _applied_lines(style: Style, applied: Applied) -> Iterator[str]:
         f"{returned} returned in {applied.seconds * 1000:.0f} ms"
     )
     yield f"predicted: {style.size(applied.predicted_bytes)}"
-    yield from applied.done
+    yield from map(call_line, applied.calls)
+
+
+def call_line(said: Statement) -> str:
+    """What one call released."""
+    ranges, refused = (int(said.figures[name] or 0) for name in ("ranges", "refused"))
+    ours = count(ranges, said.names["of"])
+    if said.id == "released":
+        return f"{said.names['call']}: {ours} released"
+    return f"{said.names['call']}: {ranges - refused} of {ours} released, the kernel refused the rest"

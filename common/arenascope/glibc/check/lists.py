@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import AbstractSet, Callable, Iterator, NamedTuple, Optional, Sequence
+from typing import AbstractSet, Callable, Iterator, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
 from ...model import Arena, Breach, Finding, Statement, ThreadCache
+from ...records import NamedTuple
 from ..layout import Layout
 
 LINKS = ("fast-link", "tcache-link")

@@ -7,7 +7,7 @@ from typing import Mapping, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
-from ...model import Allocator
+from ...model import Allocator, Statement
 from ...records import NamedTuple
 from ...sources.elf.file import glibc_version, module_build_id, proven_files
 from ...sources.elf.naming import modules_of
@@ -114,12 +114,15 @@ def what_is_there(
     libcs: Sequence[Libc],
     regions: Sequence[Region],
     notes: Sequence[str],
-    shortage: Optional[str],
+    shortage: Sequence[Statement],
     others: Sequence[Allocator],
 ) -> tuple[str, str]:
     """One line on why no heap of glibc was found, and what to try."""
     if shortage:
-        return f"no arena was found; {shortage}", "get a whole core, or look at the live process"
+        return (
+            f"no arena was found; {'; '.join(each.text for each in shortage)}",
+            "get a whole core, or look at the live process",
+        )
     named = {each.name: each for each in others}
     if "musl" in named:
         return "this process runs on musl, not on glibc: it has no arenas", named["musl"].instead

@@ -242,7 +242,7 @@ def _with_broken_ring(
             rows = [from_table(release, memory.pointer_size, target.machine) for release in candidates(known)]
             starts = [hit.bins - row.arena["bins"] for row in rows]
             # what is cut off proves nothing, what is there and wrong is damage
-            must_link = known is None and target.image.shortage() is not None
+            must_link = known is None and bool(target.image.shortage())
             evidence = [evidence_at(memory, row, start, must_link) for row, start in zip(rows, starts)]
             if max(evidence):
                 wrong = wrong_bins(memory, hit.bins)

@@ -16,11 +16,12 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, Callable, Iterator, Optional
 
 from ...errors import TargetError
+from ...model import Statement
 from ...records import NamedTuple
 from ..elf.file import MAGIC
 from .packings import READ, Format, damage_errors, window_log
 
-MOST_TIMES, ALWAYS = 4096, 1 << 30
+MAX_TIMES, ALWAYS = 4096, 1 << 30
 """No more is unpacked than so many times the packed size, or so much where that is more: a core of zeros is packed a
 thousand times smaller, what is packed thirty thousand times smaller was made to fill a disk."""
 
@@ -36,7 +37,7 @@ class Unpacked(NamedTuple):
     """A temporary file without a name, which goes when it is closed."""
 
     file: int
-    shortage: Optional[str]
+    shortage: Optional[Statement]
     """Why it is not the whole core, where the packed file breaks off or is damaged."""
 
 
@@ -48,12 +49,15 @@ def unpack(path: str, packed: int, form: Format, say: Say) -> Unpacked:
         size = os.fstat(packed).st_size
         out.check_room(size)
         with _reader(path, packed, form, hint) as source:
-            shortage = _copy(source, out, _Progress(path, packed, say), max(ALWAYS, MOST_TIMES * size))
+            why = _copy(source, out, _Progress(path, packed, say), max(ALWAYS, MAX_TIMES * size))
         out.finish()
         if not out.size:
-            raise TargetError(f"cannot unpack {path}: {shortage or 'it holds nothing'}", hint)
-        if shortage:
-            shortage = f"{path} could be unpacked only in part ({shortage})"
+            raise TargetError(f"cannot unpack {path}: {why or 'it holds nothing'}", hint)
+        shortage = None
+        if why:
+            figures, names = {"bytes": out.size, "packed_bytes": size}, {"path": path, "why": why}
+            words = f"{path} could be unpacked only in part ({why})"
+            shortage = Statement("core-unpacked-in-part", figures, names, words)
         return Unpacked(os.dup(whole.fileno()), shortage)
 
 
@@ -68,7 +72,7 @@ def _temporary(path: str, hint: str) -> Any:
         ) from error
 
 
-def _copy(source: _Source, out: SparseFile, progress: _Progress, most: int) -> Optional[str]:
+def _copy(source: _Source, out: SparseFile, progress: _Progress, limit: int) -> Optional[str]:
     """Why it ended early, or None. What does not begin as a core is not unpacked to its end."""
     try:
         while True:
@@ -80,8 +84,8 @@ def _copy(source: _Source, out: SparseFile, progress: _Progress, most: int) -> O
                 return None
             out.write(block)
             progress.show(out.size)
-            if out.size > most:
-                return f"stopped at {most >> 20:,} MiB: more than {MOST_TIMES:,} times its packed size, as no core is"
+            if out.size > limit:
+                return f"stopped at {limit >> 20:,} MiB: more than {MAX_TIMES:,} times its packed size, as no core is"
     except damage_errors() as error:
         return (str(error).strip().splitlines() or [type(error).__name__])[0]
     finally:

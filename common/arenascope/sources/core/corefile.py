@@ -8,6 +8,7 @@ import stat
 from typing import TYPE_CHECKING, Optional, Sequence
 
 from ...errors import TargetError
+from ...model import Statement
 from ...records import NamedTuple
 from ..elf.file import MAGIC
 
@@ -28,7 +29,7 @@ class CoreFile(NamedTuple):
     file: int
     map: mmap.mmap
     unpacked: bool
-    shortage: Optional[str]
+    shortage: Optional[Statement]
 
 
 def open_core(path: str, say: Optional[Say]) -> CoreFile:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence, TypeVar
 from ... import target
 from ...errors import MemoryReadError, TargetError
 from ...memory import Memory
+from ...model import Statement
 from ...records import NamedTuple
 from ..elf import environment
 from ..elf.core_notes import AT_PAGESZ, CoreNotes
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 Core = TypeVar("Core", bound="CoreMemory")
+HEADERS_DAMAGED = "the core's program headers are damaged: "
 PAGE_SIZES = tuple(1 << bits for bits in range(10, 21))
 
 
@@ -48,7 +50,8 @@ class LaidOut(NamedTuple):
     segments: list[Segment]
     ends: list[int]
     """Where each one's bytes in this file end: short of its memory where it was not dumped, or was cut."""
-    complaint: Optional[str]
+    wrong: Sequence[Statement]
+    """What is damaged in its program headers."""
 
 
 class CoreMemory:
@@ -135,17 +138,19 @@ class CoreMemory:
         )
         return Truncation(expected, self.size, missing)
 
-    def shortage(self) -> Optional[str]:
+    def shortage(self) -> Sequence[Statement]:
         """What a reader of figures must know of a core that was cut."""
-        said = [each for each in (self._unpacked_short, self._headers_wrong) if each]
+        said = [*([self._unpacked_short] if self._unpacked_short else []), *self._headers_wrong]
         cut = self.truncated
         if cut is not None:
             why = "" if self._unpacked_short else " (ulimit -c? a full disk?)"
-            said.append(
+            figures = {"bytes": cut.actual, "expected_bytes": cut.expected, "mappings": len(cut.missing)}
+            words = (
                 f"the core is truncated: {cut.actual:,} bytes of {cut.expected:,}, "
                 f"{len(cut.missing)} of its mappings are not whole{why}"
             )
-        return "; ".join(said) or None
+            said.append(Statement("core-cut", figures, text=words))
+        return said
 
     @property
     def sparse(self) -> bool:
@@ -258,13 +263,15 @@ def lay_out(headers: Sequence[Segment], file_size: int, pointer_size: int) -> La
             shared += 1
             sizes[index] = 0
         taken = max(taken, offset + sizes[index])
-    said = []
+    wrong = []
     if overlaps:
-        said.append(f"{overlaps:,} of its mappings lie over others")
+        words = f"{HEADERS_DAMAGED}{overlaps:,} of its mappings lie over others"
+        wrong.append(Statement("core-mappings-overlap", {"mappings": overlaps}, text=words))
     if shared:
-        said.append(f"{shared:,} of its mappings claim bytes of the file that others have: they are left out")
+        words = f"{HEADERS_DAMAGED}{shared:,} of its mappings claim others' bytes of the file: they are left out"
+        wrong.append(Statement("core-bytes-claimed-twice", {"mappings": shared}, text=words))
     return LaidOut(
         segments,
         [each.address + size for each, size in zip(segments, sizes)],
-        f"the core's program headers are damaged: {'; '.join(said)}" if said else None,
+        wrong,
     )

@@ -8,6 +8,7 @@ from typing import Callable, Mapping, Optional, Sequence, TypeVar
 from ... import target
 from ...errors import MemoryReadError, TargetError
 from ...memory import Fill
+from ...model import Statement
 from ..elf import environment
 from ..elf.core_notes import AT_PAGESZ, parse_auxv
 from ..elf.file import MAGIC
@@ -238,8 +239,8 @@ class ProcessImage:
     def processors(self) -> Optional[int]:
         return procfiles.online_processors()
 
-    def shortage(self) -> Optional[str]:
-        return None
+    def shortage(self) -> Sequence[Statement]:
+        return ()
 
     def open_file(self, region: target.Region, likely: Sequence[str] = ()) -> Optional[str]:
         """A path under which the very file that is mapped can be read, also when it was deleted or replaced since; what
