@@ -2,6 +2,8 @@
 
 A cell is a look's release, machine, door, image and symbols; a test that judges several looks notes how each came off
 (tests/debuggers/kept.py). With pytest-xdist the notes travel with each report, so workers need not agree on anything.
+
+And what pytest-xdist begins with.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import os
 import signal
 from collections import Counter
 from pathlib import Path
+from typing import Iterable
 
 import covered
 import pytest
@@ -44,6 +47,8 @@ class Cells:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # the order is longest_first's
+    config.option.loadscopereorder = False
     # nohup, and a shell for what runs in its background, have signals ignored that tests send: programs inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
@@ -53,6 +58,25 @@ def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--cells")
     if path and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Cells(Path(path)), "cells")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # a single process goes file by file
+    if hasattr(config, "workerinput"):
+        items[:] = longest_first(items)
+
+
+def longest_first(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """What begins last should end soon, else one worker is busy while the others have nothing left: first the groups
+    with a test that is marked slow, then those of many tests. pytest-xdist itself goes by their number alone."""
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        names = [mark.args[0] for mark in item.iter_markers("xdist_group")]
+        groups.setdefault("_".join(sorted(names)) or item.nodeid, []).append(item)
+    slow = {name for name, group in groups.items() if any(item.get_closest_marker("slow") for item in group)}
+    order = sorted(groups, key=lambda name: (name not in slow, -len(groups[name])))
+    return [item for name in order for item in groups[name]]
 
 
 @pytest.hookimpl(trylast=True)
