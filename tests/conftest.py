@@ -3,7 +3,7 @@
 A cell is a look's release, machine, door, image and symbols; a test that judges several looks notes how each came off
 (tests/debuggers/kept.py). With pytest-xdist the notes travel with each report, so workers need not agree on anything.
 
-And what pytest-xdist begins with.
+And what pytest-xdist begins with, and which tests are traced for the lines that they reach.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import os
 import signal
 from collections import Counter
 from pathlib import Path
-from typing import Iterable
+from typing import Iterable, Iterator
 
 import covered
 import pytest
 
 MEASURED = pytest.StashKey[object]()
+UNTRACED = pytest.StashKey[bool]()
 COUNTED = ("passed", "failed", "skipped")
 
 
@@ -62,9 +63,33 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in more_of_the_same(items):
+        item.stash[UNTRACED] = True
     # a single process goes file by file
     if hasattr(config, "workerinput"):
         items[:] = longest_first(items)
+
+
+def more_of_the_same(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """Of those that `make test` goes without, the ones whose parameters all had their values in a test before, each for
+    itself. To trace them takes half as long again, and leads through the same lines."""
+    seen: dict[tuple[str, str], list[object]] = {}
+    for item in sorted(items, key=lambda item: item.get_closest_marker("full") is not None):
+        callspec = getattr(item, "callspec", None)
+        new = callspec is None
+        for name, value in callspec.params.items() if callspec is not None else ():
+            values = seen.setdefault((item.nodeid.partition("[")[0], name), [])
+            if value not in values:
+                values.append(value)
+                new = True
+        if not new and item.get_closest_marker("full"):
+            yield item
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    with covered.paused(item.config.stash[MEASURED], item.stash.get(UNTRACED, False)):
+        return (yield)
 
 
 def longest_first(items: Iterable[pytest.Item]) -> list[pytest.Item]:

@@ -1,7 +1,8 @@
 """Which lines of common/ the tests reach, where ARENASCOPE_COVERAGE names a folder to keep that in: `make test-all`.
 
-Tracing makes Python half as fast: debuggers are traced in the looks that `make test` takes too, not in the rest of the
-matrix, which runs the same lines over other heaps. Drivers inside debuggers import this as well: it needs nothing.
+Tracing makes Python half as fast: what `make test` runs too is traced, and of the rest the first test with each value of
+a parameter, as the others run the same lines over other heaps (more_of_the_same in tests/conftest.py). Drivers inside
+debuggers import this as well: it needs nothing.
 """
 
 from __future__ import annotations
@@ -68,6 +69,20 @@ def only_if(wanted: bool) -> Iterator[None]:
     finally:
         if kept is not None:
             os.environ[FOLDER] = kept
+
+
+@contextlib.contextmanager
+def paused(measured: Any, really: bool) -> Iterator[None]:
+    """Neither this process nor what it starts is traced within, if that is really wanted."""
+    if measured is None or not really:
+        yield
+        return
+    measured.stop()
+    try:
+        with only_if(False):
+            yield
+    finally:
+        measured.start()
 
 
 def report(folder: Path) -> Iterator[str]:

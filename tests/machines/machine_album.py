@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from covered import only_if
 from emulated import Emulated, Trimmed
 from kept import Kept, Said, Seen, by_command, unless_failed
 from looks import Core
 from machine_doors import over_stub, through
-from machine_table import CORE, GDB_NAME, STUB, Machine, Scenario, View, views
+from machine_table import CORE, GDB_NAME, STUB, Machine, Scenario, View, subjects, views
 
 TRIM = "trim --ranges --json"
 MMAPPED = "mmapped --json"
@@ -37,7 +38,9 @@ class Photographs:
         self.seen: dict[tuple[str, str, bool], Seen] = {}
         # a search of all memory for them takes seconds over the stub
         asked = [name for name in COMMANDS if name != MMAPPED or scenario.name == "mmapped"]
-        with Emulated(machine, scenario) as subject:
+        # what runs it is traced for one of a machine's heaps
+        first = next(each for on, each in subjects() if on == machine)
+        with only_if(scenario == first), Emulated(machine, scenario) as subject:
             for symbols, found in zip((True, False), over_stub(machine, subject.program, subject.socket, asked)):
                 self.seen[GDB_NAME, STUB, symbols] = dict(zip(asked, found))
             subject.wait_until_ready()
