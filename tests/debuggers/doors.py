@@ -20,12 +20,14 @@ from looks import (
     HERE,
     ROOT,
     TIMEOUT,
+    Asked,
     Core,
     Door,
     Finished,
     Image,
     Live,
     Outcome,
+    each_core,
     give_up,
     plain_environment,
     read_results,
@@ -65,7 +67,11 @@ class Gdb:
         return _why_not_gdb()
 
     def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
-        return self.drive(self.look_at(image, symbols), [{"do": f"heap {command}"} for command in commands])
+        return self.run_each([(image, commands)], symbols)[0]
+
+    def run_each(self, asked: Sequence[Asked], symbols: bool = True) -> list[list[Outcome]]:
+        arguments = self.look_at(asked[0][0], symbols)
+        return each_core(asked, lambda core: [f"core-file {core.path}"], lambda steps: self.drive(arguments, steps))
 
     def look_at(self, image: Image, symbols: bool = True) -> list[str]:
         """The arguments that make GDB look at an image."""

@@ -17,10 +17,12 @@ from looks import (
     HERE,
     ROOT,
     TIMEOUT,
+    Asked,
     Finished,
     Image,
     Live,
     Outcome,
+    each_core,
     give_up,
     plain_environment,
     read_results,
@@ -56,9 +58,21 @@ class Lldb:
         return _why_not(self)
 
     def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
+        return self.run_each([(image, commands)], symbols)[0]
+
+    def run_each(self, asked: Sequence[Asked], symbols: bool = True) -> list[list[Outcome]]:
+        if self.version < 17 and len(asked) > 1:
+            # it tells nobody the name of the core that is open, and of two of one process the other serves as well
+            return [self.run(image, commands, symbols) for image, commands in asked]
+        image = asked[0][0]
         # LLDB looks in both places whatever its settings: for debug information always, for the program at an attach
         hide = {} if symbols else {BUILD_IDS: empty_folder(), image.program: stripped(image.program)}
-        return self.drive(self.look_at(image, symbols), [{"do": f"heap {command}"} for command in commands], hide=hide)
+        return each_core(
+            asked,
+            # the driver is itself a command, whose target is that of all commands in it until there is none
+            lambda core: [f"target create --core {core.path} {core.program}", "target delete 0"],
+            lambda steps: self.drive(self.look_at(image, symbols), steps, hide=hide),
+        )
 
     def look_at(self, image: Image, symbols: bool = True) -> list[str]:
         """The arguments that make LLDB look at an image."""

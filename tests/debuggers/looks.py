@@ -10,8 +10,9 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import Any, Mapping, NoReturn, Optional, Protocol, Sequence, TypeVar, Union
+from typing import Any, Callable, Mapping, NoReturn, Optional, Protocol, Sequence, TypeVar, Union
 
 import pytest
 from schemas import valid
@@ -57,6 +58,10 @@ class Outcome:
         return valid(json.loads(self.text))
 
 
+Asked = tuple[Image, Sequence[str]]
+"""What is looked at, and the commands, named without their prefix."""
+
+
 class Door(Protocol):
     name: str
     own_words: Mapping[str, Sequence[str]]
@@ -68,6 +73,9 @@ class Door(Protocol):
     def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
         """Runs the commands, named without their prefix, in one session of the debugger. Without symbols, neither
         libc's nor the program's are there."""
+
+    def run_each(self, asked: Sequence[Asked], symbols: bool = True) -> list[list[Outcome]]:
+        """The same of several cores of one program: the next is opened where the last one was."""
 
 
 AnyDoor = TypeVar("AnyDoor", bound=Door)
@@ -126,6 +134,25 @@ def read_results(results: Path, steps: Sequence[dict[str, Any]], finished: Finis
     for outcome in outcomes:
         assert not any(word in (outcome.error or "") + outcome.text for word in BREAKDOWNS), outcome
     return outcomes
+
+
+def each_core(
+    asked: Sequence[Asked],
+    following: Callable[[Core], Sequence[str]],
+    drive: Callable[[list[dict[str, Any]]], list[Outcome]],
+) -> list[list[Outcome]]:
+    """What the commands said of each, where `following` has the debugger's words that open the next core."""
+    openings = [[], *(list(following(core)) for core, _ in asked[1:])]
+    words = [
+        [*opening, *(f"heap {command}" for command in commands)] for opening, (_, commands) in zip(openings, asked)
+    ]
+    outcomes = iter(drive([{"do": word} for part in words for word in part]))
+    said = []
+    for opening, (_, commands) in zip(openings, asked):
+        for outcome in islice(outcomes, len(opening)):
+            assert outcome.error is None, outcome
+        said.append(list(islice(outcomes, len(commands))))
+    return said
 
 
 def plain_environment(variables: Optional[dict[str, str]] = None) -> dict[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
-from looks import BREAKDOWNS, HERE, TIMEOUT, Finished, Image, Live, Outcome, plain_environment, read_results
+from looks import BREAKDOWNS, HERE, TIMEOUT, Asked, Finished, Image, Live, Outcome, plain_environment, read_results
 from platforms import libc_of
 
 
@@ -25,11 +25,17 @@ class Shell:
         return None
 
     def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
-        subject = str(image.pid if isinstance(image, Live) else image.path)
-        libc = libc_of(image.program)
+        return self.run_each([(image, commands)], symbols)[0]
+
+    def run_each(self, asked: Sequence[Asked], symbols: bool = True) -> list[list[Outcome]]:
+        libc = libc_of(asked[0][0].program)
         where = f" --debug-dir {libc.debug}" if libc else ""
         options = where if symbols else " --no-symbols"
-        steps = [{"do": command + options, "on": subject} for command in commands]
+        steps = [
+            {"do": command + options, "on": str(image.pid if isinstance(image, Live) else image.path)}
+            for image, commands in asked
+            for command in commands
+        ]
         with tempfile.TemporaryDirectory(prefix="arenascope-shell-") as folder:
             results = Path(folder) / "results"
             variables = {"ARENASCOPE_STEPS": json.dumps(steps), "ARENASCOPE_RESULTS": str(results)}
@@ -45,8 +51,11 @@ class Shell:
             )
             finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
             assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
-            outcomes = read_results(results, steps, finished)
-            return [replace(outcome, command=command) for outcome, command in zip(outcomes, commands)]
+            outcomes = iter(read_results(results, steps, finished))
+            return [
+                [replace(outcome, command=command) for command, outcome in zip(commands, outcomes)]
+                for _, commands in asked
+            ]
 
 
 SHELL = Shell()
