@@ -50,7 +50,15 @@ COMMANDS = (
     "arenas --quick",
 )
 """Beyond FIGURES only in some looks (has_texts): in the others the figures may differ, their layout does not."""
-THREAD_WORDS = {"arena": "(unsigned long)thread_arena", "tcache": "(unsigned long)tcache", "counts": "tcache->counts"}
+THREAD_WORDS = {
+    "arena": "(unsigned long)thread_arena",
+    "tcache": "(unsigned long)tcache",
+    "dummy": "(unsigned long)&__tcache_dummy",
+    "dummy_end": "(unsigned long)(&__tcache_dummy + 1)",
+    "counts": "tcache->counts",
+    "slots": "tcache->num_slots",
+}
+"""Since 2.42 it has how many more go in instead of counts, and since 2.43 a thread without a cache has a dummy."""
 PARAMETERS = (
     "trim_threshold",
     "top_pad",
@@ -84,7 +92,7 @@ class Witness:
     present: Present
     thread_names: dict[int, str]
     glibc_threads: dict[int, dict[str, Any]]
-    """tid: thread_arena, tcache and tcache->counts, by GDB from debug information."""
+    """tid: what THREAD_WORDS names, by GDB from debug information."""
     glibc_params: dict[str, Optional[int]]
     """mp_'s fields, likewise."""
 
