@@ -12,6 +12,10 @@ PAGE = 4096
 OWN_PAGES = 16 * PAGE
 """What the process itself takes meanwhile: stack for the function called, data written for the first time."""
 APPLY = "heap trim --apply -y --json"
+FREE = ("_int_free", "_int_free_chunk")
+"""The first is inlined since glibc 2.43."""
+CONSOLIDATE = ("malloc_consolidate", "mtrim")
+"""The first has gone with the fastbins, in 2.43."""
 ANOTHER_WAY = "let the process run for a moment, then try again"
 
 
@@ -36,6 +40,23 @@ def lives_on(subject: Subject) -> None:
     assert subject.send("tick") == "ticked"
     assert subject.send("check") == "intact"
     assert subject.quit() == 0
+
+
+def stop_at(*places: str) -> str:
+    """A command for GDB: a breakpoint at the first of these functions that this libc has."""
+    return f"""python
+for place in {places!r}:
+    try:
+        gdb.decode_line(place)
+    except gdb.error:
+        continue
+    gdb.execute("break " + place)
+    break
+end"""
+
+
+def stands_at(places: tuple[str, ...], stack: str) -> bool:
+    return any(f" {place} (" in stack for place in places)
 
 
 def tell(subject: Subject, line: str) -> str:

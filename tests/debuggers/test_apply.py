@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from applying import ANOTHER_WAY, APPLY, OWN_PAGES, applied, drive, lives_on
+from applying import ANOTHER_WAY, APPLY, FREE, OWN_PAGES, applied, drive, lives_on, stop_at
 from doors import Core, Gdb
 from gdb_terminal import Terminal
 from subjects import Subject
@@ -159,7 +159,7 @@ def test_settings_thread_and_frame_stay(gdb: Gdb, chosen: dict[str, str]) -> Non
     ]
     with Subject("churn", "4", env={"MALLOC_ARENA_MAX": "1"}) as subject:
         prepare = [
-            "break _int_free",
+            stop_at(*FREE),
             "continue",
             "delete",
             "break systrim",

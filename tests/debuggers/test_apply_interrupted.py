@@ -7,7 +7,7 @@ import os
 import signal
 
 import pytest
-from applying import ANOTHER_WAY, APPLY, applied, drive, lives_on, tell
+from applying import ANOTHER_WAY, APPLY, CONSOLIDATE, FREE, applied, drive, lives_on, stands_at, stop_at, tell
 from doors import DOORS, GDB, LOAD, Live
 from lldb_door import LLDB_LOAD, NEWEST_LLDB
 from looks import HERE, Outcome, one_line, opened
@@ -22,23 +22,23 @@ BARE = (
     ANOTHER_WAY,
 )
 CASES = (
-    ("gdb", ("deep",), "unlink_chunk", "tick", INSIDE),
-    ("gdb", ("bare",), "_int_free", "tick", BARE),
-    ("gdb", ("deep", "alternate"), "systrim", "trim", INSIDE),
-    pytest.param("gdb", ("bare", "alternate"), "malloc_consolidate", "trim", BARE, marks=pytest.mark.full),
-    (NEWEST_LLDB.name, ("deep", "alternate"), "unlink_chunk", "tick", INSIDE),
-    (NEWEST_LLDB.name, ("bare",), "unlink_chunk", "tick", BARE),
-    ("lldb-16", ("bare", "alternate"), "_int_free", "tick", BARE),
-    ("lldb-16", ("deep",), "_int_free", "tick", INSIDE),
+    ("gdb", ("deep",), ("unlink_chunk",), "tick", INSIDE),
+    ("gdb", ("bare",), FREE, "tick", BARE),
+    ("gdb", ("deep", "alternate"), ("systrim",), "trim", INSIDE),
+    pytest.param("gdb", ("bare", "alternate"), CONSOLIDATE, "trim", BARE, marks=pytest.mark.full),
+    (NEWEST_LLDB.name, ("deep", "alternate"), ("unlink_chunk",), "tick", INSIDE),
+    (NEWEST_LLDB.name, ("bare",), ("unlink_chunk",), "tick", BARE),
+    ("lldb-16", ("bare", "alternate"), FREE, "tick", BARE),
+    ("lldb-16", ("deep",), FREE, "tick", INSIDE),
 )
 
 
-def park(subject: Subject, place: str, command: str) -> None:
+def park(subject: Subject, places: tuple[str, ...], command: str) -> None:
     """Has the handler park on top of a function of malloc's; the process goes on, parked."""
     at = drive(
         GDB,
         subject,
-        f"break {place}",
+        stop_at(*places),
         tell(subject, command),
         "continue",
         "backtrace 1",
@@ -46,7 +46,7 @@ def park(subject: Subject, place: str, command: str) -> None:
         "tbreak park",
         "signal SIGUSR1",
     )
-    assert f" {place} (" in at[3].text
+    assert stands_at(places, at[3].text)
     assert subject.hear() == "parked"
 
 
@@ -54,14 +54,14 @@ def look(door: str, subject: Subject, *commands: str) -> list[Outcome]:
     return opened(DOORS[door]).run(Live(subject.pid, subject.program), list(commands))
 
 
-@pytest.mark.parametrize(("door", "shape", "place", "command", "words"), CASES)
+@pytest.mark.parametrize(("door", "shape", "places", "command", "words"), CASES)
 def test_a_parked_handler_means_refusal(
-    door: str, shape: tuple[str, ...], place: str, command: str, words: tuple[str, ...]
+    door: str, shape: tuple[str, ...], places: tuple[str, ...], command: str, words: tuple[str, ...]
 ) -> None:
     if "bare" in shape and HOST.machine != "x86_64":
         pytest.skip("the handler without unwind tables is written for x86-64")
     with Subject("interrupted", *shape) as subject:
-        park(subject, place, command)
+        park(subject, places, command)
         before = subject.rollup("Anonymous")
         check, refused = look(door, subject, "check --json", "trim --apply -y")
         error = one_line(refused)

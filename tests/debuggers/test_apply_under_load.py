@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Mapping
+from typing import Mapping, Optional
 
 import pytest
-from applying import APPLY, applied, drive, lives_on, tell
+from applying import APPLY, CONSOLIDATE, FREE, applied, drive, lives_on, stands_at, stop_at, tell
 from doors import Gdb
 from subjects import Subject
 
 MIDDLES = (
-    ("_int_malloc", "tiny_top", "tick"),
-    ("_int_free", "tiny_top", "tick"),
-    ("unlink_chunk", "tiny_top", "tick"),
-    ("sysmalloc", "tiny_top", "tick"),
-    ("__brk", "tiny_top", "tick"),
-    ("munmap_chunk", "mmapped", "free lazy_64m"),
-    ("malloc_consolidate", "tiny_top", "trim"),
-    ("systrim", "tiny_top", "trim"),
+    (("_int_malloc",), "tiny_top", "tick"),
+    (FREE, "tiny_top", "tick"),
+    (("unlink_chunk",), "tiny_top", "tick"),
+    (("sysmalloc",), "tiny_top", "tick"),
+    (("__brk",), "tiny_top", "tick"),
+    (("munmap_chunk",), "mmapped", "free lazy_64m"),
+    (CONSOLIDATE, "tiny_top", "trim"),
+    (("systrim",), "tiny_top", "trim"),
 )
 
 
-@pytest.mark.parametrize(("place", "fixture", "command"), MIDDLES)
-def test_the_only_thread_stands_inside_malloc(gdb: Gdb, place: str, fixture: str, command: str) -> None:
+def first(value: object) -> Optional[str]:
+    """What a place is called in a test's name."""
+    return value[0] if isinstance(value, tuple) else None
+
+
+@pytest.mark.parametrize(("places", "fixture", "command"), MIDDLES, ids=first)
+def test_the_only_thread_stands_inside_malloc(gdb: Gdb, places: tuple[str, ...], fixture: str, command: str) -> None:
     """A program with one thread takes no lock, so that its frames alone tell."""
     with Subject(fixture) as subject:
         outcomes = drive(
             gdb,
             subject,
-            f"break {place}",
+            stop_at(*places),
             tell(subject, command),
             "continue",
             "backtrace",
@@ -38,7 +43,7 @@ def test_the_only_thread_stands_inside_malloc(gdb: Gdb, place: str, fixture: str
             "delete",
         )
         stack, doing, breakpoints, where = outcomes[3:7]
-        assert f" {place} (" in stack.text
+        assert stands_at(places, stack.text)
         assert applied(doing)
         assert "malloc.c" not in where.text
         assert " y " in breakpoints.text
@@ -46,11 +51,11 @@ def test_the_only_thread_stands_inside_malloc(gdb: Gdb, place: str, fixture: str
         lives_on(subject)
 
 
-@pytest.mark.parametrize("place", ["_int_malloc", "_int_free", "sysmalloc", "systrim"])
-def test_one_holds_the_lock_that_others_wait_for(gdb: Gdb, place: str) -> None:
+@pytest.mark.parametrize("places", [("_int_malloc",), FREE, ("sysmalloc",), ("systrim",)], ids=first)
+def test_one_holds_the_lock_that_others_wait_for(gdb: Gdb, places: tuple[str, ...]) -> None:
     with Subject("churn", "6", env={"MALLOC_ARENA_MAX": "1"}) as subject:
-        outcomes = drive(gdb, subject, f"break {place}", "continue", "backtrace 1", APPLY, "delete")
-        assert f" {place} (" in outcomes[2].text
+        outcomes = drive(gdb, subject, stop_at(*places), "continue", "backtrace 1", APPLY, "delete")
+        assert stands_at(places, outcomes[2].text)
         assert applied(outcomes[3])["released_bytes"] > 0
         lives_on(subject)
 
