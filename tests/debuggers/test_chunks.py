@@ -94,7 +94,9 @@ def test_a_block_is_found_from_within(name: str, door: str) -> None:
             assert document["complete"] is True
             assert found["user_address"] == f"{user:#x}"
             assert found["state"] in ("used", "mmapped")
-            assert found["bytes"] - usable == (8 if found["state"] == "used" else 16)
+            # what is mmapped ends at a page's end, a header behind what is usable since 2.43
+            end = user + usable - 8 if found["state"] == "used" else -(-(user + usable) // 4096) * 4096
+            assert found["bytes"] == end - (user - 16)
 
 
 @pytest.mark.parametrize("door", DOORS)
