@@ -203,6 +203,13 @@ class Subject:
         found = re.findall(rf"^([0-9a-f]+)-([0-9a-f]+) .*?^{counter}: +(\d+) kB", text, re.MULTILINE | re.DOTALL)
         return {(int(start, 16), int(end, 16)): int(size) * 1024 for start, end, size in found}
 
+    def curbrk(self) -> int:
+        """The break, in whole pages; 0 where it has not been moved."""
+        text = Path(f"/proc/{self.pid}/maps").read_text()
+        return max(
+            (int(end, 16) for end in re.findall(r"^[0-9a-f]+-([0-9a-f]+) .* \[heap\]$", text, re.MULTILINE)), default=0
+        )
+
     def present(self) -> Present:
         return Present(self.pid, (place for place, rss in self.smaps().items() if rss))
 

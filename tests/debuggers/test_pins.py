@@ -93,10 +93,6 @@ def watched(subject: Subject, command: str, curbrk: int) -> Happened:
     return Happened(curbrk - trace.breaks[-1] if trace.breaks else 0, trace.unmapped, trace.madvised)
 
 
-def curbrk_of(gdb: Gdb, subject: Subject) -> int:
-    return gdb.drive(gdb.look_at(Live(subject.pid, subject.program)), [{"value": "(long)__curbrk"}], load=())[0].value
-
-
 def system_bytes(subject: Subject) -> int:
     """mallinfo2().arena: the sum of all arenas' system_mem, asked of the subject."""
     assert subject.send("truth") == "ok"
@@ -116,11 +112,11 @@ def choose(pins: list[dict[str, Any]], held: set[int], least: int, turn: int) ->
     "scenario",
     [pytest.param(each, id=each.id, marks=[pytest.mark.full] if each.name in ALIKE else []) for each in TABLE],
 )
-def test_what_it_says_is_what_happens(scenario: Scenario, gdb: Gdb) -> None:
+def test_what_it_says_is_what_happens(scenario: Scenario) -> None:
     least = 0 if NO_FASTBINS in scenario.env["GLIBC_TUNABLES"] else FASTEST
     with Subject(scenario.fixture, *scenario.arguments, env=scenario.env, platform=scenario.platform) as subject:
         image, held, freed = Live(subject.pid, subject.program), set(subject.live_blocks), 0
-        brk = curbrk_of(gdb, subject)
+        brk = subject.curbrk()
         for turn in range(ROUNDS):
             outcome, trim = SHELL.run(image, [PINS, "trim --ranges --json"])
             document, before = outcome.json(), trim.json()["totals"]["release_bytes"]

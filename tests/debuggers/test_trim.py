@@ -99,7 +99,7 @@ class Foretold:
 
     document: dict[str, Any]
     curbrk: int
-    """By GDB: where the break was."""
+    """Where the break was."""
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
@@ -120,8 +120,8 @@ class Foretold:
 
 def foretell(gdb: Gdb, subject: Subject, symbols: bool = True) -> Foretold:
     image = gdb.look_at(Live(subject.pid, subject.program), symbols)
-    outcome, curbrk = gdb.drive(image, [{"do": f"heap {TRIM}"}, {"value": "(unsigned long)__curbrk"}])
-    return Foretold(outcome.json(), curbrk.value)
+    (outcome,) = gdb.drive(image, [{"do": f"heap {TRIM}"}])
+    return Foretold(outcome.json(), subject.curbrk())
 
 
 def reasons(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
