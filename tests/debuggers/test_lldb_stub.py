@@ -63,7 +63,7 @@ def takes(signature: re.Match[str], told: Told) -> bool:
     if any(word.startswith(("void *", "char *")) for word in given):
         return True  # a buffer, which Python gets returned
     kind = (signature["returns"] or "None").removesuffix(" *")
-    known = {"char const": "str", "bool": "bool", "None": "None"}
+    known = {"char const": "str", "std::string": "str", "bool": "bool", "None": "None"}
     return told.returns.removesuffix(" | None") == (kind if kind.startswith("SB") else known.get(kind, "int"))
 
 
