@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from doors import DOORS, NEWEST, Core, Door, Live
 from looks import opened
-from platforms import ELSEWHERE, Platform
+from platforms import ELSEWHERE, HOST, Platform
 from subjects import Subject
 
 KINDS = (
@@ -71,7 +71,9 @@ def test_damage_is_found_where_it_is(kind: str, door: str) -> None:
         (before,) = DOORS["shell"].run(Live(subject.pid, subject.program), ["check --json"])
         assert (before.json()["breaches"], before.value) == ([], 0)
         told = subject.truth["notes"]
-        assert told["possible"]
+        if not told["possible"]:
+            assert (kind, HOST.release) in NOTHING_OF_THE_KIND
+            pytest.skip("this glibc has no fastbins")
         assert subject.send("tick") == "ticked"
         for name, document in looks(subject, looker).items():
             try:

@@ -9,6 +9,7 @@ import json
 import platform
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,55 +26,75 @@ versions.NEWEST = {CUT}
 from arenascope.cli import main
 sys.exit(main(sys.argv[1:]))
 """
+RELEASE = tuple(map(int, platform.libc_ver()[1].split(".")[:2] or (0, 0)))
+MMAPPED_CHANGED = (2, 43)
+"""From here on an mmapped chunk's size leaves out its header."""
 CASES = [
     ("bins",),
     ("tcache", "4"),
     ("many_heaps", "3", "spread"),
     ("fastbins",),
-    ("mmapped",),
+    *([("mmapped",)] if RELEASE < MMAPPED_CHANGED else []),
     ("foreign_sbrk",),
     ("blocked_brk", "stay"),
     ("pinned", "both", "8"),
 ]
 
 
-def arenascope(*words):
-    done = subprocess.run(
+def asked(*words):
+    return subprocess.run(
         [sys.executable, "-c", DRIVER, *map(str, words)],
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
         timeout=120,
     )
+
+
+def arenascope(*words):
+    done = asked(*words)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this machine does not run on glibc")
-@pytest.mark.skipif(
-    tuple(map(int, platform.libc_ver()[1].split(".")[:2] or (0, 0))) <= CUT,
-    reason="this machine's glibc is not newer than where the table is cut",
-)
-@pytest.mark.parametrize("words", CASES, ids="-".join)
-def test_figures_are_malloc_infos(words, tmp_path):
+@contextmanager
+def started(words, folder):
     if not (BUILD / words[0]).exists():
         pytest.skip(f"fixtures/build/{words[0]} was not built")
     process = subprocess.Popen(
-        [BUILD / words[0], tmp_path, *words[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [BUILD / words[0], folder, *words[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         # a fixture that runs itself again has another pid than the one that was started
-        pid = int(process.stdout.readline().split()[1])
-        info = arenascope("info", pid)
-        arenas, version = (valid(json.loads(arenascope(command, "--json", pid))) for command in ("arenas", "version"))
+        yield int(process.stdout.readline().split()[1])
     finally:
         process.kill()
         process.wait()
         process.stdin.close()
         process.stdout.close()
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this machine does not run on glibc")
+@pytest.mark.skipif(RELEASE <= CUT, reason="this machine's glibc is not newer than where the table is cut")
+@pytest.mark.parametrize("words", CASES, ids="-".join)
+def test_figures_are_malloc_infos(words, tmp_path):
+    with started(words, tmp_path) as pid:
+        info = arenascope("info", pid)
+        arenas, version = (valid(json.loads(arenascope(command, "--json", pid))) for command in ("arenas", "version"))
     assert "newer release" in version["layout"]
     assert version["checks"]["held"] == version["checks"]["tried"] >= 6
     assert info == (tmp_path / "info.xml").read_text()
     assert all(arena["used_bytes"] is not None for arena in arenas["arenas"]), arenas["problems"]
     # mp_ of a release beyond the table is known in parts at the most, and that is said
     assert {"mp-in-parts", "mp-not-found"} & set(problem_ids(arenas))
+
+
+@pytest.mark.skipif(RELEASE < MMAPPED_CHANGED, reason="here mmapped blocks look as where the table is cut")
+def test_blocks_of_a_form_that_it_does_not_know_are_unknown(tmp_path):
+    """Fewer are found than mp_ would count, which nothing else proves: no figure, rather than one that is wrong."""
+    with started(["mmapped"], tmp_path) as pid:
+        info, arenas = asked("info", pid), valid(json.loads(arenascope("arenas", "--json", pid)))
+    assert (info.returncode, info.stdout) == (2, "")
+    assert "malloc_info's XML cannot be told" in info.stderr
+    assert arenas["mmapped"] == {"chunks": None, "bytes": None}
+    assert all(arena["used_bytes"] is not None for arena in arenas["arenas"]), arenas["problems"]
