@@ -22,7 +22,7 @@ from .render.json import envelope
 from .render.problems import first_sentences
 from .render.progress import Progress
 from .render.spool import in_blocks
-from .render.text import Style, known_form
+from .render.text import Style, fitted, known_form
 from .target import Target
 
 if TYPE_CHECKING:
@@ -237,9 +237,11 @@ def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
             door.write(part if part.isascii() else printable(part))
         return status
     # all of it before the first word is written: a door may let the process go in between
-    text = [printable(line) + "\n" for line in found.lines]
+    width = context.style.width
+    text = [printable(piece) + "\n" for line in found.lines for piece in fitted(line, width)]
     problems = first_sentences(found.problems)
-    warnings = [context.style.warn(printable(f"incomplete: {problem}")) + "\n" for problem in problems]
+    said = [context.style.warn(f"incomplete: {printable(problem)}") for problem in problems]
+    warnings = [piece + "\n" for line in said for piece in fitted(line, width)]
     rows = (row + "\n" for row in found.rows or ())
     for part in in_blocks(chain(text, rows, () if found.exact else warnings)):
         door.write(part)

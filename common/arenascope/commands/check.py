@@ -87,7 +87,13 @@ def _lines(context: Context, found: Audit, damage: Sequence[Breach], verdict: st
         for each in found.breaches
     ]
     shown, more = cut(rows, context.options.limit)
-    yield from table(("address", "arena", "rule", "expected", "found"), shown, left=(0, 1, 2, 3, 4), form=style.form)
+    yield from table(
+        ("address", "arena", "rule", "expected", "found"),
+        shown,
+        left=(0, 1, 2, 3, 4),
+        width=style.width,
+        form=style.form,
+    )
     yield from left_out(style, more, "breach")
     yield ""
     yield from _hints(style, damage)

@@ -116,7 +116,12 @@ def _lines(context: Context, found: Diff) -> Iterator[str]:
             for each in changes
         ]
         shown, more = cut(rows, context.options.limit)
-        yield from table((title, "before", "after", "change", *(["per hour"] if rates else [])), shown, form=style.form)
+        yield from table(
+            (title, "before", "after", "change", *(["per hour"] if rates else [])),
+            shown,
+            width=style.width,
+            form=style.form,
+        )
         yield from left_out(style, more, "row")
 
 

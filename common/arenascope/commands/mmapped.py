@@ -80,5 +80,5 @@ def _lines(
     order = sorted(zip(blocks, resident), key=lambda pair: -pair[0].bytes)
     rows = [[f"{block.chunk:#x}", style.size(block.bytes), style.size(held)] for block, held in order]
     shown, more = cut(rows, context.options.limit)
-    yield from table(("chunk", "size", "resident"), shown, form=style.form)
+    yield from table(("chunk", "size", "resident"), shown, width=style.width, form=style.form)
     yield from left_out(style, more, "block")

@@ -82,7 +82,9 @@ def _lines(context: Context, rows: Sequence[Param], limit: Optional[int]) -> Ite
     cells = [
         [row.name, _value(style, row, row.value), _value(style, row, row.default), row.requested or ""] for row in rows
     ]
-    yield from table(("parameter", "value", "default", "asked for"), cells, left=(0, 3), form=style.form)
+    yield from table(
+        ("parameter", "value", "default", "asked for"), cells, left=(0, 3), width=style.width, form=style.form
+    )
     notes = [(row.name, _note(row.note)) for row in rows if row.note]
     if notes:
         yield ""

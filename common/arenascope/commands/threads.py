@@ -67,7 +67,13 @@ def _lines(context: Context, caches: Sequence[ThreadCache], alone: Optional[Sequ
         for cache in caches
     ]
     shown, more = cut(rows, context.options.limit)
-    yield from table(("tid", "name", "arena", "cache at", "chunks", "bytes"), shown, left=(0, 1, 2, 3), form=style.form)
+    yield from table(
+        ("tid", "name", "arena", "cache at", "chunks", "bytes"),
+        shown,
+        left=(0, 1, 2, 3),
+        width=style.width,
+        form=style.form,
+    )
     yield from left_out(style, more, "thread")
     if alone:
         alone_hold = sum(header.system_mem for header in session.headers if header.index in alone)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import textwrap
 from typing import Any, Iterator, Optional, Sequence
 
 from ..errors import UsageError
@@ -20,6 +22,33 @@ NO_HEAP = "no heap yet: malloc has not been called in this process"
 def wants_colour() -> bool:
     """What the environment says of a terminal, in every door."""
     return "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+GAP = 2
+"""Between columns of a table."""
+SHORT = 10
+NAME = 16
+"""Texts, and what names a row, are not cut shorter than this."""
+_COLOURED = re.compile(r"(\033\[\d+m)(.*)(\033\[0m)", re.DOTALL)
+_INDENT = re.compile(r"\s*(?:(?:[-→]|\d+\.|next:|note:) )?")
+
+
+class Laid(str):
+    """A line whose columns stand where they are: it is not wrapped."""
+
+
+def fitted(line: str, width: int) -> list[str]:
+    """A line as several that fit, broken between words and indented as its text is."""
+    if not width or isinstance(line, Laid) or len(line) <= width:
+        return [line]
+    coloured = _COLOURED.fullmatch(line)
+    before, text, behind = coloured.groups() if coloured else ("", line, "")
+    if len(text) <= width:
+        return [line]
+    mark = _INDENT.match(text)
+    indent = " " * min(len(mark[0]) if mark else 0, width // 2)
+    pieces = textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return [before + piece + behind for piece in pieces]
 
 
 class Style(NamedTuple):
@@ -110,15 +139,19 @@ def table(
 ) -> Iterator[str]:
     """Aligned columns: right, but for those in `left`. The footer stands under a second rule.
 
-    Where the terminal is narrower than all of it, columns in `expendable` go, the first named first.
+    Where the terminal is narrower than all of it, columns in `expendable` go, the first named first; then text is cut
+    short, and at last columns go from the right.
     """
     body = [list(row) for row in rows]
     every = [list(headers), *body, *([list(footer)] if footer else [])]
     if len(every) == 1:
         return
-    kept, gone = _columns(every, width, expendable)
-    every = [[one_line(row[column]) for column in kept] for row in every]
+    every = [[one_line(cell) for cell in row] for row in every]
+    kept, gone = _columns(every, width, expendable, left)
+    every = [[row[column] for column in kept] for row in every]
     align = ["left" if column in left else "right" for column in kept]
+    if width:
+        _shorten(every, align, width)
     if form:
         yield from _in_form(every[0], every[1:], align, form)
         return
@@ -126,21 +159,49 @@ def table(
     if footer:
         lines.insert(len(lines) - 1, lines[1])
     for line in lines:
-        yield line.rstrip()
+        yield Laid(line.rstrip())
     if gone:
         yield f"({', '.join(gone)}: left out, the terminal is {width} columns wide)"
 
 
-def _columns(every: Sequence[Sequence[str]], width: int, expendable: Sequence[str]) -> tuple[list[int], list[str]]:
+def _columns(
+    every: Sequence[Sequence[str]], width: int, expendable: Sequence[str], left: Sequence[int]
+) -> tuple[list[int], list[str]]:
     """The columns that fit, and the names of those that do not."""
-    kept = list(range(len(every[0])))
+    widths = [max(map(len, column)) for column in zip(*every)]
+    least = [min(size, SHORT if column else NAME) if column in left else size for column, size in enumerate(widths)]
+    kept = list(range(len(widths)))
     gone: list[str] = []
+
+    def fits(sizes: Sequence[int]) -> bool:
+        return sum(sizes[column] + GAP for column in kept) - GAP <= width
+
     for name in expendable:
-        if not width or sum(max(len(row[column]) for row in every) + 2 for column in kept) - 2 <= width:
+        if not width or fits(widths):
             break
         kept.remove(list(every[0]).index(name))
         gone.append(name)
+    while width and len(kept) > 1 and not fits(least):
+        gone.append(every[0][kept.pop()] or "the last")
     return kept, gone
+
+
+def _shorten(every: Sequence[list[str]], align: Sequence[str], width: int) -> None:
+    """Cuts the longest texts until all fits, the first column, which names the row, last; figures stay."""
+    widths = [max(map(len, column)) for column in zip(*every)]
+    over = sum(widths) + GAP * (len(widths) - 1) - width
+    while over > 0:
+        texts = [column for column in range(1, len(widths)) if align[column] == "left" and widths[column] > SHORT]
+        texts = texts or ([0] if align[0] == "left" and widths[0] > NAME else [])
+        if not texts:
+            return
+        longest = max(texts, key=lambda column: widths[column])
+        others = [widths[column] for column in texts if widths[column] < widths[longest]]
+        step = min(over, widths[longest] - max([SHORT if longest else NAME, *others]))
+        widths[longest] -= step
+        over -= step
+    for row in every:
+        row[:] = [cell if len(cell) <= size else f"{cell[: size - 1]}…" for cell, size in zip(row, widths)]
 
 
 def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> list[str]:

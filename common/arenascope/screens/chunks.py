@@ -20,6 +20,12 @@ HEADERS = ("chunk", "size", "state", "arena")
 CELLS = "\t"
 """Between the cells of a row that waits for --table."""
 ROW = "{:<18}  {:>14}  {:<6}  {:>5}"
+NARROW = "{:<14} {:>10} {:<6} {:>5}"
+"""For a terminal that is not as wide."""
+
+
+def _row(style: Style) -> str:
+    return NARROW if 0 < style.width < len(ROW.format("", "", "", "")) else ROW
 
 
 def chunk_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, Optional[str]], str]:
@@ -29,7 +35,8 @@ def chunk_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, Op
         )
     if style.form:
         return lambda chunk, size, state: CELLS.join((f"{chunk:#x}", style.size(size), state or "?", str(arena)))
-    return lambda chunk, size, state: ROW.format(f"{chunk:#x}", style.size(size), state or "?", arena)
+    row = _row(style)
+    return lambda chunk, size, state: row.format(f"{chunk:#x}", style.size(size), state or "?", arena)
 
 
 def _quoted(state: Optional[str]) -> str:
@@ -43,13 +50,14 @@ def heading(style: Style, limit: int, left_out: Optional[int]) -> Iterator[str]:
         yield ""
     if style.form:
         return
-    yield ROW.format(*HEADERS)
-    yield ROW.format("-" * 18, "-" * 14, "-" * 6, "-" * 5)
+    row = _row(style)
+    yield row.format(*HEADERS)
+    yield row.format("-" * 18, "-" * 14, "-" * 6, "-" * 5) if row is ROW else "-" * 38
 
 
 def table_of(rows: Iterable[str], style: Style) -> Iterator[str]:
     """What chunk_row made of them, for --table, which measures all before it writes any."""
-    return table(HEADERS, [row.split(CELLS) for row in rows], left=(0, 2), form=style.form)
+    return table(HEADERS, [row.split(CELLS) for row in rows], left=(0, 2), width=style.width, form=style.form)
 
 
 def summary_lines(
@@ -100,6 +108,7 @@ def _states(style: Style, by_arena: Mapping[int, Sums], sums: Sums, doubtful: bo
         rows,
         left=(0, 3),
         footer=["all", "", style.size(sums.bytes), ""],
+        width=style.width,
         form=style.form,
     )
 

@@ -10,12 +10,12 @@ from ..analysis.heap_map import LAYERS, PARTS, Strip
 from ..analysis.usage import total
 from ..printable import PLAIN
 from ..records import NamedTuple
-from ..render.text import AT_LEAST, NO_HEAP, UNKNOWN, Style, count, left_out, table
+from ..render.text import AT_LEAST, NO_HEAP, UNKNOWN, Laid, Style, count, left_out, table
 
 PIPE_CELLS = 64
 ONE_LINE = 112
 """Columns from which on strip and figures stand side by side."""
-FIGURES = 58
+FIGURES = 80
 SORTS: Mapping[str, Callable[[Strip], tuple[int, ...]]] = {
     "index": lambda strip: (strip.heap.arena,),
     "releasable": lambda strip: (-(strip.total("releasable_resident") or 0), -(strip.total("releasable") or 0)),
@@ -107,16 +107,27 @@ def lines(
     figures = ("arena", "from", "size", "a cell", "used", "resident", "trim frees")
     if style.form:
         cells = [[*_figures(style, strip), _coloured(style, unicode, row)] for strip, row in zip(shown, marks)]
-        yield from table((*figures, "occupancy"), cells, left=(0, 1, 7), form=style.form)
+        yield from table((*figures, "occupancy"), cells, left=(0, 1, 7), width=style.width, form=style.form)
         yield from left_out(style, len(order) - len(shown), "heap")
         return
-    yield style.dim(_row(figures, f"{'occupancy':<{beside}}" if beside else "").rstrip())
-    for strip, row in zip(shown, marks):
-        text = _coloured(style, unicode, row)
-        yield _row(_figures(style, strip), text + " " * (beside - len(row)) if beside else "")
-        if not beside:
-            yield text
+    if not beside and 0 < style.width < FIGURES:
+        yield from _narrow(style, shown, [_coloured(style, unicode, row) for row in marks], figures)
+    else:
+        yield style.dim(_row(figures, f"{'occupancy':<{beside}}" if beside else "").rstrip())
+        for strip, row in zip(shown, marks):
+            text = _coloured(style, unicode, row)
+            yield Laid(_row(_figures(style, strip), text + " " * (beside - len(row)) if beside else ""))
+            if not beside:
+                yield Laid(text)
     yield from left_out(style, len(order) - len(shown), "heap")
+
+
+def _narrow(style: Style, shown: Sequence[Strip], texts: Sequence[str], headers: Sequence[str]) -> Iterator[str]:
+    """A heap's figures over its strip, each with its name."""
+    for strip, text in zip(shown, texts):
+        said = [f"{name} {figure}" for name, figure in zip(headers, _figures(style, strip))]
+        yield ", ".join(said)
+        yield Laid(text)
 
 
 def _row(figures: Sequence[str], text: str) -> str:
@@ -188,10 +199,15 @@ def _legend(style: Style, unicode: bool, met: set[Mark]) -> Iterator[str]:
     line = ""
     for each in words:
         if line and _columns(line) + 3 + _columns(each) > (style.width or 120):
-            yield line
+            yield _laid(line, style)
             line = ""
         line += ("   " if line else "") + each
-    yield line
+    yield _laid(line, style)
+
+
+def _laid(line: str, style: Style) -> str:
+    """A single meaning can be longer than a narrow terminal."""
+    return Laid(line) if not style.width or _columns(line) <= style.width else line
 
 
 def _columns(text: str) -> int:

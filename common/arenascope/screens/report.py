@@ -93,7 +93,7 @@ def _parts(style: Style, picture: Picture, full: bool) -> Iterator[str]:
     name = MEASURES[picture.measure]
     what = "address space" if picture.measure == SPACE else "resident"
     total = [name, style.size(whole), "", ""]
-    yield from table(("part", what, "share", ""), rows, left=(0, 3), footer=total, form=style.form)
+    yield from table(("part", what, "share", ""), rows, left=(0, 3), footer=total, width=style.width, form=style.form)
     if picture.swapped:
         yield f"in swap besides: {style.size(picture.swapped)}"
     for owner in picture.others[:3]:

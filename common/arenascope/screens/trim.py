@@ -49,7 +49,13 @@ def lines(
     yield ""
     rows = [_row(style, trim) for trim in plans]
     shown, more = cut(rows, limit)
-    yield from table(HEADERS, shown, footer=_footer(style, plans) if len(rows) > 1 and whole else None, form=style.form)
+    yield from table(
+        HEADERS,
+        shown,
+        footer=_footer(style, plans) if len(rows) > 1 and whole else None,
+        width=style.width,
+        form=style.form,
+    )
     yield from left_out(style, more, "arena")
     yield ""
     # of what is not in memory nothing would go back
@@ -162,7 +168,9 @@ def _range_lines(style: Style, plans: Sequence[Trim], tops: bool, limit: int) ->
             start, size = trim.plan.tops
             rows.append([str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", style.size(size), "--tops"])
     shown, more = cut(rows, limit)
-    yield from table(("arena", "from", "to", "size", "by"), shown, left=(0, 1, 2, 4), form=style.form)
+    yield from table(
+        ("arena", "from", "to", "size", "by"), shown, left=(0, 1, 2, 4), width=style.width, form=style.form
+    )
     yield from left_out(style, more, "range")
 
 

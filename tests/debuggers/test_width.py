@@ -1,0 +1,109 @@
+"""Every screen fits the terminal that it is on: commands run in a pseudo-terminal of so many columns."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from typing import Iterator, Sequence
+
+import pytest
+from doors import DOORS, give_up
+from looks import ROOT, plain_environment
+from subjects import Subject
+
+COMMANDS = (
+    "report",
+    "report --full",
+    "arenas",
+    "arenas --quick",
+    "bins",
+    "trim",
+    "trim --ranges --limit 3",
+    "heaps",
+    "threads",
+    "params",
+    "mmapped",
+    "chunks --summary",
+    "chunks --limit 5",
+    "check",
+    "pins",
+    "map",
+    "stats",
+)
+ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[a-zA-Z]|[=>])")
+MARK = "columns-begin"
+
+
+def on_terminal(columns: int, argv: Sequence[str]) -> list[str]:
+    """What the program writes to a terminal of that width, line by line, without colours."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    environment = {name: value for name, value in plain_environment().items() if name not in ("COLUMNS", "NO_COLOR")}
+    environment.update(TERM="xterm", LC_ALL="C.UTF-8")
+    with subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env=environment) as program:
+        os.close(theirs)
+        said = b"".join(_chunks(ours))
+        assert program.wait(timeout=100) == 0
+    os.close(ours)
+    # what a line was overwritten with is what stands there
+    return [line.rstrip("\r").rpartition("\r")[2] for line in ESCAPES.sub("", said.decode()).split("\n")]
+
+
+def _chunks(terminal: int) -> Iterator[bytes]:
+    while True:
+        try:
+            yield os.read(terminal, 65536)
+        except OSError:
+            # nobody has the other end open any more
+            return
+
+
+@pytest.fixture(scope="module")
+def subject() -> Iterator[Subject]:
+    """Of many arenas with names, all of their lists, and more than a terminal is wide to say."""
+    with Subject("hoard", "12", "3") as running:
+        yield running
+
+
+def too_wide(lines: Sequence[str], columns: int) -> list[str]:
+    """A setting to be pasted is never broken, however narrow the terminal."""
+    return [line for line in lines if len(line) > columns and len(line.split()) > 1]
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_in_the_shell(subject: Subject, columns: int) -> None:
+    wide = {}
+    for command in COMMANDS:
+        name, *words = command.split()
+        argv = (sys.executable, str(ROOT / "bin" / "arenascope"), name, str(subject.pid), *words)
+        lines = on_terminal(columns, argv)
+        assert lines
+        wide[command] = too_wide(lines, columns)
+    assert not {command: lines for command, lines in wide.items() if lines}
+
+
+@pytest.mark.parametrize("door", ["gdb", "lldb"])
+def test_in_a_debugger(subject: Subject, door: str) -> None:
+    opened = next((each for name, each in DOORS.items() if name.startswith(door)), None)
+    if opened is None or opened.available():
+        give_up((opened and opened.available()) or f"no {door} here")
+    if door == "gdb":
+        first = ["gdb", "-nx", "-q", "-iex", "set pagination off", "-iex", "set debuginfod enabled off"]
+        load = ["-p", str(subject.pid), "-ex", f"source {ROOT}/gdb/arena.py", "-ex", f"echo {MARK}\\n"]
+        each = [word for command in COMMANDS for word in ("-ex", f"heap {command}")]
+        argv = [*first, *load, *each, "-ex", "detach", "-ex", "quit"]
+    else:
+        load = [opened.name, "-x", "-p", str(subject.pid), "-o", f"command script import {ROOT}/lldb/arena.py"]
+        each = [word for command in COMMANDS for word in ("-o", f"heap {command}")]
+        argv = [*load, "-o", f"script print('{MARK}')", *each, "-o", "detach", "-o", "quit"]
+    lines = on_terminal(80, argv)
+    begin = max(index for index, line in enumerate(lines) if MARK in line)
+    assert len(lines) > begin + 100
+    # LLDB repeats what it was told
+    assert not [line for line in too_wide(lines[begin + 1 :], 80) if "(lldb)" not in line]
