@@ -15,6 +15,10 @@ from .records import NamedTuple
 ByteOrder = Literal["little", "big"]
 
 
+HUGE_PAGES = "/anon_hugepage"
+"""What the kernel calls an anonymous mapping of hugetlbfs pages: a file of its own, that nobody can open."""
+
+
 class Region(NamedTuple):
     """One mapping of the address space."""
 
@@ -37,7 +41,7 @@ class Region(NamedTuple):
 
     @property
     def is_file(self) -> bool:
-        return self.path.startswith("/")
+        return self.path.startswith("/") and self.path != HUGE_PAGES
 
     def contains(self, address: int) -> bool:
         return self.start <= address < self.end

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from typing import Iterable, Optional, Sequence
 
 from ..records import NamedTuple
-from ..target import MappingUse, Region
+from ..target import HUGE_PAGES, MappingUse, Region
 from .resident import ArenaResident
 
 SHARED_MEMORY = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "[anon_shmem")
@@ -70,6 +70,8 @@ class Picture(NamedTuple):
     arenas: Sequence[ArenaResident]
     others: Sequence[Owner]
     """The largest mappings in `other`, the largest first."""
+    apart: int = 0
+    """Of `rss`: huge pages of hugetlbfs, which the kernel counts apart from RSS."""
 
     @property
     def free(self) -> int:
@@ -134,6 +136,7 @@ def picture(
         huge=sum(use.huge or 0 for use in malloc) if all(use.huge is not None for use in malloc) else None,
         arenas=arenas,
         others=others[:8],
+        apart=sum(use.rss or 0 for use in uses if use.region.path == HUGE_PAGES),
     )
 
 

@@ -33,6 +33,7 @@ from ..snapshot import read
 from .mmapped import mismatch
 
 CORE_CANNOT_TELL = "a core does not tell which pages of files were in memory: the parts are of anonymous memory alone"
+APART = "are huge pages of hugetlbfs (glibc.malloc.hugetlb=2 asks for them), which the kernel keeps out of its own RSS"
 IN_A_CALL = "an arena is locked: some thread was inside malloc at this moment. Another moment may read whole: ask again"
 NO_RESIDENCY = "this image does not tell which pages were in memory: the figures are address space, of which less was"
 LONGEST_PAUSE = 86400
@@ -82,6 +83,8 @@ def _notes(session: Session, picture: Picture) -> Iterator[str]:
         yield NO_RESIDENCY
     elif picture.rss is None:
         yield CORE_CANNOT_TELL
+    elif picture.apart:
+        yield f"{Style().size(picture.apart)} of it {APART}"
     live = session.target.kind == "live" and session.started
     if picture.parts.get("unread") and live and any(each.mutex for each in session.headers):
         yield IN_A_CALL

@@ -31,7 +31,11 @@ PARTS = rows(
     ),
 )
 RSS = {
-    "rss_bytes": size("Resident memory; null: the image does not tell (a core, of the pages of files)", null=True),
+    "rss_bytes": size(
+        "Resident memory, with anonymous pages of hugetlbfs, which the kernel counts apart; null: the image does not "
+        "tell (a core, of the pages of files)",
+        null=True,
+    ),
     "swap_bytes": size("What of it is in swap besides", null=True),
     "parts": PARTS,
     "measure": one_of("What the parts measure; null: there are none", "resident", "anonymous", "address-space", None),

@@ -14,12 +14,14 @@ from ..memory import Memory
 from ..model import ArenaHeader, Finding, Heap, Params, Statement
 from ..target import Region
 from .arena import has_heap
-from .chunk import IS_MMAPPED, NON_MAIN_ARENA, SIZE_BITS
+from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from .heap import walk_heaps
 from .layout import Layout
 
 CHAIN_LIMIT = 1 << 26
 """More headers than a region can hold: the walk that meets it is not in a heap."""
+
+MOST_POSTS = 3
 
 
 def heaps_of(
@@ -81,7 +83,7 @@ def main_regions(
         return [Heap(header.index, start, end, None, last=True)]
     parts = []
     if base:
-        brk_end = _chain_end(memory, layout, layout.first_aligned(base), header, mappings)
+        brk_end = _chain_end(memory, layout, layout.first_aligned(base), header, mappings, page)
         if brk_end is not None:
             parts.append((base, brk_end))
     for mapping in mappings:
@@ -111,7 +113,7 @@ def _mapped_regions(
         if inside is not None:
             position = -(-inside // page) * page
             continue
-        end = _chain_end(memory, layout, position + shift, header, (mapping,))
+        end = _chain_end(memory, layout, position + shift, header, (mapping,), page)
         if end is None:
             position += page
             continue
@@ -120,7 +122,7 @@ def _mapped_regions(
 
 
 def _chain_end(
-    memory: Memory, layout: Layout, chunk: int, header: ArenaHeader, mappings: Sequence[Region]
+    memory: Memory, layout: Layout, chunk: int, header: ArenaHeader, mappings: Sequence[Region], page: int
 ) -> Optional[int]:
     """The end of the region whose first chunk this is; None where its headers lead nowhere."""
     limit = next((mapping.end for mapping in mappings if mapping.contains(chunk)), 0)
@@ -137,7 +139,7 @@ def _chain_end(
             if raw & (IS_MMAPPED | NON_MAIN_ARENA):
                 return None
             if size == fence:
-                return _fence_end(layout, chunk, read(chunk + fence + word), limit)
+                return _fence_end(memory, layout, chunk, limit, page)
             if size < layout.min_size or size & layout.mask:
                 return None
             chunk += size
@@ -146,9 +148,17 @@ def _chain_end(
     return None
 
 
-def _fence_end(layout: Layout, fence: int, second: int, limit: int) -> Optional[int]:
-    """Two header-sized posts close a region, then at most alignment slack."""
-    if second & ~SIZE_BITS != layout.header or not second & 1:
-        return None
-    end = fence + 2 * layout.header
-    return end + (-end & layout.mask) if end <= limit else None
+def _fence_end(memory: Memory, layout: Layout, fence: int, limit: int, page: int) -> Optional[int]:
+    """Two header-sized posts close a region, then at most alignment slack.
+
+    Where top was but a header larger than these, what they left of it is no chunk, and looks like a third in front
+    (sysmalloc): then the last two are the posts, and end where every top has to, at a page.
+    """
+    posts = 1
+    while posts < MOST_POSTS and fence + (posts + 1) * layout.header <= limit:
+        raw = memory.word(fence + posts * layout.header + layout.word)
+        if raw & ~SIZE_BITS != layout.header or not raw & PREV_INUSE:
+            break
+        posts += 1
+    ends = [end + (-end & layout.mask) for end in (fence + count * layout.header for count in range(2, posts + 1))]
+    return next((end for end in ends if not end & (page - 1)), ends[0] if ends else None)

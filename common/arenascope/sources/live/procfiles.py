@@ -8,7 +8,7 @@ from typing import Any, Iterator, Optional, Sequence
 
 from ...errors import TargetError
 from ...records import NamedTuple
-from ...target import MappingUse, MemoryUse, Region, Span
+from ...target import HUGE_PAGES, MappingUse, MemoryUse, Region, Span
 from ..elf.core_notes import undeleted
 
 READ, WRITE, EXECUTE, SHARED = b"rwxs"
@@ -192,7 +192,8 @@ def memory_of(pid: int) -> Optional[MemoryUse]:
 class Uses(Sequence[MappingUse]):
     """smaps of one moment, taken apart when somebody looks into it: its process may have been let go by then.
 
-    Its Rss are the very numbers that RSS is the sum of.
+    Its Rss are the very numbers that RSS is the sum of; huge pages of hugetlbfs, which the kernel leaves out of these,
+    are in memory all the same.
     """
 
     def __init__(self, text: bytes) -> None:
@@ -204,8 +205,9 @@ class Uses(Sequence[MappingUse]):
         before, *parts = self.text.split(b"\nSize:")
         rows = []
         for part in parts:
-            head = before[before.rfind(b"\n") + 1 :]
-            rows.append(MappingUse(parse_region(head), *(_counter(part, key) for key in (RSS, SWAP, HUGE))))
+            region = parse_region(before[before.rfind(b"\n") + 1 :])
+            rss = _counter(part, RSS) + (_counter(part, APART) if region.path == HUGE_PAGES else 0)
+            rows.append(MappingUse(region, rss, _counter(part, SWAP), _counter(part, HUGE)))
             before = part
         return rows
 
@@ -222,7 +224,7 @@ class Uses(Sequence[MappingUse]):
         return bool(self.text)
 
 
-RSS, SWAP, HUGE = b"\nRss:", b"\nSwap:", b"\nAnonHugePages:"
+RSS, SWAP, HUGE, APART = b"\nRss:", b"\nSwap:", b"\nAnonHugePages:", b"\nPrivate_Hugetlb:"
 
 
 def _counter(text: bytes, key: bytes) -> int:

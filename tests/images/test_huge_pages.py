@@ -1,0 +1,111 @@
+"""glibc.malloc.hugetlb=2: the main arena grows by mmap, of huge pages where there are any, else of plain ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ENVIRONMENT
+from schemas import valid
+
+ROOT = Path(__file__).resolve().parents[2]
+RESERVE = Path("/proc/sys/vm/nr_hugepages")
+REGIONS = 12
+SOURCE = rf"""
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* behind the last block lies top */
+static size_t top(char *block) {{ return *(size_t *) (block + malloc_usable_size(block)) & ~7ul; }}
+int main(int argc, char **argv) {{
+    size_t left = atol(argv[1]);
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    for (int n = 0; n < {REGIONS}; n++) {{
+        char *block = malloc(2000);
+        memset(block, 1, 2000);
+        /* all of this region but `left` bytes: the next block makes a new one */
+        size_t rest = top(block);
+        if (rest > left + 64) {{ char *more = malloc(rest - left - 8); memset(more, 1, rest - left - 8); }}
+    }}
+    free(malloc(5000));
+    struct mallinfo2 info = mallinfo2();
+    printf("arena %zx\nready 0\n", info.arena); fflush(stdout);
+    for (;;) pause();
+}}"""
+
+
+@pytest.fixture(scope="module")
+def fenced(build):
+    return build(SOURCE, "-O0", name="fenced")
+
+
+def ask(subject, *words):
+    done = subprocess.run(
+        [sys.executable, ROOT / "bin" / "arenascope", *words, str(subject.pid), "--json"],
+        capture_output=True,
+        text=True,
+    )
+    assert not done.returncode, done.stderr
+    return valid(json.loads(done.stdout))
+
+
+def is_whole(subject):
+    """Every byte that glibc counts is found, and lies in a region that was walked."""
+    found = ask(subject, "arenas")
+    assert found["problems"] == []
+    (arena,) = found["arenas"]
+    assert arena["system_bytes"] == subject.facts["arena"]
+    assert arena["heaps"] >= REGIONS
+    assert ask(subject, "check")["breaches"] == []
+    assert ask(subject, "chunks", "--summary")["problems"] == []
+
+
+TUNED = {**ENVIRONMENT, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=2"}
+
+
+@pytest.mark.parametrize("left", [32, 48, 64])
+def test_what_is_left_of_a_top_can_look_like_a_fencepost(fenced, start, left):
+    subject = start(fenced, str(left), environment=TUNED)
+    if "[heap]" in Path(f"/proc/{subject.pid}/maps").read_text():
+        pytest.skip("this glibc grows by brk under glibc.malloc.hugetlb=2 too")
+    is_whole(subject)
+
+
+@pytest.fixture
+def reserved():
+    """Some huge pages, for as long as a test takes."""
+    before = int(RESERVE.read_text()) if RESERVE.exists() else 0
+    try:
+        RESERVE.write_text(str(before + 2 * REGIONS))
+        free = int(re.search(r"^HugePages_Free: +(\d+)", Path("/proc/meminfo").read_text(), re.MULTILINE)[1])
+        if free < 2 * REGIONS:
+            pytest.skip(f"the kernel can reserve {free} huge pages now")
+        yield
+    except OSError as error:
+        pytest.skip(f"huge pages cannot be reserved here: {error.strerror}")
+    finally:
+        if os.access(RESERVE, os.W_OK):
+            RESERVE.write_text(str(before))
+
+
+def test_a_heap_of_huge_pages(reserved, fenced, start):
+    subject = start(fenced, "48", environment=TUNED)
+    sizes = subject.smaps().values()
+    huge = sum(each.get("Private_Hugetlb", 0) for each in sizes)
+    if not huge:
+        pytest.skip("this glibc does not ask for huge pages")
+    is_whole(subject)
+    report = ask(subject, "report")
+    parts = {part["part"]: part["bytes"] for part in report["parts"]}
+    assert min(parts.values()) >= 0
+    assert sum(parts.values()) == report["rss_bytes"] == sum(each["Rss"] for each in sizes) + huge
+    subject.end()
