@@ -249,7 +249,20 @@ class Session:
             self.located.own_symbols,
             self.located.others,
             self.trail,
+            self._left_by_the_main_thread(everyone),
         )
+
+    def _left_by_the_main_thread(self, threads: Sequence[ThreadInfo]) -> list[ThreadInfo]:
+        """Where it has exited and others go on; each with a thread pointer that may have been its own."""
+        pid = self.target.pid
+        listed = next((each for each in threads if each.tid == pid), None)
+        if pid is None or (listed is not None and listed.thread_pointer is not None) or not threads:
+            return []
+        blocks = thread_pointers.left_by_the_main_thread(
+            self.memory, self.target.machine, self.located.libc, self.regions, threads
+        )
+        known = {each.thread_pointer for each in threads}
+        return [(listed or ThreadInfo(pid))._replace(thread_pointer=each) for each in blocks if each not in known]
 
     @cached_property
     def thread_owners(self) -> list[ThreadCache]:

@@ -158,13 +158,15 @@ def _is_link(descriptor: str) -> bool:
 
 def find_core(paths: Iterable[str], tids: Iterable[int], read: Read) -> Optional[CoreImage]:
     """The core among these files that has these threads and holds what the debugger reads."""
-    wanted = sorted(tids)
+    wanted = set(tids)
     for path in paths:
         try:
             image = CoreImage(path)
         except ArenascopeError:
             continue
-        if sorted(thread.tid for thread in image.threads()) == wanted and _same_bytes(image, read):
+        listed = {thread.tid for thread in image.threads()}
+        # GDB also has a main thread that had exited, which the kernel dumps no registers of
+        if wanted in (listed, {*listed, image.pid}) and _same_bytes(image, read):
             return image
         image.close()
     return None

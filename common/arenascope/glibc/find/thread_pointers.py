@@ -33,6 +33,8 @@ BLOCK_LIMIT = 0x1000
 """struct pthread is shorter on every machine (0x700 to 0x900 bytes)."""
 VECTOR_ENTRIES, FIRST_TLS = 8, 256
 """How many modules with TLS are looked at for the one whose block comes first, aligned to that much at most."""
+ENDED = frozenset((0, 0xFFFFFFFF))
+"""What `tid` is made by the kernel at a thread's end, and by pthread_join() afterwards."""
 SMALL = 256 << 10
 """The first thread's control block lies in a small mapping of ld.so's."""
 
@@ -44,7 +46,7 @@ def complete(
     missing = [thread for thread in threads if thread.thread_pointer is None]
     if not missing:
         return list(threads)
-    found = _by_lists(memory, machine, libc)
+    found = dict(_by_lists(memory, machine, libc))
     if not found and machine in X86:
         found = _by_shape(memory, regions, threads)
     elif not found and machine in BEHIND_BLOCK:
@@ -55,27 +57,53 @@ def complete(
     ]
 
 
-def _by_lists(memory: Memory, machine: str, libc: Libc) -> dict[int, int]:
-    """tid: thread pointer, by the lists that pthread_create keeps."""
+def left_by_the_main_thread(
+    memory: Memory, machine: str, libc: Libc, regions: Sequence[Region], threads: Sequence[ThreadInfo]
+) -> list[int]:
+    """Where the thread pointer of a main thread that has exited may have led: to control blocks without a thread.
+
+    Its cache is not given back as other threads' are: __libc_start_call_main() goes on in exit(2) of the thread alone.
+    The kernel clears `tid` of whatever thread ends (CLONE_CHILD_CLEARTID), so a thread that waits to be joined has a
+    block like that, too, and on x86 what is kept of a stack that is free: of these none has a cache.
+    """
+    found = [pointer for tid, pointer in _by_lists(memory, machine, libc) if tid == 0]
+    if not found and machine in X86:
+        # whom pthread_join() has seen off is in no list any more
+        at = Counter(
+            offset
+            for thread in threads
+            if thread.thread_pointer is not None
+            for offset in _tids_in(memory, thread.thread_pointer, {thread.tid})
+        )
+        place = max(at, key=lambda offset: (at[offset], -offset)) if at else 0
+        blocks = [block for span in _places(regions, threads) for block in _self_pointing(memory, *span)]
+        found = [
+            block for block in dict.fromkeys(blocks) if place and _tids_in(memory, block, ENDED).get(place) in ENDED
+        ]
+    return found
+
+
+def _by_lists(memory: Memory, machine: str, libc: Libc) -> list[tuple[int, int]]:
+    """(tid, thread pointer), by the lists that pthread_create keeps."""
     if machine not in (*AT_BLOCK, *BEHIND_BLOCK):
-        return {}
+        return []
     names = (*LISTS, *FIELDS, "_thread_db_sizeof_pthread", "__nptl_rtld_global")
     tables = exported(memory, libc, *names)
     if len(tables) != len(names):
-        return {}
+        return []
     try:
         # a descriptor is {bits, elements, offset}
         offsets = {name: memory.u32(tables[name] + 8) for name in (*LISTS, *FIELDS)}
         behind = memory.u32(tables["_thread_db_sizeof_pthread"]) if machine in BEHIND_BLOCK else 0
         loader = memory.word(tables["__nptl_rtld_global"])
-        found = {}
+        found = []
         for name in LISTS:
             for entry in _walk(memory, loader + offsets[name], offsets["_thread_db_list_t_next"]):
                 block = entry - offsets["_thread_db_pthread_list"]
-                found[memory.u32(block + offsets["_thread_db_pthread_tid"])] = block + behind
+                found.append((memory.u32(block + offsets["_thread_db_pthread_tid"]), block + behind))
         return found
     except MemoryReadError:
-        return {}
+        return []
 
 
 def _walk(memory: Memory, head: int, next_offset: int) -> Iterator[int]:

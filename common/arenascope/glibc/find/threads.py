@@ -65,18 +65,37 @@ def find_thread_words(
     symbols: bool,
     others: Sequence[int] = (),
     trail: Optional[Trail] = None,
+    left: Sequence[ThreadInfo] = (),
 ) -> ThreadsFound:
-    """Without `symbols` those that the target knows are another libc's. `others`: main arenas of its further copies."""
+    """Without `symbols` those that the target knows are another libc's. `others`: main arenas of its further copies.
+
+    `left` are guesses at a main thread that has exited, each with another thread pointer.
+    """
     caches = CacheFinder(memory, layout, target, libc, ring, others, trail)
     by_symbol = [_by_symbol(caches, thread) for thread in threads if symbols]
     if trail is not None and by_symbol:
         _tell(trail, by_symbol)
-    if by_symbol and all(words is not None for words in by_symbol):
-        return ThreadsFound([words for words in by_symbol if words is not None], "symbols")
-    scanned = _by_scan(caches, threads)
-    if scanned is not None:
-        return ThreadsFound(scanned, "scan")
-    return ThreadsFound([ThreadWords(thread) for thread in threads], "")
+    whole = bool(by_symbol) and all(words is not None for words in by_symbol)
+    scanned = _by_scan(caches, [*threads, *left]) if left or not whole else None
+    exited = _exited(scanned[len(threads) :]) if scanned is not None else None
+    if whole:
+        found = ThreadsFound([words for words in by_symbol if words is not None], "symbols")
+    elif scanned is not None:
+        found = ThreadsFound(scanned[: len(threads)], "scan")
+    else:
+        found = ThreadsFound([ThreadWords(thread) for thread in threads], "")
+    if exited is None:
+        return found
+    # /proc still has it among the threads, debuggers and cores have not
+    living = [words for words in found.words if words.thread.tid != exited.thread.tid]
+    return found._replace(words=sorted([*living, exited], key=lambda words: words.thread.tid))
+
+
+def _exited(guesses: Sequence[ThreadWords]) -> Optional[ThreadWords]:
+    """The guess that has an arena or a cache still, as no other thread that has ended; a single one is believed."""
+    known = [words for words in guesses if words.arena is not None and words.tcache is not None]
+    holding = [words for words in known if words.arena or words.tcache] or known
+    return holding[0] if len(holding) == 1 else None
 
 
 def _tell(trail: Trail, by_symbol: Sequence[Optional[ThreadWords]]) -> None:

@@ -1,0 +1,83 @@
+"""A process whose main thread has exited while others go on: what its cache holds stays there, whoever looks."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Sequence
+
+import pytest
+from doors import DOORS, GDB, NEWEST, Core, Live
+from looks import Outcome, opened
+from schemas import problem_ids
+from subjects import Subject, fixture_program
+
+HOW = ("left", "joined")
+"""Whether pthread_join() has seen it off: then it is in none of libc's lists of threads any more."""
+PARKED = "pause"
+"""Where it ends up whose standard input is at its end."""
+COMMANDS = ("threads --json", "bins --json")
+
+
+def check(outcomes: Sequence[Outcome], truth: dict[str, Any]) -> None:
+    # GDB itself says, once, that it has no registers of the thread whose id is the core's
+    texts = ["".join(re.split("^warning: .*\n", each.text, flags=re.MULTILINE)) for each in outcomes]
+    threads, bins = [replace(each, text=text).json() for each, text in zip(outcomes, texts)]
+    assert problem_ids(threads) == problem_ids(bins) == []
+    main = next(each for each in threads["threads"] if each["tid"] == truth["pid"])
+    assert main["arena"] == 0
+    assert threads["unattached_arenas"] == []
+    notes = truth["notes"]
+    (cached,) = (
+        row
+        for row in bins["bins"]
+        if (row["kind"], row["tid"], row["min_bytes"]) == ("tcache", truth["pid"], notes["chunk"])
+    )
+    assert cached["chunks"] == notes["cached"] > 0
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_by_the_shell(how: str) -> None:
+    """No debugger attaches to such a process: the kernel traces no zombie."""
+    with Subject("headless", how) as subject:
+        image = Live(subject.pid, subject.program)
+        check(DOORS["shell"].run(image, COMMANDS), subject.truth)
+        check(DOORS["shell"].run(image, [f"{each} --stop signal" for each in COMMANDS]), subject.truth)
+        (chunk,) = DOORS["shell"].run(image, [f"chunk {subject.truth['notes']['first']} --json"])
+        assert chunk.json()["chunk"]["state"] == "tcache"
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_in_a_core(how: str) -> None:
+    """Which does not list that thread."""
+    with Subject("headless", how) as subject:
+        truth = subject.truth
+        image = Core(subject.kernel_core(), subject.program)
+        for name in NEWEST:
+            for symbols in (True, False):
+                check(opened(DOORS[name]).run(image, COMMANDS, symbols), truth)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_under_gdb(tmp_path: Path, how: str) -> None:
+    """Begun there. What GDB 13 writes as a core of it has no memory: it looks for the mappings at the zombie's."""
+    program = fixture_program("headless")
+    stop = ["set breakpoint pending on", f"break {PARKED}", f"set args {tmp_path / 'truth'} {how}", "run"]
+    begin = [str(program), *(word for each in stop for word in ("-ex", each))]
+    steps = [*({"do": f"heap {each}"} for each in COMMANDS), {"do": "kill"}]
+    outcomes = opened(GDB).drive(begin, steps)
+    truth = json.loads((tmp_path / "truth" / "truth.json").read_text())
+    check(outcomes[:2], truth)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_under_lldb(tmp_path: Path, how: str) -> None:
+    """LLDB 14 itself hangs as soon as such a thread has exited."""
+    program = fixture_program("headless")
+    begin = ["-o", f"breakpoint set -n {PARKED}", "-o", f"process launch -i /dev/null -- {tmp_path / 'truth'} {how}"]
+    steps = [*({"do": f"heap {each}"} for each in COMMANDS), {"do": "process kill"}]
+    outcomes = opened(DOORS[NEWEST[1]]).drive([str(program), *begin], steps)
+    truth = json.loads((tmp_path / "truth" / "truth.json").read_text())
+    check(outcomes[:2], truth)
