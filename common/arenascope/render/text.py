@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import textwrap
 from typing import Any, Iterator, Optional, Sequence
 
 from ..errors import UsageError
@@ -45,6 +44,8 @@ def fitted(line: str, width: int) -> list[str]:
     before, text, behind = coloured.groups() if coloured else ("", line, "")
     if len(text) <= width:
         return [line]
+    import textwrap  # most lines fit
+
     mark = _INDENT.match(text)
     indent = " " * min(len(mark[0]) if mark else 0, width // 2)
     pieces = textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
