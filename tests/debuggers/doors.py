@@ -73,6 +73,14 @@ class Gdb:
         arguments = self.look_at(asked[0][0], symbols)
         return each_core(asked, lambda core: [f"core-file {core.path}"], lambda steps: self.drive(arguments, steps))
 
+    def do(self, image: Image, words: Sequence[str], symbols: bool = True, **how: Any) -> list[Outcome]:
+        """GDB's own commands among arenascope's, as they are typed."""
+        return self.drive(self.look_at(image, symbols), [{"do": word} for word in words], **how)
+
+    def poke(self, address: int, value: int) -> str:
+        """The command that writes eight bytes."""
+        return f"set var *(unsigned long long *) {address:#x} = {value:#x}"
+
     def look_at(self, image: Image, symbols: bool = True) -> list[str]:
         """The arguments that make GDB look at an image."""
         program = image.program if symbols else stripped(image.program)

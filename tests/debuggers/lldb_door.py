@@ -65,14 +65,21 @@ class Lldb:
             # it tells nobody the name of the core that is open, and of two of one process the other serves as well
             return [self.run(image, commands, symbols) for image, commands in asked]
         image = asked[0][0]
-        # LLDB looks in both places whatever its settings: for debug information always, for the program at an attach
-        hide = {} if symbols else {BUILD_IDS: empty_folder(), image.program: stripped(image.program)}
         return each_core(
             asked,
             # the driver is itself a command, whose target is that of all commands in it until there is none
             lambda core: [f"target create --core {core.path} {core.program}", "target delete 0"],
-            lambda steps: self.drive(self.look_at(image, symbols), steps, hide=hide),
+            lambda steps: self.drive(self.look_at(image, symbols), steps, hide=hidden(image, symbols)),
         )
+
+    def do(self, image: Image, words: Sequence[str], symbols: bool = True, **how: Any) -> list[Outcome]:
+        """LLDB's own commands among arenascope's, as they are typed."""
+        steps = [{"do": word} for word in words]
+        return self.drive(self.look_at(image, symbols), steps, hide=hidden(image, symbols), **how)
+
+    def poke(self, address: int, value: int) -> str:
+        """The command that writes eight bytes."""
+        return f"memory write -s 8 {address:#x} {value:#x}"
 
     def look_at(self, image: Image, symbols: bool = True) -> list[str]:
         """The arguments that make LLDB look at an image."""
@@ -124,6 +131,11 @@ class Lldb:
         finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
         assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
         return finished
+
+
+def hidden(image: Image, symbols: bool) -> dict[Path, Path]:
+    """LLDB looks in both places whatever its settings: for debug information always, for the program at an attach."""
+    return {} if symbols else {BUILD_IDS: empty_folder(), image.program: stripped(image.program)}
 
 
 @cache

@@ -1,13 +1,14 @@
-"""Damage in a live heap, done by GDB and undone afterwards: named by every door, and the end of none."""
+"""Damage in a live heap, done by a debugger and undone afterwards: named by every door, and the end of none."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import Iterator
+from typing import BinaryIO, Iterable, Iterator, Union
 
 import pytest
 from doors import Door, Gdb, Live
-from looks import SECONDS, one_line
+from kept import Kept
+from lldb_door import Lldb
+from looks import SECONDS, TIMEOUT, Outcome, one_line
 from subjects import Subject
 
 DAMAGES = {
@@ -89,21 +90,58 @@ class Places:
         values = [outcome.value & (1 << 64) - 1 for outcome in gdb.drive(select, words, load=())]
         self.damages = dict(zip(damages, zip(values[::2], values[1::2])))
 
-    @contextmanager
-    def damaged(self, name: str) -> Iterator[None]:
-        if name not in self.damages:
-            pytest.skip("this glibc has no fastbins")
-        address, value = self.damages[name]
+        with open(f"/proc/{subject.pid}/mem", "rb", buffering=0) as memory:
+            self.sound = {name: read_word(memory, address) for name, (address, _) in self.damages.items()}
+
+    def undo(self) -> None:
+        """Whatever a debugger that broke down has left."""
         with open(f"/proc/{self.subject.pid}/mem", "r+b", buffering=0) as memory:
-            memory.seek(address)
-            kept = memory.read(8)
-            try:
-                memory.seek(address)
-                memory.write(value.to_bytes(8, "little"))
-                yield
-            finally:
-                memory.seek(address)
-                memory.write(kept)
+            for name, (address, _) in self.damages.items():
+                if read_word(memory, address) != self.sound[name]:
+                    memory.seek(address)
+                    memory.write(self.sound[name].to_bytes(8, "little"))
+
+
+def read_word(memory: BinaryIO, address: int) -> int:
+    memory.seek(address)
+    return int.from_bytes(memory.read(8), "little")
+
+
+class Sessions:
+    """What a debugger said of each damage, which it does and undoes itself: it is started once for all of them that
+    this run's tests ask it for."""
+
+    def __init__(self, places: Places, wanted: Iterable[tuple[Door, bool, str]]) -> None:
+        self.places = places
+        self.names: dict[tuple[str, bool], list[str]] = {}
+        for door, symbols, name in wanted:
+            if name in places.damages:
+                self.names.setdefault((door.name, symbols), []).append(name)
+        self._kept = Kept()
+
+    def of(self, door: Door, symbols: bool, name: str) -> dict[str, Outcome]:
+        if name not in self.places.damages:
+            pytest.skip("this glibc has no fastbins")
+        return self._kept.get((door.name, symbols), lambda: self._hold(door, symbols))[name]
+
+    def _hold(self, door: Union[Gdb, Lldb], symbols: bool) -> dict[str, dict[str, Outcome]]:
+        places, names = self.places, self.names[door.name, symbols]
+        asked = [f"heap {look}" for look in LOOKS]
+        words = []
+        for name in names:
+            address, value = places.damages[name]
+            words += [door.poke(address, value), *asked, door.poke(address, places.sound[name])]
+        try:
+            subject = Live(places.subject.pid, places.subject.program)
+            outcomes = door.do(subject, words, symbols, timeout=TIMEOUT * 4)
+        finally:
+            places.undo()
+        told = {}
+        for start, name in zip(range(0, len(outcomes), len(asked) + 2), names):
+            done, *said, undone = outcomes[start : start + len(asked) + 2]
+            assert (done.error, undone.error) == (None, None), (done, undone)
+            told[name] = dict(zip(LOOKS, said))
+        return told
 
 
 @pytest.fixture(scope="module")
@@ -112,14 +150,19 @@ def places(gdb: Gdb) -> Iterator[Places]:
         yield Places(gdb, subject)
 
 
+@pytest.fixture(scope="module")
+def sessions(request: pytest.FixtureRequest, places: Places) -> Sessions:
+    here = (item for item in request.session.items if item.path == request.path and hasattr(item, "callspec"))
+    asked = [item.callspec.params for item in here]
+    return Sessions(places, [(params["door"], params["symbols"], params["name"]) for params in asked])
+
+
 @pytest.mark.in_turns("name", "door", "symbols")
 @pytest.mark.xdist_group("damage")
 @pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
 @pytest.mark.parametrize("name", DAMAGES)
-def test_damage_is_named_and_ends_nothing(door: Door, places: Places, name: str, symbols: bool) -> None:
-    subject = places.subject
-    with places.damaged(name):
-        outcomes = dict(zip(LOOKS, door.run(Live(subject.pid, subject.program), LOOKS, symbols)))
+def test_damage_is_named_and_ends_nothing(door: Door, sessions: Sessions, name: str, symbols: bool) -> None:
+    outcomes = sessions.of(door, symbols, name)
     for look, outcome in outcomes.items():
         assert outcome.seconds < SECONDS, look
         if outcome.error is not None:
