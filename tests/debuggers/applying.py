@@ -29,7 +29,7 @@ def drive(gdb: Gdb, subject: Subject, *commands: str, symbols: bool = True) -> l
 
 def applied(outcome: Outcome) -> dict[str, Any]:
     found = outcome.json()["applied"]
-    assert list(found) == ["rss_before", "rss_after", "predicted_bytes", "released_bytes", "seconds"]
+    assert list(found) == ["rss_before", "rss_after", "predicted_bytes", "released_bytes", "seconds", "calls"]
     assert found["rss_before"] - found["rss_after"] == pytest.approx(found["released_bytes"], abs=OWN_PAGES)
     assert found["predicted_bytes"] - OWN_PAGES <= found["released_bytes"] <= found["predicted_bytes"]
     return found
