@@ -121,6 +121,25 @@ class Session:
         return params.read_params(self.memory, self.located.layout, at) if at is not None else None
 
     @cached_property
+    def max_fast(self) -> Optional[int]:
+        """global_max_fast; None where symbols do not tell where it lies, or there are no fastbins."""
+        at = self._static(params.MAX_FAST) if self.layout.fastbins else None
+        return params.read_max_fast(self.memory, self.layout, at) if at is not None else None
+
+    @cached_property
+    def perturb(self) -> Optional[int]:
+        """perturb_byte; None where symbols do not tell where it lies."""
+        at = self._static(params.PERTURB)
+        return params.read_perturb(self.memory, at) if at is not None else None
+
+    def _static(self, name: str) -> Optional[int]:
+        """Where a variable of this libc's malloc lies: only its symbols tell."""
+        found = self.target.symbol(name) if self.located.own_symbols else None
+        main = self.target.symbol("main_arena") if found is not None else None
+        same = found is not None and main is not None and found.build_id == main.build_id
+        return found.address if found is not None and same else None
+
+    @cached_property
     def headers(self) -> list[ArenaHeader]:
         """The arenas of the ring, main_arena first."""
         new = self.located.layout.newer is not None

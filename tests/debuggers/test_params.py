@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+from typing import Iterator
 
 import pytest
 from album import Sight
+from doors import DOORS, NEWEST, Core, Live
+from looks import opened, plain_environment
 from scenarios import seen
 
 PAGE = 4096
@@ -116,3 +121,65 @@ def test_a_wish_that_was_not_heard_is_noted(sight: Sight) -> None:
 @seen(only=("fastbins",))
 def test_what_the_program_asked_of_itself(sight: Sight) -> None:
     assert params_of(sight)["tcache_count"]["requested"] == "glibc.malloc.tcache_count=0"
+
+
+TOLD = """
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) {
+    mallopt(M_MXFAST, 70); mallopt(M_PERTURB, 0x5a);
+    char *block = malloc(3000); printf("%d\\n", (unsigned char) block[2000] ^ 0xff); fflush(stdout);
+    free(block);
+    for (;;) pause();
+}"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Live, Core]]:
+    """A program that called mallopt, and a core of it."""
+    if not shutil.which("gcc") or not shutil.which("gcore"):
+        pytest.skip("gcc and gcore are needed")
+    folder = tmp_path_factory.mktemp("told")
+    (folder / "told.c").write_text(TOLD)
+    program = folder / "told"
+    subprocess.run(["gcc", "-O0", folder / "told.c", "-o", program], check=True)
+    with subprocess.Popen(
+        [program], stdout=subprocess.PIPE, env=plain_environment(), start_new_session=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            # what M_PERTURB fills a block with is the value's complement
+            assert int(process.stdout.readline()) == 0x5A
+            subprocess.run(["gcore", "-o", folder / "core", str(process.pid)], check=True, capture_output=True)
+            yield Live(process.pid, program), Core(folder / f"core.{process.pid}", program)
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("kind", ["live", "core"])
+@pytest.mark.parametrize("name", NEWEST)
+def test_what_mallopt_sets_beside_mp_(told: tuple[Live, Core], name: str, kind: str) -> None:
+    image = told[0] if kind == "live" else told[1]
+    (outcome,) = opened(DOORS[name]).run(image, ["params --json"])
+    rows = {row["name"]: row for row in outcome.json()["params"]}
+    fast, perturb = rows["global_max_fast"], rows["perturb_byte"]
+    if perturb["value"] is None:
+        pytest.skip("no symbols of libc tell where perturb_byte lies")
+    assert perturb["value"] == 0x5A
+    assert perturb["note_record"]["id"] == "set-by-program"
+    if fast["default"] is None:
+        assert (fast["value"], fast["note_record"]["id"]) == (None, "no-fastbins")
+    else:
+        # a request of 70 bytes is met by a chunk of 80, and set_max_fast rounds down
+        assert (fast["value"], fast["default"]) == (64, 128)
+
+
+@pytest.mark.parametrize("name", NEWEST)
+def test_without_symbols_nothing_is_said_of_what_lies_beside_mp_(told: tuple[Live, Core], name: str) -> None:
+    (outcome,) = opened(DOORS[name]).run(told[0], ["params --json"], symbols=False)
+    rows = {row["name"]: row for row in outcome.json()["params"]}
+    for variable in ("global_max_fast", "perturb_byte"):
+        assert rows[variable]["value"] is None
+        assert rows[variable]["note_record"]["id"] in ("place-unknown", "no-fastbins")

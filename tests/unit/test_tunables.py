@@ -6,8 +6,11 @@ from typing import Optional
 
 import pytest
 
+from arenascope.analysis.params import describe_params
 from arenascope.glibc import versions
+from arenascope.glibc.layout import from_table
 from arenascope.glibc.tunables import parse_number, requests
+from arenascope.model import Params
 
 Asked = tuple[str, Optional[int], Optional[str]]
 """As it stands there, its value, and why it is not heard."""
@@ -27,6 +30,25 @@ def test_variables_and_tunables() -> None:
     }
     both = {"MALLOC_MMAP_THRESHOLD_": "65536", "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=4096"}
     assert ask(both)["mmap_threshold"] == ("glibc.malloc.mmap_threshold=4096", 4096, None)
+
+
+def test_what_lies_beside_mp() -> None:
+    asked = {"MALLOC_PERTURB_": "90", "GLIBC_TUNABLES": "glibc.malloc.mxfast=70"}
+    layout = from_table((2, 36), 8, "x86_64")
+    params = Params(0, dict.fromkeys(layout.params.offsets, 0))
+
+    def rows(**beside: Optional[int]) -> dict[str, tuple[Optional[int], Optional[int], Optional[str]]]:
+        found = describe_params(params, layout, asked, beside=beside)
+        return {row.name: (row.value, row.default, row.note and row.note.id) for row in found if row.name in beside}
+
+    assert rows(global_max_fast=64, perturb_byte=90) == {
+        "global_max_fast": (64, 128, "in-effect"),
+        "perturb_byte": (90, 0, "in-effect"),
+    }
+    assert rows(global_max_fast=128, perturb_byte=None) == {
+        "global_max_fast": (128, 128, "not-in-effect"),
+        "perturb_byte": (None, 0, "place-unknown"),
+    }
 
 
 def test_requests_that_nobody_hears() -> None:

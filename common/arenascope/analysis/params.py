@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Mapping, Optional
 
 from ..glibc.layout import Layout
+from ..glibc.params import MAX_FAST, default_max_fast, max_fast_of
 from ..glibc.tunables import Request, requests
 from ..model import Params, Statement
 from ..records import NamedTuple
@@ -19,6 +20,7 @@ SIZES = {
     "max_mmapped_mem",
     "max_total_mem",
     "tcache_max_bytes",
+    MAX_FAST,
 }
 MMAP_THRESHOLD = TRIM_THRESHOLD = TOP_PAD = 128 << 10
 """DEFAULT_MMAP_THRESHOLD, DEFAULT_TRIM_THRESHOLD, and malloc-machine.h's DEFAULT_TOP_PAD."""
@@ -65,9 +67,13 @@ CHANGED = ("tcache_count", "tcache_max_bytes")
 
 
 def describe_params(
-    params: Params, layout: Layout, environment: Optional[Mapping[str, str]], release_known: bool = True
+    params: Params,
+    layout: Layout,
+    environment: Optional[Mapping[str, str]],
+    release_known: bool = True,
+    beside: Mapping[str, Optional[int]] = {},
 ) -> list[Param]:
-    """Every field, in mp_'s own order."""
+    """Every field, in mp_'s own order, and behind them what lies `beside` mp_."""
     known = {name: value for name, value in defaults(layout).items() if release_known or name not in CHANGED}
     asked = requests(environment or {}, layout.behaviour)
     rows = []
@@ -75,12 +81,32 @@ def describe_params(
         request = asked.pop(name, None)
         text = request.text if request else None
         rows.append(Param(name, value, known.get(name), text, _note(params, name, known, request)))
+    for name, beside_value in beside.items():
+        rows.append(_beside(layout, name, beside_value, asked.pop(name, None)))
     for name, request in asked.items():
         # asked for, and this glibc has no such field, or one that is newer than the table keeps it somewhere else
         lacking = Statement("no-such-parameter" if layout.newer is None else "known-in-parts")
         unset = 0 if layout.newer is None else None
         rows.append(Param(name, unset, None, request.text, request.refusal or lacking))
     return rows
+
+
+def _beside(layout: Layout, name: str, value: Optional[int], request: Optional[Request]) -> Param:
+    """global_max_fast or perturb_byte."""
+    fast = name == MAX_FAST
+    default = 0 if not fast else default_max_fast(layout) if layout.fastbins else None
+    note: Optional[Statement] = None
+    if request is not None and (request.refusal or request.value is None):
+        note = _effect(0, request)
+    elif value is None:
+        note = Statement("no-fastbins" if fast and not layout.fastbins else "place-unknown")
+    elif request is not None and request.value is not None:
+        wanted = max_fast_of(layout, request.value) if fast else request.value
+        stands = {"requested": request.value, "value": value}
+        note = Statement("in-effect") if wanted == value else Statement("not-in-effect", stands)
+    elif value != default:
+        note = Statement("set-by-program")
+    return Param(name, value, default, request.text if request else None, note)
 
 
 def _note(params: Params, name: str, known: Mapping[str, int], request: Optional[Request]) -> Optional[Statement]:

@@ -7,7 +7,7 @@ from typing import Iterator, Optional, Sequence
 from ..analysis.params import Param, describe_params
 from ..command import Answer, Context, command
 from ..gather.problems import problems_of, unknown_release
-from ..glibc.params import arena_limit
+from ..glibc.params import MAX_FAST, PERTURB, arena_limit
 from ..model import Statement
 from ..render.problems import statement_json
 from ..render.text import AT_LEAST, Style, count, number, table
@@ -18,13 +18,17 @@ from ..render.text import AT_LEAST, Style, count, number, table
     "Show malloc's parameters: value, default, what the environment asked for, whether it took effect.",
     "params",
     "mmap_threshold and trim_threshold grow by themselves: free() of a mmapped block raises the first to its size and "
-    "the second to twice that, unless either was set, or top_pad, or mmap_max.",
+    "the second to twice that, unless either was set, or top_pad, or mmap_max. global_max_fast and perturb_byte are "
+    "what mallopt's M_MXFAST and M_PERTURB set.",
 )
 def params_command(context: Context) -> Answer:
     session = context.session
     environment = session.target.environment()
     release = unknown_release(session)
-    rows = describe_params(session.params, session.layout, environment, not release) if session.params else []
+    rows: Sequence[Param] = []
+    if session.params:
+        beside = {MAX_FAST: session.max_fast, PERTURB: session.perturb}
+        rows = describe_params(session.params, session.layout, environment, not release, beside)
     limit = arena_limit(session.params, session.layout, session.target)
     headers = session.headers
     problems = problems_of(session) + release
@@ -52,6 +56,8 @@ NOTES = {
     "in every arena",
     "set-by-program": "set by the program (mallopt)",
     "thresholds-fixed": "mmap_threshold and trim_threshold stay as they are: one of them, top_pad or mmap_max was set",
+    "no-fastbins": "this glibc has no fastbins",
+    "place-unknown": "only symbols of this very libc tell where it lies",
     "no-limit-set": "no limit was set: glibc counts processors",
 }
 

@@ -15,6 +15,7 @@ from ..command import ARENA, Answer, Context, argument, command
 from ..gather.problems import problems_of
 from ..gather.trims import resident_bytes, trim_rules
 from ..glibc.chunks.blocks import blocks
+from ..glibc.params import default_max_fast
 from ..glibc.tcache import tcache_index
 from ..meter import metered
 from ..model import ArenaHeader, Piece, Run, Statement
@@ -201,7 +202,6 @@ class _Notes(NamedTuple):
             most, bins = params.get("tcache_max_bytes") or 0, params.get("tcache_bins") or 0
             if size < most if layout.behaviour.tcache_logarithmic else tcache_index(layout, size) < bins:
                 notes.append(Statement("cached-first", {"slots": slots}))
-        # global_max_fast, where mallopt and the tunable left it alone
-        if layout.fastbins and size <= (64 * layout.word // 4 + layout.word) & ~layout.mask:
+        if layout.fastbins and size <= (default_max_fast(layout) if session.max_fast is None else session.max_fast):
             notes.append(Statement("in-fastbin-first"))
         return notes

@@ -87,11 +87,11 @@ THREAD_ROWS = rows(
     ),
 )
 PARAM_ROWS = rows(
-    "In mp_'s own order",
+    "In mp_'s own order, then what lies beside it",
     record(
         "A parameter",
-        name=text("mp_'s field"),
-        value=integer("As it stands", null=True),
+        name=text("mp_'s field, or global_max_fast (M_MXFAST), perturb_byte (M_PERTURB)"),
+        value=integer("As it stands; null: nothing tells, or this glibc has none", null=True),
         default=integer("In this glibc", null=True),
         requested=text("What the environment asked for", null=True),
         note=text("What came of it, or how it changed", null=True),

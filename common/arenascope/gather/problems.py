@@ -31,9 +31,10 @@ def problems_of(session: Session) -> list[Statement]:
         problems.append(Statement("mp-not-found"))
     # what no figure was made of raises no doubt
     read = session.so_far
-    running = sum(each.thread.runs for each in read.thread_words)
+    threads = session.target_threads if read.thread_words else ()
+    running = sum(each.runs for each in threads)
     if running:
-        figures = {"threads": running, "held": len(read.thread_words) - running}
+        figures = {"threads": running, "held": len(threads) - running}
         problems.append(Statement(RUN_ON, figures, {"pid": str(session.target.pid)}))
     if read.thread_caches is not None and not session.caches_known:
         problems.append(Statement("caches-not-found"))

@@ -56,6 +56,37 @@ def doubt_params(params: Params, main: Optional[ArenaHeader]) -> Optional[Statem
     return None
 
 
+MAX_FAST, PERTURB = "global_max_fast", "perturb_byte"
+"""Variables of their own beside mp_, which mallopt's M_MXFAST and M_PERTURB set."""
+
+
+def default_max_fast(layout: Layout) -> int:
+    """set_max_fast (DEFAULT_MXFAST)."""
+    return max_fast_of(layout, 64 * layout.word // 4) or 0
+
+
+def max_fast_of(layout: Layout, request: int) -> Optional[int]:
+    """The largest chunk that goes into a fastbin, where that was asked for; None where do_set_mxfast refuses."""
+    if not 0 <= request <= 80 * layout.word // 4:
+        return None
+    return (request + layout.word) & ~layout.mask if request > layout.mask - layout.word else 2 * layout.word
+
+
+def read_max_fast(memory: Memory, layout: Layout, address: int) -> Optional[int]:
+    """A size_t, in later releases a byte, into which all that it can be fits."""
+    if memory.byte_order == "little":
+        data = memory.try_read(address, 1)
+    else:
+        first, last = memory.try_read(address, 1), memory.try_read(address + layout.word - 1, 1)
+        data = first if first != b"\0" else last
+    return data[0] if data is not None and data[0] <= default_max_fast(layout) * 2 else None
+
+
+def read_perturb(memory: Memory, address: int) -> Optional[int]:
+    data = memory.try_read(address, 4)
+    return int.from_bytes(data, memory.byte_order, signed=True) if data is not None else None
+
+
 def arena_limit(params: Optional[Params], layout: Layout, target: Target) -> Optional[int]:
     """arena_max where it is set, else 8 (2 on 32-bit) for each processor of the machine that the process runs on."""
     arena_max = params.get("arena_max") if params else None

@@ -8,7 +8,7 @@ from ..model import Statement
 from ..records import NamedTuple
 from .versions import Behaviour
 
-# the environment's name: mp_'s field
+# the environment's name: mp_'s field, or that of a variable beside it
 VARIABLES = {
     "MALLOC_ARENA_MAX": "arena_max",
     "MALLOC_ARENA_TEST": "arena_test",
@@ -16,6 +16,7 @@ VARIABLES = {
     "MALLOC_TOP_PAD_": "top_pad",
     "MALLOC_MMAP_THRESHOLD_": "mmap_threshold",
     "MALLOC_MMAP_MAX_": "n_mmaps_max",
+    "MALLOC_PERTURB_": "perturb_byte",
 }
 TUNABLES = {
     "glibc.malloc.arena_max": "arena_max",
@@ -28,6 +29,8 @@ TUNABLES = {
     "glibc.malloc.tcache_count": "tcache_count",
     "glibc.malloc.tcache_unsorted_limit": "tcache_unsorted_limit",
     "glibc.malloc.hugetlb": "hp_pagesize",
+    "glibc.malloc.mxfast": "global_max_fast",
+    "glibc.malloc.perturb": "perturb_byte",
 }
 # what looks right and is not
 MISSPELT = {name.rstrip("_"): name for name in VARIABLES if name.endswith("_")}

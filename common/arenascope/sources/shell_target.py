@@ -13,7 +13,7 @@ from .elf.symbols import find_symbols
 from .image_target import ImageTarget, Source
 
 EXPORTED = ("__curbrk",)
-WANTED = ("main_arena", "mp_", *EXPORTED)
+WANTED = ("main_arena", "mp_", "global_max_fast", "perturb_byte", *EXPORTED)
 
 
 class ShellTarget(ImageTarget):
