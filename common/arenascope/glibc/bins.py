@@ -10,7 +10,7 @@ from ..memory import Memory
 from ..meter import MakeMeter, metered
 from ..model import ArenaHeader, Bin, Finding, Lists, Statement, cannot_read
 from ..records import NamedTuple
-from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
+from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, Sizes
 from .layout import Layout
 from .reach import Reach, Reaches
 
@@ -45,13 +45,24 @@ def bin_index(layout: Layout, size: int) -> int:
     return LAST_USED
 
 
-def bin_sizes(layout: Layout, index: int) -> tuple[int, Optional[int]]:
-    """The least and the largest chunk size that bin_index() sends here (None: only memory bounds it)."""
+class BinSizes(NamedTuple):
+    """The chunk sizes of a bin."""
+
+    least: int
+    most: Optional[int]
+    """None: only memory bounds it."""
+
+    def within(self, limit: int) -> Sizes:
+        return Sizes(self.least, limit if self.most is None else min(self.most, limit))
+
+
+def bin_sizes(layout: Layout, index: int) -> BinSizes:
+    """The chunk sizes that bin_index() sends here."""
     if index == UNSORTED:
-        return layout.min_size, None
+        return BinSizes(layout.min_size, most=None)
     if index >= LAST_USED:
-        return _least_size(layout, LAST_USED), None
-    return _least_size(layout, index), _least_size(layout, index + 1) - layout.align
+        return BinSizes(_least_size(layout, LAST_USED), most=None)
+    return BinSizes(_least_size(layout, index), most=_least_size(layout, index + 1) - layout.align)
 
 
 def _least_size(layout: Layout, index: int) -> int:
@@ -97,16 +108,15 @@ def walk_bins(
                 findings.append(Finding(ends, bin_header, header.index, "bin-link"))
             continue
         walker = _BinWalk(memory, layout, header, index, findings)
-        least, most = bin_sizes(layout, index)
-        limit, before = max(header.system_mem, header.max_system_mem), len(findings)
-        walker.follow(bin_header, first, last, least, limit if most is None else min(limit, most))
+        sizes, before = bin_sizes(layout, index), len(findings)
+        walker.follow(bin_header, first, last, sizes.within(max(header.system_mem, header.max_system_mem)))
         if walker.addresses:
             yield reach.within(
                 Bin(
                     bin_kind(layout, index),
                     index,
-                    min_bytes=least,
-                    max_bytes=most,
+                    min_bytes=sizes.least,
+                    max_bytes=sizes.most,
                     addresses=walker.addresses,
                     sizes=walker.sizes,
                     raw_flags=walker.flags,
@@ -179,19 +189,19 @@ class _BinWalk:
         self.sizes = array("Q")
         self.flags = 0
 
-    def follow(self, bin_header: int, first: int, last: int, least: int, most: int) -> None:
+    def follow(self, bin_header: int, first: int, last: int, sizes: Sizes) -> None:
         node = self.memory.node
         add_address, add_size = self.addresses.append, self.sizes.append
         mask, header = self.layout.mask, self.layout.header
         # a size word is the size with PREV_INUSE and no other flag; sizes are as aligned as chunks
-        low, lowest, highest = mask | SIZE_BITS, least | PREV_INUSE, most | PREV_INUSE
+        low, lowest, highest = mask | SIZE_BITS, sizes.least | PREV_INUSE, sizes.most | PREV_INUSE
         previous, chunk = bin_header, first
         try:
             while chunk != bin_header:
                 raw, fd, bk = node(chunk)
                 # A chunk reached twice has another neighbour than its bk names, so this test ends every cycle.
                 if bk != previous or raw & low != PREV_INUSE or not lowest <= raw <= highest or (chunk + header) & mask:
-                    self._damage(previous, chunk, raw, bk, (least, most))
+                    self._damage(previous, chunk, raw, bk, sizes)
                     break
                 add_address(chunk)
                 add_size(raw - PREV_INUSE)
@@ -203,11 +213,11 @@ class _BinWalk:
             self._say("bin-link-unreadable", chunk, {"holder": f"{previous:#x}"})
         self.flags = len(self.addresses)
 
-    def _damage(self, previous: int, chunk: int, raw: int, bk: int, sizes: tuple[int, int]) -> None:
+    def _damage(self, previous: int, chunk: int, raw: int, bk: int, sizes: Sizes) -> None:
         size = raw & ~SIZE_BITS
         if not self.layout.aligned(chunk):
             self._say("bin-link-misaligned", chunk, {"holder": f"{previous:#x}"})
-        elif not sizes[0] <= size <= sizes[1] or size & self.layout.mask:
+        elif not sizes.least <= size <= sizes.most or size & self.layout.mask:
             self._say("bin-size", chunk, {"size": f"{size:#x}"})
         elif bk != previous:
             self._say("bin-bk", chunk, {"bk": f"{bk:#x}", "expected": f"{previous:#x}"})

@@ -30,6 +30,13 @@ def reveal(stored: int, field_address: int) -> int:
     return stored ^ (field_address >> SAFE_LINK_SHIFT)
 
 
+class Sizes(NamedTuple):
+    """The chunk sizes that may be somewhere."""
+
+    least: int
+    most: int
+
+
 class OneWay(NamedTuple):
     """A list that is linked one way: a fastbin, or a bin of a thread cache."""
 

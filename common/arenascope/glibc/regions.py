@@ -52,12 +52,12 @@ def main_regions(
 ) -> list[Heap]:
     """The main arena's regions in address order; the one with top is `last`."""
     base = params.get("sbrk_base") if params else None
-    if header.contiguous and header.top_bytes is None:
+    start = header.brk_base
+    if header.contiguous and start is None:
         # top cannot be read, yet it ends where sbrk_base and system_mem say
         return [] if base is None else [Heap(header.index, base, base + header.system_mem, None, last=True)]
-    if header.contiguous:
-        end = header.top + (header.top_bytes or 0)
-        start = end - header.system_mem
+    if start is not None:
+        end = start + header.system_mem
         if base is not None and base != start:
             names = {"base": f"{base:#x}", "start": f"{start:#x}"}
             findings.append(

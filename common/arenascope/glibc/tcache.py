@@ -9,7 +9,7 @@ from ..errors import MemoryReadError
 from ..memory import Memory
 from ..model import Bin, Finding, Lists, Statement, cannot_read
 from ..records import NamedTuple
-from .chunk import OneWay, masked
+from .chunk import OneWay, Sizes, masked
 from .layout import Layout, TcacheLayout
 
 SMALL_BINS = 64
@@ -28,14 +28,14 @@ def tcache_index(layout: Layout, size: int) -> int:
     return SMALL_BINS + size.bit_length() - _max_small(layout).bit_length()
 
 
-def tcache_sizes(layout: Layout, index: int) -> tuple[int, int]:
-    """The least and the largest chunk size of a bin."""
+def tcache_sizes(layout: Layout, index: int) -> Sizes:
+    """The chunk sizes of a bin."""
     if index < SMALL_BINS or not layout.behaviour.tcache_logarithmic:
         size = layout.min_size + index * layout.align
-        return size, size
+        return Sizes(size, size)
     bits = _max_small(layout).bit_length() + index - SMALL_BINS
     least = max(1 << (bits - 1), _max_small(layout) + layout.align)
-    return least, (1 << bits) - layout.align
+    return Sizes(least, (1 << bits) - layout.align)
 
 
 def _max_small(layout: Layout) -> int:
@@ -120,13 +120,13 @@ def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[in
         if not entry and not expected:
             continue  # empty, as nearly all are
         before = len(findings)
-        least, most = tcache_sizes(layout, index)
+        expected_sizes = tcache_sizes(layout, index)
         links = OneWay(
             index,
             rule="tcache",
             to_user=0,
-            least=least,
-            most=most,
+            least=expected_sizes.least,
+            most=expected_sizes.most,
             limit=LIST_LIMIT,
             holder=address,
             arena=None,
@@ -146,6 +146,14 @@ def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[in
         whole = whole and bin_whole
         if addresses:
             bins.append(
-                Bin("tcache", index, min_bytes=least, max_bytes=most, addresses=addresses, sizes=sizes, whole=bin_whole)
+                Bin(
+                    "tcache",
+                    index,
+                    min_bytes=expected_sizes.least,
+                    max_bytes=expected_sizes.most,
+                    addresses=addresses,
+                    sizes=sizes,
+                    whole=bin_whole,
+                )
             )
     return Lists(tuple(bins), whole)

@@ -167,8 +167,7 @@ class _Walk:
         self.size: Optional[int] = None
         """Of `stop`, where a chunk is there that does not lead back."""
         limit = max(check.header.system_mem, check.header.max_system_mem)
-        self.low, largest = bin_sizes(check.layout, index)
-        self.high = limit if largest is None else min(largest, limit)
+        self.low, self.high = bin_sizes(check.layout, index).within(limit)
         for link, raw, ahead, back in _nodes(check.memory, check.layout, start, head, forward):
             self.stop, self.back = link, back
             if raw is None:

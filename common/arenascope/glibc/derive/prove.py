@@ -75,8 +75,7 @@ def _of_main(
     if main is None:
         return
     if main.contiguous:
-        base = main.top + (main.top_bytes or 0) - main.system_mem
-        yield Check(Statement("sbrk-base-is-top-end"), int(bool(main.system_mem) and base in bases))
+        yield Check(Statement("sbrk-base-is-top-end"), int(bool(main.system_mem) and main.brk_base in bases))
     elif heaps.get(0):
         yield Check(Statement("system-mem-sums-regions"), int(_sum(heaps[0]) == main.system_mem))
 

@@ -309,7 +309,7 @@ def _is_cached(memory: Memory, layout: Layout, index: int, user: int) -> bool:
     """Whether this can be the first block of that bin, by its size and its key."""
     if user & layout.mask or user < layout.header:
         return False
-    least, most = tcache_sizes(layout, index)
-    if not least <= masked(memory.try_word(user - layout.word) or 0) <= most:
+    sizes = tcache_sizes(layout, index)
+    if not sizes.least <= masked(memory.try_word(user - layout.word) or 0) <= sizes.most:
         return False
     return not layout.behaviour.tcache_key or bool(memory.try_word(user + layout.word))

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from ...memory import Fill
 from ...target import MappingUse, MemoryUse, Region, Residency, Span
-from ..elf.machines import machine_name
 from ..elf.naming import local_file
+from ..local import LocalImage
 from .memory import CoreMemory
 
 
-class CoreImage(CoreMemory):
+class CoreImage(CoreMemory, LocalImage):
     """An ELF core. What was locked, and how much of files was in memory, no core tells."""
 
     kind = "core"
-
-    @property
-    def machine_name(self) -> str:
-        return machine_name(self.machine, self.pointer_size)
-
-    @property
-    def threaded_fill(self) -> Fill:
-        return self.fill
 
     def open_file(self, region: Region, likely: Sequence[str] = ()) -> Optional[str]:
         return local_file(region, likely)

@@ -40,7 +40,7 @@ class Truncation(NamedTuple):
 
     expected: int
     actual: int
-    missing: tuple[tuple[int, int], ...]
+    missing: tuple[target.Span, ...]
     """The address ranges whose bytes were written, or should have been, and are not in the file."""
 
 
@@ -132,7 +132,7 @@ class CoreMemory:
         if expected <= self.size:
             return None
         missing = tuple(
-            (end, s.address + min(s.file_size, s.memory_size))
+            target.Span(end, s.address + min(s.file_size, s.memory_size))
             for s, end in zip(self.segments, self._ends)
             if s.offset + s.file_size > self.size
         )

@@ -7,12 +7,11 @@ from typing import Callable, Mapping, Optional, Sequence, TypeVar
 
 from ... import target
 from ...errors import MemoryReadError, TargetError
-from ...memory import Fill
 from ...model import Statement
 from ..elf import environment
 from ..elf.core_notes import AT_PAGESZ, parse_auxv
 from ..elf.file import MAGIC
-from ..elf.machines import machine_name
+from ..local import LocalImage
 from . import procfiles
 from .pagemap import PagemapResidency
 from .refusal import refusal
@@ -23,7 +22,7 @@ LARGEST_READ = 0x7FFFF000
 ADDRESS_LIMIT = 1 << 63
 
 
-class ProcessImage:
+class ProcessImage(LocalImage):
     """/proc/PID. A thread's id leads to its process.
 
     `memory_tid` is the thread whose folder has the memory: `pid`, or another where the main thread has exited.
@@ -206,14 +205,6 @@ class ProcessImage:
             return environment.parse_block(procfiles.read_bytes(f"{self._folder}/environ"))
         except (OSError, TargetError):
             return None
-
-    @property
-    def machine_name(self) -> str:
-        return machine_name(self.machine, self.pointer_size)
-
-    @property
-    def threaded_fill(self) -> Fill:
-        return self.fill
 
     def window(self, address: int) -> Optional[target.View]:
         """Its memory is not mapped here."""

@@ -1,0 +1,27 @@
+"""What the images on this machine say alike: a process of it, and a core's file."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..memory import Fill
+from .elf.machines import machine_name
+
+
+class _Image(Protocol):
+    machine: int
+    pointer_size: int
+
+    def fill(self, address: int, block: memoryview) -> int: ...
+
+
+class LocalImage:
+    """Half of a Source: its processor is an ELF header's, and every thread may read it."""
+
+    @property
+    def machine_name(self: _Image) -> str:
+        return machine_name(self.machine, self.pointer_size)
+
+    @property
+    def threaded_fill(self: _Image) -> Fill:
+        return self.fill

@@ -1,0 +1,29 @@
+"""Where a main arena that is one stretch lies."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import pytest
+from heap_mixtures import everything
+
+from arenascope.glibc.regions import main_regions
+from arenascope.model import Params
+from arenascope.session import Session
+
+
+@pytest.mark.parametrize("top_bytes", [None, 0])
+def test_a_top_without_a_size_tells_no_start(top_bytes: Optional[int]) -> None:
+    """sbrk_base does; a top of no bytes would put the start as far in front of it as top is long."""
+    image = everything("2.31-64")
+    session = Session(image.target())
+    header = session.headers[0]._replace(top_bytes=top_bytes)
+    assert header.contiguous
+    base = image.truth.mp["sbrk_base"]
+
+    def found(params: Optional[Params]) -> list[tuple[int, int]]:
+        regions = main_regions(session.memory, session.layout, header, params, session.regions, page=4096, findings=[])
+        return [(each.address, each.end) for each in regions]
+
+    assert found(session.params) == [(base, base + header.system_mem)]
+    assert found(None) == []
