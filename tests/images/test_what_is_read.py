@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from schemas import valid
 
 ROOT = Path(__file__).resolve().parents[2]
 STRACE = ("strace", "-f", "-y", "-s", "0", "-e", "trace=openat,pread64,preadv", "-e", "signal=none")
@@ -63,7 +64,7 @@ class Traced:
             text=True,
         )
         assert not done.returncode, done.stderr
-        self.document = json.loads(done.stdout)
+        self.document = valid(json.loads(done.stdout))
         calls = output.read_text()
         reads = re.findall(rf"(?:pread64|preadv)\(\d+</proc/{subject.pid}/mem>.* = (\d+)$", calls, re.MULTILINE)
         # another thread's call came between
