@@ -14,7 +14,7 @@ from .arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, 
 from .command import Command, command_names, find_command
 from .overview import GROUP_OF_LOOPS, command_lines, row
 from .records import NamedTuple
-from .words import MAYBE, NOT, full_names, likeliest
+from .words import MAYBE, NOT, UNLIKELY, full_names, likeliest
 
 PROGRAM = "arenascope"
 COMMAND = "COMMAND"
@@ -104,16 +104,24 @@ def _find_subject(command: Command, parser: Parser, found: argparse.Namespace) -
     places = list(places_of(command.outline().groups))
     if not places:
         return
+    several = places[-1].options.get("nargs") == "+"
     given = [getattr(found, place.names[0]) for place in places]
-    words: list[str] = [*(word for word in given if word is not None), *found.subjects]
+    words: list[str] = []
+    for value in given:
+        words += value if isinstance(value, list) else [value] if value is not None else []
+    words += found.subjects
     # what may go without a subject, or without anything else to tell its own words by, has none that is unlikely
-    needed = MAYBE if command.optional_subject or len(words) <= len(places) else NOT
+    needed = MAYBE if command.optional_subject or len(words) <= len(places) else UNLIKELY if several else NOT
     index = likeliest(words, needed)
     found.subjects = [] if index is None else [words.pop(index)]
     for place in places:
-        if not words and "nargs" not in place.options:
+        if not words and place.options.get("nargs") != "?":
             parser.error(f"the following arguments are required: {place.value}")
-        setattr(found, place.names[0], words.pop(0) if words else None)
+        if place is places[-1] and several:
+            setattr(found, place.names[0], words[:])
+            words.clear()
+        else:
+            setattr(found, place.names[0], words.pop(0) if words else None)
     if words:
         parser.error(f"unrecognized arguments: {' '.join(words)}")
 

@@ -86,12 +86,14 @@ def test_a_block_is_found_from_within(name: str, door: str) -> None:
         blocks = list(subject.live_blocks.items())
         chosen = blocks[:: max(1, len(blocks) // 6)]
         assert chosen
-        commands = [f"chunk {user + usable // 2:#x} --json" for user, usable in chosen]
-        image = Live(subject.pid, subject.program)
-        for (user, usable), outcome in zip(chosen, DOORS[door].run(image, commands)):
-            document = outcome.json()
-            found = document["chunk"]
-            assert document["complete"] is True
+        asked = [user + usable // 2 for user, usable in chosen]
+        commands = [f"chunk {asked[0]:#x} --json", f"chunk {' '.join(f'{each:#x}' for each in asked)} --json"]
+        first, every = (each.json() for each in DOORS[door].run(Live(subject.pid, subject.program), commands))
+        answers = every.pop("answers") if len(asked) > 1 else [{"asked": f"{asked[0]:#x}", "chunk": every["chunk"]}]
+        assert (first["complete"], every["complete"], every) == (True, True, first)
+        assert [each["asked"] for each in answers] == [f"{each:#x}" for each in asked]
+        for (user, usable), answer in zip(chosen, answers):
+            found = answer["chunk"]
             assert found["user_address"] == f"{user:#x}"
             assert found["state"] in ("used", "mmapped")
             # what is mmapped ends at a page's end, a header behind what is usable since 2.43

@@ -10,6 +10,7 @@ from heap_mixtures import everything
 from heap_truth import Chunk
 from heapbuilder import HeapImage
 
+from arenascope.errors import UsageError
 from arenascope.sources.elf.demangle import demangle
 
 # one for each form of chunk, list and heap: test_chunks.py has the sweep of all
@@ -118,6 +119,53 @@ def test_the_first_words_and_what_they_name() -> None:
     assert words[0] == {"offset": 0, "value": f"{image.truth.main.address:#x}", "symbol": "main_arena"}
     assert words[1]["symbol"] is None
     assert "letters!" in run_text(image.target(), "chunk", f"{block.address:#x}")
+
+
+@rows
+def test_several_are_answered_as_each_alone(row: str) -> None:
+    """In the order in which they were asked for, twice where one was; whatever they are."""
+    image = everything(row)
+    target = image.target()
+    # the first, the last and the one in front of top, in which a search can end too early, and what is no chunk
+    places = [
+        address + size // 2
+        for arena in image.truth.arenas
+        for address, size, _ in (*arena.states()[:2], *arena.states()[-2:], *arena.states()[::9])
+    ]
+    places += [arena.top.address + 40 for arena in image.truth.arenas if arena.top]
+    places += [arena.heaps[0].address + 8 for arena in image.truth.arenas]
+    places += [block.base + block.total - 1 for block in image.truth.mmapped] + [16]
+    places = [*places[::-1], places[3]]
+    alone = [run_json(target, "chunk", f"{place:#x}") for place in places]
+    document = run_json(target, "chunk", *(f"{place:#x}" for place in places))
+    assert [int(each["asked"], 16) for each in document["answers"]] == places
+    assert [each["chunk"] for each in document["answers"]] == [each["chunk"] for each in alone]
+    assert document["chunk"] == alone[0]["chunk"]
+    for each, one in zip(document["answers"], alone):
+        assert (each["problem"] is None) is (each["chunk"] is not None)
+        assert each["problem"] in (None, *one["problem_records"])
+    assert document["complete"] is False  # one of them lies in no chunk
+    text = run_text(target, "chunk", *(f"{place:#x}" for place in places))
+    assert text.count("user pointer") == len([one for one in alone if one["chunk"]])
+    assert "0x10 lies in no chunk" in text
+
+
+def test_as_many_words_as_are_asked_for() -> None:
+    image = HeapImage("2.36-64")
+    block = image.main.used(0x2010)
+    image.finish()
+    values = [image.truth.main.address if at % 3 else at for at in range((0x2010 - 8) // 8)]
+    for at, value in enumerate(values):
+        image.poke(block.address + 16 + 8 * at, value)
+    for words in (0, 1, 8, 600, len(values), 5000):
+        document = run_json(image.target(), "chunk", f"{block.address:#x}", "--words", str(words))
+        found = document["chunk"]["words"]
+        assert [int(each["value"], 16) for each in found] == values[:words]
+        assert [each["offset"] for each in found] == [8 * at for at in range(len(found))]
+        assert {each["symbol"] for at, each in enumerate(found) if at % 3} <= {"main_arena"}
+    for wrong in (-1, 1 << 20):
+        with pytest.raises(UsageError, match=f"--words {wrong}: from 0 to 65,536"):
+            run_json(image.target(), "chunk", f"{block.address:#x}", "--words", str(wrong))
 
 
 @pytest.mark.parametrize("row", ["2.36-aarch64", "2.43-aarch64"])

@@ -20,7 +20,7 @@ WORDS = {
     "pins": ["--ranges", "--own"],
     "chunks": ["--summary"],
     "map": ["--cells", "4"],
-    "chunk": ["0x1000"],
+    "chunk": ["0x1000", "0x2000"],
 }
 
 

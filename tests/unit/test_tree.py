@@ -37,7 +37,7 @@ def test_help_is_the_same_in_all_doors(name: str) -> None:
     """In the shell it also tells what only the shell has."""
     heap = in_one_line(find_command(name).parser("heap").format_help())
     shell = in_one_line(Tree([name]).branches[name].format_help())
-    more = re.search(f"{IN_THE_SHELL.title}: (.*?) example:", shell)
+    more = re.search(f"{IN_THE_SHELL.title}: (.*?) examples?:", shell)
     assert more
     assert [each for each in re.findall(r"--\S+", more[1]) if "/" not in each] == [
         each.names[0] for each in IN_THE_SHELL.arguments if each.is_option
@@ -78,11 +78,13 @@ def test_the_overview_names_each_command(capsys: pytest.CaptureFixture[str]) -> 
         ("arenas --debug-dir a 1 --debug-dir b", ["1"], {"debug_dir": ["a", "b"]}),
         ("arenas -- 1 --limit", ["1", "--limit"], {"limit": 40}),
         ("arenas", [], {}),
-        (f"chunk 0x10 {ME}", [ME], {"address": "0x10"}),
-        (f"chunk {ME} 0x10", [ME], {"address": "0x10"}),
-        (f"chunk {ME} -- -0x10", [ME], {"address": "-0x10"}),
-        (f"chunk {ME} -0x10", [ME], {"address": "-0x10"}),
-        ("chunk 0x10", [], {"address": "0x10"}),
+        (f"chunk 0x10 {ME}", [ME], {"address": ["0x10"]}),
+        (f"chunk {ME} 0x10", [ME], {"address": ["0x10"]}),
+        (f"chunk {ME} -- -0x10", [ME], {"address": ["-0x10"]}),
+        (f"chunk {ME} -0x10", [ME], {"address": ["-0x10"]}),
+        ("chunk 0x10", [], {"address": ["0x10"]}),
+        (f"chunk 0x10 {ME} 0x20 --words 3 p+1", [ME], {"address": ["0x10", "0x20", "p+1"], "words": 3}),
+        ("chunk 0x10 0x20", [], {"address": ["0x10", "0x20"]}),
         (f"snapshot new.json --sizes {ME}", [ME], {"file": "new.json", "sizes": True}),
         ("diff a.json b.json", [], {"before": "a.json", "after": "b.json"}),
         (f"diff a.json --limit 3 {ME}", [ME], {"before": "a.json", "after": None, "limit": 3}),
@@ -102,7 +104,7 @@ def test_what_stands_where(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (f"chunk 0x10 {ME} 3", "unrecognized arguments: 3"),
+        (f"chunk {ME}", "required: ADDRESS"),
         (f"snapshot {ME}", "required: FILE"),
         (f"diff {ME}", "required: A"),
         ("arenas --limit", "expected one argument"),

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Optional, Sequence, Union
 
 from ..command import Answer, Context, argument, command
-from ..errors import MemoryReadError
+from ..errors import MemoryReadError, UsageError
 from ..gather.elsewhere import in_heap, where_else
 from ..gather.problems import problems_of
 from ..glibc.bins import bin_kind, find_bin
-from ..glibc.chunks.blocks import Placed, find_block
+from ..glibc.chunks.blocks import Placed, find_blocks
 from ..glibc.fastbins import fastbin_index
 from ..glibc.tcache import tcache_index
 from ..model import ArenaHeader, Heap, MmappedBlock, Statement
 from ..records import NamedTuple
 from ..render.json import address as hexadecimal
-from ..render.problems import sentences
+from ..render.problems import sentence, statement_json
 from ..render.text import Style
 from ..session import Session
 
-WORDS = 8
+MOST_WORDS = 1 << 16
+"""On one screen; what is more is for the debugger's own dump."""
+PIECE = 512
+"""Words read at a time: what can be read of a block that a core has cut is shown."""
 TAG_BITS = 56
 """aarch64 keeps a tag (MTE, or the program's own) in the top byte of pointers; malloc's own have none."""
 
@@ -47,42 +50,64 @@ class Found(NamedTuple):
 @command(
     "chunk by chunk",
     "Tell which chunk holds an address: state, size, arena, bin or thread cache, neighbours, first words.",
-    "chunk 0x55d2c0709e50",
-    "Any address inside a block will do, and any expression that the debugger understands. Words that point into a "
-    "program or library are shown with the symbol there: the first of a C++ object names its class.",
-    (argument("address", help="an address, or an expression"),),
+    "chunk 0x55d2c0709e50\nchunk p->name p->next --words 32",
+    "Any address inside a block will do, and any expression that the debugger understands; several are answered one by "
+    "one, in their order. Words that point into a program or library are shown with the symbol there: the first of a "
+    "C++ object names its class.",
+    (
+        argument("address", nargs="+", help="an address, or an expression"),
+        argument("--words", type=int, default=8, metavar="N", help="show the block's first N words (8)"),
+    ),
 )
 def chunk_command(context: Context) -> Answer:
-    session = context.session
-    place = context.target.evaluate(context.options.address)
-    if context.target.machine == "aarch64":
-        place &= (1 << TAG_BITS) - 1
-    found: Optional[Found] = None
-    problems: list[Statement] = []
-    if session.started:
-        found = _in_heaps(session, place, problems) or _mmapped(session, place)
-    if found is None and not problems:
-        problems.append(where_else(session, place))
-    keys = {"chunk": _json(session, found) if found else None}
-    lines = _lines(context.style, session, found, place) if found else sentences(problems[:1])
+    session, count = context.session, context.options.words
+    if not 0 <= count <= MOST_WORDS:
+        raise UsageError(f"--words {count}: from 0 to {MOST_WORDS:,}")
+    places = [_place(context, each) for each in context.options.address]
+    found = _find(session, places, count)
+    elsewhere = [said for said in map(found.__getitem__, dict.fromkeys(places)) if isinstance(said, Statement)]
+    answers = [(place, found[place]) for place in places]
+    keys: dict[str, object] = {"chunk": _chunk_json(session, found[places[0]])}
+    if len(places) > 1:
+        keys["answers"] = [_answer_json(session, place, each) for place, each in answers]
+    lines = _all_lines(context.style, session, answers)
     said = problems_of(session)
-    if found is not None and found.block.state == "used" and not session.caches_known:
-        problems.append(Statement("perhaps-cached"))
-    return Answer(keys, lines, [*problems, *said] if context.options.json or found else said)
+    doubtful = not session.caches_known and any(
+        isinstance(each, Found) and each.block.state == "used" for each in found.values()
+    )
+    problems = [*elsewhere, *([Statement("perhaps-cached")] if doubtful else [])]
+    if not context.options.json:
+        # where no chunk holds it stands among the lines
+        problems = problems[len(elsewhere) :]
+    return Answer(keys, lines, [*problems, *said])
 
 
-def _in_heaps(session: Session, place: int, problems: list[Statement]) -> Optional[Found]:
-    for header in session.headers:
+def _place(context: Context, expression: str) -> int:
+    place = context.target.evaluate(expression)
+    return place & ((1 << TAG_BITS) - 1) if context.target.machine == "aarch64" else place
+
+
+def _find(session: Session, places: Sequence[int], count: int) -> dict[int, Union[Found, Statement]]:
+    """What is at each of these; `count` words of it."""
+    found: dict[int, Union[Found, Statement]] = {}
+    for header in session.headers if session.started else ():
         for part in session.heaps[header.index]:
-            if part.address <= place < part.end:
-                block = find_block(session.sweep(header, part), session.listed, place)
+            here = [place for place in places if part.address <= place < part.end]
+            blocks = find_blocks(session.sweep(header, part), session.listed, here) if here else {}
+            for place in here:
+                block = blocks.get(place)
                 if isinstance(block, Placed):
-                    return _found(session, block, header, part)
-                problems.append(in_heap(session, place, part, block))
-    return None
+                    found[place] = _found(session, block, header, part, count)
+                else:
+                    found[place] = in_heap(session, place, part, block)
+    for place in places:
+        if place not in found:
+            mmapped = _mmapped(session, place, count) if session.started else None
+            found[place] = mmapped or where_else(session, place)
+    return found
 
 
-def _found(session: Session, block: Placed, header: ArenaHeader, part: Heap) -> Found:
+def _found(session: Session, block: Placed, header: ArenaHeader, part: Heap, count: int) -> Found:
     user = block.chunk + session.layout.header
     name, tid = None, None
     if block.state == "tcache":
@@ -102,7 +127,7 @@ def _found(session: Session, block: Placed, header: ArenaHeader, part: Heap) -> 
         None,
     )
     end = block.chunk + block.bytes + (session.layout.word if block.state != "top" else 0)
-    return Found(block, header, heap=part, bin=name, tid=tid, words=_words(session, user, end), own=own)
+    return Found(block, header, heap=part, bin=name, tid=tid, words=_words(session, user, end, count), own=own)
 
 
 def _holder(session: Session, chunk: int) -> Optional[int]:
@@ -112,7 +137,7 @@ def _holder(session: Session, chunk: int) -> Optional[int]:
     )
 
 
-def _mmapped(session: Session, place: int) -> Optional[Found]:
+def _mmapped(session: Session, place: int, count: int) -> Optional[Found]:
     block: Optional[MmappedBlock] = next(
         (each for each in session.mmapped if each.base <= place < each.base + each.bytes), None
     )
@@ -121,7 +146,7 @@ def _mmapped(session: Session, place: int) -> Optional[Found]:
     size = block.base + block.bytes - block.chunk
     tid = _holder(session, block.chunk)
     state = "mmapped" if tid is None else "tcache"
-    words = _words(session, block.chunk + session.layout.header, block.base + block.bytes)
+    words = _words(session, block.chunk + session.layout.header, block.base + block.bytes, count)
     return Found(
         Placed(block.chunk, size, state=state, previous=None, next=None),
         arena=None,
@@ -133,18 +158,29 @@ def _mmapped(session: Session, place: int) -> Optional[Found]:
     )
 
 
-def _words(session: Session, user: int, end: int) -> list[Word]:
+def _words(session: Session, user: int, end: int, count: int) -> list[Word]:
     """The first words of a block, as far as they can be read."""
     word = session.layout.word
-    count = max(0, min(WORDS, (end - user) // word))
-    try:
-        values = session.memory.words(user, count)
-    except MemoryReadError:
-        return []
+    values: list[int] = []
+    count = max(0, min(count, (end - user) // word))
+    while len(values) < count:
+        try:
+            values += session.memory.words(user + len(values) * word, min(PIECE, count - len(values)))
+        except MemoryReadError:
+            break
     return [
         Word(index * word, value, session.target.describe(value) if value else None)
         for index, value in enumerate(values)
     ]
+
+
+def _answer_json(session: Session, place: int, found: Union[Found, Statement]) -> dict[str, object]:
+    problem = None if isinstance(found, Found) else statement_json(found, sentence(found))
+    return {"asked": hexadecimal(place), "chunk": _chunk_json(session, found), "problem": problem}
+
+
+def _chunk_json(session: Session, found: Union[Found, Statement]) -> Optional[dict[str, object]]:
+    return _json(session, found) if isinstance(found, Found) else None
 
 
 def _json(session: Session, found: Found) -> dict[str, object]:
@@ -174,6 +210,16 @@ STATES = {
     "top": "the top of its arena, which new blocks are cut from",
     "mmapped": "in use, served by mmap",
 }
+
+
+def _all_lines(style: Style, session: Session, answers: Sequence[tuple[int, Union[Found, Statement]]]) -> Iterator[str]:
+    for number, (place, found) in enumerate(answers):
+        if number:
+            yield ""
+        if isinstance(found, Statement):
+            yield sentence(found)
+        else:
+            yield from _lines(style, session, found, place)
 
 
 def _lines(style: Style, session: Session, found: Found, place: int) -> Iterator[str]:

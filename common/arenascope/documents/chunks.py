@@ -66,6 +66,34 @@ LAYERS = {
     "releasable_resident": "What of that is in memory",
     "tops": "What only trim --tops gives back",
 }
+
+
+def chunk(meaning: str) -> Schema:
+    return record(
+        meaning,
+        True,
+        address=address("Its header"),
+        user_address=address("What malloc returned"),
+        bytes=size("Its size"),
+        state=one_of("What it is; null: not known", *STATES, "mmapped", None),
+        arena=ARENA,
+        heap=address("The heap that it lies in", null=True),
+        bin=text("The list that it is in", null=True),
+        tid=integer("The thread whose cache keeps it", null=True),
+        previous=address("Its neighbour in front", null=True),
+        next=address("Its neighbour behind", null=True),
+        words=rows(
+            "Its first words",
+            record(
+                "A word",
+                offset=integer("From the user address"),
+                value=address("What it holds"),
+                symbol=text("What that points to, by name", null=True),
+            ),
+        ),
+    )
+
+
 GAIN = {
     "releases_bytes": size("What would go back"),
     "resident_bytes": integer("What of that is in memory", null=True),
@@ -87,28 +115,17 @@ DOCUMENTS = {
         "left_out": size("How many more there are; null where it was stopped", null=True),
     },
     "chunk": {
-        "chunk": record(
-            "The chunk that holds the address; null: none does, and a problem says what is there",
-            True,
-            address=address("Its header"),
-            user_address=address("What malloc returned"),
-            bytes=size("Its size"),
-            state=one_of("What it is; null: not known", *STATES, "mmapped", None),
-            arena=ARENA,
-            heap=address("The heap that it lies in", null=True),
-            bin=text("The list that it is in", null=True),
-            tid=integer("The thread whose cache keeps it", null=True),
-            previous=address("Its neighbour in front", null=True),
-            next=address("Its neighbour behind", null=True),
-            words=rows(
-                "Its first words",
+        "chunk": chunk("The chunk that holds the (first) address; null: none does, and a problem says what is there"),
+        "answers": optional(
+            rows(
+                "Of several addresses: one for each, in their order",
                 record(
-                    "A word",
-                    offset=integer("From the user address"),
-                    value=address("What it holds"),
-                    symbol=text("What that points to, by name", null=True),
+                    "An address",
+                    asked=address("As it was asked for"),
+                    chunk=chunk("The chunk that holds it; null: none does"),
+                    problem=statement("Where it lies then", True),
                 ),
-            ),
+            )
         ),
     },
     "pins": {

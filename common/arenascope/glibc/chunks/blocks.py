@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 from ...model import Bin, Gap, Piece, Run
@@ -46,27 +47,59 @@ class Placed(NamedTuple):
     """Chunks that touch this one; None where none does."""
 
 
-def find_block(pieces: Iterable[Piece], listed: Mapping[int, str], address: int) -> Optional[Union[Placed, Gap]]:
-    """The chunk, or what else of the heap is there; None where no piece has the address."""
+Found = Union[Placed, Gap]
+"""The chunk that has an address, or what else of the heap is there."""
+
+
+def find_blocks(pieces: Iterable[Piece], listed: Mapping[int, str], addresses: Iterable[int]) -> dict[int, Found]:
+    """By address; those that no piece has are left out. The pieces are gone through once, no further than needed."""
+    wanted = sorted(set(addresses))
+    found: dict[int, Found] = {}
     before: Optional[int] = None
-    found: Optional[Placed] = None
+    last: list[int] = []
+    at = 0
     for piece in pieces:
-        if found is not None:
-            return Placed(found.chunk, found.bytes, state=found.state, previous=found.previous, next=_first(piece))
-        if not piece.address <= address < piece.address + piece.bytes:
-            before = piece.address + piece.bytes - (piece.raws[-1] & ~SIZE_BITS) if isinstance(piece, Run) else None
-            continue
-        if isinstance(piece, Gap):
-            if piece.kind != "top":
-                return piece
-            return Placed(piece.address, piece.bytes, state="top", previous=before, next=None)
-        for chunk, size, state in blocks(piece, listed):
-            if found is not None:
-                return Placed(found.chunk, found.bytes, state=found.state, previous=found.previous, next=chunk)
-            if chunk <= address < chunk + size:
-                found = Placed(chunk, size, state=state, previous=before, next=None)
-            before = chunk
+        # what ends with a piece has its neighbour in the next one
+        _followed_by(_first(piece), last, found)
+        end = piece.address + piece.bytes
+        here = wanted[bisect_left(wanted, piece.address, at) : bisect_left(wanted, end, at)]
+        at = bisect_left(wanted, end, at)
+        if here and isinstance(piece, Run):
+            last = _in_run(piece, listed, here, before, found)
+        elif here and isinstance(piece, Gap):
+            top = Placed(piece.address, piece.bytes, state="top", previous=before, next=None)
+            found.update(dict.fromkeys(here, top if piece.kind == "top" else piece))
+        if at == len(wanted) and not last:
+            break
+        before = end - (piece.raws[-1] & ~SIZE_BITS) if isinstance(piece, Run) else None
     return found
+
+
+def _in_run(
+    run: Run, listed: Mapping[int, str], wanted: Sequence[int], before: Optional[int], found: dict[int, Found]
+) -> list[int]:
+    """Puts what the addresses, all in this run, lie in into `found`; those in its last chunk are left."""
+    held: list[int] = []
+    at = 0
+    for chunk, size, state in blocks(run, listed):
+        _followed_by(chunk, held, found)
+        while at < len(wanted) and wanted[at] < chunk + size:
+            found[wanted[at]] = Placed(chunk, size, state=state, previous=before, next=None)
+            held.append(wanted[at])
+            at += 1
+        if at == len(wanted) and not held:
+            break
+        before = chunk
+    return held
+
+
+def _followed_by(chunk: Optional[int], held: list[int], found: dict[int, Found]) -> None:
+    """What was found for the addresses in `held`, which is emptied, has this neighbour."""
+    for address in held:
+        placed = found[address]
+        assert isinstance(placed, Placed)
+        found[address] = placed._replace(next=chunk)
+    held.clear()
 
 
 def _first(piece: Piece) -> Optional[int]:
