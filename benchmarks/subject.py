@@ -1,4 +1,4 @@
-"""What the benchmarks measure on: a fixture with its heap, parked; mostly `big`, with a core of it."""
+"""What the benchmarks measure: a fixture with its heap, parked; mostly `big`, with a core of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Big(NamedTuple):
     pid: int
     core: Path
     notes: Mapping[str, Any]
-    """What the fixture says of itself: blocks_made, blocks_freed."""
+    """What the fixture reports about itself: blocks_made, blocks_freed."""
 
 
 @contextmanager

@@ -24,7 +24,7 @@ def _package_folder(door: str) -> Optional[str]:
 
 
 def _load() -> None:
-    # __file__ would be another script's where that one runs `source`
+    # __file__ is the other script's where a script runs `source`
     door = os.path.realpath(_load.__code__.co_filename)
     package = _package_folder(door)
     if package is None:

@@ -82,7 +82,7 @@ class _Subcommand(gdb.Command):
 
     def complete(self, text: str, word: Optional[str]) -> Sequence[str]:
         *before, last = text.split(" ")
-        # GDB hands over the word that its own rules make, which may begin behind the dashes
+        # GDB hands over a word by its own rules, which may begin after the dashes
         skip = len(last) - len(word or "")
         return [name[skip:] for name in completions(self.command.all_arguments(), "".join(before[-1:]), last)]
 

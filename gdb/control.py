@@ -19,11 +19,11 @@ from arenascope.target import ThreadInfo
 
 RETURNED = "arenascope_returned"
 QUIET = (("scheduler-locking", "on"), ("pagination", "off"), ("follow-fork-mode", "parent"), ("detach-on-fork", "on"))
-"""Nothing but the chosen thread may run, and GDB must not go over to a child that it makes."""
+"""Only the chosen thread may run, and GDB must not follow a child that it forks."""
 DYING_SECONDS = 0.3
-"""How long the kernel may take to end the last thread after the first."""
+"""How long the kernel may take from the first thread's end to the last one's."""
 FRAMES_BEYOND = 16
-"""A frame's caller, behind those that were inlined into it."""
+"""A frame's caller, past the frames inlined into it."""
 
 
 class GdbController:
@@ -192,12 +192,12 @@ def _unwind() -> None:
 
 
 def _check_alive() -> None:
-    """EndedError with what it died of: GDB has forgotten everything else about it."""
+    """EndedError with the cause of death: GDB has forgotten everything else about the process."""
     pid = gdb.selected_inferior().pid
     if pid and (_in_call() or not _dies(pid)):
         return
     if pid:
-        # it has seen one thread end, and would stumble over the others when it lets the process go
+        # it has seen one thread end, and would trip over the others when it detaches
         code = exit_code(pid)
         with _settings(("confirm", "off")):
             gdb.execute("kill", to_string=True)
@@ -219,7 +219,7 @@ def _dies(pid: int) -> bool:
     return True
 
 
-# what GDB is made to be for a while, and back
+# temporary changes to GDB's state
 
 
 @contextmanager

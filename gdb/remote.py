@@ -1,4 +1,4 @@
-"""What a remote stub (gdbserver, an emulator) tells beside memory and registers, through GDB's own connection.
+"""What a remote stub (gdbserver, an emulator) reports besides memory and registers, through GDB's own connection.
 
 Files are those of its machine: the mappings of the process are in its /proc, not in ours.
 """
@@ -23,7 +23,7 @@ ESCAPE, FLIPPED = 0x7D, 0x20
 
 
 class Told(NamedTuple):
-    """What the stub's machine says of the process."""
+    """What the stub's machine says about the process."""
 
     page_size: Optional[int]
     regions: Sequence[Region]

@@ -95,7 +95,7 @@ class GdbTarget(DebuggedTarget):
         return "native" if is_traced_by_us(self.inferior.pid) else "core" if self._open_core() else "remote"
 
     def _ask(self, kind: str, ask_remote: Callable[..., Any]) -> AskedImage:
-        """What GDB alone reaches, and what the other side tells of it."""
+        """What only GDB reaches, and what the remote side reports about it."""
         order: ByteOrder = "little" if int(gdb.Value(b"\1\0\0\0", gdb.lookup_type("int"))) == 1 else "big"
         pid, size = self.inferior.pid, gdb.lookup_type("void").pointer().sizeof
         image = AskedImage(kind, pid, size, order, self._read_slowly)

@@ -71,7 +71,7 @@ class LldbDoor(DebuggerDoor):
 
 
 class _Named:
-    """A command as LLDB is told it: by a class of its own."""
+    """A command as LLDB knows it: a class of its own."""
 
     prefix: str
     name: str
@@ -86,7 +86,7 @@ class _Subcommand(_Named):
     """`heap NAME`, as `command script add -c` wants it.
 
     Since LLDB 19 a command can tell its options and LLDB completes them ("parsed"); before, it gets its line as typed
-    ("raw") and completes nothing behind its name.
+    ("raw") and completes nothing after its name.
     """
 
     command: Command
@@ -129,10 +129,10 @@ class _Subcommand(_Named):
         return 0
 
     def get_repeat_command(self, line: str) -> Optional[str]:
-        """What an empty line runs next; asked for since LLDB 19."""
+        """What an empty line runs next; used since LLDB 19."""
         return "" if self.command.dont_repeat else None
 
-    # what a parsed command is asked
+    # the methods of a parsed command
 
     def get_options_definition(self) -> dict[str, dict[str, object]]:
         return {name: _option(each, index) for index, (name, each) in enumerate(_long_options(self.command), 1)}
@@ -159,7 +159,7 @@ def _long_options(command: Command) -> Iterator[tuple[str, Argument]]:
 def _option(argument: Argument, index: int) -> dict[str, object]:
     """An option as LLDB wants it defined."""
     short = next((name[1] for name in argument.names if len(name) == 2), None)
-    # one that has no letter is told apart by a character that cannot be typed: LLDB's own choice for the first of
+    # one without a letter is identified by a character that cannot be typed: LLDB's own choice for the first of
     # them is 0, which is then not completed
     found: dict[str, object] = {"help": argument.help, "short_option": short or chr(index)}
     if argument.takes_value:
@@ -209,7 +209,7 @@ class _Help(_Named):
 
 
 def make_classes(folder: str) -> list[type[_Named]]:
-    """Under the names by which LLDB is told them."""
+    """By the names under which LLDB gets them."""
     classes: list[type[_Named]] = []
     for prefix in PREFIXES:
         classes.append(_make_class(_Help, prefix, "help"))
@@ -241,7 +241,7 @@ def register(debugger: lldb.SBDebugger, classes: Sequence[type[_Named]], module:
                 problem = None if kind.parsed else _run(interpreter, f"command script add -o {names}")
                 if problem:
                     print(f"arenascope: {prefix} {kind.name}: {problem}")
-        # a container answers no option; behind -- LLDB takes this for a command's name
+        # a container answers no option; after -- LLDB takes this for a command's name
         _run(interpreter, f"command script add -o -c {module}.{prefix.title()}Help -- {prefix} --help")
 
 

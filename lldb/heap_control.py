@@ -15,7 +15,7 @@ from arenascope.glibc.find.code import StackFrame
 from arenascope.target import ThreadInfo
 
 PATIENCE = 3
-"""How often a call that was interrupted and is at work, not in a lock, is let run on."""
+"""How often a call that was interrupted while it works, not in a lock, is resumed."""
 WARM_UP_SECONDS = 5.0
 WHERE_LOCKS_SHOW = 3
 """How many frames down the function that waits for a lock may be."""
@@ -107,7 +107,7 @@ class LldbController:
         raise still_at_work()
 
     def _check_alive(self) -> None:
-        """EndedError with what it died of."""
+        """EndedError with the cause of death."""
         if self.process.GetState() != lldb.eStateExited:
             return
         status, reason = self.process.GetExitStatus(), self.process.GetExitDescription()
@@ -173,7 +173,7 @@ def _call_options(seconds: float) -> lldb.SBExpressionOptions:
     options.SetLanguage(lldb.eLanguageTypeC99)
     options.SetTimeoutInMicroSeconds(int(seconds * 1e6))
     options.SetStopOthers(True)
-    # not after a while with all threads, as is the default
+    # not resumed with all threads after a while, as is the default
     options.SetTryAllThreads(False)
     # a call that is interrupted would be torn out of the middle of malloc
     options.SetUnwindOnError(False)

@@ -46,7 +46,7 @@ READS_BETWEEN_QUESTIONS = 256
 BLOCKS_BETWEEN_QUESTIONS = 16
 AnyRead = TypeVar("AnyRead", bound=Callable[..., Any])
 BUILD_ID_DIGITS = 16
-"""At least so many: without a build-id LLDB makes the 8 digits of a checksum a module's UUID."""
+"""At least this many: without a build-id LLDB makes the 8 digits of a checksum a module's UUID."""
 
 
 class LldbTarget(DebuggedTarget):
@@ -173,7 +173,7 @@ class LldbTarget(DebuggedTarget):
         return StructInfo(name, kind.GetByteSize(), members) if members else None
 
     def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
-        """Not asked of LLDB: before 18 it has no TLS, and only on x86-64 since; what TLS blocks hold tells as much."""
+        """LLDB is not asked: it knows TLS only since 18 and on x86-64; what TLS blocks hold says as much."""
         return None
 
     # threads
@@ -228,7 +228,7 @@ class LldbTarget(DebuggedTarget):
 
 
 def _interruptible(read: AnyRead, debugger: lldb.SBDebugger, often: int) -> AnyRead:
-    """The same, with KeyboardInterrupt at Ctrl-C: LLDB takes note of it and leaves it to a command to ask.
+    """The same, with KeyboardInterrupt at Ctrl-C: LLDB records it and leaves it to the command to ask.
 
     Only the thread that runs the command may ask (LLDB 17), so no other can watch for it.
     """

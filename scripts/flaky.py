@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the tests again and again and tells how each run came off: `make flaky N=10`, `TARGET=test-all`, `LOAD=1`.
+"""Runs the tests again and again and reports each run: `make flaky N=10`, `TARGET=test-all`, `LOAD=1`.
 
 Addresses are random in every run. Under load, two busy processes for each core fight for it the whole time.
 """

@@ -6,19 +6,19 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    # as long as the working directory is on the path, nothing that Python has not loaded by itself
+    # while the working directory is on the path, import nothing that Python has not loaded by itself
     from typing import NoReturn
 
 
 def run() -> "NoReturn":
-    """Starts and ends sooner than Python by itself would: each look at a heap is a new program."""
+    """Starts and ends faster than plain Python would: each look at a heap is a new program."""
     _leave_out_the_working_directory()
-    # what loading makes stays: there is nothing in it to be collected
+    # what importing creates stays: there is nothing to collect
     gc.disable()
     from .cli import main
 
     status = main(loaded=_all_is_loaded)
-    # all is written; taking every object apart would cost a tenth of the start
+    # all is written; destroying every object would cost a tenth of the start
     os._exit(status)
 
 
@@ -36,7 +36,7 @@ def _leave_out_the_working_directory() -> None:
     except OSError:
         # it was removed: nothing can lie in it
         return
-    # behind the standard library is what this Python itself was set up with, one of which may be the folder
+    # after the standard library come this Python's own folders, one of which may be the working directory
     ahead = sys.path.index(standard) if standard in sys.path else len(sys.path)
     sys.path[:ahead] = [place for place in sys.path[:ahead] if place == ours or os.path.realpath(place) != here]
 

@@ -2,7 +2,7 @@
 
 An arena's mutex alone proves nothing: a single-threaded program takes none (since 2.27). So every thread must be out
 of malloc, by its frames. Threads that are inside are let run alone until they are out, one after the other; then
-everything is looked at afresh, as they may have changed it.
+everything is read again, as they may have changed it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .target import ThreadInfo
 MADV_DONTNEED = 4
 SECCOMP_STRICT = 1
 STEP_SECONDS = (0.1, 0.5, 2.0)
-"""How long a thread may take out of malloc, until none gets out in so long a time."""
+"""How long a thread may take to leave malloc; each is tried until none leaves in that time."""
 CALL_SECONDS = 120.0
 ANOTHER_WAY = "let the process run for a moment, then try again"
 ROUNDS = 20
 FRAMES = 1 << 14
-"""How many frames of a thread are asked for: of a stack that is deeper the words are looked at instead."""
+"""How many frames of a thread are read: of a deeper stack the words are examined instead."""
 
 LOCK_WAITS = ("__lll_lock_wait_private", "__lll_lock_wait", "__GI___lll_lock_wait_private", "__GI___lll_lock_wait")
 
 FATAL_SIGNALS = ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS")
-"""Raised by what the call itself does: it would be the end to go on with one of these."""
+"""Raised by what the call itself does: to deliver one of these would end the process."""
 
 
 # what every Controller says alike
@@ -80,7 +80,7 @@ class Controller(Protocol):
 
 
 class Applied(NamedTuple):
-    """What was done, and what it brought: in bytes of Anonymous and Rss out of smaps_rollup."""
+    """What was done and what it returned, in bytes of Anonymous and Rss from smaps_rollup."""
 
     rss_before: int
     rss_after: int
@@ -96,11 +96,11 @@ class Whereabouts(NamedTuple):
 
     thread: ThreadInfo
     depth: Optional[int] = None
-    """The outermost frame of malloc's on its stack."""
+    """The outermost of malloc's frames on its stack."""
     waits: bool = False
     """For a lock."""
     unsure: Optional[str] = None
-    """Why it may be inside malloc, although no frame that can be believed is."""
+    """Why it may be inside malloc, although no trusted frame is."""
 
 
 def settle(controller: Controller, session: Session) -> None:
@@ -122,12 +122,12 @@ def settle(controller: Controller, session: Session) -> None:
                 f"and {unsure.unsure}",
                 ANOTHER_WAY,
             )
-        # who holds a lock must go first: those that wait would only wait on
+        # whoever holds a lock must go first: those that wait would only keep waiting
         runnable = [each for each in inside if not each.waits] or inside
         out = [controller.step_out(each.thread, each.depth or 0, seconds) for each in runnable]
         if any(out):
             continue
-        # one that ran may by now wait for what another one holds, so all are tried again, and longer
+        # one that ran may by now wait for what another holds, so all are tried again, for longer
         longer = next(patience, None)
         if longer is None:
             raise _stuck(runnable[0].thread, session)
@@ -136,7 +136,7 @@ def settle(controller: Controller, session: Session) -> None:
 
 
 def _inside(controller: Controller, session: Session, code: MallocCode) -> Iterator[Whereabouts]:
-    """The threads that are inside malloc, or may be. Looked at afresh each time, as the process has moved."""
+    """The threads that are inside malloc, or may be. Read again each time, as the process has run."""
     now = Session(session.target, session.libc)
     regions = now.regions
     threads = complete(now.memory, now.target.machine, session.located.libc, regions, now.target.threads())
@@ -208,7 +208,7 @@ def call_trim(controller: Controller, session: Session) -> None:
 
 
 def release_tops(controller: Controller, session: Session, ranges: Sequence[Range]) -> int:
-    """madvise(MADV_DONTNEED): takes none of malloc's locks, and top's pages behind its header hold nothing.
+    """madvise(MADV_DONTNEED): takes none of malloc's locks, and top's pages after its header hold nothing.
 
     How many of them the kernel refused.
     """
@@ -220,7 +220,7 @@ def release_tops(controller: Controller, session: Session, ranges: Sequence[Rang
 
 
 def _function(session: Session, name: str) -> int:
-    """libc's own, out of its tables in memory: the debugger's may be another library's."""
+    """libc's own, from its tables in memory: the debugger's may be another library's."""
     found = exported(session.memory, session.located.libc, name).get(name)
     if found is None:
         symbol = session.target.symbol(name)
@@ -231,7 +231,7 @@ def _function(session: Session, name: str) -> int:
 
 
 class Stopwatch:
-    """Seconds that a piece of work took."""
+    """The seconds that a piece of work took."""
 
     def __enter__(self) -> Stopwatch:
         self.started = time.monotonic()

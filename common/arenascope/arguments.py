@@ -1,4 +1,4 @@
-"""A command line as every door reads it: each argument is told once, as data, and argparse's parser is made of it."""
+"""A command line as every door reads it: each argument is described once, as data, and becomes argparse's."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def argument(*names: str, help: str, **options: Any) -> Argument:
 
 
 class HelpAsked(Exception):
-    """Instead of an answer: the text of a help."""
+    """Raised instead of an answer: a help text."""
 
 
 class _Help(argparse.Action):
-    """argparse's own writes to standard output, which a debugger does not show, and ends the program."""
+    """argparse's own action writes to standard output, which a debugger does not show, and exits."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: Optional[str] = None) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=help)
@@ -80,7 +80,7 @@ class Group(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """All that is said of a command line; `also` is what a door adds to what the command takes in all of them."""
+    """The whole description of a command line; `also` is what a door adds to the command's own arguments."""
 
     summary: str
     description: str
@@ -98,7 +98,7 @@ def options_of(groups: Sequence[Group]) -> Iterator[Argument]:
 
 
 def places_of(groups: Sequence[Group]) -> Iterator[Argument]:
-    """What is no option: told by where it stands."""
+    """Positional arguments."""
     return (each for group in groups for each in group.arguments if not each.is_option)
 
 
@@ -107,7 +107,7 @@ def names_of(groups: Sequence[Group]) -> list[str]:
 
 
 def completions(arguments: Sequence[Argument], before: str, start: str) -> list[str]:
-    """What may stand there, for a door that does not find it by itself: an option's name, or its value."""
+    """What may stand there, for a door that cannot find it by itself: an option's name, or its value."""
     for each in arguments:
         if before in each.names and each.takes_value:
             return [choice for choice in each.choices if choice.startswith(start)]
@@ -120,18 +120,18 @@ Settle = Callable[["Parser", argparse.Namespace], None]
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """The same width everywhere; argparse would ask for the terminal's with each argument that is added."""
+    """The same width everywhere; argparse would query the terminal's for each argument added."""
 
     def __init__(self, prog: str, **standard: Any) -> None:
         super().__init__(prog, **{**standard, "width": HELP_WIDTH - 1})
 
 
 class OneLine(argparse.ArgumentParser):
-    """What is wrong is one line."""
+    """An error is one line."""
 
     def __init__(self, **standard: Any) -> None:
         super().__init__(**{**standard, "formatter_class": HelpFormatter, "add_help": False, "allow_abbrev": False})
-        # what Python 3.14 writes in colour on a terminal: the text goes elsewhere, too
+        # Python 3.14 colours help on a terminal, but the text also goes elsewhere
         self.color = False
 
     @property

@@ -1,4 +1,4 @@
-"""Every invariant of one process image, held against memory: what `heap check` asks for."""
+"""Every invariant of one process image, checked against memory: what `heap check` runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .model import Arena, Breach, Finding, Statement
 from .session import Session
 
 IN_DETAIL = ("bin-link", "size")
-"""Rules of findings that are looked into again, more closely."""
+"""Rules whose findings are examined again, more closely."""
 LISTS = ("fast-link", "fast-size", "tcache-link", "tcache-size", "tcache-count", "double-free")
 
 
@@ -101,7 +101,7 @@ def _chunks(session: Session, arena: Arena, lists: BinCheck, found: Audit, meter
         if hidden:
             check.find_hidden(hidden, session.sweep(arena.header))
     finally:
-        # of what Ctrl-C ended, too
+        # also of what Ctrl-C interrupted
         found.chunks += check.chunks
         found.breaches += check.breaches
     index = arena.header.index
@@ -130,7 +130,7 @@ def _secret(session: Session) -> Optional[int]:
 
 
 def _findings(session: Session, found: Audit) -> None:
-    """What the walkers met on their way: a breach where a rule is broken, else something that is not known."""
+    """What the walkers met: a breach where a rule is broken, else something that is not known."""
     heaps = sorted((part.address, part.end) for parts in session.heaps.values() for part in parts)
 
     def holds(address: int) -> bool:
@@ -149,7 +149,7 @@ def _findings(session: Session, found: Audit) -> None:
 
 
 def _is_missing(session: Session, finding: Finding) -> bool:
-    """Whether a link leads to where the process had memory that this image lacks."""
+    """Whether a link leads to memory that the process had and this image lacks."""
     address = finding.address
     if address is None or session.memory.try_word(address) is not None:
         return False

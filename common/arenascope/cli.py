@@ -21,7 +21,7 @@ TRIES = 10
 
 
 def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] = lambda: None) -> int:
-    """The shell's door; its result is the exit status. `loaded` is told when the command's modules are there."""
+    """The shell's door; its result is the exit status. `loaded` is called once the command's modules are loaded."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     optional.in_a_hurry = True
     make_streams_safe()
@@ -88,7 +88,7 @@ def _obey(options: argparse.Namespace, loaded: Callable[[], None]) -> int:
 
 
 def _said_instead(options: argparse.Namespace) -> str:
-    """What is asked for instead of a command."""
+    """An option that stands instead of a command."""
     if options.version:
         return f"arenascope {__version__}\n"
     if options.completion:
@@ -104,7 +104,7 @@ def _look(command: Command, options: argparse.Namespace) -> int:
     if options.jobs < 0:
         raise UsageError(f"--jobs {options.jobs} is no number of looks at a time", "0 is one for each processor")
     if (options.jsonl and subjects) or len(subjects) > 1:
-        from . import fleet  # the machinery of several processes, which one look does without
+        from . import fleet  # several processes, which a single look does not need
 
         looks = [fleet.Look(each, command.name, options, options.debug_dir, options.stop, symbols) for each in subjects]
         return fleet.run(looks, options.jobs, options.jsonl)

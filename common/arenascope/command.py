@@ -41,7 +41,7 @@ GROUPS = (
     "glibc's own words",
     "this tool",
 )
-"""What commands are about, in the order in which help lists them."""
+"""What commands are about, in the order of help."""
 
 
 LIMIT = argument("--limit", type=int, default=40, metavar="N", help="show N rows at most (0: all)")
@@ -65,9 +65,9 @@ class Answer(NamedTuple):
     problems: Sequence[Statement] = ()
     status: int = 0
     rows: Optional[Iterable[str]] = None
-    """Text that goes on behind the lines."""
+    """Text that follows the lines."""
     exact: bool = False
-    """The text is glibc's own, byte for byte: what a reader must know stands beside it, not in it."""
+    """The text is glibc's own, byte for byte: what a reader must know goes beside it, not into it."""
 
 
 class Context:
@@ -90,18 +90,18 @@ class Context:
     @property
     def session(self) -> Session:
         if self.opened is None:
-            # half of all there is to load: not where a help is asked for, or the version
+            # half of all there is to import: not needed for help or the version
             from .session import Session
 
             self.opened = Session(self.target, self.options.libc, Progress)
         return self.opened
 
     def beside(self, options: argparse.Namespace) -> Context:
-        """For another command on what this one looks at."""
+        """A context for another command on the same target."""
         return Context(self.door, options, self.session)
 
     def all_was_read(self) -> None:
-        """Nothing more is asked of the process: what holds it may let it go, unless another command reads on."""
+        """Nothing more is read: whatever holds the process may let it go, unless another command reads on."""
         if self._alone:
             self.door.release()
 
@@ -137,9 +137,9 @@ class Command(NamedTuple):
     arguments: tuple[Argument, ...]
     function: Function
     dont_repeat: bool = False
-    """A debugger's empty line must not run it again."""
+    """An empty line in a debugger must not repeat it."""
     optional_subject: bool = False
-    """In the shell: may be asked about files of its own alone, without a process or core."""
+    """In the shell: it can work on files of its own alone, without a process or core."""
 
     def outline(self, also: Sequence[Group] = ()) -> Outline:
         groups = (Group("options", self.arguments), Group("options of every command", COMMON))
@@ -161,7 +161,7 @@ def command(
     dont_repeat: bool = False,
     optional_subject: bool = False,
 ) -> Callable[[Function], Command]:
-    """Makes a command of a function; its name is the function's, less the `_command` that tells it from the module."""
+    """Makes a command of a function; its name is the function's without `_command`."""
 
     def decorate(function: Function) -> Command:
         name = function.__name__.removesuffix("_command")
@@ -184,7 +184,7 @@ def command_names() -> list[str]:
 
 
 def all_commands() -> tuple[Command, ...]:
-    """In the order that help shows them: by what they are about, then by name."""
+    """In the order of help: by what they are about, then by name."""
     return tuple(sorted(map(find_command, command_names()), key=lambda each: (GROUPS.index(each.group), each.name)))
 
 
@@ -209,7 +209,7 @@ def parse_size(context: Context, text: Optional[str]) -> Optional[int]:
 
 
 def execute(command: Command, words: Sequence[str], door: Door) -> int:
-    """Runs a command for a door and writes what it says; errors are the door's to show."""
+    """Runs a command for a door and writes what it says; the door shows errors."""
     try:
         options = command.parser(door.style().program).parse_args(words)
     except HelpAsked as asked:
@@ -219,7 +219,7 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
 
 
 def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
-    """Runs a command with what it was given."""
+    """Runs a command with its parsed arguments."""
     context = Context(door, options)
     if context.options.table:
         # before a process is held
@@ -236,7 +236,7 @@ def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
         for part in in_blocks(document):
             door.write(part if part.isascii() else printable(part))
         return status
-    # all of it before the first word is written: a door may let the process go in between
+    # everything is read before the first word is written: a door may let the process go in between
     width = context.style.width
     text = [printable(piece) + "\n" for line in found.lines for piece in fitted(line, width)]
     problems = first_sentences(found.problems)

@@ -1,4 +1,4 @@
-"""What the doors of both debuggers share: names and help of the commands, and all of a Door that asks no debugger."""
+"""What both debuggers' doors share: the commands' names and help, and all of a Door that needs no debugger."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .load_once import load_once
 
 PREFIXES = ("heap", "arenascope")
 SUMMARY = "Walk glibc malloc's arenas, bins and thread caches."
-"""Help of the prefixes; by it a `heap` is known for ours."""
+"""Help of the prefixes; it marks a `heap` as ours."""
 TAKEN = "arenascope: another extension holds `heap`; the commands are under `arenascope`"
 
 
@@ -36,13 +36,13 @@ class DebuggerDoor:
         return input(f"{question} (y or n) ").strip().lower() in ("y", "yes")
 
     def notice(self, text: str) -> None:
-        # by no means of the debugger's: what it prints a script may catch, and would have this in its data
+        # not through the debugger: a script may capture its output, and this must not be in its data
         if sys.__stderr__ is not None:
             sys.__stderr__.write(text)
             sys.__stderr__.flush()
 
     def release(self) -> None:
-        # whoever attached lets go
+        # whoever attached detaches
         pass
 
 
@@ -53,5 +53,5 @@ def help_body(command: Command, prefix: str) -> str:
 
 
 def load_beside(door: str, name: str, folder: str) -> ModuleType:
-    """A file of a debugger's door as a module, when it is first needed."""
+    """A file of a debugger's door as a module, loaded when it is first needed."""
     return load_once(f"arenascope_{door}.{name}", os.path.join(folder, f"{name}.py"))

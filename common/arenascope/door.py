@@ -1,4 +1,4 @@
-"""What a command may ask of the door that it was typed at. GDB, LLDB and the shell each have one."""
+"""What a command may ask of the door where it was typed. GDB, LLDB and the shell each have one."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Door(Protocol):
 
     @property
     def lets_go(self) -> bool:
-        """What is looked at here runs on after release()."""
+        """Whether the target here runs on after release()."""
 
     def target(self) -> Target:
         """What is looked at now; TargetError where there is nothing."""
 
     def controller(self) -> Optional[Controller]:
-        """What can run the process; None where this door only looks."""
+        """What can run the process; None where this door only reads."""
 
     def confirm(self, question: str) -> bool:
         """Asks the user; UsageError where there is nobody to ask."""
@@ -39,10 +39,10 @@ class Door(Protocol):
     def write(self, text: str) -> None: ...
 
     def notice(self, text: str) -> None:
-        """To standard error: what a script must not find in its data."""
+        """To standard error: what must not mix with a script's data."""
 
     def release(self) -> None:
-        """All was read: what this door itself holds still may go on."""
+        """Everything was read: what this door itself holds may run on."""
 
     def describe(self) -> Sequence[str]:
         """The debugger and its Python, for `version`."""

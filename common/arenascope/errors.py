@@ -42,7 +42,7 @@ class TargetError(ArenascopeError):
 
 
 class HoldEnded(TargetError):
-    """A live process was let go before it was read whole; `again`: by something that looking anew gets over."""
+    """A live process was let go before it was read whole; `again`: whether another look may succeed."""
 
     def __init__(self, message: str, hint: Optional[str] = None, again: bool = False) -> None:
         super().__init__(message, hint)
@@ -53,7 +53,7 @@ class MemoryReadError(ArenascopeError):
     """Bytes that the image does not hold."""
 
     def __init__(self, address: int, size: int) -> None:
-        # a search raises thousands that nobody shows: words are made when they are asked for
+        # a search raises thousands that nobody shows: the message is made on demand
         Exception.__init__(self, address, size)
         self.address = address
         self.size = size

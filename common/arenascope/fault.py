@@ -1,4 +1,4 @@
-"""The last resort of every door: what nobody foresaw becomes one line, which can be sent to those who can mend it.
+"""The last resort of every door: what nobody foresaw becomes one line, to be sent to those who can mend it.
 
 That line is the whole report: what was raised, and where. It names no file of the user's and holds no memory of the
 process, but for what the exception itself says.
@@ -15,15 +15,15 @@ from .printable import one_line
 STATUS = 3
 """The shell's exit status: neither 1, which says that something was found, nor 2, that there was nothing to look at."""
 DEEPEST = 4
-"""How many of the innermost places are named."""
+"""How many of the innermost frames are named."""
 LONGEST = 160
 
 
 def fault_line(error: BaseException, command: str, door: str) -> str:
-    """What a door says of an exception that nobody caught; ARENASCOPE_DEBUG=1 in its environment adds the traceback."""
+    """How a door words an uncaught exception; ARENASCOPE_DEBUG=1 in its environment adds the traceback."""
     if isinstance(error, MemoryError):
         return "there is not enough memory to go on (a machine with more, or fewer looks at a time)"
-    import traceback  # nobody needs it before
+    import traceback  # not needed before
 
     if os.environ.get("ARENASCOPE_DEBUG") and sys.__stderr__ is not None:
         traceback.print_exception(type(error), error, error.__traceback__, file=sys.__stderr__)

@@ -28,7 +28,7 @@ from .shell import ShellDoor, unbroken
 
 
 class Look(NamedTuple):
-    """What is asked of one subject; crosses to another process."""
+    """A request for one subject; it crosses to another process."""
 
     subject: str
     command: str
@@ -46,7 +46,7 @@ class Seen(NamedTuple):
 
 
 class _Collecting(ShellDoor):
-    """Keeps what is written, and shows no notices: lines of many subjects would mix."""
+    """Keeps what is written and shows no notices: the lines of many subjects would mix."""
 
     def write(self, text: str) -> None:
         self.release()
@@ -69,7 +69,7 @@ def look(asked: Look) -> Seen:
     except ArenascopeError as error:
         return Seen(asked.subject, "", one_line(str(error)), 2)
     except Exception as error:
-        # one subject's fault is not to end the looks at all others
+        # one subject's fault must not end the looks at all others
         return Seen(asked.subject, "", fault_line(error, asked.command, "shell"), STATUS)
 
 
@@ -84,7 +84,7 @@ def _look(asked: Look) -> Seen:
 
 
 def figures(subject: str) -> dict[str, Any]:
-    """What a snapshot holds, by one look; only "error" where there is none to be had."""
+    """What a snapshot holds, from one look; only "error" where it could not be made."""
     for name in SECTIONS:
         # loaded before the process is held
         find_command(name)
@@ -107,7 +107,7 @@ def _figures(subject: str) -> dict[str, Any]:
 
 
 def document(subject: str, command: str = "report", words: Sequence[str] = ()) -> dict[str, Any]:
-    """The JSON of a command on one process or core, as a dict: what an engine's workers call."""
+    """The JSON of a command on one process or core, as a dict: the entry point for an engine's workers."""
     try:
         options = find_command(command).parser("arenascope").parse_args([*words, "--json"])
     except ArenascopeError as error:

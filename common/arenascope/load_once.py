@@ -1,4 +1,4 @@
-"""Files beside a debugger's door as modules: such a folder is no package, nor may it be on sys.path."""
+"""Files beside a debugger's door as modules: such a folder is no package and must not be on sys.path."""
 
 from __future__ import annotations
 

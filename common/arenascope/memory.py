@@ -1,4 +1,4 @@
-"""Memory: bytes of the image as numbers. Everything right of it reads through here and nowhere else."""
+"""Memory: bytes of the image as numbers. All walkers read through it and nowhere else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Read = Callable[[int, int], bytes]
 Fill = Callable[[int, memoryview], int]
 """Reads into the buffer as far as this mapping goes: how many bytes. MemoryReadError where there is none."""
 Window = Callable[[int], Optional[View]]
-"""The image around an address; None where it has no such thing."""
+"""The image's bytes around an address; None where it has no such window."""
 Node = Callable[[int], tuple[int, int, int]]
 """(size word, fd, bk) of a free chunk: no record, as bin walks ask a million times."""
 
@@ -25,7 +25,7 @@ class Memory:
     """Reads words of the target's size and byte order."""
 
     BLOCK = 512 << 10
-    """Small enough for the processor's cache, large enough that a read's own cost does not count."""
+    """Small enough for the processor's cache, large enough that the cost of a read does not matter."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Memory:
         return words[: self._fill(address, data[:size]) // self.pointer_size]
 
     def read_ahead(self, start: int, end: int) -> Optional[ReadAhead]:
-        """For going through a long stretch; None where that is not to be had, or not worth it."""
+        """For walking a long stretch; None where it is not available, or not worth it."""
         if self._threaded_fill is None or end - start < LONG:
             return None
         if self._ahead is None:
@@ -127,7 +127,7 @@ SLOT_SHIFT = 20
 
 
 def _window_reader(window: Window, slow: Node, form: str, word: int) -> Node:
-    """The same without a copy: windows are kept by the megabyte, as a list leads from heap to heap and back."""
+    """The same without a copy: windows are kept per megabyte, as a list leads from heap to heap and back."""
     unpack = struct.Struct(form).unpack_from
     slots: dict[int, tuple[memoryview, int]] = {}
     known = slots.get
@@ -149,7 +149,7 @@ def _window_reader(window: Window, slow: Node, form: str, word: int) -> Node:
 
 
 class BlockCache:
-    """Keeps blocks of what it read: for sources where a call costs more than the bytes (a remote stub)."""
+    """Caches blocks: for sources where a call costs more than the bytes (a remote stub)."""
 
     BLOCK = 4096
     LIMIT = 16384
@@ -167,7 +167,7 @@ class BlockCache:
             try:
                 data = self._read(block * self.BLOCK, self.BLOCK)
             except MemoryReadError:
-                data = b""  # not whole, which is asked once
+                data = b""  # not whole, which is tried once
             if len(self._blocks) >= self.LIMIT:
                 self._blocks.clear()
             self._blocks[block] = data

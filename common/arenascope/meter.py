@@ -1,4 +1,4 @@
-"""How far a long walk is: told to whoever asked for it, who may show it or not."""
+"""The progress of a long walk: reported to whoever wants it, who may show it or not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Callable, Iterable, Iterator, Protocol, TypeVar
 
 class Meter(Protocol):
     def advance(self, amount: int) -> None:
-        """So many bytes more are done."""
+        """This many more bytes are done."""
 
 
 MakeMeter = Callable[[str, int], "AbstractContextManager[Meter]"]
@@ -33,7 +33,7 @@ Part = TypeVar("Part", bound=Sized)
 
 
 def metered(parts: Iterable[Part], meter: Meter) -> Iterator[Part]:
-    """The same parts; each counts once whoever asked for it is done with it."""
+    """The same pieces; each counts once its consumer is done with it."""
     for part in parts:
         yield part
         meter.advance(part.bytes)

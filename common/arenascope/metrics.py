@@ -95,7 +95,7 @@ class _Read:
 
 
 class _Subject:
-    """A process that was asked for. One that has its number later is another."""
+    """A process that was named. One that gets its pid later is another."""
 
     def __init__(self, pid: str) -> None:
         self.pid = pid
@@ -104,7 +104,7 @@ class _Subject:
         self._is_here()
 
     def figures(self) -> Optional[dict[str, Any]]:
-        """None where it has ended, or cannot be read; it keeps its last name."""
+        """None where it has ended or cannot be read; it keeps its last name."""
         if not self._is_here():
             return None
         found = figures(self.pid)

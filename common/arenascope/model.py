@@ -1,4 +1,4 @@
-"""What the walkers found: frozen values, no I/O, nothing that knows where they came from."""
+"""What the walkers found: frozen values, no I/O, no knowledge of where they came from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .records import NamedTuple
 
 
 class Statement(NamedTuple):
-    """What is concluded of a process, apart from its words: those are the text's to find, by `id`."""
+    """A conclusion about a process, apart from its words, which are looked up by `id`."""
 
     id: str
     """Stays the same from release to release: "thresholds-grew", "stopped" …"""
@@ -17,7 +17,7 @@ class Statement(NamedTuple):
     names: Mapping[str, str] = {}
     """What else shows it and is no number: addresses, names."""
     text: str = ""
-    """Where whoever met it has put it into words already."""
+    """Its words, where whoever met it has put it into words already."""
 
 
 WHAT = "what"
@@ -37,7 +37,7 @@ class Finding(NamedTuple):
     address: Optional[int] = None
     arena: Optional[int] = None
     rule: str = ""
-    """The invariant that it breaks, by a short name; "" where it only tells what is not known."""
+    """The invariant that it breaks, by a short name; "" where it only says what is not known."""
     holder: Optional[int] = None
     """Where the link lies that led to `address`: a chunk, or the head of its list."""
     unknown: str = "unreadable"
@@ -53,12 +53,12 @@ class Finding(NamedTuple):
 
     @property
     def key(self) -> tuple[str, Optional[int], Optional[int]]:
-        """Tells it from others of the same walk."""
+        """Distinguishes it from others of the same walk."""
         return self.what.id, self.address, self.arena
 
 
 class Breach(NamedTuple):
-    """An invariant of malloc's that memory does not keep."""
+    """A violated invariant of malloc's."""
 
     address: int
     arena: Optional[int]
@@ -67,13 +67,13 @@ class Breach(NamedTuple):
     what: Statement
     """Which of those that break the rule, with what stands there and what should."""
     culprit: Optional[int] = None
-    """The chunk in front of a damaged header: writing past its end does such damage."""
+    """The chunk in front of a damaged header: a write past its end does such damage."""
     transient: bool = False
     """What an interrupted malloc or free may leave for a moment."""
 
 
 class Range(NamedTuple):
-    """So many bytes from an address on."""
+    """A number of bytes from an address on."""
 
     address: int
     bytes: int
@@ -106,7 +106,7 @@ class Bin(NamedTuple):
     sizes: Sequence[int]
     """Chunk (not user) addresses and masked sizes: two arrays, as a list of a million chunks must stay small."""
     raw_flags: int = 0
-    """The sum of the flag bits in the size words: malloc_info adds words up with their flags."""
+    """The sum of the flag bits in the size words: malloc_info sums words with their flags."""
     whole: bool = True
     """False where the list could not be followed to its end: then this is its beginning."""
 
@@ -149,14 +149,14 @@ class Run(NamedTuple):
     bytes: int
     raws: Sequence[int]
     follow: int
-    """The size word behind the last: its PREV_INUSE tells whether that one is free."""
+    """The size word after the last: its PREV_INUSE tells whether that one is free."""
     counts: Mapping[int, int]
     """How many there are of each size word."""
     marks: Sequence[tuple[int, int]]
-    """(index among the words, address) of those that were looked out for."""
+    """(index among the words, address) of the chunks that were watched for."""
 
-    def behind(self, index: int) -> int:
-        """The size word behind a chunk: where its own state stands."""
+    def after(self, index: int) -> int:
+        """The size word after a chunk: it holds the chunk's own state."""
         return self.raws[index + 1] if index + 1 < len(self.raws) else self.follow
 
 
@@ -203,12 +203,12 @@ class ArenaHeader(NamedTuple):
 
     @property
     def brk_base(self) -> Optional[int]:
-        """Where a main arena that is one stretch begins, by its top; None where that does not tell."""
+        """Where a contiguous main arena begins, by its top; None where that cannot be told."""
         return self.top + self.top_bytes - self.system_mem if self.contiguous and self.top_bytes else None
 
 
 class Arena(NamedTuple):
-    """An arena with what hangs on it."""
+    """An arena with its lists and heaps."""
 
     header: ArenaHeader
     bins: tuple[Bin, ...]
@@ -284,4 +284,4 @@ class Allocator(NamedTuple):
     replaces_malloc: Optional[bool]
     """Whether malloc leads to it. False: it has a heap of its own beside malloc. None where that is not known."""
     instead: str
-    """What tells of its memory."""
+    """What reports on its memory."""

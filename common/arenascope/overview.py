@@ -1,4 +1,4 @@
-"""The list of commands by what they are about: of `arenascope --help`, and of `heap help` in a debugger."""
+"""The list of commands by topic: for `arenascope --help`, and for `heap help` in a debugger."""
 
 from __future__ import annotations
 

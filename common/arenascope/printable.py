@@ -1,4 +1,4 @@
-"""Text as it may be written. Names of threads and files are bytes: some are no UTF-8, some would steer a terminal."""
+"""Text that is safe to write. Names of threads and files are bytes: some are not UTF-8, some control a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import sys
 
 MARK = "\ufffd"
-# halves that os.fsdecode leaves of other bytes; control characters, but for our own colours
+# the surrogates that os.fsdecode makes of other bytes; control characters, except for our own colours
 _NOT_IN_LINES = re.compile("[\ud800-\udfff]|(?!\033\\[[0-9]*m)[\0-\x08\x0b-\x1f\x7f-\x9f]")
 _NOT_IN_NAMES = re.compile("[\ud800-\udfff\0-\x1f\x7f-\x9f]")
 PLAIN = {
@@ -21,21 +21,21 @@ PLAIN = {
     "\u2264": "<",
     "\u2265": ">",
 }
-"""Bars, arrows and bounds where a terminal has no such letters, each as wide."""
+"""Bars, arrows and bounds for terminals that lack these characters, each of the same width."""
 
 
 def printable(text: str) -> str:
-    """Text of some lines."""
+    """Text of several lines."""
     return text if text.isprintable() else _NOT_IN_LINES.sub(MARK, text)
 
 
 def one_line(text: str) -> str:
-    """What must neither end a line nor colour it: a name."""
+    """A name, which must neither end a line nor colour it."""
     return text if text.isprintable() else _NOT_IN_NAMES.sub(MARK, text)
 
 
 def make_streams_safe() -> None:
-    """For a program of its own: no stream that is closed, none that a letter can make fail."""
+    """For a program of our own: no stream is closed, and no character makes one fail."""
     codecs.register_error(__name__, _plainly)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

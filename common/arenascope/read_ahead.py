@@ -1,7 +1,7 @@
-"""Reading ahead: while one block of a long stretch is gone through, a thread reads the next ones.
+"""Reading ahead: while one block of a long stretch is processed, a thread reads the next ones.
 
 The processor copies memory about as fast as Python follows the headers in it, so that a sweep takes a third less time,
-and a process that is held for it stands still the shorter.
+and a process that is held for it stands still for less time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     Fill = Callable[[int, memoryview], int]
 
 BLOCK = 4 << 20
-"""Large enough that handing over does not count, small enough for a processor's outer cache."""
+"""Large enough that handing over costs nothing, small enough for a processor's outer cache."""
 DEPTH = 2
 """The thread finds its next job without waiting for the interpreter, which is busy with this one."""
 LONG = 4 * BLOCK
-"""Less than this is not worth a thread."""
+"""Anything shorter is not worth a thread."""
 
 
 class _Job:
@@ -50,7 +50,7 @@ class ReadAhead:
     """
 
     def __init__(self, fill: Fill, word: int) -> None:
-        from queue import SimpleQueue  # what small heaps do not need
+        from queue import SimpleQueue  # not needed for small heaps
         from threading import Lock
 
         self._new_lock = Lock
@@ -72,7 +72,7 @@ class ReadAhead:
         self._end = end
 
     def words_from(self, address: int) -> Sequence[int]:
-        """The words from an address on, as far as they are at hand; none where they cannot be read."""
+        """The words from an address on, as far as they have been read; none where they cannot be."""
         job = self._now
         index = job.index_of(address) if job else None
         if job is None or index is None:
@@ -85,7 +85,7 @@ class ReadAhead:
         while self._pending and (job is None or job.index_of(address) is None):
             job = self._take()
         if job is None or job.index_of(address) is None:
-            # somewhere else than was foreseen
+            # not where it was expected
             self._next = address
             job = self._take() if self._ask() else None
         while len(self._pending) < DEPTH and self._ask():
@@ -106,7 +106,7 @@ class ReadAhead:
         return True
 
     def _take(self) -> _Job:
-        """Goes on to what was asked for first."""
+        """Moves on to the oldest request."""
         job = self._pending[0]
         if not job.finished:
             job.lock.acquire()

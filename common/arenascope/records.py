@@ -1,6 +1,6 @@
-"""NamedTuple for our records: to a type checker it is typing's, at run time it is made in a third of the time.
+"""NamedTuple for our records: to a type checker it is typing's, at run time it takes a third of the time to create.
 
-typing's compiles each annotation, which nobody here asks for. A look makes some hundred records before it has read a
+typing's compiles each annotation, which nobody here uses. A look makes some hundred records before it has read a
 byte, and is a new program each time.
 """
 

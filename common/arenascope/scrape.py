@@ -1,7 +1,7 @@
 """What `arenascope metrics --listen` serves, over HTTP: whoever connects, however many and slowly.
 
-One thread waits on all connections, another looks. Scrapes that come while it looks get what it finds: the process is
-held once for all of them. A request that is not there in time, or stands in the way of another, is dropped unread.
+One thread waits on all connections, another looks. Scrapes that come meanwhile share its result: the process is
+held once for all of them. A request that does not arrive in time, or that blocks another, is dropped unread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Answer(NamedTuple):
 
 
 def serve(host: str, port: int, look: Callable[[], Families], encode: Encode, say: Callable[[str], None]) -> None:
-    """Until Ctrl-C; tells where, with the port that 0 became."""
+    """Until Ctrl-C; says where, with the port that 0 became."""
     where = f"[{host}]" if ":" in host else host
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -53,7 +53,7 @@ class _Server:
         self._looking: Optional[asyncio.Future[Families]] = None
         self._open = 0
         self._asking: dict[asyncio.StreamWriter, None] = {}
-        """Whose request is not complete, the oldest first."""
+        """Connections whose request is incomplete, the oldest first."""
 
     async def run(self, listening: socket.socket) -> None:
         server = await asyncio.start_server(self._connected, sock=listening, limit=LONGEST)
@@ -100,12 +100,12 @@ class _Server:
         try:
             body, kind = self._encode(await self._families(), accept.strip())
         except Exception as error:
-            # the next scrape may fare better
+            # the next scrape may succeed
             return _Answer("500 Internal Server Error", (fault_line(error, "metrics", "shell") + "\n").encode())
         return _Answer("200 OK", body, kind)
 
     async def _families(self) -> Families:
-        """Those that are just being read, or read anew."""
+        """Processes that are being read, or read again."""
         if self._looking is None:
             self._looking = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(None, self._look))
             self._looking.add_done_callback(self._looked)

@@ -52,14 +52,14 @@ class Session:
         )
         self.findings: list[Finding] = []
         self.trail: Optional[Trail] = None
-        """Keeps what came into question, where somebody asks for that before anything was found."""
+        """Keeps the candidates, if set before anything was found."""
         self._swept: set[tuple[str, Optional[int], Optional[int]]] = set()
         """Those of sweeps, as a heap may be swept twice."""
 
     @property
     def so_far(self) -> SoFar:
-        """For what is said beside figures: it reads nothing."""
-        kept = vars(self)  # where cached_property keeps a value that was asked for
+        """For what is said beside the figures; reads nothing."""
+        kept = vars(self)  # where cached_property keeps its values
         found: Optional[threads.ThreadsFound] = kept.get("threads_found")
         return SoFar(
             kept.get("located"),
@@ -77,7 +77,7 @@ class Session:
 
     @cached_property
     def layout(self) -> Layout:
-        """What the walkers go by. Where the image does not say its release, thread caches tell more than arenas do."""
+        """The layout that the walkers use. Where the image does not say its release, thread caches say more."""
         layout = self.located.layout
         if not self.started or (self.located.version is not None and layout.newer is None):
             return layout
@@ -106,7 +106,7 @@ class Session:
 
     @cached_property
     def locked(self) -> Sequence[Span]:
-        # where that cannot be known, no figure can heed it
+        # where that cannot be known, no figure can respect it
         return self.target.image.locked() or ()
 
     @cached_property
@@ -151,7 +151,7 @@ class Session:
 
     @property
     def all_arenas(self) -> bool:
-        """Whether the ring was followed to its end: else there are more, and no sum over these is one over all."""
+        """Whether the ring was followed to its end: else there are more, and no sum over these covers all."""
         return is_closed(self.headers)
 
     @cached_property
@@ -159,7 +159,7 @@ class Session:
         """Whether malloc has anything yet: 2.42 and later set main_arena up before the first call."""
         if not self.headers:
             return False
-        if not self.headers[0].initialised:  # a top of 0 beside all this is damage
+        if not self.headers[0].initialised:  # given all this, a top of 0 is damage
             return self.headers[0].system_mem != 0 or len(self.headers) > 1
         # a program's only blocks may have been too large for an arena
         mapped = self._mp is None or self._mp.values["max_n_mmaps"] != 0
@@ -184,7 +184,7 @@ class Session:
         """What each arena has in memory: see measure_residency."""
         found: dict[int, Optional[Pages]] = {}
         for header in self.headers:
-            # what lies behind a heap's end is accessible, yet no longer the arena's (shrink_heap)
+            # what lies past a heap's end is accessible, yet no longer the arena's (shrink_heap)
             parts = [self.resident_in(part) for part in self.heaps[header.index]]
             pages = [part for part in parts if part]
             found[header.index] = (
@@ -195,12 +195,12 @@ class Session:
         return found
 
     def measure_residency(self) -> None:
-        """What is in memory is asked before lists and heaps are read: reading a page that was never touched maps the
+        """Residency is read before lists and heaps are: reading a page that was never touched maps the
         kernel's zero page, which page tables then show as present."""
         _ = self.resident
 
     def resident_in(self, part: Heap) -> Optional[Pages]:
-        """What a heap has in memory; its first page was written, so where that is absent nothing is known."""
+        """What a heap has in memory; its first page was written, so if that is absent nothing is known."""
         if self.residency is None or self.memory.try_word(part.address) is None:
             return None
         return self.residency.count(part.address, part.end)
@@ -240,13 +240,13 @@ class Session:
         ]
 
     def heed_ctrl_c(self) -> None:
-        """Between two long walks: what was asked to stop goes no further."""
+        """Between two long walks: stops here if asked to."""
         if self.stopped:
             raise KeyboardInterrupt
 
     @cached_property
     def target_threads(self) -> Sequence[ThreadInfo]:
-        """By tid, as the target tells of them: asking it costs something for each."""
+        """By tid, as the target reports them, which has a cost for each."""
         return sorted(self.target.threads(), key=lambda thread: thread.tid)
 
     @property

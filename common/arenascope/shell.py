@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from .sources.live.freeze import Freeze
 
 LOADED_BEFORE = ("json", "queue", "threading")
-"""What is otherwise loaded where it is needed, which would be while a process stands still."""
+"""Loads what would otherwise be loaded on demand, while a process stands still."""
 
 TRIES = 10
 LONGEST_PID = 10
 
 
 class ShellDoor:
-    """Holds a live process only while it is read; what is printed waits until it was let go."""
+    """Holds a live process only while it is read; output waits until it has been let go."""
 
     name = "shell"
 
@@ -70,18 +70,18 @@ class ShellDoor:
     def _process(self, pid: int) -> Target:
         from .sources.live.process import ProcessImage
 
-        image = ProcessImage(pid)  # what the kernel refuses it refuses here
+        image = ProcessImage(pid)  # the kernel's refusals are met here
         if self.stop != "none":
             from .sources.live.freeze import Freeze
 
-            # it makes itself ready while we do
+            # it gets ready while we do
             self.freeze = Freeze(self.stop)
         # loaded before the process is held, and not for a core
         for name in LOADED_BEFORE:
             import_module(name)
         from .sources.live.target import ProcessTarget
 
-        # all that can be had beforehand is: symbols and modules
+        # everything that can be read beforehand is: symbols and modules
         target = ProcessTarget(image, self.folders, self.symbols)
         target.symbol("main_arena")
         if self.freeze is not None:
@@ -100,7 +100,7 @@ class ShellDoor:
         self._tell(self.let_go())
 
     def drop(self) -> None:
-        """Lets go after an error, whatever it was."""
+        """Lets go after any error."""
         freeze, self.freeze = self.freeze, None
         self._tell(freeze.drop() if freeze is not None else 0.0)
 
@@ -125,10 +125,10 @@ class ShellDoor:
 
     def write(self, text: str) -> None:
         if self.stop == "none":
-            # held against the next reading
+            # compared with the next reading
             self.written.append(text)
         else:
-            # all was read by now
+            # everything has been read by now
             self.release()
             sys.stdout.write(text)
 
@@ -136,7 +136,7 @@ class ShellDoor:
         sys.stderr.write(text)
 
     def progress(self, text: str) -> None:
-        """One line that is written over; nothing where nobody watches, and "" at the end."""
+        """One line that is overwritten; nothing where nobody watches, and "" at the end."""
         if sys.stderr.isatty():
             self._line.show(text)
 
@@ -148,7 +148,7 @@ T = TypeVar("T")
 
 
 def unbroken(look: Callable[[], T]) -> T:
-    """What a look gives, begun anew where the process had to be let go in its middle because we were suspended."""
+    """The result of a look, started again if we were suspended and had to let the process go."""
     for _ in range(TRIES):
         try:
             return look()
@@ -159,6 +159,6 @@ def unbroken(look: Callable[[], T]) -> T:
 
 
 def _columns() -> int:
-    from shutil import get_terminal_size  # only a terminal has any
+    from shutil import get_terminal_size  # only a terminal has columns
 
     return get_terminal_size().columns

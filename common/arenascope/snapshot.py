@@ -1,7 +1,7 @@
 """Figures saved small: what commands say as JSON at one moment, without a byte of what the blocks hold.
 
-A later release reads what an earlier one wrote: keys that are not there count as not known. Files come from anywhere:
-what is read is bounded, and has the shape that `heap diff` goes by, or is refused.
+A later release reads what an earlier one wrote: missing keys count as not known. Files come from anywhere:
+what is read is bounded, and must have the shape that `heap diff` expects.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ FORMAT = 1
 NAME = "arenascope_snapshot"
 GZIP = b"\x1f\x8b"
 LONGEST = 16 << 20
-"""Unpacked; of a process with a thousand arenas it is a tenth."""
+"""Unpacked; a process with a thousand arenas takes a tenth of it."""
 MOST = 1 << 64
 Document = Mapping[str, Any]
 
-# what a figure, a name or a row must be, where it is there; beside these keys anything may stand
+# what a figure, a name or a row must be if present; any other keys may stand beside these
 _BYTES, _NAME, _FLAG, _TIME = "a number of bytes", "a name", "true or false", "a time"
 _SHAPE: Mapping[str, Any] = {
     "taken": _TIME,
@@ -37,7 +37,7 @@ _SHAPE: Mapping[str, Any] = {
     "chunks": {"sizes": [{"min_bytes": _BYTES, "max_bytes": _BYTES, "used_bytes": _BYTES}]},
 }
 _NEEDED = {"part", "address", "kind", "min_bytes", "bytes"}
-"""Keys of rows without which they are none."""
+"""Keys that a row must have."""
 
 
 def write(path: str, document: Document) -> int:
@@ -78,7 +78,7 @@ def read(path: str) -> dict[str, Any]:
 
 
 def _read_file(path: str) -> bytes:
-    """As much as a snapshot can have and one byte more; a FIFO would wait for its writer, a device never end."""
+    """As much as a snapshot can hold and one byte more; a FIFO would wait for its writer, a device never end."""
     with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
         mode = os.fstat(file.fileno()).st_mode
         if not stat.S_ISREG(mode):
@@ -87,7 +87,7 @@ def _read_file(path: str) -> bytes:
 
 
 def _misfit(value: Any, shape: Any, where: str) -> str:
-    """What in it is not as it must be; "" where all is."""
+    """The first thing in it that is wrong; "" if nothing is."""
     if value is None:
         return ""
     if isinstance(shape, str):
@@ -124,7 +124,7 @@ def _is(value: Any, kind: str) -> bool:
 
 
 def looks_like_one(path: str) -> bool:
-    """By its first bytes: a core file given in its place is none."""
+    """By its first bytes: a core file given by mistake is not one."""
     try:
         if not os.path.isfile(path):
             return False

@@ -1,4 +1,4 @@
-"""The seam: what a door must supply. Integers, bytes and small records cross it, nothing of a debugger's own.
+"""The seam: what a door must supply. Integers, bytes and small records cross it, no objects of a debugger.
 
 A Target answers for memory: bytes, names, mappings, threads. Each door has one (GDB, LLDB, the shell), and so have the
 heaps that unit tests build. Behind it stands an Image, which answers for the kernel, and is the same kind of thing
@@ -79,7 +79,7 @@ class ThreadInfo(NamedTuple):
     """The TLS base (x86: fs_base or gs_base, arm: tpidr, …); None where the door cannot know it."""
     program_counter: Optional[int] = None
     runs: bool = False
-    """On, while it is looked at: the debugger does not hold it."""
+    """It runs on while the process is read: the debugger does not hold it."""
 
 
 class Span(NamedTuple):
@@ -100,11 +100,11 @@ class View(NamedTuple):
     base: int
     """The address of the first."""
     limit: int
-    """The address behind the last."""
+    """The address after the last."""
 
 
 class Place(NamedTuple):
-    """An address as a name, and how far behind it."""
+    """A symbol's name, and how far past it an address lies."""
 
     name: str
     offset: int
@@ -133,7 +133,7 @@ class MappingUse(NamedTuple):
     """None where that cannot be known: a core does not tell which pages of a file were in memory."""
     swapped: Optional[int] = None
     huge: Optional[int] = None
-    """AnonHugePages: the part that transparent huge pages serve."""
+    """AnonHugePages: the part that transparent huge pages back."""
 
 
 class Residency(Protocol):
@@ -152,7 +152,7 @@ class Residency(Protocol):
 
 class Image(Protocol):
     """What stands behind a Target: a process, a core's file, or something that only the debugger reaches. It answers
-    what the kernel knows of memory beside the bytes; None wherever that cannot be known from here."""
+    what the kernel knows about memory besides the bytes; None wherever that cannot be known from here."""
 
     def residency(self) -> Optional[Residency]:
         """Which pages are in memory."""
@@ -174,7 +174,7 @@ class Image(Protocol):
 
 
 class BytesAlone:
-    """An Image of which nothing is known but the bytes."""
+    """An Image that knows nothing but the bytes."""
 
     def residency(self) -> Optional[Residency]:
         return None

@@ -20,7 +20,7 @@ PROGRAM = "arenascope"
 COMMAND = "COMMAND"
 HELP_NAME = "help"
 LOOPS = ("watch", "metrics")
-"""What only the shell can do: each runs for longer, or over more, than one look. Modules, loaded when asked for."""
+"""What only the shell can do: each runs longer, or covers more, than one look. Modules, loaded on demand."""
 
 SUBJECTS = argument(
     "subjects",
@@ -87,7 +87,7 @@ HELP_OUTLINE = Outline(
 
 
 class Loop(NamedTuple):
-    """A command of the shell's alone: a module with OUTLINE and run()."""
+    """A command that only the shell has: a module with OUTLINE and run()."""
 
     name: str
     outline: Outline
@@ -100,7 +100,7 @@ def find_loop(name: str) -> Loop:
 
 
 def _find_subject(command: Command, parser: Parser, found: argparse.Namespace) -> None:
-    """Where a command has words of its own beside options, one word is the subject: the one that most looks like it."""
+    """Where a command takes other words besides options, one word is the subject: the one most like it."""
     places = list(places_of(command.outline().groups))
     if not places:
         return
@@ -110,7 +110,7 @@ def _find_subject(command: Command, parser: Parser, found: argparse.Namespace) -
     for value in given:
         words += value if isinstance(value, list) else [value] if value is not None else []
     words += found.subjects
-    # what may go without a subject, or without anything else to tell its own words by, has none that is unlikely
+    # a command that needs no subject, or cannot tell its own words apart, is given no unlikely one
     needed = MAYBE if command.optional_subject or len(words) <= len(places) else UNLIKELY if several else NOT
     index = likeliest(words, needed)
     found.subjects = [] if index is None else [words.pop(index)]
@@ -127,7 +127,7 @@ def _find_subject(command: Command, parser: Parser, found: argparse.Namespace) -
 
 
 class Tree(OneLine):
-    """The whole of it, or as much as is needed: the branches of these names."""
+    """The whole tree, or as much as is needed: the branches of these names."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(prog=PROGRAM)

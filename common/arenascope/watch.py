@@ -19,7 +19,7 @@ from .shell import ShellDoor, unbroken
 HEADERS = ("time", "RSS", "change", "live", "free", "trim gives", "tops", "scraps", "arenas", "held")
 WIDTHS = (8, 10, 11, 10, 10, 10, 10, 10, 6, 8)
 AGAIN = 20
-"""After so many lines the headers come again."""
+"""After this many lines the headers are repeated."""
 OUTLINE = Outline(
     "Print a line for each interval: RSS, what is live, what is free.",
     "The process is held only while it is read.",

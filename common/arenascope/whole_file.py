@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all; what is no file (a device, a FIFO, a terminal) is written to."""
+"""Files that are written whole or not at all; a device, a FIFO or a terminal is written to directly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STANDARD_STREAMS = (1, 2)
 
 
 def write_whole(path: str, data: bytes) -> None:
-    """Who reads the file `path`, or the one that it links to, sees the old one or the new one, under the same owner."""
+    """Readers of `path`, or of what it links to, see the old file or the new one, under the same owner."""
     try:
         old = _look_at(path)
         if old is None:
@@ -50,7 +50,7 @@ def _stream(old: os.stat_result) -> Optional[int]:
 
 def _open_other(path: str, old: os.stat_result) -> int:
     try:
-        # not waiting for somebody to read the FIFO: who holds a process would hold it as long
+        # no waiting for somebody to read the FIFO: a process that we hold would wait as well
         descriptor = os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
     except OSError as error:
         if stat.S_ISFIFO(old.st_mode) and os.path.exists(path):
@@ -70,7 +70,7 @@ def _write(descriptor: int, data: bytes) -> None:
 def _replace(path: str, data: bytes, old: Optional[os.stat_result]) -> None:
     """Under another name first. A new file has the mode that the umask leaves it."""
     partial = os.path.join(os.path.dirname(path), f".arenascope-{os.urandom(8).hex()}")
-    # nobody else's until it is known whose it is to be
+    # nobody else's until its owner is settled
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if old is None else 0o600)
     try:
         if old is not None:

@@ -1,4 +1,4 @@
-"""The words of a command line: options by the start of their names, and how far a word is something to be looked at."""
+"""The words of a command line: options by the start of their names, and how much a word looks like a subject."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .errors import UsageError
 
 ELF = b"\x7fELF"
 NOT, UNLIKELY, MAYBE, SURELY = range(4)
-"""How far a word is a process or core: an address, any word, an existing file or number, one that runs or is ELF."""
+"""How much a word looks like a process or core: an address least, then a word, a file or number, a live or ELF one."""
 
 
 def full_names(words: Sequence[str], names: Sequence[str], usage: str, also: Sequence[str] = ()) -> list[str]:
     """Options by their whole names, wherever their start is clear: --lim is --limit, and so is -limit, as GDB's users
-    write it. `also` are options of the door's own, which stand behind those of the command."""
+    write it. `also` are options of the door's own, which come after those of the command."""
     found: list[str] = []
     for word in words:
         found.append(word if "--" in found else _full_name(word, (names, also), usage))
@@ -26,7 +26,7 @@ def _full_name(word: str, known: Iterable[Sequence[str]], usage: str) -> str:
     name, sign, value = word.partition("=")
     start = name.lstrip("-")
     if name[:1] != "-" or not start[:1].isalpha():
-        # no option: a word, a number below 0, an expression
+        # not an option: a word, a negative number, an expression
         return word
     for names in known:
         if name in names:
@@ -42,11 +42,11 @@ def _full_name(word: str, known: Iterable[Sequence[str]], usage: str) -> str:
 
 
 def likeness(word: str) -> int:
-    """One of the four."""
+    """One of these four."""
     if word.isascii() and word.isdigit() and not os.path.exists(word):
         return SURELY if os.path.exists(f"/proc/{word}") else MAYBE
     if not os.path.isfile(word):
-        # a device or FIFO is not opened: that may wait for somebody, or do something
+        # a device or FIFO is not opened: that may block, or have an effect
         return NOT if word[:2].lower() == "0x" else UNLIKELY
     if is_elf(word):
         return SURELY

@@ -12,7 +12,7 @@ from .resident import ArenaResident
 from .verdict import trim_seconds
 
 FOLKLORE = 2
-"""The value that everybody copies."""
+"""The value that everybody copies around."""
 
 
 class Advice(NamedTuple):
@@ -102,7 +102,7 @@ def _spare(arena: ArenaResident) -> int:
 
 
 def arena_max_bound(facts: Facts, arenas: int) -> int:
-    """What fewer arenas could have saved at most: all that is free beside main_arena and the fullest others."""
+    """The most that fewer arenas could have saved: all that is free beside main_arena and the fullest others."""
     threads = sorted((_spare(each) for each in facts.picture.arenas if each.arena), reverse=True)
     return sum(threads[max(0, arenas - 1) :])
 
@@ -143,7 +143,7 @@ def _nothing(facts: Facts, helped: bool) -> Iterator[Advice]:
 
 
 def _folklore(facts: Facts) -> Iterator[Advice]:
-    """MALLOC_ARENA_MAX=2, held against this process's own figures."""
+    """MALLOC_ARENA_MAX=2, judged by this process's own figures."""
     free = facts.picture.free
     limit = facts.params.get("arena_max") if facts.params else None
     if limit and 2 * facts.between > free and facts.matters(free):

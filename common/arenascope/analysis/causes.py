@@ -14,7 +14,7 @@ WORTH = 1 << 20
 
 
 def matters(size: int, rss: int) -> bool:
-    """Worth a reader's while: 2 % of what is resident, and a megabyte."""
+    """The least worth mentioning: 2 % of what is resident, and a megabyte."""
     return size >= max(WORTH, rss // 50)
 
 
@@ -80,7 +80,7 @@ class Facts(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """What is concluded, and how much of what is resident it explains."""
+    """A conclusion, and how much of what is resident it explains."""
 
     said: Statement
     weight: int
@@ -127,7 +127,7 @@ def _middle(facts: Facts) -> Iterator[Cause]:
 
 
 def _orphans(facts: Facts) -> Iterator[Cause]:
-    """What such arenas hold of blocks in use would be there in any arena: only what is free speaks for it."""
+    """Blocks in use would be there in any arena: only what is free in such arenas counts for it."""
     left = orphans(facts.usages)
     indexes = {usage.header.index for usage in left}
     free = sum(each.total - each.live for each in facts.picture.arenas if each.arena in indexes)
@@ -159,7 +159,7 @@ def _huge_pages(facts: Facts) -> Iterator[Cause]:
     """They explain nothing where nothing is free: the program uses what it has."""
     huge = min(facts.picture.huge or 0, facts.picture.free)
     if huge and facts.matters(huge):
-        # which of the free pages are parts of huge ones, nothing tells: the bound stands last
+        # nothing tells which free pages are parts of huge ones: the bound comes last
         yield Cause(Statement("huge-pages", {"bytes": facts.picture.huge}), 0)
 
 

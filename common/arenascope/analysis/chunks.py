@@ -1,6 +1,6 @@
-"""What a sweep adds up to: chunks by state and size, arena by arena, with nothing kept of the single chunk.
+"""What a sweep adds up to: chunks by state and size, arena by arena, with nothing kept per chunk.
 
-A heap of S bytes has at most some sqrt(S / 8) different sizes, so that counting by size words stays small.
+A heap of S bytes has at most about sqrt(S / 8) different sizes, so counting by size word stays small.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BATCH = 1 << 16
 STATES = ("used", "tcache", "fast", "free")
 BOOKKEEPING = ("header", "fencepost")
 FINE = 1024
-"""Up to here two rows to each power of two."""
+"""Up to here there are two rows per power of two."""
 
 
 class Sums:
@@ -82,27 +82,27 @@ class SweepSums:
     def add_run(self, run: Run) -> None:
         batch, raws = self._batch, run.raws
         batch.all.update(run.counts)
-        # a chunk's own state stands in the word behind it
+        # a chunk's own state stands in the word after it
         clear = {raw for raw in run.counts if not raw & PREV_INUSE}
         batch.free.update(compress(raws, map(clear.__contains__, islice(raws, 1, None))))
         if not run.follow & PREV_INUSE:
             batch.free[raws[-1]] += 1
         for index, chunk in run.marks:
             batch.met += 1
-            if run.behind(index) & PREV_INUSE:
+            if run.after(index) & PREV_INUSE:
                 batch.listed[self._listed[chunk], raws[index] & ~SIZE_BITS] += 1
         self._left -= len(raws)
         if self._left < 0:
             self.keep()
 
     def keep(self) -> None:
-        """Puts what was added by."""
+        """Commits what was added since the last call."""
         batch, self._batch, self._left = self._batch, _Batch(), BATCH
         self._kept.append(batch)
 
     @property
     def met(self) -> int:
-        """How many of the listed chunks were come by."""
+        """How many of the listed chunks were met."""
         return sum(batch.met for batch in self._kept)
 
     def sums(self) -> Sums:
@@ -135,7 +135,7 @@ class SizeClass(NamedTuple):
 
 
 def bounds(least: int, align: int, most: int) -> Iterator[tuple[int, int]]:
-    """(least, most) of each size class: two to a power of two up to 1 KiB, then one."""
+    """(smallest, largest) size of each class: two per power of two up to 1 KiB, then one."""
     low, power = least, least
     while low <= most:
         for high in (power, power + power // 2) if power < FINE else (power,):
@@ -146,7 +146,7 @@ def bounds(least: int, align: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 def histogram(sums: Sums, least: int, align: int) -> list[SizeClass]:
-    """The classes that have any chunks."""
+    """The classes that hold any chunks."""
     sizes = sorted({size for counted in sums.sizes.values() for size in counted})
     rows = []
     at = 0

@@ -30,7 +30,7 @@ class Diff(NamedTuple):
     seconds: Optional[float]
     """None where one of the two does not tell when it was taken."""
     exchanged: bool
-    """They were given the other way round."""
+    """The two were given in the wrong order."""
     one_process: Optional[bool]
     """Whether both are of one process; None where they do not tell."""
     rss: Change
@@ -57,7 +57,7 @@ def compare(before: Document, after: Document) -> Diff:
         return compare(after, before)._replace(exchanged=True)
     report = before.get("report") or {}, after.get("report") or {}
     measures = [each.get("measure") == "address-space" for each in report]
-    # pages in memory and mapped space have nothing in common
+    # pages in memory and mapped space cannot be compared
     alike = measures[0] == measures[1]
     arenas = [_by((document.get("arenas") or {}).get("arenas"), _arena_name) for document in (before, after)]
     return Diff(
@@ -78,7 +78,7 @@ Rows = Mapping[str, Mapping[str, Any]]
 
 
 def _one_process(before: Document, after: Document) -> Optional[bool]:
-    """By where the main arena lies, which differs from start to start, and by the process's number."""
+    """By where the main arena lies, which differs from run to run, and by the process's number."""
     places = [
         next((str(row["address"]) for row in (each.get("arenas") or {}).get("arenas") or () if row.get("main")), None)
         for each in (before, after)
@@ -147,7 +147,7 @@ def _changes(before: Optional[Rows], after: Optional[Rows], *, key: str) -> list
 
 
 def _value(rows: Optional[Rows], name: str, key: str) -> Optional[int]:
-    """What a document does not have was nothing, unless it has none of them."""
+    """What a document leaves out was zero, unless it has none of them."""
     if rows is None:
         return None
     return rows[name].get(key) if name in rows else 0

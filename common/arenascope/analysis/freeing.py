@@ -53,7 +53,7 @@ class Shrunk(NamedTuple):
     steps: tuple[Step, ...]
     """What goes back."""
     heap: int
-    """That top is in then, by its number."""
+    """The heap that top is in then, by its number."""
 
 
 class HeapTrim(NamedTuple):

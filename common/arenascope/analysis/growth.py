@@ -10,9 +10,9 @@ from .report import FREE, LIVE
 
 Document = Mapping[str, Any]
 NOTABLE = 128 << 10
-"""What a program takes and gives back while it does the same all day."""
+"""What a program takes and gives back in steady operation."""
 SHARE = 1000
-"""And one part in so many of what is resident."""
+"""And the same as a fraction of what is resident."""
 
 
 def growth(before: Document, after: Document) -> Statement:

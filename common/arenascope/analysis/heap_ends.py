@@ -11,7 +11,7 @@ from ..records import NamedTuple
 Block = tuple[int, int, str]
 """(address, bytes, "used", "tcache", "fast" or "free"); or what is no block: "header", "fencepost", "top" ..."""
 TOGETHER = 64
-"""So many blocks at a heap's end are remembered, to be freed together."""
+"""How many blocks at a heap's end are remembered, to be freed together."""
 
 
 class Live(NamedTuple):
@@ -37,10 +37,10 @@ class Tail(NamedTuple):
     start: int
     """Of what is free before the fence, as malloc_consolidate leaves it."""
     last: Sequence[Live]
-    """The blocks before that, the very last at the end, with nothing between them but what is free. None where a
-    thread cache's lies there."""
+    """The blocks before that, the very last at the end, with nothing between them but what is free. None where one
+    of a thread cache lies there."""
     right_chunk: int
-    """The end of the one free chunk that free() of the last block would find behind it."""
+    """The end of the one free chunk that free() of the last block would find after it."""
 
     @property
     def pin(self) -> Optional[Live]:
@@ -48,7 +48,7 @@ class Tail(NamedTuple):
 
 
 Between = Callable[[int, int, int, int], None]
-"""(block, its bytes, start of what is free in front of it, end of what is free behind it)."""
+"""(block, its bytes, start of what is free in front of it, end of what is free after it)."""
 
 
 def walk_heap(heap: Heap, main: bool, walked: Iterable[Block], between: Between) -> Optional[Tail]:

@@ -17,7 +17,7 @@ from ..target import Span
 PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
 """What a byte of a heap can be: these sum to the cell's size. "cached" is in a thread cache or fastbin."""
 OVER = ("resident", "releasable", "releasable_resident", "tops")
-"""What may be true of any byte beside that; "tops" is what only `trim --tops` gives back."""
+"""What may also be true of any byte; "tops" is what only `trim --tops` gives back."""
 LAYERS = (*PARTS, *OVER)
 GAPS = {"header": "bookkeeping", "fencepost": "bookkeeping", "foreign": "foreign", "top": "top", "damage": "damaged"}
 """The layer of each kind of gap that a sweep meets."""
@@ -37,7 +37,7 @@ class Strip:
         self.count = -(-heap.bytes // cell)
         self.unknown = set(unknown)
         self.met = 0
-        """How many of the listed chunks were come by."""
+        """How many of the listed chunks were met."""
         self._shift = cell.bit_length() - 1
         self._layers: dict[str, array[int]] = {}
 
@@ -61,7 +61,7 @@ class Strip:
 
     @property
     def bytes(self) -> int:
-        """Of all parts: the heap's own size, where nothing went wrong."""
+        """The sum of all parts: the heap's own size, if nothing went wrong."""
         return sum(self._sum(part) for part in PARTS)
 
     def length(self, index: int) -> int:
@@ -101,12 +101,12 @@ class Strip:
         self.add(GAPS[kind], address, size)
 
     def add_run(self, run: Run) -> None:
-        """All are taken for used at first: only what is free, or listed, is then gone through one by one."""
+        """All are taken for used at first: only what is free or listed is then visited one by one."""
         self.add("used", run.address, run.bytes)
         sizes = [raw & ~SIZE_BITS for raw in run.raws]
         starts = list(accumulate(sizes, initial=run.address))
         free = [at for at, raw in enumerate(run.raws) if not raw & PREV_INUSE]
-        # a chunk's own state stands in the word behind it
+        # a chunk's own state stands in the word after it
         for at in free:
             if at:
                 self._move("free", starts[at - 1], sizes[at - 1])
@@ -114,7 +114,7 @@ class Strip:
             self._move("free", starts[-2], sizes[-1])
         for at, chunk in run.marks:
             self.met += 1
-            if run.behind(at) & PREV_INUSE:
+            if run.after(at) & PREV_INUSE:
                 self._move("cached", chunk, sizes[at])
 
     def _move(self, layer: str, address: int, size: int) -> None:

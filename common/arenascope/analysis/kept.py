@@ -11,7 +11,7 @@ from .usage import total
 
 
 def reasons(plans: Sequence[Trim], whole: bool, locked: Sequence[Span]) -> Iterator[Statement]:
-    """One for each kind of memory that stays, with what all these arenas have of it; `whole`: there are no others."""
+    """One for each kind of memory that stays, with its total over these arenas; `whole`: there are no others."""
     if any(trim.plan.tops for trim in plans):
         figures = {
             "bytes": total((trim.plan.tops_bytes for trim in plans), whole),
@@ -31,6 +31,6 @@ def reasons(plans: Sequence[Trim], whole: bool, locked: Sequence[Span]) -> Itera
 
 
 def _locked_bytes(trim: Trim, locked: Sequence[Span]) -> int:
-    """What the kernel refuses of the ranges that are known."""
+    """How much of the known ranges the kernel refuses."""
     released = until_locked(trim.plan.madvise or (), locked)
     return (trim.plan.madvise_bytes or 0) - sum(each.bytes for each in released)

@@ -1,4 +1,4 @@
-"""Which live blocks keep memory from going back: what free() of each would set off, by the allocator's own rules.
+"""Which live blocks keep memory from going back: what free() of each would trigger, by the allocator's own rules.
 
 Two things can bring memory back once a block is free. free() itself, where the chunk that results reaches
 FASTBIN_CONSOLIDATION_THRESHOLD: systrim moves the break, heap_trim unmaps whole heaps and shrinks the last. Or
@@ -16,7 +16,7 @@ from .ranking import Gain, Pin, Ranking, Step, Together, bytes_of
 from .trim import Rules, advised
 
 TRIES_TRIMMING = 65536
-"""FASTBIN_CONSOLIDATION_THRESHOLD, since 2.43 ATTEMPT_TRIMMING_THRESHOLD: a smaller chunk sets nothing off."""
+"""FASTBIN_CONSOLIDATION_THRESHOLD, since 2.43 ATTEMPT_TRIMMING_THRESHOLD: a smaller chunk triggers nothing."""
 
 
 class PinSearch:
@@ -25,7 +25,7 @@ class PinSearch:
     def __init__(
         self, arena: int, main: bool, top_end: int, rules: Rules, thresholds: Optional[Thresholds], ranking: Ranking
     ) -> None:
-        """`thresholds`: None where mp_ was not found: what free() would set off is not known then."""
+        """`thresholds`: None where mp_ was not found: then it is not known what free() would trigger."""
         self.arena = arena
         self.main = main
         self.top_end = top_end
@@ -44,7 +44,7 @@ class PinSearch:
         return advised(start, end, self.rules.layout.chunk_struct, self.rules.page)
 
     def _between(self, block: int, size: int, left: int, right: int) -> None:
-        """What malloc_trim gets more once this block and what is free on both sides are one chunk."""
+        """What more malloc_trim gets once this block and what is free on both sides are one chunk."""
         if right - left < self.rules.page:
             return
         joined = self._advised(left, right)
@@ -113,7 +113,7 @@ class PinSearch:
             self._together(tail, lambda start: trim.shrunk(newest, start).steps)
 
     def _together(self, tail: Tail, freed: Callable[[int], tuple[Step, ...]]) -> None:
-        """Several at the end, freed in address order: as many as give most for each."""
+        """Several at the end, freed in address order: as many as give the most per block."""
         best: Optional[Together] = None
         total = 0
         for count, block in enumerate(reversed(tail.last), 1):

@@ -1,4 +1,4 @@
-"""The pins that keep the most, of however many there are: no more are kept than are shown."""
+"""The pins that hold back the most: however many there are, only those shown are kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..model import Range
 from ..records import NamedTuple
 
 WORTH = 65536
-"""A block that keeps this much beside itself is a pin however large it is."""
+"""A block that keeps this much besides itself is a pin, however large it is."""
 
 
 class Step(NamedTuple):
@@ -70,7 +70,7 @@ class Ranking:
     def __init__(self, limit: Optional[int], own: bool = False) -> None:
         self.limit = limit
         self.own = own
-        """Also blocks that would mainly give back their own pages."""
+        """Include blocks that would mainly give back their own pages."""
         self.count = 0
         self.own_left_out = 0
         self.best: dict[int, Pin] = {}

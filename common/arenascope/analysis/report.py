@@ -47,7 +47,7 @@ LIVE = ("live", "mmapped")
 
 
 class Owner(NamedTuple):
-    """A mapping that malloc did not make, or not alone, for the list of the largest."""
+    """A mapping that is not malloc's, or not only, for the list of the largest."""
 
     region: Region
     bytes: int
@@ -66,7 +66,7 @@ class Picture(NamedTuple):
     """None for a core: the pages of files are not known there."""
     swapped: Optional[int]
     huge: Optional[int]
-    """What transparent huge pages serve in the mappings of malloc's."""
+    """What transparent huge pages back in malloc's mappings."""
     arenas: Sequence[ArenaResident]
     others: Sequence[Owner]
     """The largest mappings in `other`, the largest first."""
@@ -117,7 +117,7 @@ def picture(
     for before, use in zip([None, *uses], uses):
         beside = within[use.region.start]
         if beside:
-            # the kernel makes one mapping of neighbours, whoever asked for them
+            # the kernel merges neighbouring mappings, whoever asked for them
             rest = (use.rss or 0) - sum(each.resident for each in beside)
             inside = all(use.region.start <= each.start and each.end <= use.region.end for each in beside)
             others += [Owner(use.region, rest, use.region.path)] if inside and rest > 0 else []
@@ -141,7 +141,7 @@ def picture(
 
 
 def _within(region: Region, starts: Sequence[int], extents: Sequence[Extent]) -> Sequence[Extent]:
-    """Those of these, which are in order and do not overlap, that the mapping holds, or a part of."""
+    """Those of these (in order, not overlapping) that lie in the mapping at least in part."""
     last = first = bisect_left(starts, region.end)
     while first and extents[first - 1].end > region.start:
         first -= 1
@@ -149,7 +149,7 @@ def _within(region: Region, starts: Sequence[int], extents: Sequence[Extent]) ->
 
 
 def _bss(before: Optional[MappingUse], use: MappingUse) -> str:
-    """The loader maps zeroed variables right behind a file's data."""
+    """The loader maps zeroed variables right after a file's data."""
     if (
         before is None
         or before.region.end != use.region.start
@@ -174,6 +174,6 @@ def _kind(region: Region, pointers: Sequence[int]) -> str:
 
 
 def _holds_one(region: Region, pointers: Sequence[int]) -> bool:
-    """Whether the mapping has the place of one of these, which are in order."""
+    """Whether the mapping contains one of these, which are in order."""
     first = bisect_left(pointers, region.start)
     return first < len(pointers) and pointers[first] < region.end

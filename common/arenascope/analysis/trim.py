@@ -18,7 +18,7 @@ Chunk = tuple[int, int]
 
 
 class Rules(NamedTuple):
-    """What the outcome depends on beside the lists."""
+    """What the outcome depends on besides the lists."""
 
     layout: Layout
     page: int
@@ -84,14 +84,14 @@ class Trim(NamedTuple):
     plan: ArenaTrim
     resident: Residents
     at_least: Optional[Residents] = None
-    """A lower bound, where the image has no more to tell (a dense core)."""
+    """A lower bound, where the image cannot tell more (a dense core)."""
 
 
 def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: Rules) -> ArenaTrim:
     """malloc_trim(0) for one arena."""
     header, page = arena.header, rules.page
     fast, binned = arena.fast, arena.binned
-    # fast chunks can join with top, and what they join with lies in the bins
+    # fast chunks can merge with top, and what they merge with lies in the bins
     may_merge = fast is None or bool(arena.fastbins)
     top_known = header.top_bytes is not None and not (may_merge and (fast is None or binned is None))
     madvise: Optional[list[Range]] = None
@@ -168,7 +168,7 @@ def _joined(chunks: Iterable[Chunk]) -> list[Chunk]:
 
 
 def _madvise_ranges(free: Iterable[Chunk], kept: int, page: int) -> Iterator[Range]:
-    """mtrim: whole pages behind the chunk's own fields (struct malloc_chunk)."""
+    """mtrim: whole pages after the chunk's own fields (struct malloc_chunk)."""
     least = page + kept
     for chunk, size in free:
         if size >= least:
@@ -178,7 +178,7 @@ def _madvise_ranges(free: Iterable[Chunk], kept: int, page: int) -> Iterator[Ran
 
 
 def advised(start: int, end: int, kept: int, page: int) -> Range:
-    """What mtrim releases of one free chunk (0 bytes: nothing): whole pages behind what it keeps."""
+    """What mtrim releases of one free chunk (0 bytes: nothing): whole pages after what it keeps."""
     low = (start + kept + page - 1) & -page
     return Range(low, max(end - low, 0) & -page)
 

@@ -1,4 +1,4 @@
-"""What each arena holds: the figures behind `heap arenas` and everything that sums them."""
+"""What each arena holds: the figures of `heap arenas` and of everything that sums them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ArenaUsage(NamedTuple):
     resident: Optional[int]
     swapped: Optional[int]
     damaged: bool = False
-    """What was read is not all there is: nothing may be derived from it."""
+    """Not everything was read: nothing may be derived from it."""
 
     @property
     def used(self) -> Optional[int]:

@@ -1,4 +1,4 @@
-"""What answers: where resident memory is, and whether it is a leak."""
+"""The answer: where resident memory is, and whether it is a leak."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECONDS_PER_CALL = 1.5e-6
 """Measured: madvise returns 4 KiB pages at 10 to 20 GB/s, and costs about a microsecond a call."""
 
 LITTLE = 10
-"""Less than one part in so many of what is resident is little to give back."""
+"""Less than this fraction of what is resident is little to give back."""
 
 
 def trim_seconds(returned: int, calls: int) -> float:
@@ -59,7 +59,7 @@ def _kind(facts: Facts) -> str:
 
 
 def _to_be_had(facts: Facts) -> int:
-    """What malloc_trim or trim --apply --tops brings."""
+    """What malloc_trim, or trim --apply --tops, would return."""
     return facts.part("returnable") + facts.part("thread_tops")
 
 

@@ -1,1 +1,1 @@
-"""The commands, a file each and nothing else: each is found by being here."""
+"""The commands, one file each and nothing else: a command is found by being here."""

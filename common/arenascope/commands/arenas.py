@@ -82,7 +82,7 @@ def arena_json(usage: ArenaUsage, plans: Optional[Plans]) -> dict[str, object]:
 
 
 def _trimmed(plans: Optional[Plans], index: int) -> tuple[Optional[int], Optional[int]]:
-    """(released, of it resident): 0 where there is no heap to trim, None where it was not looked at."""
+    """(released, resident part of it): 0 where there is no heap to trim, None where it was not examined."""
     if plans is None:
         return None, None
     trim = plans.get(index)
@@ -90,7 +90,7 @@ def _trimmed(plans: Optional[Plans], index: int) -> tuple[Optional[int], Optiona
 
 
 def totals_json(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: bool) -> dict[str, object]:
-    """Sums over all arenas; not `whole`, there are more than these."""
+    """Sums over all arenas; where not `whole`, there are more than these."""
     each = [_trimmed(plans, usage.header.index) for usage in usages]
     return {
         "system_bytes": total((usage.header.system_mem for usage in usages), whole),
@@ -119,7 +119,7 @@ def _lines(
     yield ""
     rows = [[*_row(style, usage), _trim_cell(style, plans, [usage])] for usage in usages]
     shown, more = cut(rows, context.options.limit)
-    # "all" would not be true of a ring that breaks off
+    # "all" would be wrong for a ring that breaks off
     footer = [*_footer(style, usages), _trim_cell(style, plans, usages)] if len(rows) > 1 else None
     footer = footer if session.all_arenas else None
     yield from table(

@@ -12,7 +12,7 @@ from ..render.text import AT_LEAST, NO_HEAP, Style, count, cut, left_out, number
 
 
 class Row(NamedTuple):
-    """A bin, and whose it is: an arena's, or a thread's cache."""
+    """A bin and its owner: an arena, or a thread's cache."""
 
     arena: Optional[int]
     tid: Optional[int]
@@ -85,7 +85,7 @@ def _cells(style: Style, row: Row) -> list[str]:
     whose = f"arena {row.arena}" if row.arena is not None else f"thread {row.tid}"
     average = row.bin.bytes // row.bin.chunks if row.bin.chunks else None
     upper = style.size(row.bin.max_bytes) if row.bin.max_bytes is not None else "any"
-    # of a list that could not be followed to its end
+    # from a list that could not be followed to its end
     bound = "" if row.bin.whole else "≥ "
     return [
         whose,

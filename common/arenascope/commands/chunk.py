@@ -24,7 +24,7 @@ MOST_WORDS = 1 << 16
 PIECE = 512
 """Words read at a time: what can be read of a block that a core has cut is shown."""
 TAG_BITS = 56
-"""aarch64 keeps a tag (MTE, or the program's own) in the top byte of pointers; malloc's own have none."""
+"""aarch64 keeps a tag (MTE, or the program's own) in the top byte of pointers; malloc's own pointers have none."""
 
 
 class Word(NamedTuple):
@@ -44,7 +44,7 @@ class Found(NamedTuple):
     tid: Optional[int]
     words: Sequence[Word]
     own: Optional[str]
-    """What of glibc's own it holds."""
+    """Which structure of glibc's own it holds."""
 
 
 @command(
@@ -247,7 +247,7 @@ def _lines(style: Style, session: Session, found: Found, place: int) -> Iterator
 def _distance(place: int, user: int) -> str:
     if place == user:
         return "the address asked for"
-    return f"{place:#x} is {abs(place - user):,} bytes {'behind' if place > user else 'in front of'} it"
+    return f"{place:#x} is {abs(place - user):,} bytes {'after' if place > user else 'before'} it"
 
 
 def _dump(session: Session, found: Found) -> Iterator[str]:

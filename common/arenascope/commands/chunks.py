@@ -1,4 +1,4 @@
-"""heap chunks: every chunk in address order, or how many there are of which size."""
+"""heap chunks: every chunk in address order, or how many there are of each size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..session import Session
 
 
 class Filter(NamedTuple):
-    """Which chunks are asked for."""
+    """Which chunks to show."""
 
     arena: Optional[int]
     free: bool
@@ -39,14 +39,14 @@ class Filter(NamedTuple):
         return not (self.free if state == "used" else self.used)
 
     def how_many(self, sums: Sums, top_bytes: int) -> int:
-        """How many chunks it wants of what was counted."""
+        """How many of the counted chunks it selects."""
         kept = within(sums, self.least, self.most)
         tops = int(top_bytes > 0 and self.wants(top_bytes, "top"))
         return tops + sum(kept.tally(state).chunks for state in kept.sizes if self.wants_state(state))
 
 
 class Sweep:
-    """What came of going through the heaps."""
+    """The outcome of sweeping the heaps."""
 
     def __init__(self) -> None:
         self.sums: dict[int, Sums] = {}
@@ -149,7 +149,7 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
 
 
 def _close(session: Session, header: ArenaHeader, adding: SweepSums, wanted: Filter, sweep: Sweep) -> None:
-    """Holds an arena's parts against system_mem."""
+    """Checks an arena's parts against system_mem."""
     sums = sweep.sums[header.index] = adding.sums()
     sweep.wanted += wanted.how_many(sums, sums.gaps["top"])
     say = sweep.problems.append
@@ -180,7 +180,7 @@ def _list(
 
 
 def _summary_json(session: Session, sweep: Sweep, sums: Sums) -> dict[str, object]:
-    """What a list may hide is not known where a list could not be read."""
+    """What an unread list may hide is not known."""
     unknown = {"chunks": None, "bytes": None}
     keys: dict[str, object] = {
         state: unknown if sweep.doubtful and state != "free" else tally_json(sums.tally(state))

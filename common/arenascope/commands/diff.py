@@ -16,7 +16,7 @@ from ..snapshot import read
 from .snapshot import take
 
 LONG_ENOUGH = 60
-"""Of fewer seconds a rate by the hour says nothing."""
+"""Over fewer seconds an hourly rate means nothing."""
 TREND = 64 << 10
 TABLES = (
     ("part of resident memory", "parts"),
@@ -146,7 +146,7 @@ def signed(style: Style, change: Optional[int]) -> str:
 
 
 def _rate(style: Style, found: Diff, change: Change) -> str:
-    """Nothing for what is no trend: a few pages, and pages of files, which the kernel maps and drops as it likes."""
+    """Nothing for what is not a trend: a few pages, and pages of files, which the kernel maps and drops at will."""
     if abs(change.change or 0) < TREND or change.name in OF_FILES:
         return ""
     return signed(style, _whole(found.per_hour(change.change)))

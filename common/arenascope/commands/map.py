@@ -21,7 +21,7 @@ from ..whole_file import write_whole
 JSON_CELLS = 256
 MOST_CELLS = 1 << 16
 PAGE_CELLS, MAIN_PAGE_CELLS, LEAST_PAGE_CELLS, ALL_PAGE_CELLS = 4096, 16384, 64, 1 << 19
-"""How fine the page is: for a heap, for one of the main arena, for one among very many, and for all together."""
+"""The resolution of the page: for a heap, for one of the main arena's, for one among very many, and in total."""
 
 
 @command(
@@ -51,7 +51,7 @@ def map_command(context: Context) -> Answer:
     if options.html:
         rows = [_page_row(context, strip) for strip in picture.strips]
         data = page(_facts(session, said, sentences_of(problems)), rows)
-        # a slow disk, or a FIFO's reader, is not waited for while the process stands still
+        # a slow disk, or a FIFO's reader, must not keep the process standing still
         context.door.release()
         write_whole(options.html, data)
         written = {"file": options.html, "bytes": len(data)}

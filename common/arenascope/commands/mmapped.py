@@ -46,7 +46,7 @@ def mmapped_command(context: Context) -> Answer:
 
 
 def _explained(layout: Layout, found: Tally, expected: Tally) -> bool:
-    """The sum is too large, the number right."""
+    """The sum is too large, the number is right."""
     return found.chunks == expected.chunks and counts_headers_twice(layout, expected.bytes, found.bytes)
 
 

@@ -79,7 +79,7 @@ def pins_command(context: Context) -> Answer:
 
 
 def _search_all(session: Session, only: Optional[int], rules: Rules, ranking: Ranking, pending: dict[int, int]) -> None:
-    """Goes through the arenas; how much any other free() would give back in each is left in `pending`."""
+    """Walks the arenas; `pending` receives how much any other free() would give back in each."""
     session.measure_residency()
     headers = [header for header in session.headers if only in (None, header.index)]
     bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
@@ -119,7 +119,7 @@ def _thresholds(session: Session, header: ArenaHeader, rules: Rules) -> Optional
 
 
 def _resident(session: Session, gain: Gain) -> Optional[int]:
-    """What RSS would fall by; madvise ends at pages that are locked, the others do not care."""
+    """What RSS would fall by; madvise ends at pages that are locked, the other calls do not."""
     if session.residency is None:
         return None
     parts = []
@@ -180,7 +180,7 @@ def _ranges_json(gain: Gain) -> dict[str, object]:
 
 
 class _Notes(NamedTuple):
-    """What a block is, and what stands between a call of free() and its being free."""
+    """What a block is, and what keeps it from being free right after free()."""
 
     session: Session
 
@@ -190,7 +190,7 @@ class _Notes(NamedTuple):
         return self.session.target.describe(word) if word else None
 
     def notes(self, pin: Pin) -> list[Statement]:
-        """What comes first, in that order."""
+        """What comes first, in order."""
         session, layout, params = self.session, self.session.layout, self.session.params
         for cache in session.thread_caches:
             if cache.address == pin.address + layout.header:

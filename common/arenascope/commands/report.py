@@ -71,7 +71,7 @@ def report_command(context: Context) -> Answer:
 
 
 def _without_mappings(session: Session, plans: Sequence[Trim], grown: Optional[Statement]) -> Conclusions:
-    """Nothing tells what is mapped (a remote stub): malloc's own figures are all there is."""
+    """The mappings are not known (a remote stub): malloc's own figures are all there is."""
     if not session.started:
         return Conclusions(Statement("no-heap", text=NO_HEAP), NO_HEAP, growth=grown)
     space = address_space(plans, full_usages(session))
@@ -132,13 +132,13 @@ def _answer(context: Context, picture: Optional[Picture], concluded: Conclusions
 
 
 def _problems(session: Session) -> list[Statement]:
-    """A block too many or too few would be in the wrong part."""
+    """One block too many or too few would end up in the wrong part."""
     problem = mismatch(session) if session.params is not None else None
     return [*problems_of(session), *([problem] if problem else [])]
 
 
 class _Beside(NamedTuple):
-    """What is concluded from beside the picture: all of it, as the process may have been let go by then."""
+    """What conclusions need besides the picture: all of it, as the process may have been let go by then."""
 
     usages: Sequence[ArenaUsage]
     threads: int

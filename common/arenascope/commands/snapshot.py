@@ -38,7 +38,7 @@ SIZES = {"chunks": ("summary", "sizes")}
 def snapshot_command(context: Context) -> Answer:
     document = take(context, context.options.sizes)
     problems = problems_of(context.session)
-    # a slow disk, or a FIFO's reader, is not waited for while the process stands still
+    # a slow disk, or a FIFO's reader, must not keep the process standing still
     context.door.release()
     size = write(context.options.file, document)
     keys = {"file": context.options.file, "bytes": size}
@@ -52,7 +52,7 @@ def snapshot_command(context: Context) -> Answer:
 
 
 def take(context: Context, sizes: bool) -> dict[str, Any]:
-    """A snapshot of what the context looks at. A core does not tell when it was taken."""
+    """A snapshot of what the context looks at. A core does not say when it was taken."""
     session = context.session
     taken = time.time() if session.target.kind == "live" else None
     document: dict[str, Any] = {

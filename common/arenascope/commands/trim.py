@@ -69,7 +69,7 @@ def trim_command(context: Context) -> Answer:
         problems.append(Statement("brk-not-found"))
     applied = None
     if controller is not None:
-        # malloc_trim takes malloc's own locks: threads that run on may do so
+        # malloc_trim takes malloc's own locks: other threads may run on
         unsound = [each for each in problems if each.id != RUN_ON]
         if unsound:
             raise RefusedError("the heap is not sound enough to call into it", sentence(unsound[0]))
@@ -108,12 +108,12 @@ def trim_command(context: Context) -> Answer:
 
 
 def _all(context: Context) -> bool:
-    """Whether the plans are for all that was asked for."""
+    """Whether the plans cover everything that was requested."""
     return context.options.arena is not None or context.session.all_arenas
 
 
 def _prepare(context: Context) -> Controller:
-    """Asks, then brings every thread out of malloc; what is planned afterwards is planned on what stands still."""
+    """Asks, then brings every thread out of malloc, so that what is planned afterwards stands still."""
     if context.target.kind != "live":
         raise RefusedError("a core cannot be trimmed", "--apply needs the live process")
     controller = context.door.controller()
@@ -138,7 +138,7 @@ def _prepare(context: Context) -> Controller:
 
 
 def _check_soundness(context: Context) -> None:
-    """malloc_trim aborts the process at the first thing that it finds damaged: `check` finds it before."""
+    """malloc_trim aborts the process at the first damage that it meets: `check` finds it beforehand."""
     from ..audit import audit
 
     found = audit(context.session)
@@ -190,7 +190,7 @@ def _in_memory(context: Context, ranges: Sequence[Range]) -> list[int]:
 
 
 def _kept(before: Sequence[int], after: Sequence[int]) -> int:
-    """How many ranges the kernel did not release: malloc_trim takes no notice of what madvise says."""
+    """How many ranges the kernel did not release: malloc_trim ignores madvise's result."""
     return sum(old > 0 and new >= old for old, new in zip(before, after))
 
 

@@ -1,4 +1,4 @@
-"""heap version: what runs here, what was found and how."""
+"""heap version: what runs here, what was found, and how."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def version_command(context: Context) -> Answer:
 
 
 def _candidates(context: Context, trail: Trail, problem: Optional[str]) -> dict[str, object]:
-    """Threads are asked last, once something was found."""
+    """Threads come last, once something was found."""
     if problem is None and context.session.started:
         _ = context.session.thread_words, context.session.layout
     return candidates_json(trail)
 
 
 def _allocators(context: Context, problem: Optional[str]) -> Sequence[Allocator]:
-    """Also where there is no glibc."""
+    """These are known even where there is no glibc."""
     if problem is None:
         return context.session.located.allocators
     try:

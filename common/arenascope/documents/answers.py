@@ -36,7 +36,7 @@ RSS = {
         "tell (a core, of the pages of files)",
         null=True,
     ),
-    "swap_bytes": size("What of it is in swap besides", null=True),
+    "swap_bytes": size("What else of it is in swap", null=True),
     "parts": PARTS,
     "measure": one_of("What the parts measure; null: there are none", "resident", "anonymous", "address-space", None),
 }
@@ -46,7 +46,7 @@ CHANGE = record(
     before=integer("Before; null: not known", null=True),
     after=integer("After", null=True),
     change=integer("By how much it changed", null=True),
-    per_hour=integer("The same in an hour; null where the time is not known", null=True),
+    per_hour=integer("The same per hour; null where the time is not known", null=True),
 )
 RANGE = tuple_of("A range", address("Its start"), integer("Its bytes"))
 
@@ -96,13 +96,13 @@ DOCUMENTS = {
             tops_bytes=size("What --tops would add", null=True),
             tops_resident_bytes=size("What of that is in memory", null=True),
         ),
-        "reasons": rows("Why what stays does, and what would release it", statement("Of a kind of memory")),
+        "reasons": rows("Why the rest stays, and what would release it", statement("Of a kind of memory")),
         "applied": record(
-            "With --apply: what came of it",
+            "With --apply: the outcome",
             True,
             rss_before=size("RSS"),
             rss_after=size("RSS afterwards"),
-            predicted_bytes=size("What was foretold", null=True),
+            predicted_bytes=size("What was predicted", null=True),
             released_bytes=integer("What was released"),
             seconds=number("How long it took"),
             calls=rows("What each call released", statement("Of a call")),
@@ -116,7 +116,7 @@ DOCUMENTS = {
             statement("A cause", cause=text("What"), evidence=text("The figures that show it, in words")),
         ),
         "advice": rows(
-            "What to do, what helps most first; then what would not",
+            "What to do, the most helpful first; then what would not help",
             statement(
                 "An advice",
                 action=text("What"),
@@ -158,7 +158,7 @@ DOCUMENTS = {
         "libraries": named("Optional libraries, and where they are", text("Which and where")),
         "layout": text("What is known of glibc's structures; null: no glibc", null=True),
         "checks": record(
-            "What the layout was held against",
+            "What the layout was checked against",
             held=size("How many hold"),
             tried=size("How many there are"),
             list=rows(
@@ -180,14 +180,14 @@ DOCUMENTS = {
                 version=text("Its release", null=True),
                 main_arena=address("Its main_arena"),
                 used=truth("Whether its malloc was called"),
-                chosen=truth("Whether it is the one that is looked at"),
+                chosen=truth("Whether it is the one that was examined"),
             ),
         ),
         "allocators": ALLOCATORS,
         "share": SHARE,
         "candidates": optional(
             record(
-                "With --full: what came into question, what was taken first",
+                "With --full: the candidates, the one that was taken first",
                 main_arena=CANDIDATES,
                 mp_=CANDIDATES,
                 layout=CANDIDATES,

@@ -15,11 +15,11 @@ ALLOCATORS = rows(
         name=text("Its name, or the file that exports a malloc of its own"),
         how=text("What it was recognised by"),
         replaces_malloc=truth("Whether malloc leads to it; null: not known", null=True),
-        instead=text("What tells of its memory"),
+        instead=text("What reports on its memory"),
     ),
 )
 SHARE = record(
-    "How much of what is in memory is glibc's; null where nothing else is there to share it with",
+    "How much of what is in memory is glibc's; null where there is no other allocator",
     True,
     glibc_resident_bytes=size("Resident bytes of glibc's arenas and of blocks served by mmap", null=True),
     rss_bytes=size("RSS of the process", null=True),
@@ -31,7 +31,7 @@ def figures() -> dict[str, Schema]:
     """The same of one arena and of all."""
     return {
         "system_bytes": size("What it took from the kernel (system_mem)", null=True),
-        "max_system_bytes": size("The most that it ever had", null=True),
+        "max_system_bytes": size("Its maximum so far", null=True),
         "used_bytes": integer("Blocks in the program's hands, with malloc's bookkeeping", null=True),
         "tcache": tally("Chunks that thread caches keep of it"),
         "fast": tally("Chunks in fastbins"),
@@ -39,7 +39,7 @@ def figures() -> dict[str, Schema]:
         "top_bytes": size("The chunk at its end, which new blocks are cut from", null=True),
         "resident_bytes": size("What of it is in memory", null=True),
         "trim_bytes": size("What malloc_trim(0) would give back, of address space", null=True),
-        "trim_resident_bytes": size("What RSS would lose by it", null=True),
+        "trim_resident_bytes": size("How much RSS would fall", null=True),
     }
 
 
@@ -61,7 +61,7 @@ BIN_ROWS = rows(
     "Bins that are not empty",
     record(
         "A list of free chunks",
-        arena=integer("Whose it is; null: a thread's cache", null=True),
+        arena=integer("Its owner; null: a thread's cache", null=True),
         tid=integer("Whose cache it is; null: an arena's", null=True),
         kind=one_of("Which kind", "tcache", "fast", "unsorted", "small", "large"),
         index=integer("Its index among those of its kind"),
@@ -94,14 +94,14 @@ PARAM_ROWS = rows(
         value=integer("As it stands; null: nothing tells, or this glibc has none", null=True),
         default=integer("In this glibc", null=True),
         requested=text("What the environment asked for", null=True),
-        note=text("What came of it, or how it changed", null=True),
+        note=text("Whether it took effect, or how it changed", null=True),
         note_record=statement("The note, apart from its words", True),
     ),
 )
 LIMITS = record(
     "How many arenas there are and may be",
     count=size("How many there are", null=True),
-    limit=number("How many this glibc makes at most", null=True),
+    limit=number("The maximum that this glibc makes", null=True),
 )
 
 DOCUMENTS = {
@@ -138,6 +138,6 @@ DOCUMENTS = {
             ),
         ),
         "expected": tally("What mp_ counts"),
-        "match": truth("Whether these are those"),
+        "match": truth("Whether the two agree"),
     },
 }

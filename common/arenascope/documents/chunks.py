@@ -22,7 +22,7 @@ from .keys import (
 
 JUDGEMENT = statement("The verdict, apart from its words")
 SUMMARY = record(
-    "All that was gone through, by state",
+    "All that was swept, by state",
     used=tally("In the program's hands"),
     tcache=tally("In thread caches"),
     fast=tally("In fastbins"),
@@ -49,7 +49,7 @@ STATES = ("used", "tcache", "fast", "free", "top")
 
 
 def ranges(meaning: str) -> Schema:
-    how = one_of("How it goes", "munmap", "madvise", "brk")
+    how = one_of("By which call", "munmap", "madvise", "brk")
     return optional(rows(meaning, tuple_of("A range", how, address("Its start"), integer("Its bytes"))))
 
 
@@ -80,8 +80,8 @@ def chunk(meaning: str) -> Schema:
         heap=address("The heap that it lies in", null=True),
         bin=text("The list that it is in", null=True),
         tid=integer("The thread whose cache keeps it", null=True),
-        previous=address("Its neighbour in front", null=True),
-        next=address("Its neighbour behind", null=True),
+        previous=address("The previous chunk in memory", null=True),
+        next=address("The next chunk in memory", null=True),
         words=rows(
             "Its first words",
             record(
@@ -130,7 +130,7 @@ DOCUMENTS = {
     },
     "pins": {
         "pins": rows(
-            "Those that keep the most first",
+            "Those that hold back the most first",
             record(
                 "A block in use",
                 address=address("Its header"),
@@ -196,7 +196,7 @@ DOCUMENTS = {
             ),
         ),
         "checked": record(
-            "How much was",
+            "How much was checked checked checked checked",
             arenas=size("Arenas"),
             heaps=size("Heaps"),
             chunks=size("Chunks"),

@@ -17,7 +17,7 @@ def integer(meaning: str, null: bool = False) -> Schema:
 
 
 def size(meaning: str, null: bool = False) -> Schema:
-    """Bytes, or how many of something: never less than none."""
+    """Bytes, or a count: never negative."""
     return _plain("integer", meaning, null, minimum=0)
 
 

@@ -10,7 +10,7 @@ from .keys import Schema, address, integer, one_of, optional, record, rows, size
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DOCUMENTS: dict[str, dict[str, Schema]] = {**arenas.DOCUMENTS, **chunks.DOCUMENTS, **answers.DOCUMENTS}
-"""The own keys of each command."""
+"""Each command's own keys."""
 PROBLEMS = rows("What a reader must know before trusting a figure", text("One of them, in words"))
 PROBLEM_RECORDS = rows("The same, apart from their words", statement("A problem"))
 FAILED = "failed"

@@ -1,1 +1,1 @@
-"""What several commands read for themselves, of one session."""
+"""What several commands read from a session."""

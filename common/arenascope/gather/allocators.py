@@ -32,7 +32,7 @@ def copies_json(copies: Sequence[Copy], chosen: int) -> list[dict[str, object]]:
 
 
 def replaced(session: Session) -> Optional[Statement]:
-    """The problem: malloc leads past the arenas."""
+    """The problem that malloc does not lead to the arenas."""
     others = [each for each in session.located.allocators if each.replaces_malloc]
     if not others:
         return None
@@ -41,7 +41,7 @@ def replaced(session: Session) -> Optional[Statement]:
 
 
 def share_json(session: Session, walk: bool = True) -> Optional[dict[str, Optional[int]]]:
-    """How much of what is in memory is glibc's; None where nothing else is there to share it with."""
+    """How much of what is in memory is glibc's; None where there is no other allocator to share it with."""
     if not session.located.allocators:
         return None
     return {"glibc_resident_bytes": resident_of_glibc(session, walk), "rss_bytes": resident_of_process(session)}

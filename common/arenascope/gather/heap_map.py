@@ -1,4 +1,4 @@
-"""What the picture is made of: goes through the heaps, and lays over them what is in memory and what goes back."""
+"""What the picture is made of: sweeps the heaps, and overlays what is in memory and what goes back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .trims import trim_rules
 
 
 class Picture:
-    """What came of going through the heaps."""
+    """The outcome of sweeping the heaps."""
 
     def __init__(self) -> None:
         self.strips: list[Strip] = []
@@ -37,7 +37,7 @@ def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], pictur
     """All heaps, or those of arena `only`; `fine` says into how many cells each is cut at most."""
     headers = [header for header in session.headers if only in (None, header.index)]
     try:
-        # reading a heap maps zero pages: what is resident is asked for before anything is walked
+        # reading a heap maps zero pages: residency is read before anything is walked
         resident = {heap: _resident(session, heap) for heap in fine}
         goes_back = _goes_back(session, only, picture.problems)
         session.heed_ctrl_c()
@@ -117,7 +117,7 @@ def _sweep(session: Session, header: ArenaHeader, strip: Strip, meter: Meter) ->
 
 
 def _differences(header: ArenaHeader, strips: Sequence[Strip], order: Sequence[int]) -> Iterator[Statement]:
-    """Holds an arena's parts against its own figures."""
+    """Checks an arena's parts against its own figures."""
     bytes_in_all, top = sum(strip.bytes for strip in strips), sum(strip.total("top") or 0 for strip in strips)
     if bytes_in_all != header.system_mem:
         yield parts_differ(header, bytes_in_all)

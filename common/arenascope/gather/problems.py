@@ -14,7 +14,7 @@ from ..session import Session
 from .allocators import replaced
 
 STACK_WORDS = 32
-"""A thread that waits has return addresses in its innermost frames."""
+"""A waiting thread has return addresses in its innermost frames."""
 
 
 RUN_ON = "threads-run-on"
@@ -29,7 +29,7 @@ def problems_of(session: Session) -> list[Statement]:
         problems.append(past)
     if session.params is None:
         problems.append(Statement("mp-not-found"))
-    # what no figure was made of raises no doubt
+    # what no figure depends on raises no doubt
     read = session.so_far
     threads = session.target_threads if read.thread_words else ()
     running = sum(each.runs for each in threads)
@@ -85,7 +85,7 @@ def listed_not_met(header: ArenaHeader, chunks: int) -> Statement:
 
 
 def inexact(session: Session) -> Optional[str]:
-    """Why a text of glibc's own cannot be written as glibc would; None where nothing that it tells is missing."""
+    """Why a text of glibc's own cannot be written as glibc would; None where nothing in it is missing."""
     sound = session.all_arenas and all(arena.complete for arena in session.arenas) and session.params is not None
     return None if sound else sentence(problems_of(session)[0])
 

@@ -1,4 +1,4 @@
-"""What `report` asks of a session: every resident byte of malloc's, and every mapping beside it."""
+"""What `report` needs from a session: every resident byte of malloc's, and every other mapping."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class HeapPages(NamedTuple):
 
 
 def _heap_pages(session: Session, residency: Residency) -> HeapPages:
-    """Asked for before lists are walked (Session.measure_residency)."""
+    """Read before lists are walked (Session.measure_residency)."""
     found: dict[int, list[Span]] = {}
     extents: list[Extent] = []
     for index, heaps in session.heaps.items():

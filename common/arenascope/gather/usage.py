@@ -1,4 +1,4 @@
-"""What every arena holds, as several commands ask for it."""
+"""What every arena holds, as several commands need it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def initial_top(layout: Layout, address: int) -> int:
 
 
 def read_arena(memory: Memory, layout: Layout, address: int, index: int, main: bool) -> ArenaHeader:
-    """The header at `address`; MemoryReadError where it is not readable."""
+    """The header at `address`; MemoryReadError where it cannot be read."""
     data = memory.read(address, layout.arena.size)
 
     def word(name: str) -> int:
@@ -33,7 +33,7 @@ def read_arena(memory: Memory, layout: Layout, address: int, index: int, main: b
 
     mutex, flags = (struct.unpack_from(memory.mark + "I", data, layout.arena[name])[0] for name in ("mutex", "flags"))
     top = word("top")
-    # the size word of the initial top is last_remainder: no heap behind it
+    # the size word of the initial top is last_remainder: no heap follows it
     raw: Optional[int] = 0
     if top and top != initial_top(layout, address):
         raw = memory.try_word(top + layout.word)
@@ -54,10 +54,10 @@ def read_arena(memory: Memory, layout: Layout, address: int, index: int, main: b
 
 
 def evidence_at(memory: Memory, layout: Layout, address: int, must_link: bool) -> int:
-    """How much speaks for a main_arena of this layout here, should its ring be broken; 0 where it cannot be one.
+    """How strong the evidence is for such a main_arena here, its ring being broken; 0: it cannot be one.
 
-    All members but the first few lie as far from the bins in every release: only a link proves (`must_link`) how far
-    in front of them malloc_state begins.
+    All members but the first few are at the same distance from the bins in every release: only a link proves
+    (`must_link`) how far in front of them malloc_state begins.
     """
     try:
         header = read_arena(memory, layout, address, 0, True)
@@ -92,7 +92,7 @@ def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Fi
         if not header.main:
             doubt = doubt_thread_arena(memory, layout, address)
             if doubt and has_arena_behind(memory, layout, address):
-                # heap_info was overwritten, malloc_state behind it was not
+                # heap_info was overwritten, malloc_state after it was not
                 behind = doubt._replace(names={"arena_behind": f"{address:#x}"})
                 findings.append(Finding(behind, heap_for_ptr(layout, address), len(arenas), "heap-arena"))
             elif doubt:
@@ -111,7 +111,7 @@ def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Fi
 
 
 def is_closed(headers: Sequence[ArenaHeader]) -> bool:
-    """Whether these are all arenas: the ring led back to where it began."""
+    """Whether these are all the arenas: the ring leads back to where it began."""
     return bool(headers) and headers[-1].next == headers[0].address
 
 
@@ -142,7 +142,7 @@ def has_arena_behind(memory: Memory, layout: Layout, address: int) -> bool:
 
 
 def doubt_thread_arena(memory: Memory, layout: Layout, address: int) -> Optional[Statement]:
-    """Why this can not be a thread's arena, which lies right behind its heap_info; None where it looks like one."""
+    """Why this cannot be a thread's arena, which directly follows its heap_info; None where it looks like one."""
     heap = heap_for_ptr(layout, address)
     if address != heap + layout.heap.size:
         return Statement("no-heap-info")

@@ -35,7 +35,7 @@ def min_large_size(layout: Layout) -> int:
 
 
 def bin_index(layout: Layout, size: int) -> int:
-    """bin_index(): where a chunk of this size is kept once it was sorted."""
+    """bin_index(): where a chunk of this size is kept once it has been sorted."""
     if size < min_large_size(layout):
         return (size >> 4) + small_correction(layout) if layout.align == 16 else size >> 3
     rows = LARGE_64 if layout.word == 8 else LARGE_32_BIG if layout.align == 16 else LARGE_32
@@ -66,7 +66,7 @@ def bin_sizes(layout: Layout, index: int) -> BinSizes:
 
 
 def _least_size(layout: Layout, index: int) -> int:
-    """The least chunk size whose bin_index() is this or more: it never falls as sizes grow.
+    """The smallest chunk size whose bin_index() is at least this: the index never falls as sizes grow.
 
     Searched for, as the rows of largebin_index() overlap (bin 120 is the last of one and the first of the next).
     """
@@ -132,13 +132,13 @@ class Walked(NamedTuple):
     lists: Mapping[int, Lists]
     """By arena."""
     stopped: bool = False
-    """By Ctrl-C, before the end."""
+    """Interrupted by Ctrl-C before the end."""
 
 
 def walk_all(
     memory: Memory, layout: Layout, reaches: Reaches, findings: list[Finding], make_meter: MakeMeter
 ) -> Walked:
-    """Every arena's; after Ctrl-C those that were not reached have none."""
+    """For every arena; after Ctrl-C, those not reached have none."""
     found: dict[int, Lists] = {}
     headers = [reach.header for reach in reaches.values()]
     try:
@@ -158,7 +158,7 @@ def walk_all(
 
 
 def find_bin(memory: Memory, layout: Layout, header: ArenaHeader, chunk: int) -> Optional[int]:
-    """The bin that a free chunk hangs in: its links, followed both ways, lead to that bin's header."""
+    """The bin that holds a free chunk: its links, followed both ways, lead to that bin's header."""
     base = header.address + layout.arena["bins"] - layout.header
     end = base + 2 * (NBINS - 1) * layout.word
     forward = backward = chunk
@@ -175,7 +175,7 @@ def find_bin(memory: Memory, layout: Layout, header: ArenaHeader, chunk: int) ->
 
 
 class _BinWalk:
-    """Follows one ring by fd, as malloc_info does, and holds every bk against it."""
+    """Follows one ring by fd, as malloc_info does, and checks every bk against it."""
 
     def __init__(
         self, memory: Memory, layout: Layout, header: ArenaHeader, index: int, findings: list[Finding]
@@ -193,13 +193,13 @@ class _BinWalk:
         node = self.memory.node
         add_address, add_size = self.addresses.append, self.sizes.append
         mask, header = self.layout.mask, self.layout.header
-        # a size word is the size with PREV_INUSE and no other flag; sizes are as aligned as chunks
+        # a size word is the size with PREV_INUSE and no other flag; sizes have the alignment of chunks
         low, lowest, highest = mask | SIZE_BITS, sizes.least | PREV_INUSE, sizes.most | PREV_INUSE
         previous, chunk = bin_header, first
         try:
             while chunk != bin_header:
                 raw, fd, bk = node(chunk)
-                # A chunk reached twice has another neighbour than its bk names, so this test ends every cycle.
+                # A chunk reached twice has a neighbour other than the one its bk names, so this test ends every cycle.
                 if bk != previous or raw & low != PREV_INUSE or not lowest <= raw <= highest or (chunk + header) & mask:
                     self._damage(previous, chunk, raw, bk, sizes)
                     break

@@ -26,7 +26,7 @@ def masked(size_word: int) -> int:
 
 
 def reveal(stored: int, field_address: int) -> int:
-    """REVEAL_PTR: the link behind a protected pointer that was read at field_address."""
+    """REVEAL_PTR: the link that a protected pointer encodes; it was read at field_address."""
     return stored ^ (field_address >> SAFE_LINK_SHIFT)
 
 
@@ -49,9 +49,9 @@ class OneWay(NamedTuple):
     """The sizes of chunks that belong there."""
     most: int
     limit: int
-    """A longer one runs in a circle."""
+    """A longer list must be a cycle."""
     holder: int
-    """What its head stands in."""
+    """The structure that holds its head."""
     arena: Optional[int]
 
     def follow(

@@ -1,6 +1,6 @@
-"""Where the fields lie in this process: from the table, held against memory and debug information.
+"""Where the fields lie in this process: from the table, checked against memory and debug information.
 
-A Layout is made once per Session and passed on; nothing right of it asks for a version.
+A Layout is made once per Session and passed on; nothing further down asks for a version.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Check(NamedTuple):
     what: Statement
     times: int = 1
     of: int = 1
-    """In how many arenas it holds, of those it was asked of."""
+    """In how many arenas it holds, of those it was tried on."""
 
     @property
     def held(self) -> bool:
@@ -61,7 +61,7 @@ class Check(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """All that a walker must know of this glibc."""
+    """All that a walker must know about this glibc."""
 
     word: int
     align: int
@@ -75,15 +75,15 @@ class Layout(NamedTuple):
     heap_max: int
     behaviour: Behaviour
     checks: tuple[Check, ...] = ()
-    """What was held against memory and debug information."""
+    """What was checked against memory and debug information."""
     newer: Optional[Release] = None
-    """The image's release where the table ends before it, NEVER where structures are of no known release."""
+    """The image's release where it is newer than the table, NEVER where the structures match no known release."""
     mmaps_proven: bool = True
     """False where mp_.n_mmaps of such a release must agree with the blocks that are found."""
     tcache_proven: bool = True
     """False where caches of such a release have a form that could not be told."""
     unknown: tuple[Finding, ...] = ()
-    """What could not be placed in such a release: figures that hang on it are not known."""
+    """What could not be placed in such a release: figures that depend on it are not known."""
 
     @property
     def header(self) -> int:

@@ -20,7 +20,7 @@ from .chunk import IS_MMAPPED, SIZE_BITS
 from .layout import Layout
 
 MOST_CHOICES = 100_000
-"""So many ways to leave blocks out are tried, or none."""
+"""The limit on the ways to leave blocks out: where there are more, none is tried."""
 
 
 def read_mmapped(memory: Memory, layout: Layout, chunk: int, page: int) -> Optional[MmappedBlock]:
@@ -66,7 +66,7 @@ def counts(blocks: Sequence[MmappedBlock]) -> Tally:
 
 
 def without_strangers(blocks: Sequence[MmappedBlock], counted: Tally) -> list[MmappedBlock]:
-    """Less the mappings that only look like blocks (a JVM's tables do), where glibc's counts leave one way to tell."""
+    """Without mappings that only look like blocks (a JVM's tables do), if glibc's counts leave one way to tell."""
     surplus = len(blocks) - counted.chunks
     excess = sum(block.bytes for block in blocks) - counted.bytes
     if counted.chunks < 0 or surplus <= 0 or comb(len(blocks), surplus) > MOST_CHOICES:
@@ -144,7 +144,7 @@ def search_ranges(
 def _without(region: Region, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """The region less the arenas' own memory (of a thread's heap all that is accessible), which is in order."""
     start = region.start
-    # the one before may reach in
+    # the previous one may reach into this
     for index in range(max(0, bisect_left(taken, (start, 0)) - 1), len(taken)):
         address, end = taken[index]
         if address >= region.end:
@@ -177,12 +177,12 @@ def walk_mmapped(memory: Memory, layout: Layout, page: int, ranges: Iterable[Sea
             if block is None:
                 position, window = stop, min(2 * window, Memory.BLOCK)
             else:
-                # blocks lie side by side: what is inside of one is not read
+                # blocks lie side by side: what is inside one is not read
                 window = page
 
 
 def _likely(memory: Memory, page: int, offsets: Sequence[int], start: int, end: int) -> Sequence[int]:
-    """The pages of a window in which some word could be a block's size: what else is there costs its reading alone."""
+    """The pages of a window in which some word could be a block's size: the rest only costs being read."""
     word = memory.pointer_size
     try:
         words = memory.block(start, end - start)

@@ -27,7 +27,7 @@ class Owners:
             header.index for header in headers if sum(part.bytes for part in heaps[header.index]) != header.system_mem
         ]
         self._found: dict[int, Optional[int]] = {}
-        """What `find` was asked before."""
+        """What `find` was asked for before."""
         self._parts = sorted((part.address, part.end, part.arena) for parts in heaps.values() for part in parts)
         for header in headers[1:]:
             self._known[header.address] = self._known[heap_for_ptr(layout, header.address)] = header.index
@@ -77,7 +77,7 @@ class Owners:
         return self._parts[place][2] if place >= 0 and chunk < self._parts[place][1] else None
 
     def find(self, chunk: int) -> Optional[int]:
-        """As `read`, and None where it cannot be told."""
+        """Like `read`, but None where it cannot be told."""
         if chunk not in self._found:
             try:
                 self._found[chunk] = self.read(chunk)

@@ -1,6 +1,6 @@
-"""Where an arena's free chunks can lie: in its own heaps, and no more of them than it has bytes.
+"""Where an arena's free chunks can lie: in its own heaps, and in sum no more bytes than it has.
 
-A list that is sound in itself may lead anywhere: what it says is believed only of memory that the arena got.
+A list that is sound in itself may lead anywhere: it is believed only about memory that the arena has.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from .heap import walk_heaps
 from .layout import Layout
 
 CHAIN_LIMIT = 1 << 26
-"""More headers than a region can hold: the walk that meets it is not in a heap."""
+"""More headers than a region can hold: a walk that gets this far is not in a heap."""
 
 MOST_POSTS = 3
 

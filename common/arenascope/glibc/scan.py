@@ -95,10 +95,10 @@ def follow_ring(memory: Memory, bins: int) -> tuple[int, ...]:
         return (first,)
     for prefix in range(word + 8, PREFIX_LIMIT, word):
         start, offset = bins - prefix, prefix + next_offset(word)
-        # what the first arena links to ends the ring here, or goes on: null links nowhere
+        # the first arena's link ends the ring here, or goes on: null leads nowhere
         second = memory.try_word(first + offset)
         if second is None and memory.try_word(first + PREFIX_LIMIT + next_offset(word)) is None:
-            return ()  # it is not mapped: what can be read of it ends at a page's edge
+            return ()  # it is not all mapped: what can be read ends at a page's edge
         ring = _close_ring(memory, start, first, offset) if second else ()
         if ring:
             return ring

@@ -15,7 +15,7 @@ from .layout import Layout, TcacheLayout
 SMALL_BINS = 64
 """TCACHE_SMALL_BINS; up to 2.41 all of TCACHE_MAX_BINS."""
 LIST_LIMIT = 65536
-"""counts is a uint16_t, so no list that glibc made is longer."""
+"""counts is a uint16_t, so glibc makes no longer list."""
 
 
 def tcache_index(layout: Layout, size: int) -> int:
@@ -45,7 +45,7 @@ def _max_small(layout: Layout) -> int:
 def chunk_sizes(form: TcacheLayout, layout: Layout) -> tuple[int, ...]:
     """The sizes that the chunk of a tcache_perthread_struct can have (2.43 has a path that pads it twice).
 
-    _int_malloc gives what is left along where that would be less than MINSIZE.
+    _int_malloc includes what is left over where that would be less than MINSIZE.
     """
     once = (form.size + layout.word + layout.mask) & ~layout.mask
     twice = (once + layout.word + layout.mask) & ~layout.mask
@@ -79,7 +79,7 @@ def read_if_sized(memory: Memory, layout: Layout, form: TcacheLayout, address: i
 
 
 def damaged_bins(layout: Layout, form: TcacheLayout, cache: TcacheWords) -> int:
-    """How many bins cannot be so: a head that is no block's address, or one beside a count that says otherwise."""
+    """How many bins are impossible: a head that is no block's address, or one beside a count that says otherwise."""
     mask, slots = layout.mask, form.counts_free_slots
     pairs = zip(cache.counts, cache.entries)
     return sum(entry & mask != 0 or (not slots and (count > 0) != (entry != 0)) for count, entry in pairs)

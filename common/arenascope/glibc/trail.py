@@ -1,6 +1,6 @@
-"""What came into question on the way to the heap, with what spoke for and against it: `heap version --full` shows it.
+"""The candidates met on the way to the heap, with what speaks for and against each: `heap version --full` shows it.
 
-Walkers are given a Trail only where somebody asks. They then also look at what they would not have needed any more, and
+Walkers get a Trail only where somebody asks for one. They then also examine what they would no longer need, and
 find the same.
 """
 
@@ -15,12 +15,12 @@ KINDS = ("main_arena", "mp_", "layout", "thread_arena", "thread_caches")
 
 
 class Candidate(NamedTuple):
-    """One of those that came into question."""
+    """One of the candidates."""
 
     kind: str
     """One of KINDS."""
     name: str
-    """An address, a release, a distance from the thread pointer: once of each kind."""
+    """An address, a release, a distance from the thread pointer: unique within its kind."""
     speaks_for: tuple[Statement, ...] = ()
     against: tuple[Statement, ...] = ()
     chosen: bool = False
@@ -35,7 +35,7 @@ class Trail:
     def add(
         self, kind: str, name: str, speaks_for: Iterable[Statement] = (), against: Iterable[Statement] = ()
     ) -> None:
-        """More on one that was met before comes after what was said of it then."""
+        """More about one that was met before comes after what was said then."""
         known = self._met.get((kind, name), Candidate(kind, name))
         self._met[kind, name] = known._replace(
             speaks_for=_once(known.speaks_for, speaks_for), against=_once(known.against, against)

@@ -32,7 +32,7 @@ TUNABLES = {
     "glibc.malloc.mxfast": "global_max_fast",
     "glibc.malloc.perturb": "perturb_byte",
 }
-# what looks right and is not
+# what looks right but is not
 MISSPELT = {name.rstrip("_"): name for name in VARIABLES if name.endswith("_")}
 
 

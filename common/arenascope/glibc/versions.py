@@ -1,6 +1,6 @@
 """THE table: what changed in glibc malloc, and in which release. The only file that knows version numbers.
 
-Memory beats this table: distributions ship backports, so layout.py uses a row only where it fits what is seen.
+Memory beats this table: distributions ship backports, so layout.py uses a row only where it fits what memory shows.
 A new release needs a row here only where something changed; without one the newest row is tried and checked.
 Beside each row stands glibc's commit that made the change: `git show` in glibc's repository says the rest.
 """
@@ -97,13 +97,13 @@ TCACHE_PERTHREAD = (
 class Behaviour(NamedTuple):
     """What code does with the structures, where it differs between releases; CHANGES says from which on.
 
-    What stands here is what the oldest release does.
+    The defaults are what the oldest release does.
     """
 
     safe_linking: bool = False
     """Fastbin and thread-cache links are stored XORed with their own address."""
     tcache_key: bool = False
-    """What is in a thread cache bears a key behind its link."""
+    """What is in a thread cache bears a key after its link."""
     tcache_logarithmic: bool = False
     """12 more thread-cache bins for powers of two above the small sizes."""
     tcache_dummy: bool = False
@@ -133,9 +133,9 @@ class Change(NamedTuple):
     """A row of what code does."""
 
     release: Release
-    """The first that does so."""
+    """The first release that does so."""
     commit: str
-    """glibc's, which made it so."""
+    """glibc's commit that made it so."""
     behaviour: Mapping[str, Any]
     """What Behaviour has from then on."""
 

@@ -13,7 +13,7 @@ class BreachWords(NamedTuple):
     """Of one breach."""
 
     expected: str
-    """"" where only what is there can be said."""
+    """"" where only what is there can be named."""
     found: str
 
     @property

@@ -1,4 +1,4 @@
-"""XML and JSON in colour, with pygments where it is to be had."""
+"""XML and JSON in colour, with pygments where it is installed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from . import optional
 
 
 def highlight(text: str, language: str) -> str:
-    """The text with ANSI colours; as it was where pygments is missing."""
+    """The text with ANSI colours; unchanged where pygments is missing."""
     pygments = optional.load("pygments")
     if pygments is None:
         return text

@@ -23,7 +23,7 @@ def envelope(
     problems: Sequence[Statement],
     keys: Mapping[str, object],
 ) -> Iterator[str]:
-    """One document in parts, its keys in the order of the contract. A Spool is a list of what its lines say."""
+    """One document in parts, its keys in the order of the contract. A Spool is written as the list of its lines."""
     texts = [sentence(each) for each in problems]
     document: dict[str, object] = {
         "schema": SCHEMA,
@@ -47,7 +47,7 @@ def envelope(
         },
     }
     document.update(keys)
-    import json  # text does without
+    import json  # text does not need it
 
     mark = "{"
     for key, value in document.items():

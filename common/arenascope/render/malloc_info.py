@@ -9,7 +9,7 @@ from ..model import Arena, Bin, Params
 
 
 def malloc_info(arenas: Sequence[Arena], params: Optional[Params], layout: Layout) -> str:
-    """Only of arenas that are complete: the text has no word for what is not known."""
+    """Only of arenas that are complete: the text cannot express what is not known."""
     return "\n".join(_document(arenas, params, layout)) + "\n"
 
 
@@ -95,7 +95,7 @@ def _fast_line(each: Bin, layout: Layout) -> str:
 
 
 def _line(tag: str, each: Bin) -> str:
-    """Every chunk in a bin has exactly PREV_INUSE set, so least and most carry one flag each."""
+    """Every chunk in a bin has exactly PREV_INUSE set, so smallest and largest carry one flag each."""
     flag = each.raw_flags // each.chunks
     least, most, total = min(each.sizes) + flag, max(each.sizes) + flag, each.bytes + each.raw_flags
     return f'<{tag} from="{least}" to="{most}" total="{total}" count="{each.chunks}"/>'

@@ -7,11 +7,11 @@ from typing import Iterator, Optional, Sequence
 from ..model import Arena, Params
 
 UNSIGNED = 0xFFFFFFFF
-"""%10u: sums are cut to 32 bits."""
+"""%10u: sums are truncated to 32 bits."""
 
 
 def malloc_stats(arenas: Sequence[Arena], params: Optional[Params]) -> str:
-    """Only of arenas that are complete: the text has no word for what is not known."""
+    """Only of arenas that are complete: the text cannot express what is not known."""
     return "\n".join(_lines(arenas, params)) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Libraries that make output nicer where they are to be had: the debugger's Python, or the checkout's .venv."""
+"""Libraries that make output nicer where they are installed: the debugger's Python, or the checkout's .venv."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def load(name: str) -> Optional[ModuleType]:
     if name in sys.modules:
         return sys.modules[name]
     before = sys.path[:]
-    # LLDB has "." among them: whatever lies in the folder that it was started from
+    # LLDB has "." among them: whatever lies in the folder it was started in
     safe = [place for place in before if os.path.isabs(place)]
     for folders in ([], *([folder] for folder in _environments())):
         sys.path[:] = [*safe, *folders]
@@ -33,7 +33,7 @@ def load(name: str) -> Optional[ModuleType]:
 
 
 def load_soon(name: str) -> Optional[ModuleType]:
-    """The same for what has a stand-in that prints the same: not where only waiting would come of it."""
+    """The same for a library whose stand-in prints the same: not loaded where that would only cost time."""
     return sys.modules.get(name) if in_a_hurry else load(name)
 
 

@@ -46,7 +46,7 @@ SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "stopped": _stopped,
     "mp-not-found": "mp_ was not found: thresholds and blocks served by mmap are not known",
     "caches-not-found": "not every thread's cache was found: what they hold is not told from blocks in use",
-    "cached-chunks-unowned": "whose some cached chunks are is not known: the start of their heap is not in this image",
+    "cached-chunks-unowned": "the arena of some cached chunks is not known: their heap's start is not in this image",
     "thread-arenas-not-found": "not every thread's arena was found",
     "threads-run-on": "{threads} threads of this process run on: the debugger holds {held} of them, as it does where "
     "the main thread has exited. The shell holds them all: arenascope report {pid}",
@@ -71,7 +71,7 @@ SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "in-fencepost": IN_ARENA + "a fencepost, the end of what was once top: no chunk",
     "in-foreign-sbrk": IN_ARENA + "memory that somebody else took by sbrk, in the middle of the main arena",
     "in-damage": IN_ARENA + "a part of heap {heap} that could not be read as chunks",
-    "behind-heap-end": IN_NONE + "it is behind the end of heap {heap} of arena {arena}, given up yet accessible",
+    "behind-heap-end": IN_NONE + "it is past the end of heap {heap} of arena {arena}, given up yet accessible",
     "not-mapped": IN_NONE + "nothing is mapped there",
     "mappings-unknown": IN_NONE + "what is mapped is not known",
     "in-stack": _in_stack,
@@ -79,7 +79,7 @@ SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "in-break": IN_NONE + "it is in the break's mapping, where no arena of this libc has it",
     "in-mapping": _in_mapping,
 }
-"""By id. Findings in memory have theirs in findings.py; of a core that was cut whoever read it says so."""
+"""By id. Findings in memory have theirs in findings.py; what a core lacks comes in words already."""
 
 
 def sentence(said: Statement) -> str:

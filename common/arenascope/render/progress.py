@@ -1,4 +1,4 @@
-"""Progress of what takes longer than a second, for any command that goes through a heap:
+"""Progress of whatever takes longer than a second, for any command that walks a heap:
 
     try:
         with session.meter("sweeping", total_bytes) as meter:
@@ -7,7 +7,7 @@
     except KeyboardInterrupt:
         session.stopped = True      # keep what is whole, and say so among the problems
 
-Only on a terminal, on standard error, by tqdm where it is to be had and as a plain line elsewhere.
+Only on a terminal, on standard error, by tqdm where it is installed, else as a plain line.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ EVERY = 0.2
 
 
 class OverwrittenLine:
-    """A line of a terminal that the next one replaces: with spaces, as the escape that clears one is not every
-    terminal's."""
+    """A line on a terminal that the next one replaces, padded with spaces: not every terminal has the escape that
+    clears one."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._shown = stream, 0
@@ -68,7 +68,7 @@ class Progress:
         self._due = time.monotonic() + EVERY
         tqdm: Any = optional.load("tqdm") if self._bar is None and self._line is None else None
         if tqdm is not None:
-            # no thread beside the debugger's own
+            # no thread besides the debugger's own
             tqdm.tqdm.monitor_interval = 0
             self._bar = tqdm.tqdm(
                 desc=self.what,

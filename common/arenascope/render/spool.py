@@ -1,11 +1,11 @@
-"""Rows that are too many to keep: written down as they come, read back when their turn is."""
+"""Rows too many to keep: written out as they come, read back when it is their turn."""
 
 from __future__ import annotations
 
 from typing import IO, Iterable, Iterator, Optional
 
 IN_MEMORY = 1 << 20
-"""Characters: of short lines the objects weigh twice that."""
+"""In characters: the objects of short lines weigh twice that."""
 BLOCK = 1 << 20
 
 
@@ -27,7 +27,7 @@ class Spool:
 
     def _spill(self) -> None:
         if self._file is None:
-            from tempfile import TemporaryFile  # what few lines do without
+            from tempfile import TemporaryFile  # not needed for a few lines
 
             self._file = TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115 - lives as long as this
         self._file.write("\n".join(self._lines) + "\n")

@@ -65,7 +65,7 @@ class Style(NamedTuple):
     program: str = "heap"
     """What a user types in front of a command here."""
     subject: str = ""
-    """What a user names behind it: a process or core; "" in a debugger, which has one."""
+    """What a user names after it: a process or core; "" in a debugger, which has one."""
 
     def typed(self, words: str) -> str:
         """A command as a user can paste it here."""
@@ -222,7 +222,7 @@ MARKDOWN = ("github", "pipe")
 
 
 def known_form(form: str) -> str:
-    """One of tabulate's formats; UsageError where that, or tabulate, is not to be had."""
+    """One of tabulate's formats; UsageError where that, or tabulate, is missing."""
     tabulate: Any = optional.load("tabulate")
     if tabulate is None:
         raise UsageError("--table needs tabulate, which is not installed for this Python", "pip install tabulate")
@@ -237,7 +237,7 @@ def _in_form(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Seque
     if form in MARKDOWN:
         rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     if form == "tsv":
-        # tabulate lines columns up with spaces and drops empty cells at the end: neither is for programs
+        # tabulate pads columns with spaces and drops trailing empty cells: neither suits programs
         yield from ("\t".join(row) for row in (headers, *rows))
         return
     text: str = tabulate.tabulate(rows, headers, tablefmt=form, disable_numparse=True, colalign=align)

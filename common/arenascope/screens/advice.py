@@ -22,7 +22,7 @@ class Typed(NamedTuple):
     """Only a debugger obeys it."""
 
     alive: Optional[tuple[str, str]] = None
-    """In the shell, of a process that runs on: other words, and more."""
+    """In the shell, for a process that keeps running: other words, and more of them."""
 
     def text(self, style: Style) -> str:
         words, more = self.words, self.more

@@ -15,7 +15,7 @@ from ..session import Session
 
 
 def copies_lines(copies: Sequence[Copy], chosen: int) -> Iterator[str]:
-    """Only where there is something to choose from."""
+    """Only where there is a choice."""
     for number, copy in enumerate(copies if len(copies) > 1 else ()):
         state = ", this one" if number == chosen else ""
         state += "" if copy.used else ", its malloc was never called"

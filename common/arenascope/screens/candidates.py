@@ -1,4 +1,4 @@
-"""`version --full`: what came into question for each thing that had to be found, and what spoke for and against it."""
+"""`version --full`: the candidates for each thing that had to be found, and what speaks for and against them."""
 
 from __future__ import annotations
 

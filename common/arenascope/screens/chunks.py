@@ -70,7 +70,7 @@ def summary_lines(
     doubtful: bool,
     states: bool,
 ) -> Iterator[str]:
-    """`states`: what there is of each state and size, too."""
+    """`states`: also how much there is of each state and size."""
     if not started:
         yield NO_HEAP
         return

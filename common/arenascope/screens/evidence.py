@@ -1,4 +1,4 @@
-"""What spoke for and against what was found of glibc, and what its structures were checked for, in words."""
+"""What speaks for and against each candidate, and what glibc's structures were checked for, in words."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ WORDS: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "bins-at": "bins at main_arena+{offset}",
     "bins-elsewhere": "its bins are at main_arena+{offset}, not at +{seen_at}",
     "heap-info-before-arenas": "heap_info of {bytes} bytes before every thread arena",
-    "heap-info-of-another-size": "heap_info of {bytes} bytes is not what thread arenas lie behind",
+    "heap-info-of-another-size": "thread arenas do not follow a heap_info of {bytes} bytes",
     "attached-threads": "an attached_threads stands in front of system_mem",
     "no-attached-threads": "no attached_threads stands in front of system_mem",
     "tops-not-aligned": "top chunks are not aligned to {alignment}",
@@ -109,7 +109,7 @@ WORDS: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "flags-not-contiguous": "flags say that a thread's arena is not contiguous",
     "sbrk-base-is-top-end": "sbrk_base + system_mem is the end of top",
 }
-"""By id. Why members could not be placed comes in words of its own."""
+"""By id. The reason why members could not be placed comes as text."""
 
 
 def evidence(said: Statement) -> str:

@@ -50,7 +50,7 @@ OTHER = {
     "damaged": Mark("!", 91, "could not be read as chunks"),
 }
 CAPITAL = {".": ":"}
-"""What stands for a letter's capital where it has none."""
+"""What stands for the capital of a mark that has none."""
 
 
 def strip_width(style: Style) -> int:
@@ -162,7 +162,7 @@ def _marks(strip: Strip) -> list[Mark]:
 
 
 def _mark(cell: Mapping[str, int], size: int) -> Mark:
-    """Damage is shown wherever it is; then use, however little, as it is what keeps the rest."""
+    """Damage is shown wherever it is; then use, however little, as that is what keeps the rest."""
     if cell["damaged"]:
         return OTHER["damaged"]
     for share, mark in USED:
@@ -230,6 +230,6 @@ def _percent(part: Optional[int], whole: int) -> str:
 
 
 def _unicode() -> bool:
-    """By the locale, as a terminal goes by it: a debugger's own stream does not tell."""
+    """By the locale, which terminals follow: a debugger's own stream does not tell."""
     told = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") for value in [os.environ.get(name)] if value), "")
     return "utf-8" in told.lower() or "utf8" in told.lower()

@@ -30,7 +30,7 @@ NOTES = {
     "cached-first": "is cached first: a thread keeps {slots} of its size",
     "in-fastbin-first": "lies in a fastbin until malloc_trim, or a free() of 64 KiB, merges it",
 }
-"""What stands between a call of free() and a block's being free."""
+"""What keeps a block from being free right after free()."""
 
 
 def note_text(said: Statement) -> str:
@@ -38,7 +38,7 @@ def note_text(said: Statement) -> str:
 
 
 TOGETHER = 3
-"""So many arenas' last blocks are told in words."""
+"""For how many arenas the last blocks are described in words."""
 
 
 class Sums(NamedTuple):
@@ -144,7 +144,7 @@ def _reason(pin: Pin) -> str:
 
 
 def _notes(style: Style, pins: Sequence[Shown]) -> Iterator[str]:
-    """What comes in between, once for each thing that does."""
+    """What comes in between, each thing once."""
     found: dict[str, list[int]] = {}
     for shown in pins:
         if shown.note:

@@ -17,14 +17,14 @@ from .growth import growth_sentence
 from .verdict import Pair
 
 WIDTH = 100
-"""A line longer than this is not read."""
+"""Nobody reads a longer line."""
 MEASURES = {RESIDENT: "RSS", ANONYMOUS: "anonymous memory", SPACE: "anonymous address space"}
 SMALL = 200
-"""A part of less than one in so many is a row of its own only with --full."""
+"""A part below this fraction gets a row of its own only with --full."""
 
 
 class Conclusions(NamedTuple):
-    """What is concluded, each beside its words."""
+    """The conclusions, each with its words."""
 
     judgement: Statement
     verdict: str
@@ -32,7 +32,7 @@ class Conclusions(NamedTuple):
     advice: Sequence[tuple[Advice, Words]] = ()
     notes: Sequence[str] = ()
     growth: Optional[Statement] = None
-    """Where there was a moment to compare with."""
+    """Where there is an earlier moment to compare with."""
 
 
 def address_space(plans: Sequence[Trim], usages: Sequence[ArenaUsage]) -> Statement:

@@ -38,7 +38,7 @@ def lines(
     kept: Sequence[Statement],
     may_apply: bool,
 ) -> Iterator[str]:
-    """`whole`: the plans are for all that was asked for; `kept`: why what stays does."""
+    """`whole`: the plans cover everything that was requested; `kept`: why what stays does."""
     if not started:
         yield NO_HEAP
         return
@@ -58,7 +58,7 @@ def lines(
     )
     yield from left_out(style, more, "arena")
     yield ""
-    # of what is not in memory nothing would go back
+    # nothing would go back of what is not in memory
     yield from (reason(each, style) for each in kept if each.figures.get("resident_bytes") != 0)
     if ranges:
         yield ""
@@ -139,7 +139,7 @@ KEPT: Mapping[str, str] = {
     "pages-shared": "sub-page: free pieces that share their page with a block in use; freeing that neighbour releases "
     "them",
     "cached-by-threads": "tcache: blocks that threads keep for themselves; a thread gives them back when it ends",
-    "pages-locked": "locked: {size} of these ranges lie in or behind a mapping that the program has locked (mlock): "
+    "pages-locked": "locked: {size} of these ranges lie in or after a mapping that the program has locked (mlock): "
     "the kernel refuses it and goes no further in that range",
     "break-grows": "break: the main arena's top is so small that malloc_trim grows it by a page (systrim compares "
     "unsigned)",

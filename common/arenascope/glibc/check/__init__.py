@@ -1,1 +1,1 @@
-"""What must hold."""
+"""The invariants of every structure."""

@@ -1,4 +1,4 @@
-"""Invariants of malloc_state itself, and of what malloc counts without listing it."""
+"""Invariants of malloc_state itself, and of what malloc counts but keeps no list of."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MUTEX_MAX = 2
 
 
 def header_breaches(layout: Layout, header: ArenaHeader) -> Iterator[Breach]:
-    """What one malloc_state says of itself."""
+    """The invariants of one malloc_state by itself."""
 
     def say(rule: str, what: str, **figures: int) -> Breach:
         return Breach(header.address, header.index, rule, Statement(what, figures))
@@ -33,7 +33,7 @@ def header_breaches(layout: Layout, header: ArenaHeader) -> Iterator[Breach]:
 
 
 def _grown_by_systrim(layout: Layout, header: ArenaHeader) -> bool:
-    """Whether malloc_trim explains it: since 2.19 it makes a top of MINSIZE longer, by pages.
+    """Whether malloc_trim explains it: since 2.19 it extends a top of MINSIZE by whole pages.
 
     It adds them to system_mem and leaves max_system_mem behind until the heap grows next.
     """
@@ -49,7 +49,7 @@ def _grown_by_systrim(layout: Layout, header: ArenaHeader) -> bool:
 def mmapped_breach(
     layout: Layout, params: Optional[Params], blocks: Sequence[MmappedBlock], all_is_here: bool
 ) -> Iterator[Breach]:
-    """Blocks served by mmap: fewer than counted means that a header was overwritten. More can be a likeness."""
+    """Blocks served by mmap: fewer than counted means that a header was overwritten; more can be false matches."""
     if params is None or not all_is_here:
         return
     count, total = params.values["n_mmaps"], params.values["mmapped_mem"]

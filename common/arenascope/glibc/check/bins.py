@@ -39,7 +39,7 @@ class BinCheck:
         self.base = header.address + layout.arena["bins"]
         self.breaches: list[Breach] = []
         self.binned: dict[int, bool] = {}
-        """The chunks of all bins: whether a header led to it, which is for the sweep to say."""
+        """The chunks of all bins: whether a header led to it, which the sweep fills in."""
         self.entries = 0
         self.broken: list[Rescued] = []
 
@@ -162,7 +162,7 @@ class _Walk:
         self.order: list[int] = [head]
         self.stop, self.astray = start, False
         self.why: dict[str, str] = {}
-        """Of a link that cannot be followed: "stopped_by", and what else tells."""
+        """Of a link that cannot be followed: "stopped_by", and what else shows it."""
         self.back: Optional[int] = None
         self.size: Optional[int] = None
         """Of `stop`, where a chunk is there that does not lead back."""
@@ -227,7 +227,7 @@ def _nodes(
 
 
 def bins_cut(broken: Sequence[Rescued], layout: Layout, arena: int) -> list[Statement]:
-    """What to tell of the lists that were not read to the end."""
+    """What to report about the lists that were not read to the end."""
     return [
         Statement(
             "bin-cut",

@@ -1,4 +1,4 @@
-"""Invariants of chunks: sizes, flags, prev_size, and what each header says of the chunk in front of it."""
+"""Invariants of chunks: sizes, flags, prev_size, and what each header says about the chunk in front of it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..chunks.resync import find_chain
 from ..layout import Layout
 
 IN_FRONT = {"fast": "prev-inuse-of-fast", "tcache": "prev-inuse-of-cached"}
-"""What a chunk breaks that is not in use and looks so no more, by the list that names it."""
+"""What is broken where a listed chunk no longer looks in use, by the list that names it."""
 OVERLAPS = {"fast": "overlaps-fast", "tcache": "overlaps-cached", "binned": "overlaps-binned"}
 
 
 class ChunkCheck:
-    """One arena's chunks, held against its lists. `binned` and `listed` say what should be where.
+    """One arena's chunks, checked against its lists. `binned` and `listed` say what should be where.
 
-    Of what is binned each is marked when a header leads to it: no second table, as a list may be of millions.
+    Each binned chunk is marked when a header leads to it: no second table, as a list may hold millions.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ChunkCheck:
         """Free chunks that may be in the part of a list that could not be read."""
         self.unread: list[Gap] = []
         self._hidden: set[int] = set(listed)
-        """What caches and fastbins name, and no header led to so far."""
+        """What caches and fastbins name and no header has led to so far."""
         self._forgotten: list[tuple[int, int]] = []
         """Where no headers were read."""
         self.wanted = NON_MAIN_ARENA if not header.main else 0
@@ -144,7 +144,7 @@ class ChunkCheck:
         self._say(gap.address, rule, what, figures, front, size_word=raw, headers_go_on=end)
 
     def _what_is_wrong(self, gap: Gap, raw: int) -> tuple[str, str, Mapping[str, int]]:
-        """The rule that its size word breaks, which of those that break it, and what would not."""
+        """The rule that its size word breaks, what exactly breaks it, and what would not."""
         layout, size, left = self.layout, raw & ~SIZE_BITS, gap.heap.end - gap.address
         if size < layout.min_size:
             return "size-min", "size-min", {"min_bytes": layout.min_size}
@@ -159,7 +159,7 @@ class ChunkCheck:
         return "size", "size-leads-to-no-chunk", {}
 
     def _leads_past(self, front: int, gap: Gap) -> bool:
-        """Whether it is the chunk in front that is wrong: headers inside of it lead on beyond what it leads to."""
+        """Whether the chunk in front is the one that is wrong: headers inside it lead past where it leads."""
         limit = self.header.top if gap.heap.address <= self.header.top < gap.heap.end else gap.heap.end
         start = front + self.layout.min_size
         if start >= gap.address:
@@ -174,7 +174,7 @@ class ChunkCheck:
 
     @property
     def hidden(self) -> list[int]:
-        """What the lists name, and no header led to, in order."""
+        """What the lists name and no header led to, in order."""
         forgotten = sorted(self._forgotten)
 
         def unread(chunk: int) -> bool:
@@ -185,14 +185,14 @@ class ChunkCheck:
         return sorted(chunk for chunk in {*binned, *self._hidden} if not unread(chunk))
 
     def find_hidden(self, hidden: Sequence[int], pieces: Iterable[Piece]) -> None:
-        """Listed chunks that no header leads to lie inside of others, whose size is wrong then."""
+        """Listed chunks that no header leads to lie inside others, whose size is then wrong."""
         for piece in pieces:
             first, end = (bisect_left(hidden, place) for place in (piece.address, piece.address + piece.bytes))
             if first < end and isinstance(piece, Run):
                 self._overlapped(piece, hidden[first:end])
 
     def _overlapped(self, run: Run, hidden: Sequence[int]) -> None:
-        """Once through the run, however many lie in it."""
+        """A single pass over the run, however many lie in it."""
         chunk, at = run.address, 0
         for raw in run.raws:
             size = raw & ~SIZE_BITS

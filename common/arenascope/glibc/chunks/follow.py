@@ -14,11 +14,11 @@ from ...errors import MemoryReadError
 from ...memory import Memory
 
 MANY = 1 << 17
-"""How many chunks are followed at one go, even where they are small."""
+"""How many chunks are followed at a time, however small."""
 
 
 class Trail:
-    """Chunks that lie back to back, by their size words: what was followed at one go."""
+    """Chunks that lie back to back, by their size words: what was followed in one go."""
 
     def __init__(self) -> None:
         self.raws: list[int] = []
@@ -31,14 +31,14 @@ class Trail:
         self.broken = False
         """That word is no chunk's."""
         self.marks: list[tuple[int, int]] = []
-        """(index, address) of those chunks that were looked out for."""
+        """(index, address) of the chunks that were watched for."""
 
 
 class Follower:
     """Follows size words from chunk to chunk, up to the last chunk's end at `limit`."""
 
     def __init__(self, memory: Memory, least: int, start: int, limit: int, end: int, stops: Sequence[int]) -> None:
-        """`least`: the size of the smallest chunk; `end`: the heap's; `stops`: chunks to look out for, by address."""
+        """`least`: the size of the smallest chunk; `end`: the heap's; `stops`: chunks to watch for, by address."""
         self.memory = memory
         self.least = least
         self.limit = limit
@@ -49,7 +49,7 @@ class Follower:
         self._ahead = memory.read_ahead(start, self._until)
 
     def follow(self, position: int, span: int) -> Trail:
-        """Some `span` bytes of chunks from here on, or less where something else than a chunk comes."""
+        """Some `span` bytes of chunks from here on, or fewer where something other than a chunk follows."""
         word, start, trail = self.memory.pointer_size, position, Trail()
         view: Sequence[int] = ()
         index = 0
@@ -86,7 +86,7 @@ class Follower:
         return ()
 
     def _step(self, view: Sequence[int], count: int, position: int, trail: Trail) -> int:
-        """Goes through a window, and stops at each chunk that is looked out for; the index where it ended."""
+        """Goes through a window, and stops at each chunk that is watched for; the index where it ended."""
         word, least, words, stops = self.memory.pointer_size, self.least, trail.raws, self.stops
         step = _step64 if word == 8 else _step32
         index, at = 0, bisect_left(stops, position)
@@ -101,7 +101,7 @@ class Follower:
                 trail.marks.append((len(words), stops[at]))
                 at += 1
             else:
-                # inside of another chunk
+                # inside another chunk
                 at = bisect_left(stops, position + index * word, at)
         return step(view, index, count, least, words)
 

@@ -1,4 +1,4 @@
-"""Where chunk headers go on, behind bytes that are none: somebody else's sbrk, or damage."""
+"""Where chunk headers resume after bytes that are none: somebody else's sbrk, or damage."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from ..layout import Layout
 
 SURE = 64
-"""Behind damage, so many headers in a row that lead on are no accident."""
+"""After damage, this many consecutive headers are no coincidence."""
 PROVEN = 1 << 20
 """Bytes of somebody else's may be written to look like headers: theirs are followed to where they end."""
 BLOCK = 64 << 10
 SEARCHED = 256 << 20
-"""What is searched at most: somebody else's sbrk can be large."""
+"""How much is searched at most: somebody else's sbrk can be large."""
 
 
 def find_chain(memory: Memory, layout: Layout, main: bool, start: int, limit: int, sure: int = SURE) -> Optional[int]:
     """The first address from which headers lead to `limit`, to a fencepost or through enough chunks; None: nowhere.
 
-    Bytes that look like headers by accident, or are left from blocks that were merged, can give a place too early.
+    Bytes that look like headers by chance, or are left over from merged blocks, can give a place too early.
     """
     start = layout.first_aligned(start)
     verdicts: dict[int, bool] = {}

@@ -15,15 +15,15 @@ from .follow import Follower, Trail
 from .resync import PROVEN, find_chain
 
 SPAN = 64 << 20
-"""How many bytes of a heap are followed before anybody hears of it."""
+"""How many bytes of a heap are followed before they are handed out."""
 
 
 def sweep_heap(
     memory: Memory, layout: Layout, header: ArenaHeader, heap: Heap, findings: list[Finding], marked: Sequence[int] = ()
 ) -> Iterator[Piece]:
-    """Everything between a heap's start and end, without a hole and in order: sizes sum to the heap's.
+    """Everything between a heap's start and end, in order and without gaps: sizes sum to the heap's.
 
-    `marked` are addresses, in order, whose chunks a run is to point out.
+    `marked` are addresses, in order, whose chunks a run points out.
     """
     return _Sweep(memory, layout, header, heap, findings, marked).pieces()
 
@@ -102,7 +102,7 @@ class _Sweep:
                 trail.follow = stub
             if stub or not sound:
                 counts = Counter(trail.raws)
-            # where one thing is wrong more may be: what lies behind it is not to be read again and again
+            # where one thing is wrong more may be: what follows must not be read again and again
             self._span = min(2 * self._span, SPAN) if sound else self.memory.BLOCK
             end, found = trail.end - (stub & ~SIZE_BITS), len(trail.raws)
             if found:
@@ -137,7 +137,7 @@ class _Sweep:
         return 0
 
     def _cut(self, trail: Trail, position: int) -> None:
-        """Leaves of a trail what comes before the first word that cannot be a chunk's."""
+        """Cuts a trail at the first word that cannot be a chunk's."""
         for index, raw in enumerate(trail.raws):
             size = raw & ~SIZE_BITS
             if raw & self._wrong:
@@ -155,7 +155,7 @@ class _Sweep:
     # what stands where no chunk does
 
     def _what_follows(self, position: int) -> Gap:
-        """A fencepost, somebody else's bytes behind one, or damage."""
+        """A fencepost, somebody else's bytes after one, or damage."""
         layout, left = self.layout, self.limit - position
         raw = self.memory.try_word(position + layout.word)
         size = raw & ~SIZE_BITS if raw is not None else None
@@ -177,7 +177,7 @@ class _Sweep:
         return not self.has_top and left <= self.layout.min_size - self.layout.header + self.layout.mask
 
     def _foreign(self, position: int) -> Generator[Piece, None, int]:
-        """Behind two fenceposts of the main arena: where its own chunks go on is written nowhere."""
+        """After two fenceposts of the main arena: nothing records where its own chunks resume."""
         raw = self.memory.try_word(position + self.layout.word)
         if not self.header.main or (raw is not None and raw & ~SIZE_BITS == self.layout.header):
             return position

@@ -1,4 +1,4 @@
-"""What debug information says of malloc's structures, as a layout: for the release that no row describes, too."""
+"""What debug information says about malloc's structures, as a layout; also for a release that no row describes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_structs(target: Target) -> dict[str, StructInfo]:
 def from_debug(
     release: Optional[Release], word: int, machine: str, structs: Mapping[str, StructInfo]
 ) -> Optional[Layout]:
-    """The members where debug information has them; None where it lacks one that walkers need."""
+    """The members where debug information has them; None where it lacks one that the walkers need."""
     layout = from_table(release or versions.NEWEST, word, machine)
     if release is not None and release > versions.NEWEST:
         layout = layout._replace(newer=release)
@@ -76,7 +76,7 @@ def from_debug(
 
 
 def _tcache(info: Optional[StructInfo], layout: Layout) -> Optional[TcacheLayout]:
-    """The layout's own where debug information has none, or members that nobody knows."""
+    """The layout's own where debug information has none, or members that nobody knows of."""
     if info is None or "entries" not in info.fields:
         return layout.tcache
     name = "num_slots" if "num_slots" in info.fields else "counts"

@@ -1,6 +1,6 @@
-"""Arenas as raw words, and how a member's place is told from them: what every release has in common, no offsets.
+"""Arenas as raw words, and how they show where members are: by what all releases share, no offsets.
 
-For a release that the table does not know. A rule is asked of every arena, and most must agree, as one may be damaged.
+For releases that the table does not know. Each rule is tried on every arena, and most must agree: one may be damaged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..layout import Layout
 from ..scan import Hit, next_offset
 
 WINDOW = 10
-"""How many words from next_free on are looked at: up to max_system_mem they are 4 so far."""
+"""How many words are examined from next_free on: up to max_system_mem they are 4 so far."""
 PAGE = 4096
 """Every page size is a multiple of it; an arena grows and shrinks by pages."""
 PAGES_BEHIND = 4 << 20
@@ -25,7 +25,7 @@ PAGES_BEHIND = 4 << 20
 
 
 class Surroundings(NamedTuple):
-    """What the image tells beside the arenas."""
+    """What the image shows besides the arenas."""
 
     mappings: Sequence[Region]
     page: int
@@ -79,13 +79,13 @@ def read_raws(memory: Memory, hit: Hit) -> list[Raw]:
 
 
 def most(votes: Iterable[Optional[bool]]) -> bool:
-    """Whether more say yes than no, and any does; None is no vote."""
+    """Whether more say yes than no, and at least one does; None abstains."""
     cast = [vote for vote in votes if vote is not None]
     return bool(cast) and 2 * sum(cast) > len(cast)
 
 
 def read_top(memory: Memory, layout: Layout, raw: Raw, offset: int) -> Optional[Top]:
-    """The top chunk, were `top` at this offset; None where there is none."""
+    """The top chunk if `top` were at this offset; None where there is none."""
     address = raw.word(memory, offset)
     if address in (0, raw.address + len(raw.head) - layout.header):
         return Top(0, 0)
@@ -101,7 +101,7 @@ def read_top(memory: Memory, layout: Layout, raw: Raw, offset: int) -> Optional[
 
 
 def not_less(values: Mapping[int, int], least: Mapping[int, int], bound: int) -> bool:
-    """Whether this can be the peak of what `least` is: pages above it, or a few pages behind (systrim, since 2.19)."""
+    """Whether this can be the peak of what `least` is: pages above it, or a few below (systrim, since 2.19)."""
 
     def fits(value: int, base: int) -> bool:
         if not value and not base:
@@ -113,7 +113,7 @@ def not_less(values: Mapping[int, int], least: Mapping[int, int], bound: int) ->
 
 
 def told_apart(candidates: Sequence[tuple[int, Mapping[int, int]]]) -> Optional[int]:
-    """The first of the places that can hold a value; None where they hold different ones: then nothing tells."""
+    """The first of the places that can hold a value; None where they hold different ones, which decides nothing."""
     if not candidates or any(values != candidates[0][1] for _, values in candidates):
         return None
     return candidates[0][0]

@@ -11,12 +11,12 @@ from ..layout import Layout, Struct
 from .evidence import PAGE, Raw, Top, most, not_less, told_apart
 
 WORDS_LIMIT = 64
-"""A heap_info of more words is none (5 at most so far)."""
+"""Nothing longer is a heap_info (5 words at most so far)."""
 HEAPS_LIMIT = 65536
 
 
 class Heaps(NamedTuple):
-    """What the heaps of the threads' arenas tell."""
+    """What the heaps of the threads' arenas show."""
 
     heap_max: int
     struct: Struct
@@ -51,7 +51,7 @@ def derive_heaps(memory: Memory, layout: Layout, raws: Sequence[Raw], tops: Mapp
 
 
 def _own(memory: Memory, raw: Raw, top: Optional[Top], heap_max: int, size: int) -> Iterator[_Own]:
-    """Nothing where this arena's heaps can not be read so."""
+    """Nothing where this arena's heaps cannot be read like this."""
     first = raw.address & ~(heap_max - 1)
     if top is None or not top.address or raw.address - first != size:
         return
@@ -101,7 +101,7 @@ def _struct(memory: Memory, owned: Sequence[_Own], heap_max: int, size: int) -> 
 
 
 def _best(places: Sequence[int], votes: Callable[[int], Sequence[bool]]) -> Optional[int]:
-    """The place that most arenas vote for, the first of equals; None without a majority."""
+    """The place with the most votes, the first of equals; None without a majority."""
     best: Optional[tuple[int, int]] = None
     for place in dict.fromkeys(places):
         cast = votes(place)

@@ -13,7 +13,7 @@ from ..layout import Layout, Struct, fastbin_count
 from .evidence import PAGE, Raw, most
 
 HUGE = 2 << 20
-"""Where brk was refused: as much in front of top is taken for the arena's."""
+"""Where brk was refused: this much in front of top is taken to be the arena's."""
 
 
 def place_lists(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Layout:
@@ -26,7 +26,7 @@ def place_lists(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Layout:
 
 
 def heap_extents(memory: Memory, layout: Layout, arenas: Sequence[int]) -> Callable[[int], bool]:
-    """Tells of an address whether it lies among the chunks of these arenas."""
+    """Says whether an address lies among the chunks of these arenas."""
     main, known = arenas[0], set(arenas)
     word = memory.pointer_size
     top, system, flags = (memory.try_word(main + layout.arena[name]) or 0 for name in ("top", "system_mem", "flags"))
@@ -47,7 +47,7 @@ def heap_extents(memory: Memory, layout: Layout, arenas: Sequence[int]) -> Calla
 
 
 def unknown_lists(memory: Memory, layout: Layout, arenas: Sequence[int], leads: Callable[[int], bool]) -> list[Finding]:
-    """Words of malloc_state that are no known member's and lead to chunks: what hangs there is not known."""
+    """Words of malloc_state that are no known member's and lead to chunks: what they hold is not known."""
     taken: set[int] = set()
     counts = {"bins": 254, "fastbinsY": layout.fastbins, "binmap": 16 // layout.word}
     for name, offset in layout.arena.offsets.items():

@@ -1,4 +1,4 @@
-"""mp_ of a release that the table does not know: only what values prove is shown, member by member.
+"""mp_ of a release that the table does not know: only what the values prove is shown, member by member.
 
 Three groups are recognised by what they hold: the thresholds at its start (multiples of each other), the counters of
 mmapped blocks up to sbrk_base (n_mmaps_max is 65536, bytes and counts agree), and the thread cache's limits. What lies
@@ -20,11 +20,11 @@ from ..params import INTS
 REACH = 256
 """mp_ takes 144 bytes in 2.43."""
 GAP = 4
-"""As many new words may stand in front of the thread cache's limits."""
+"""This many new words may stand in front of the thread cache's limits."""
 N_MMAPS_MAX = 65536
 DEFAULT = 128 << 10
 MIDDLE = {"arena_max": 0, "thp_mode": 3, "thp_pagesize": 0, "hp_pagesize": 0, "hp_flags": 0}
-"""What nothing proves but that it is as in an untouched process."""
+"""What is proven only by looking as in an untouched process."""
 PAGE = 4096
 
 Offsets = dict[str, int]
@@ -125,7 +125,7 @@ def _counters(window: Window, word: int, base: Optional[int]) -> Iterator[Offset
 
 
 def _counts_fit(window: Window, places: Offsets, word: int) -> bool:
-    """Each block is a page at the least; mremap adds a header for good (2.43)."""
+    """Each block is at least a page; mremap adds a header permanently (2.43)."""
     count, most, dynamic = (window.i32(places[name]) for name in ("n_mmaps", "max_n_mmaps", "no_dyn_threshold"))
     held, peak = window.word(places["mmapped_mem"]), window.word(places["max_mmapped_mem"])
     if count is None or most is None or held is None or peak is None:

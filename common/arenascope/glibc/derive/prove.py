@@ -1,6 +1,6 @@
-"""What must hold in every release, asked of a layout: `heap version` counts it, and a new release is believed by it.
+"""What must hold in every release, tried on a layout: `heap version` counts it, and it makes a new release believed.
 
-Each is asked of every arena that it concerns; one that nothing can tell of (brk was refused) is not counted.
+Each is tried on every arena that it concerns; one that cannot be decided (brk was refused) is not counted.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _each(what: str, answers: Iterator[bool]) -> Check:
 
 
 def believed(memory: Memory, layout: Layout, main_arena: int, bases: AbstractSet[int]) -> bool:
-    """Whether most arenas keep each of these checks by a layout that debug information gives, and they tell enough."""
+    """Whether most arenas pass each of these checks with the layout of debug information, and they prove enough."""
     doubts: list[Finding] = []
     headers = walk_ring(memory, layout, main_arena, doubts)
     heaps = {
@@ -104,7 +104,7 @@ def believed(memory: Memory, layout: Layout, main_arena: int, bases: AbstractSet
     }
     checks = prove(memory, layout, headers, heaps, bases)
     main_alone = [header for header in headers if has_heap(layout, header)][:1]
-    # brk was refused, and no thread's arena tells either where system_mem is
+    # brk was refused, and no thread's arena shows where system_mem is either
     silent = main_alone and not heaps and not main_alone[0].contiguous
     # a ring that is broken shows when it is walked
     return all(2 * check.times > check.of for check in checks[1:]) and not silent

@@ -29,7 +29,7 @@ DEBUG, RELATIONS = "debug information", "members placed by what holds in every r
 
 
 class Fit(NamedTuple):
-    """How a row does beside the arenas that were found."""
+    """How well a row fits the arenas that were found."""
 
     agrees: tuple[Statement, ...]
     against: Optional[Statement] = None
@@ -47,7 +47,7 @@ def derive_layout(
 ) -> Layout:
     """The layout whose malloc_state and heap_info fit the arenas that were found; NotFoundError where none is proven.
 
-    `debug` is what debug information says. It counts for more than the table, and for less than what memory proves.
+    `debug` is what debug information says. It outranks the table, and what memory proves outranks it.
     """
     row = None
     if release is None or release <= versions.NEWEST:
@@ -123,7 +123,7 @@ def fit(memory: Memory, layout: Layout, hit: Hit) -> Fit:
         return Fit((), Statement("bins-elsewhere", {"offset": layout.arena["bins"], "seen_at": hit.bins - arena}))
     checks = [Statement("bins-at", {"offset": layout.arena["bins"]})]
     heap_info = {"bytes": layout.heap.size}
-    # most arenas must agree: one may be damaged, and then its row is still this one
+    # the majority must agree: one arena may be damaged, and this is still its row
     others = [address - heap_for_ptr(layout, address) for address in hit.ring[1:]]
     if others:
         if not most(size == layout.heap.size for size in others):
@@ -167,8 +167,8 @@ def _by_relations(
     around: Callable[[], Surroundings],
     trail: Optional[Trail],
 ) -> Layout:
-    """A malloc_state that no row describes, or one of a release that the table ends before."""
-    # what no known release needs is not loaded for one
+    """A malloc_state that no row describes, or one of a release newer than the table."""
+    # not loaded for known releases, which do not need it
     from .state import derive_state
 
     known = release is not None and release <= versions.NEWEST
@@ -199,7 +199,7 @@ def _by_relations(
 
 
 def _row_of(memory: Memory, machine: str, release: Optional[Release], hit: Hit) -> Optional[Layout]:
-    """For a heap too damaged for any row to fit: the row whose bins are where these are; nothing is said to agree."""
+    """For a heap too damaged for any row to fit: the row whose bins are where these are; no check is claimed."""
     for candidate in candidates(release):
         layout = from_table(candidate, memory.pointer_size, machine)
         if layout.arena["bins"] == hit.bins - hit.ring[0]:
@@ -296,9 +296,9 @@ def _list_heads(
 
 
 def blocks_bear_keys(memory: Memory, caches: Sequence[int], layout: Layout) -> Optional[bool]:
-    """Whether what is in these caches bears the cache's address behind its link; None where they hold nothing.
+    """Whether what is in these caches bears the cache's address after its link; None where they hold nothing.
 
-    So it is up to 2.33. Since then the key is random, in releases that their links tell from all without one.
+    That is so up to 2.33. Since then the key is random, in releases that their links already tell apart.
     """
     told: Optional[bool] = None
     for address in caches:

@@ -1,7 +1,7 @@
 """malloc_state by relations, for a release that the table does not know (docs/derivation.md has the reasons).
 
 Given are `bins` and `next` (scan.py: bins lead back to themselves, the ring closes). top is proven by where it ends,
-system_mem by what it must add up to; what only stands in a likely place is left out, or named as not known.
+system_mem by what it must add up to; what merely stands in a likely place is left out, or listed as not known.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def derive_state(memory: Memory, layout: Layout, hit: Hit, around: Surroundings)
         if not raws or not most(raw.place in tops for raw in raws):
             continue
         if not any(found.address for found in tops.values()):
-            # words that are 0 in front of bins are a top only where nothing behind speaks of memory either
+            # words that are 0 in front of bins are a top only where nothing after them suggests memory either
             if top == bins - layout.header and not any(word for raw in raws for word in raw.behind[2:4]):
                 return _empty(layout, bins)
             continue
@@ -63,7 +63,7 @@ def _outside(memory: Memory, layout: Layout, hit: Hit, around: Surroundings) -> 
 
 
 def _empty(layout: Layout, bins: int) -> Layout:
-    """All arenas as they were set up: members by the order of the newest release."""
+    """All arenas as they were initialised: members in the order of the newest release."""
     word = layout.word
     behind = bins + next_offset(word)
     names = ("next", "next_free", "attached_threads", "system_mem", "max_system_mem")
@@ -204,7 +204,7 @@ class _State(NamedTuple):
         return None
 
     def _first_chunk(self) -> int:
-        """How many words from next_free on are malloc_state's at the most: a thread's first chunk follows it."""
+        """The maximum number of words from next_free on that are malloc_state's: a thread's first chunk follows it."""
         found = len(self._places()) + 1
         layout = self.layout
         for raw in self.raws[1:]:

@@ -19,7 +19,7 @@ from ..tcache import chunk_sizes, read_tcache, walk_tcache
 FEWEST, MOST = 16, 1024
 """Bins of a cache: 64 to 2.41, 76 since."""
 SAMPLE = 8
-"""As many caches, the fullest, show the form; the walk holds all others against it."""
+"""The fullest caches, this many, show the form; the walk checks all others against it."""
 LARGEST_STRUCT = 64 << 10
 LARGEST_BLOCK = 4 << 20
 """No cache keeps larger ones."""
@@ -29,7 +29,7 @@ class Form(NamedTuple):
     """A form of thread cache, and how well it is shown."""
 
     layout: Layout
-    """With this form, and with the rule that tells a block's bin."""
+    """With this form, and with the rule that assigns a block to its bin."""
     lists: int
     """Lists whose blocks are of their bins' sizes and as many as the counts say."""
     slots: Optional[int]
@@ -105,7 +105,7 @@ def leads_to_block(memory: Memory, layout: Layout, user: int) -> bool:
 
 
 def _forms(layout: Layout, chunk: int) -> Iterator[TcacheLayout]:
-    """All forms whose chunk can have this size: known ones first, then by counts in front of or behind the entries."""
+    """All forms whose chunk can have this size: known ones first, then by counts before or after the entries."""
     if layout.tcache is not None:
         yield layout.tcache
     word = layout.word

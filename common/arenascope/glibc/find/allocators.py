@@ -1,4 +1,4 @@
-"""Who serves malloc here, and what else has a heap: by libraries, by symbols, by what a stripped file still says.
+"""Who serves malloc here, and what else has a heap: by libraries, by symbols, by what a stripped file still contains.
 
 An allocator that replaces malloc is found as the dynamic linker finds it: the first module in its order that exports
 malloc. What has a heap of its own beside malloc (Go, a JVM) leaves glibc's arenas to the C code of the process.
@@ -30,7 +30,7 @@ class Kind(NamedTuple):
     own_heap: bool = False
     """It has a heap beside malloc and does not serve malloc."""
     by_force: bool = False
-    """Where it is, malloc is not glibc's, whatever exports it."""
+    """Where it is present, malloc is not glibc's, whatever exports it."""
     strings: tuple[bytes, ...] = ()
     """What its messages say: they outlast the symbols."""
     sections: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ KINDS = (
     ),
 )
 HANDS_ON = re.compile(r"^lib(heaptrack_|memusage|mtrace|bytehound)")
-"""Libraries that define malloc, take note of the call and hand it on to glibc."""
+"""Libraries that define malloc, record the call and pass it on to glibc."""
 NAMES = tuple(dict.fromkeys(name for kind in KINDS for name in kind.symbols))
 ELSEWHERE = "that library's own statistics"
 
@@ -151,7 +151,7 @@ def _owner(modules: Modules) -> tuple[Optional[Module], bool]:
 
 
 def _mapped(kind: Kind, module: Module, owner: Optional[Module], known: bool) -> Allocator:
-    """A library that is there by its name. It need not be the one that malloc leads to."""
+    """A library that is recognised by its name. It need not be the one that malloc leads to."""
     if kind.own_heap:
         return Allocator(kind.name, module.name, False, kind.instead)
     if not known or module == owner or (kind.by_force and owner is None):
@@ -187,7 +187,7 @@ def _in_program(modules: Modules, owner: Optional[Module], known: bool) -> Itera
 
 
 def _nameless(modules: Modules, owner: Module) -> Iterator[Allocator]:
-    """A file that malloc leads to, and whose name says nothing."""
+    """A file that malloc leads to and whose name is not known."""
     if HANDS_ON.match(owner.name):
         return
     signs = modules.exported(owner, NAMES).keys()
@@ -195,5 +195,5 @@ def _nameless(modules: Modules, owner: Module) -> Iterator[Allocator]:
     if kind is not None:
         yield Allocator(kind.name, owner.name, True, kind.instead)
     else:
-        # it may well hand all calls on to glibc
+        # it may well pass all calls on to glibc
         yield Allocator(owner.name, f"{owner.name} exports malloc", None, ELSEWHERE)

@@ -28,7 +28,7 @@ def current_brk(
 ) -> Optional[int]:
     """The value of __curbrk: exported by every libc.so.6, a symbol in a static program. None where it is not found.
 
-    The end of the [heap] mapping will not do: it is rounded to a page. Yet it tells what systrim asks.
+    The end of the [heap] mapping will not do: it is rounded to a page. Yet it answers what systrim asks.
     """
     address = exported(memory, libc, "__curbrk").get("__curbrk")
     if address is None:
@@ -38,7 +38,7 @@ def current_brk(
 
 
 def _by_symbol(target: Target, memory: Memory, libc: Libc, regions: Sequence[Region]) -> Optional[int]:
-    """The debugger's symbol, moved to where this libc was loaded should it be another copy's (dlmopen)."""
+    """The debugger's symbol, moved to where this libc was loaded if it belongs to another copy (dlmopen)."""
     symbol = target.symbol("__curbrk")
     if symbol is None or any(region.contains(symbol.address) for region in libc.data):
         return symbol.address if symbol else None
@@ -49,9 +49,9 @@ def _by_symbol(target: Target, memory: Memory, libc: Libc, regions: Sequence[Reg
 
 
 def _by_mapping(main: ArenaHeader, regions: Sequence[Region]) -> Optional[int]:
-    """A break that is as good as the real one for systrim, from the mapping that top ends in.
+    """A break that serves systrim as well as the real one, from the mapping that top ends in.
 
-    top ends at a page's edge and never beyond the break, so the mapping ends there just if the break does.
+    top ends at a page's edge and never beyond the break, so the mapping ends there exactly if the break does.
     """
     if main.top_bytes is None:
         return None

@@ -1,7 +1,7 @@
-"""Where every thread keeps the pointer to its cache: so many words from thread_arena, as the linker of that libc chose.
+"""Where threads keep the pointer to their cache: at a distance from thread_arena that that libc's linker chose.
 
 libc's table of symbols tells the distance. Where there is none, all of libc's TLS segment is looked at, and a word is
-believed by what it leads to. Where none is believed nothing is known: a cache that was not found is not an empty one.
+believed by what it leads to. Where none is, nothing is known: a cache that was not found is not an empty one.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ UNKNOWN_REACH = 64
 MOST_REACH = 64 << 10
 """A static program's TLS segment is all of the program's."""
 SAMPLE = 32
-"""So many threads are asked where their caches are, and all others only what stands there."""
+"""This many threads are asked where their caches are, and all others only what stands there."""
 DAMAGED_BINS = 8
-"""How many bins of a thread cache may be damaged while it is still known as one."""
+"""How many bins of a thread cache may be damaged before it is no longer recognised."""
 
 Blocks = Mapping[int, Mapping[int, int]]
 """By tid: a thread's words around thread_arena that are not 0, by their distance from the thread pointer."""
@@ -56,7 +56,7 @@ class _Vote(NamedTuple):
     """What speaks for one place; the larger is believed."""
 
     proven: int
-    """Threads whose word leads to a cache that more than its size and zeros shows."""
+    """Threads whose word leads to a cache that has more than its size and zeros to show for it."""
     threads: int
     own: int
     """How far down its form is in the list of forms, negative."""
@@ -134,12 +134,12 @@ class CacheFinder:
         return here is not None and here.writable and not here.is_file
 
     def _among_constants(self, value: int) -> bool:
-        """Whether this can be __tcache_dummy: a thread without a cache has its address (2.43), before it had 0."""
+        """Whether this can be __tcache_dummy: a thread without a cache has its address (since 2.43) or 0 (before)."""
         here = self._region(value)
         return here is None if not self.regions else here is not None and here.is_file and not here.writable
 
     def _zeros(self, value: int) -> Optional[bool]:
-        """Whether a cache's length of zeros is there; None where neither memory nor libc's file tells."""
+        """Whether a cache's length of zeros is there; None where neither memory nor libc's file shows it."""
         size = self.layout.tcache.size if self.layout.tcache is not None else self.layout.word
         data, here = self.memory.try_read(value, size), self._region(value)
         if data is None and here is not None:
@@ -150,7 +150,7 @@ class CacheFinder:
         return next((region for region in self.regions if region.contains(address)), None)
 
     def _in_file(self, region: Region, address: int, size: int) -> Optional[bytes]:
-        """What a core leaves out, as nobody wrote there; only of the very libc that is mapped."""
+        """What a core leaves out because nobody wrote there; only from the very libc that is mapped."""
         path = self.target.open_file(region)
         if path is None or self.libc.build_id is None or region.path != self.libc.path:
             return None
@@ -187,7 +187,7 @@ class CacheFinder:
         yield from found.items()
 
     def _new(self, sample: Blocks, at_arena: int) -> Optional[Found]:
-        """In a release that the table does not know: the form that fits the most, and is more than zeros."""
+        """In a release that the table does not know: the form that fits most of them, and is more than zeros."""
         best: Optional[tuple[tuple[int, int, int], Found]] = None
         for offset in sorted({offset for words in sample.values() for offset in words}):
             values = [words.get(offset, 0) for words in sample.values()]

@@ -92,7 +92,7 @@ FAMILY = frozenset(
 )
 """Functions of malloc.c and arena.c, in every release."""
 FORKS = ("fork", "_Fork", "vfork", "__libc_fork")
-"""They hold malloc's locks for a while, and lie elsewhere."""
+"""They hold malloc's locks for a while and lie elsewhere."""
 EDGES = (
     "malloc",
     "free",
@@ -113,9 +113,9 @@ EDGES = (
 STATICS_IN_FRONT = 0x4900
 """malloc.o's static functions come before its exported ones: 0x3c00 (armhf) to 0x4900 (s390x) bytes of them."""
 LAST_FUNCTION = 0x600
-"""As long as a function may be of which the length is not known."""
+"""How long a function of unknown length may be."""
 BESIDE = ("timer_", "__timer_")
-"""Names of the file that is linked in front of malloc.o (since 2.34): a thread of its own waits there for ever."""
+"""Names of the file that is linked in front of malloc.o (since 2.34): its own thread waits there forever."""
 
 
 class StackFrame(NamedTuple):
@@ -146,11 +146,11 @@ class MallocCode:
         return any(low <= address < high for low, high in self._ranges) and not self._is_beside(address)
 
     def _is_beside(self, address: int) -> bool:
-        """Whether it is, of what may be malloc's, another file's for sure."""
+        """Whether it certainly belongs to another file, although it may look like malloc's."""
         return address < self._exported.start and (self._name(address) or "").startswith(BESIDE)
 
     def owns(self, frame: StackFrame) -> bool:
-        """By place; by name only within libc itself, where compilers put what is seldom run apart (`free.cold`)."""
+        """By place; by name only within libc itself, where compilers set cold code apart (`free.cold`)."""
         if self.holds(frame.pc):
             return True
         return self._has_names and plain_name(frame.name) in FAMILY and self.in_libc(frame.pc)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MALLOC_DEBUG = "libc_malloc_debug.so"
 MOST_THREADS = 1 << 16
-"""No arena has so many attached, and none is as small as this in bytes."""
+"""No arena has this many attached, and none is as small as this in bytes."""
 
 
 class Copy(NamedTuple):
@@ -102,7 +102,7 @@ def find_copies(
 
 
 def _system(memory: Memory, hit: Hit) -> int:
-    """system_mem, which came before attached_threads was put in front of it, or comes behind that."""
+    """system_mem, which is the first word, or the second where attached_threads stands in front of it."""
     try:
         first, second = memory.words(hit.bins + next_offset(memory.pointer_size) + 2 * memory.pointer_size, 2)
     except MemoryReadError:
@@ -111,7 +111,7 @@ def _system(memory: Memory, hit: Hit) -> int:
 
 
 def _weight(memory: Memory, copy: Copy) -> tuple[bool, bool, int]:
-    """The program's own is the one that malloc is led to, else that which grows by brk, else the largest."""
+    """The program's own is the one that malloc leads to, else the one that grows by brk, else the largest."""
     flags = memory.u32(copy.main_arena + 4)
     return copy.debugs and copy.used, not flags & NONCONTIGUOUS, copy.system
 
@@ -139,7 +139,7 @@ def _tell(copies: Sequence[Copy], number: int, trail: Trail) -> None:
 
 
 def notes_on(copies: Sequence[Copy], number: int) -> list[str]:
-    """What a reader of one of them should know of the others."""
+    """What a reader of one of them should know about the others."""
     notes = []
     more = [f"{copy.main_arena:#x}" for copy in copies[1:] if copy.used]
     if copies[0].debugs and copies[0].used:

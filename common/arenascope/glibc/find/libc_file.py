@@ -21,7 +21,7 @@ TEXT_LIMIT = 16 << 20
 
 
 Bss = Mapping[int, Region]
-"""Nameless writable mappings by where they start."""
+"""Nameless writable mappings by start address."""
 
 
 class Libc(NamedTuple):
@@ -31,7 +31,7 @@ class Libc(NamedTuple):
     base: Optional[int]
     build_id: Optional[str]
     data: tuple[Region, ...]
-    """Its writable mappings, with the anonymous one behind them (bss)."""
+    """Its writable mappings, with the anonymous one that follows them (bss)."""
     version: Optional[str]
 
 
@@ -52,13 +52,13 @@ def module_at(target: Target, memory: Memory, regions: Sequence[Region], address
 
 
 def bss_of(regions: Sequence[Region]) -> Bss:
-    """By address, as every module asks what lies behind it: a process may have as many modules as mappings."""
+    """By address, as every module asks what follows it: a process may have as many modules as mappings."""
     return {region.start: region for region in regions if not region.path and region.writable}
 
 
 def _data(module: Sequence[Region], bss: Bss) -> tuple[Region, ...]:
     writable = [region for region in module if region.writable and not region.shared]
-    # what the loader mapped right behind the file's last part; [heap] is a mapping of its own
+    # what the loader mapped right after the file's last part; [heap] is a mapping of its own
     behind = bss.get(module[-1].end)
     return tuple(region for region in (*writable, behind) if region is not None and region.size <= BSS_LIMIT)
 

@@ -29,7 +29,7 @@ BY_SYMBOL = Statement("symbol-leads-here")
 
 
 class Located(NamedTuple):
-    """Where the heap's structures are, and how that was learnt."""
+    """Where the heap's structures are, and how they were found."""
 
     main_arena: int
     params: Optional[int]
@@ -153,7 +153,7 @@ def _by_symbol(
 
 
 def _tell(trail: Trail, memory: Memory, arena: int, hit: Optional[Hit]) -> None:
-    """What bins and ring say of an arena at this address."""
+    """What bins and ring say about an arena at this address."""
     wrong = wrong_bins(memory, hit.bins) if hit is not None else None
     if hit is None or wrong is None:
         trail.add("main_arena", f"{arena:#x}", (), (Statement("no-bins-behind"),))
@@ -220,7 +220,7 @@ def _scan(memory: Memory, region: Region, trail: Optional[Trail]) -> list[Hit]:
         for hit in found:
             trail.add("main_arena", f"{hit.ring[0]:#x}", (place,))
             _tell(trail, memory, hit.ring[0], hit)
-        # bins look like bins from a few pairs to either side, too
+        # bins still look like bins a few pairs to either side
         reach = 254 * memory.pointer_size
         for hit in hits:
             if not hit.ring and all(abs(hit.bins - other.bins) >= reach for other in found):

@@ -1,4 +1,4 @@
-"""mp_ without a symbol: near main_arena in libc's data, known by what it must hold beside that main arena."""
+"""mp_ without a symbol: near main_arena in libc's data, known by what it must hold given that main arena."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BY_SYMBOL = Statement("by-symbol-distance")
 
 
 class _Form(NamedTuple):
-    """A malloc_par, and whose it is."""
+    """A malloc_par, and which release's it is."""
 
     name: str
     struct: Struct
@@ -72,7 +72,7 @@ def find_params(
     if debug is not None:
         forms.insert(0, _Form("debug information", debug))
     found = _at_symbol(memory, layout, main, forms, guess, trail) if guess else None
-    # who asks what came into question is told of the rest, too
+    # a trail also lists the rest
     if found is None or trail is not None:
         near = _near(memory, layout, main, forms, regions, trail)
         found = found or near
@@ -93,7 +93,7 @@ def _at_symbol(
     guess: int,
     trail: Optional[Trail],
 ) -> Optional[_Place]:
-    """A symbol is believed beside a main arena that is damaged, too: the walk will say what does not fit."""
+    """A symbol is believed even if the main arena is damaged: the walk will say what does not fit."""
     for held_against in (main, None):
         # another release's form may fit a damaged mp_, at other places
         for form in forms if held_against else forms[:1]:
@@ -159,7 +159,7 @@ def _by_values(
 def surroundings(
     target: Target, memory: Memory, regions: Sequence[Region], main_arena: int, guess: Optional[int]
 ) -> Surroundings:
-    """What a layout is proven with beside the arenas themselves."""
+    """What proves a layout besides the arenas themselves."""
     near: set[int] = set()
     for place in {main_arena, guess or main_arena}:
         region = next((region for region in regions if region.contains(place)), None)
@@ -192,7 +192,7 @@ def _places(memory: Memory, form: Struct, start: int, end: int, main: ArenaHeade
     wanted = main.brk_base
     if wanted is not None:
         return [start + (n - first) * word for n in range(first, last) if values[n] == wanted]
-    # neither mallopt nor a tunable takes 0, so this passes over all that is empty
+    # neither mallopt nor a tunable takes 0, so this skips whatever is empty
     test = form["arena_test"] // word
     return [start + (n - first) * word for n in range(first, last) if 0 < values[n - first + test] <= 1 << 20]
 
@@ -248,7 +248,7 @@ def _default(name: str) -> Statement:
 
 
 def follow_hugepages(memory: Memory, layout: Layout, address: Optional[int], hit: Hit) -> Layout:
-    """2.35 to 2.41: heaps are 4 huge pages large where the hugetlb tunable gave their size."""
+    """2.35 to 2.41: heaps span 4 huge pages where the hugetlb tunable set their size."""
     if not layout.behaviour.heap_max_follows_hugepages or address is None:
         return layout
     huge = read_params(memory, layout, address).get("hp_pagesize") or 0

@@ -16,13 +16,13 @@ from ...target import Region, Span, ThreadInfo
 from .code import MallocCode, StackFrame
 
 START = 64 << 10
-"""A thread's first frame lies no further below its control block: beneath TLS variables."""
+"""A thread's first frame lies within this distance of its control block, below TLS variables."""
 MOST = 64 << 20
-"""Bytes of a stack that are looked through."""
+"""How many bytes of a stack are searched."""
 STACKS = 16
 """How many stacks one thread may be on: a handler's, what that interrupted, and so on."""
 RETURNS = 4
-"""How many words of a stack may lie over the return address of a function that malloc calls (brk, mprotect)."""
+"""How many words of a stack may lie above the return address of a function that malloc calls (brk, mprotect)."""
 # struct rt_sigframe of x86-64 (asm/ucontext.h), in words from uc_flags on: uc_link, rsp, rip and the segments, of
 # which cs and ss are the same in every 64-bit process
 UC_LINK, UC_SP, UC_PC, UC_SEGMENTS = 1, 20, 21, 23
@@ -38,7 +38,7 @@ class Interrupted(NamedTuple):
 
 
 class Believed(NamedTuple):
-    """What is certain of a thread's stack, the innermost first."""
+    """The frames of a thread's stack that are certain, innermost first."""
 
     frames: Sequence[StackFrame]
     whole: bool
@@ -89,7 +89,7 @@ class Stacks:
         if own is None:
             return "where its stack lies is not known"
         parts: list[Span] = []
-        # a handler's stack can lie in the middle of the thread's own, behind what was interrupted
+        # a handler's stack can lie in the middle of the thread's own, beyond what was interrupted
         todo = [thread.stack_pointer] if self._tells_handlers else [thread.stack_pointer, own.start]
         while todo and len(parts) < STACKS:
             start = todo.pop()
@@ -143,7 +143,7 @@ class Stacks:
         return Span(region.start, thread.thread_pointer or region.end) if region is not None else None
 
     def _end(self, start: int, thread: ThreadInfo) -> Optional[int]:
-        """Where the stack ends on which this is: at the thread's control block, or with its mapping."""
+        """Where the stack that holds this address ends: at the thread's control block, or with its mapping."""
         region = self._region(start)
         if region is None:
             return None
@@ -217,4 +217,4 @@ class Stacks:
 
 
 LOOK = 8 << 20
-"""How far up a stack signal handlers' frames are looked for."""
+"""How far up a stack the frames of signal handlers are searched for."""

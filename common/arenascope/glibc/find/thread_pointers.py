@@ -1,9 +1,9 @@
-"""Thread pointers out of memory, for doors that cannot know them: LLDB before 18, i386, a process that is not held.
+"""Thread pointers out of memory, for doors that cannot tell them: LLDB before 18, i386, a process that is not held.
 
 libc keeps its threads in two lists and tells a debugger's libthread_db how, in exported tables (`_thread_db_…`,
 nptl_db/structs.def): with these no layout is guessed. Where they are missing (a static program, glibc before 2.34)
 control blocks are recognised by what they hold: on x86 their own address twice, and the thread's tid; on ARM the
-tid beside a link of one of those lists, and behind the block what ld.so notes of its TLS.
+tid beside a link of one of those lists, and after the block ld.so's notes on its TLS.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...target import Region, Span, ThreadInfo
 from .brk import exported
 from .libc_file import Libc
 
-# the thread pointer points to struct pthread itself, or behind it (TLS_TCB_AT_TP, TLS_DTV_AT_TP)
+# the thread pointer points to struct pthread itself, or past its end (TLS_TCB_AT_TP, TLS_DTV_AT_TP)
 AT_BLOCK = ("x86_64", "x32", "i386", "s390x")
 BEHIND_BLOCK = ("aarch64", "arm")
 X86 = ("x86_64", "x32", "i386")
@@ -25,7 +25,7 @@ LISTS = ("_thread_db_rtld_global__dl_stack_used", "_thread_db_rtld_global__dl_st
 FIELDS = ("_thread_db_pthread_list", "_thread_db_pthread_tid", "_thread_db_list_t_next")
 THREAD_LIMIT = 1 << 20
 TID_WITHIN = 0x400
-"""How far behind its start struct pthread has `tid`: 0x2d0 on x86-64, 0x68 on i386, in every release."""
+"""How far from its start struct pthread has `tid`: 0x2d0 on x86-64, 0x68 on i386, in every release."""
 TOP_OF_STACK = 64 << 10
 """A thread's control block and TLS lie at the end of its stack's mapping."""
 LIST_WORDS = 24

@@ -25,7 +25,7 @@ WINDOW = 4096
 SPANS = (1, 4, 16)
 """How many windows to look at, one try after the other: libc's block is near, unless the program has large TLS."""
 ENOUGH = 8
-"""So many of a few threads that are asked must agree; else all are asked."""
+"""This many of the few threads that are asked must agree; else all are asked."""
 TLS_BELOW = ("x86_64", "i386", "x32", "s390x", "s390", "")
 """Machines whose TLS blocks end at the thread pointer (variant II); elsewhere they follow it."""
 
@@ -34,7 +34,7 @@ TCB_IN_FRONT = ("arm", "aarch64")
 blocks follow that."""
 
 TLS_BIAS = {"ppc": 0x7000, "ppc64": 0x7000}
-"""What the ABI adds to the address behind the TCB, so that signed 16-bit offsets reach more."""
+"""What the ABI adds to the address after the TCB, so that signed 16-bit offsets reach more."""
 
 
 class ThreadWords(NamedTuple):
