@@ -47,8 +47,10 @@ class Session:
     def __init__(self, target: Target, libc: int = 0, meter: MakeMeter = unseen) -> None:
         """`meter` shows how far long walks are; `stopped`: Ctrl-C ended one, and what was read until then is there."""
         self.target, self.libc, self.meter, self.stopped = target, libc, meter, False
+        # only a core is mapped here: elsewhere every node would be asked for in vain
+        window = target.window if target.kind == "core" else None
         self.memory = Memory(
-            target.read, target.pointer_size, target.byte_order, target.fill, target.window, target.threaded_fill
+            target.read, target.pointer_size, target.byte_order, target.fill, window, target.threaded_fill
         )
         self.findings: list[Finding] = []
         self.trail: Optional[Trail] = None

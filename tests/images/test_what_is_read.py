@@ -15,7 +15,7 @@ from schemas import valid
 ROOT = Path(__file__).resolve().parents[2]
 STRACE = ("strace", "-f", "-y", "-s", "0", "-e", "trace=openat,pread64,preadv", "-e", "signal=none")
 POOL = 32 << 20
-THREADS = 40
+THREADS = 200
 SOURCE = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -28,7 +28,11 @@ SOURCE = r"""
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 static pthread_barrier_t all;
-static void *run(void *n) { free(malloc(100)); pthread_barrier_wait(&all); for (;;) pause(); }
+static void *run(void *n) {
+    char *volatile block = malloc(100);
+    free(block); pthread_barrier_wait(&all);
+    for (;;) pause();
+}
 int main(int argc, char **argv) {
     size_t pool = atol(argv[1]); char *at = malloc(100), *got = MAP_FAILED; int threads = atoi(argv[3]);
     if (atoi(argv[2])) memset(at = malloc(1 << 20), 1, 1 << 20); else at = (char *) ((size_t) &pool & ~0xffffffful);
@@ -67,6 +71,7 @@ class Traced:
         self.document = valid(json.loads(done.stdout))
         calls = output.read_text()
         reads = re.findall(rf"(?:pread64|preadv)\(\d+</proc/{subject.pid}/mem>.* = (\d+)$", calls, re.MULTILINE)
+        self.pages = len(re.findall(rf"pread64\(\d+</proc/{subject.pid}/mem>.*, 4096, ", calls))
         # another thread's call came between
         reads += re.findall(r"<\.\.\. (?:pread64|preadv) resumed>.* = (\d+)$", calls, re.MULTILINE)
         self.bytes = sum(map(int, reads))
@@ -94,6 +99,15 @@ def test_a_thread_is_asked_once_for_its_name(pooled, start, tmp_path):
     assert len(names) == len(set(names)) == THREADS + 1
     # ptrace has the registers
     assert not [path for path in opened if path.endswith("/syscall")]
+
+
+def test_of_many_threads_a_few_show_where_their_arena_stands(pooled, start, tmp_path):
+    subject = start(pooled, "4096", "0", str(THREADS))
+    seen = Traced(subject, tmp_path, "arenas", "--quick", "--no-symbols")
+    assert seen.document["complete"]
+    assert sum(len(arena["threads"]) for arena in seen.document["arenas"]) == THREADS + 1
+    # a page beneath the thread pointer of some, one word of each other
+    assert seen.pages < THREADS // 2
 
 
 def test_mappings_are_read_once_before_and_once_while_it_is_held(pooled, start, tmp_path):
