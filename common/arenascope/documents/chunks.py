@@ -196,7 +196,7 @@ DOCUMENTS = {
             ),
         ),
         "checked": record(
-            "How much was checked checked checked checked",
+            "How much was checked",
             arenas=size("Arenas"),
             heaps=size("Heaps"),
             chunks=size("Chunks"),

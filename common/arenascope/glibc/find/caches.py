@@ -1,4 +1,4 @@
-"""Where threads keep the pointer to their cache: at a distance from thread_arena that that libc's linker chose.
+"""Where threads keep the pointer to their cache: at a distance from thread_arena chosen by that libc's linker.
 
 libc's table of symbols tells the distance. Where there is none, all of libc's TLS segment is looked at, and a word is
 believed by what it leads to. Where none is, nothing is known: a cache that was not found is not an empty one.
