@@ -29,9 +29,9 @@ FRAMES_BEYOND = 16
 class GdbController:
     """Drives the selected inferior; settings, breakpoints, thread and frame are as they were when it is done."""
 
-    def frames(self, thread: ThreadInfo, most: int) -> Sequence[StackFrame]:
+    def frames(self, thread: ThreadInfo, limit: int) -> Sequence[StackFrame]:
         with _selected(thread):
-            return [StackFrame(frame.pc(), frame.name(), _stack_pointer(frame)) for frame in _stack(most)]
+            return [StackFrame(frame.pc(), frame.name(), _stack_pointer(frame)) for frame in _stack(limit)]
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
         with _selected(thread), _settings(*QUIET), _without_breakpoints():
@@ -152,11 +152,11 @@ def _limit(seconds: float) -> Iterator[None]:
         gdb.events.stop.disconnect(note)
 
 
-def _stack(most: int) -> list[gdb.Frame]:
+def _stack(limit: int) -> list[gdb.Frame]:
     frames: list[gdb.Frame] = []
     try:
         frame: Optional[gdb.Frame] = gdb.newest_frame()
-        while frame is not None and len(frames) < most:
+        while frame is not None and len(frames) < limit:
             frames.append(frame)
             frame = frame.older()
     except gdb.error:

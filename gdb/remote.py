@@ -17,7 +17,7 @@ from arenascope.sources.live.procfiles import parse_regions
 from arenascope.target import Region
 
 BLOCK = 2048
-MOST = 64 << 20
+MAX_BYTES = 64 << 20
 """More than any /proc file that is asked for."""
 ESCAPE, FLIPPED = 0x7D, 0x20
 
@@ -58,7 +58,7 @@ class _Stub:
         if opened is None:
             return None
         found = b""
-        while len(found) < MOST:
+        while len(found) < MAX_BYTES:
             reply = self._send(f"vFile:pread:{opened:x},{BLOCK:x},{len(found):x}")
             count = _number(reply)
             if not count:

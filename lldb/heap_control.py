@@ -34,11 +34,11 @@ class LldbController:
         self.process = target.GetProcess()
         self._is_warm = False
 
-    def frames(self, thread: ThreadInfo, most: int) -> Sequence[StackFrame]:
+    def frames(self, thread: ThreadInfo, limit: int) -> Sequence[StackFrame]:
         self._warm_up()
         return [
             StackFrame(frame.GetPC(), frame.GetFunctionName(), frame.GetSP())
-            for frame in _stack(self._thread(thread), most)
+            for frame in _stack(self._thread(thread), limit)
         ]
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
@@ -184,9 +184,9 @@ def _call_options(seconds: float) -> lldb.SBExpressionOptions:
     return options
 
 
-def _stack(thread: lldb.SBThread, most: int) -> list[lldb.SBFrame]:
+def _stack(thread: lldb.SBThread, limit: int) -> list[lldb.SBFrame]:
     frames: list[lldb.SBFrame] = []
-    while len(frames) < most:
+    while len(frames) < limit:
         frame: Optional[lldb.SBFrame] = thread.GetFrameAtIndex(len(frames))
         if frame is None or not frame.IsValid():
             break

@@ -70,7 +70,7 @@ def call_expression(address: int, arguments: Sequence[int]) -> str:
 class Controller(Protocol):
     """What a door needs to be able to do to a live process, beyond looking."""
 
-    def frames(self, thread: ThreadInfo, most: int) -> Sequence[StackFrame]: ...
+    def frames(self, thread: ThreadInfo, limit: int) -> Sequence[StackFrame]: ...
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
         """Lets this thread alone run until its frame `depth` has returned; False where it does not within the time."""

@@ -14,7 +14,7 @@ from .errors import ArenascopeError
 from .fault import fault_line
 from .records import NamedTuple
 
-MOST = 64
+MAX_CONNECTIONS = 64
 """Connections at a time; one more and the oldest whose request is not complete goes."""
 SECONDS = 10
 """For a request to arrive, and for an answer to be taken."""
@@ -81,7 +81,7 @@ class _Server:
         await asyncio.wait_for(writer.drain(), SECONDS)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> _Answer:
-        if self._open > MOST:
+        if self._open > MAX_CONNECTIONS:
             if not self._asking:
                 return _Answer("503 Service Unavailable", b"too many scrapes at once\n")
             oldest = next(iter(self._asking))

@@ -23,7 +23,7 @@ NAME = "arenascope_snapshot"
 GZIP = b"\x1f\x8b"
 LONGEST = 16 << 20
 """Unpacked; a process with a thousand arenas takes a tenth of it."""
-MOST = 1 << 64
+NUMBER_LIMIT = 1 << 64
 Document = Mapping[str, Any]
 
 # what a figure, a name or a row must be if present; any other keys may stand beside these
@@ -120,7 +120,7 @@ def _is(value: Any, kind: str) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float) if kind == _TIME else int):
         return False
     # no comparison holds for NaN
-    return abs(value) < MOST
+    return abs(value) < NUMBER_LIMIT
 
 
 def looks_like_one(path: str) -> bool:

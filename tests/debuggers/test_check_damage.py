@@ -33,14 +33,14 @@ KINDS = (
     "heap_info",
 )
 NOTHING_OF_THE_KIND = (("double_free_fast", "2.43"),)
-MOST = 3
+MAX_BREACHES = 3
 """A breach may have a consequence or two, not more."""
 
 
 def held_against(told: dict[str, Any], document: dict[str, Any]) -> None:
     breaches = document["breaches"]
     assert not any(each["transient"] for each in breaches)
-    assert 1 <= len(breaches) <= MOST, breaches
+    assert 1 <= len(breaches) <= MAX_BREACHES, breaches
     found = [each for each in breaches if each["rule"] == told["rule"]]
     assert found, breaches
     if told["address"] is not None:

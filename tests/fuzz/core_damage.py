@@ -31,7 +31,7 @@ HEADER = (
 SEGMENT = {8: (4, 4, 8, 8, 8, 8, 8, 8), 4: (4,) * 8}
 NOTE_WORDS = 24
 """So many words of each note's text are fields: NT_AUXV and the start of NT_FILE."""
-MOST_WORDS = 64
+MAX_WORDS = 64
 """Of each table in memory."""
 
 
@@ -94,14 +94,14 @@ def _modules(core: CoreImage) -> Iterator[Field]:
     memory = Memory(core.read, word, core.byte_order)
 
     def table(kind: str, address: int, count: int) -> Iterator[Field]:
-        for place in range(address, address + min(count, MOST_WORDS) * word, word):
+        for place in range(address, address + min(count, MAX_WORDS) * word, word):
             segment = core.segment_at(place)
             if segment is not None and place + word <= core.readable_end(segment):
                 yield Field(kind, place - segment.address + segment.offset, word)
 
     for region in core.regions():
         if region.is_file and not region.offset:
-            yield from table("module", region.start, MOST_WORDS)
+            yield from table("module", region.start, MAX_WORDS)
     program = Elf(core.read, core.auxv[AT_PHDR] - HEADER_BYTES[word], mapped=True)
     dynamic = next(segment for segment in program.segments if segment.type == PT_DYNAMIC)
     yield from table("dynamic", program.bias + dynamic.address, dynamic.memory_size // word)
@@ -111,7 +111,7 @@ def _modules(core: CoreImage) -> Iterator[Field]:
     while entry:
         yield from table("link_map", entry, 5)
         dynamic_section = memory.word(entry + 2 * word)
-        yield from table("dynamic", dynamic_section, MOST_WORDS)
+        yield from table("dynamic", dynamic_section, MAX_WORDS)
         entry = memory.try_word(entry + 3 * word)
 
 

@@ -14,7 +14,7 @@ from images import Image, all_images
 from oracle import Failure, one_run
 
 SHORT, LONG = 500, 30_000
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def fuzz(images: list[Image], runs: int, *seeds: str) -> None:
             one_run(images, seed)
         except Failure as failure:
             failures.append(failure)
-            if len(failures) >= MOST_SHOWN:
+            if len(failures) >= MAX_SHOWN:
                 break
     if failures:
         raise failures[0] if len(failures) == 1 else AssertionError("\n".join(map(str, failures)))

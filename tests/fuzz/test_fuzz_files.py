@@ -20,7 +20,7 @@ from forked import Run, Said, door, run_all
 from schemas import valid
 from snapshot_damage import damaged
 from subjects import Subject
-from test_fuzz import LONG, MOST_SHOWN, today
+from test_fuzz import LONG, MAX_SHOWN, today
 
 from arenascope.command import command_names
 from arenascope.errors import ArenascopeError
@@ -209,7 +209,7 @@ def fuzz(bench: Bench, count: int, seed: str) -> None:
         longest = max(longest, ended.seconds)
         if ended.wrong:
             failures.append(f"run {ended.words}: {ended.wrong}")
-            if len(failures) >= MOST_SHOWN:
+            if len(failures) >= MAX_SHOWN:
                 break
     print(f"fuzz: the longest run took {longest:.1f} s", flush=True)
     assert not failures, "\n\n".join(failures)

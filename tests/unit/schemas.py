@@ -33,7 +33,7 @@ KNOWN = {
     "prefixItems",
     "minItems",
 }
-MOST_ROWS = 2000
+MAX_ROWS = 2000
 """Of a longer list the first and the last: each row is made by the same line."""
 
 
@@ -70,8 +70,8 @@ def _wrong_rows(value: list[Any], rule: dict[str, Any], where: str) -> Iterator[
     for index, (each, each_rule) in enumerate(zip(value, first)):
         yield from wrong(each, each_rule, f"{where}[{index}]")
     rest = value[len(first) :]
-    if len(rest) > MOST_ROWS:
-        rest = rest[: MOST_ROWS // 2] + rest[-MOST_ROWS // 2 :]
+    if len(rest) > MAX_ROWS:
+        rest = rest[: MAX_ROWS // 2] + rest[-MAX_ROWS // 2 :]
     if isinstance(rule.get("items"), dict):
         for index, each in enumerate(rest):
             yield from wrong(each, rule["items"], f"{where}[{index}]")

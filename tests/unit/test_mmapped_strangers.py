@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arenascope.glibc.mmapped import MOST_CHOICES, without_strangers
+from arenascope.glibc.mmapped import MAX_CHOICES, without_strangers
 from arenascope.model import MmappedBlock, Tally
 
 KIB = 1024
@@ -41,5 +41,5 @@ def test_what_glibc_counts_is_left(
 def test_it_ends() -> None:
     many = blocks(*range(100, 160))
     counted = Tally(30, sum(block.bytes for block in many[:30]))
-    assert MOST_CHOICES < 10**9
+    assert MAX_CHOICES < 10**9
     assert without_strangers(many, counted) == many

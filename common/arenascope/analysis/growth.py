@@ -46,8 +46,8 @@ def _kind(now: Optional[int], rss: Optional[int], changes: Mapping[str, Optional
     least = max(NOTABLE, (now or 0) // SHARE)
     if changes["live"] is None:
         return "growth-unknown"
-    what, most = max(changes.items(), key=lambda item: item[1] or 0)
-    if most is not None and most >= least:
+    what, growth = max(changes.items(), key=lambda item: item[1] or 0)
+    if growth is not None and growth >= least:
         return f"{what}-grew"
     fell = rss if rss is not None else changes["live"]
     return "fell" if fell <= -least else "held-still"

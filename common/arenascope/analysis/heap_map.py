@@ -23,9 +23,9 @@ GAPS = {"header": "bookkeeping", "fencepost": "bookkeeping", "foreign": "foreign
 """The layer of each kind of gap that a sweep meets."""
 
 
-def cell_bytes(size: int, page: int, most: int) -> int:
-    """The smallest power of two, a page at least, that cuts `size` bytes into no more than `most` cells."""
-    return max(page, 1 << (max(1, -(-size // most)) - 1).bit_length())
+def cell_bytes(size: int, page: int, limit: int) -> int:
+    """The smallest power of two, a page at least, that cuts `size` bytes into no more than `limit` cells."""
+    return max(page, 1 << (max(1, -(-size // limit)) - 1).bit_length())
 
 
 class Strip:
@@ -123,9 +123,9 @@ class Strip:
         self._spread(self._layer("used"), start, size, -1)
         self._spread(self._layer(layer), start, size, 1)
 
-    def folded(self, most: int) -> Strip:
-        """The same with fewer, larger cells: `most` of them at most."""
-        cell = max(self.cell, cell_bytes(self.heap.bytes, 1, most))
+    def folded(self, limit: int) -> Strip:
+        """The same with fewer, larger cells: `limit` of them at most."""
+        cell = max(self.cell, cell_bytes(self.heap.bytes, 1, limit))
         if cell == self.cell:
             return self
         found = Strip(self.heap, cell, self.unknown)

@@ -19,7 +19,7 @@ from ..render.problems import sentence, statement_json
 from ..render.text import Style
 from ..session import Session
 
-MOST_WORDS = 1 << 16
+MAX_WORDS = 1 << 16
 """On one screen; what is more is for the debugger's own dump."""
 PIECE = 512
 """Words read at a time: what can be read of a block that a core has cut is shown."""
@@ -61,8 +61,8 @@ class Found(NamedTuple):
 )
 def chunk_command(context: Context) -> Answer:
     session, count = context.session, context.options.words
-    if not 0 <= count <= MOST_WORDS:
-        raise UsageError(f"--words {count}: from 0 to {MOST_WORDS:,}")
+    if not 0 <= count <= MAX_WORDS:
+        raise UsageError(f"--words {count}: from 0 to {MAX_WORDS:,}")
     places = [_place(context, each) for each in context.options.address]
     found = _find(session, places, count)
     elsewhere = [said for said in map(found.__getitem__, dict.fromkeys(places)) if isinstance(said, Statement)]

@@ -19,7 +19,7 @@ from ..session import Session
 from ..whole_file import write_whole
 
 JSON_CELLS = 256
-MOST_CELLS = 1 << 16
+MAX_CELLS = 1 << 16
 PAGE_CELLS, MAIN_PAGE_CELLS, LEAST_PAGE_CELLS, ALL_PAGE_CELLS = 4096, 16384, 64, 1 << 19
 """The resolution of the page: for a heap, for one of the main arena's, for one among very many, and in total."""
 
@@ -71,7 +71,7 @@ def _fineness(context: Context) -> Mapping[Heap, int]:
     options = context.options
     heaps = [heap for index, parts in context.session.heaps.items() for heap in parts if options.arena in (None, index)]
     if options.cells > 0:
-        return dict.fromkeys(heaps, min(options.cells, MOST_CELLS))
+        return dict.fromkeys(heaps, min(options.cells, MAX_CELLS))
     if options.html:
         share = max(LEAST_PAGE_CELLS, ALL_PAGE_CELLS // max(len(heaps), 1))
         return {heap: min(share, PAGE_CELLS if heap.arena else MAIN_PAGE_CELLS) for heap in heaps}

@@ -81,9 +81,11 @@ def _json(row: Param) -> dict[str, object]:
 def _lines(context: Context, rows: Sequence[Param], limit: Optional[int]) -> Iterator[str]:
     style, session = context.style, context.session
     arenas = len(session.headers)
-    most = f"of at most {limit:,}" if limit is not None else "(their limit is not known here)"
+    limited = f"of at most {limit:,}" if limit is not None else "(their limit is not known here)"
     least = "" if session.all_arenas else AT_LEAST
-    yield style.bold(f"{least}{count(arenas, 'arena')} {most}; glibc {session.located.version or 'of unknown version'}")
+    yield style.bold(
+        f"{least}{count(arenas, 'arena')} {limited}; glibc {session.located.version or 'of unknown version'}"
+    )
     yield ""
     cells = [
         [row.name, _value(style, row, row.value), _value(style, row, row.default), row.requested or ""] for row in rows

@@ -199,8 +199,8 @@ class _Notes(NamedTuple):
         size = pin.gain.bytes
         slots = params.get("tcache_count") if params and layout.tcache else None
         if params and slots:
-            most, bins = params.get("tcache_max_bytes") or 0, params.get("tcache_bins") or 0
-            if size < most if layout.behaviour.tcache_logarithmic else tcache_index(layout, size) < bins:
+            largest, bins = params.get("tcache_max_bytes") or 0, params.get("tcache_bins") or 0
+            if size < largest if layout.behaviour.tcache_logarithmic else tcache_index(layout, size) < bins:
                 notes.append(Statement("cached-first", {"slots": slots}))
         if layout.fastbins and size <= (default_max_fast(layout) if session.max_fast is None else session.max_fast):
             notes.append(Statement("in-fastbin-first"))

@@ -19,7 +19,7 @@ from ..target import Region, Residency
 from .chunk import IS_MMAPPED, SIZE_BITS
 from .layout import Layout
 
-MOST_CHOICES = 100_000
+MAX_CHOICES = 100_000
 """The limit on the ways to leave blocks out: where there are more, none is tried."""
 
 
@@ -69,7 +69,7 @@ def without_strangers(blocks: Sequence[MmappedBlock], counted: Tally) -> list[Mm
     """Without mappings that only look like blocks (a JVM's tables do), if glibc's counts leave one way to tell."""
     surplus = len(blocks) - counted.chunks
     excess = sum(block.bytes for block in blocks) - counted.bytes
-    if counted.chunks < 0 or surplus <= 0 or comb(len(blocks), surplus) > MOST_CHOICES:
+    if counted.chunks < 0 or surplus <= 0 or comb(len(blocks), surplus) > MAX_CHOICES:
         return list(blocks)
     choices = combinations(blocks, surplus)
     fitting = [each for each in choices if sum(block.bytes for block in each) == excess]

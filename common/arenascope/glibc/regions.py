@@ -21,7 +21,7 @@ from .layout import Layout
 CHAIN_LIMIT = 1 << 26
 """More headers than a region can hold: a walk that gets this far is not in a heap."""
 
-MOST_POSTS = 3
+MAX_POSTS = 3
 
 
 def heaps_of(
@@ -155,7 +155,7 @@ def _fence_end(memory: Memory, layout: Layout, fence: int, limit: int, page: int
     (sysmalloc): then the last two are the posts, and end where every top has to, at a page.
     """
     posts = 1
-    while posts < MOST_POSTS and fence + (posts + 1) * layout.header <= limit:
+    while posts < MAX_POSTS and fence + (posts + 1) * layout.header <= limit:
         raw = memory.word(fence + posts * layout.header + layout.word)
         if raw & ~SIZE_BITS != layout.header or not raw & PREV_INUSE:
             break

@@ -97,11 +97,11 @@ def sentences(said: Sequence[Statement]) -> list[str]:
     return [sentence(each) for each in said]
 
 
-def first_sentences(said: Sequence[Statement], most: int = 8) -> list[str]:
+def first_sentences(said: Sequence[Statement], limit: int = 8) -> list[str]:
     """What a screen has room for."""
-    if len(said) <= most:
+    if len(said) <= limit:
         return sentences(said)
-    return [*sentences(said[:most]), f"and {len(said) - most} more problems (--json lists them all)"]
+    return [*sentences(said[:limit]), f"and {len(said) - limit} more problems (--json lists them all)"]
 
 
 def statement_json(said: Statement, text: str) -> dict[str, object]:

@@ -115,7 +115,7 @@ def _states(style: Style, by_arena: Mapping[int, Sums], sums: Sums, doubtful: bo
 
 def _classes(style: Style, classes: Sequence[SizeClass], only: Optional[str], doubtful: bool) -> Iterator[str]:
     """`only`: "used" or "free", where nothing else was asked for."""
-    most = max(row.used.bytes + row.free.bytes for row in classes)
+    largest = max(row.used.bytes + row.free.bytes for row in classes)
     rows = []
     for row in classes:
         shown = {"used": row.used, "free": row.free}
@@ -124,7 +124,7 @@ def _classes(style: Style, classes: Sequence[SizeClass], only: Optional[str], do
         for name in shown:
             tally = known[name]
             cells += [number(tally.chunks), style.size(tally.bytes)] if tally else ["", ""]
-        rows.append([*cells, _bar(row, most)])
+        rows.append([*cells, _bar(row, largest)])
     yield from table(
         ("size to", "used", "bytes", "free", "bytes ", "█ used ░ free"),
         rows,
@@ -135,6 +135,6 @@ def _classes(style: Style, classes: Sequence[SizeClass], only: Optional[str], do
     )
 
 
-def _bar(row: SizeClass, most: int) -> str:
-    used = round(BAR * row.used.bytes / most)
-    return "█" * used + "░" * (round(BAR * (row.used.bytes + row.free.bytes) / most) - used)
+def _bar(row: SizeClass, largest: int) -> str:
+    used = round(BAR * row.used.bytes / largest)
+    return "█" * used + "░" * (round(BAR * (row.used.bytes + row.free.bytes) / largest) - used)

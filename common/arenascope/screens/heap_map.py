@@ -177,12 +177,12 @@ def _mark(cell: Mapping[str, int], size: int) -> Mark:
 
 def _rest(cell: Mapping[str, int], size: int) -> str:
     """What fills most of a cell that is hardly used."""
-    most = max(("cached", "free", "top", "bookkeeping", "foreign"), key=lambda layer: cell.get(layer, 0))
-    if most not in ("free", "top"):
-        return most
+    largest = max(("cached", "free", "top", "bookkeeping", "foreign"), key=lambda layer: cell.get(layer, 0))
+    if largest not in ("free", "top"):
+        return largest
     if 2 * cell.get("resident", size) < size:
         return "absent"
-    return "releasable" if 2 * cell.get("releasable", 0) >= size else most
+    return "releasable" if 2 * cell.get("releasable", 0) >= size else largest
 
 
 def _legend(style: Style, unicode: bool, met: set[Mark]) -> Iterator[str]:

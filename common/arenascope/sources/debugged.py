@@ -22,7 +22,7 @@ from .live.procfiles import read_bytes, read_regions, thread_ids, thread_state
 PLACES = 8
 """How many places of a core are compared with what the debugger reads."""
 PLACE_SIZE = 64
-MOST_ANCESTORS = 8
+MAX_ANCESTORS = 8
 
 
 class AskedImage(BytesAlone):
@@ -123,7 +123,7 @@ def open_process(pid: int) -> Optional[ProcessImage]:
 def is_traced_by_us(pid: int) -> bool:
     """The kernel's word that this very process, or a server that it started, traces the process of that number."""
     tracer = _status_number(pid, b"TracerPid")
-    for _ in range(MOST_ANCESTORS):
+    for _ in range(MAX_ANCESTORS):
         if not tracer:
             return False
         if tracer == os.getpid():

@@ -78,7 +78,7 @@ def read_raws(memory: Memory, hit: Hit) -> list[Raw]:
     return found
 
 
-def most(votes: Iterable[Optional[bool]]) -> bool:
+def majority(votes: Iterable[Optional[bool]]) -> bool:
     """Whether more say yes than no, and at least one does; None abstains."""
     cast = [vote for vote in votes if vote is not None]
     return bool(cast) and 2 * sum(cast) > len(cast)
@@ -109,7 +109,7 @@ def not_less(values: Mapping[int, int], least: Mapping[int, int], bound: int) ->
         more = value - base
         return more % PAGE == 0 and (0 <= more < bound or (value >= PAGE and 0 < -more <= PAGES_BEHIND))
 
-    return most(fits(values[index], base) for index, base in least.items() if index in values)
+    return majority(fits(values[index], base) for index, base in least.items() if index in values)
 
 
 def told_apart(candidates: Sequence[tuple[int, Mapping[int, int]]]) -> Optional[int]:

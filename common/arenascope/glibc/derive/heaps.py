@@ -8,7 +8,7 @@ from typing import Callable, Iterator, Mapping, Optional, Sequence
 from ...memory import Memory
 from ...records import NamedTuple
 from ..layout import Layout, Struct
-from .evidence import PAGE, Raw, Top, most, not_less, told_apart
+from .evidence import PAGE, Raw, Top, majority, not_less, told_apart
 
 WORDS_LIMIT = 64
 """Nothing longer is a heap_info (5 words at most so far)."""
@@ -85,7 +85,7 @@ def _struct(memory: Memory, owned: Sequence[_Own], heap_max: int, size: int) -> 
     access = [
         (k, values)
         for k, values in access
-        if not_less(values, sizes, heap_max) and most(values[n] >= sizes[n] for n in sizes)
+        if not_less(values, sizes, heap_max) and majority(values[n] >= sizes[n] for n in sizes)
     ]
     mprotect = told_apart(access)
     if mprotect is None:
@@ -105,7 +105,7 @@ def _best(places: Sequence[int], votes: Callable[[int], Sequence[bool]]) -> Opti
     best: Optional[tuple[int, int]] = None
     for place in dict.fromkeys(places):
         cast = votes(place)
-        if most(cast) and (best is None or sum(cast) > best[0]):
+        if majority(cast) and (best is None or sum(cast) > best[0]):
             best = (sum(cast), place)
     return best[1] if best else None
 

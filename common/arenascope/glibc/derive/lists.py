@@ -10,7 +10,7 @@ from ..chunk import masked
 from ..fastbins import fastbin_size
 from ..heap import heap_for_ptr
 from ..layout import Layout, Struct, fastbin_count
-from .evidence import PAGE, Raw, most
+from .evidence import PAGE, Raw, majority
 
 HUGE = 2 << 20
 """Where brk was refused: this much in front of top is taken to be the arena's."""
@@ -77,7 +77,7 @@ def _fastbins(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Optional[i
     for start in range(layout.word, layout.arena["top"] - (count - 1) * layout.word, layout.word):
         votes = [_heads(memory, layout, raw, start, count) for raw in raws]
         heads = sum(vote or 0 for vote in votes)
-        if most(vote is not None for vote in votes) and heads and (best is None or heads > best[0]):
+        if majority(vote is not None for vote in votes) and heads and (best is None or heads > best[0]):
             best = (heads, start)
     return best[1] if best else None
 

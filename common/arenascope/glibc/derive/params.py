@@ -126,18 +126,18 @@ def _counters(window: Window, word: int, base: Optional[int]) -> Iterator[Offset
 
 def _counts_fit(window: Window, places: Offsets, word: int) -> bool:
     """Each block is at least a page; mremap adds a header permanently (2.43)."""
-    count, most, dynamic = (window.i32(places[name]) for name in ("n_mmaps", "max_n_mmaps", "no_dyn_threshold"))
+    count, count_peak, dynamic = (window.i32(places[name]) for name in ("n_mmaps", "max_n_mmaps", "no_dyn_threshold"))
     held, peak = window.word(places["mmapped_mem"]), window.word(places["max_mmapped_mem"])
-    if count is None or most is None or held is None or peak is None:
+    if count is None or count_peak is None or held is None or peak is None:
         return False
     padding = places["no_dyn_threshold"] + 4
     if padding < places["mmapped_mem"] and window.i32(padding):
         return False
-    if dynamic not in (0, 1) or not 0 <= count <= most or held > peak or (held | peak) % word:
+    if dynamic not in (0, 1) or not 0 <= count <= count_peak or held > peak or (held | peak) % word:
         return False
-    if not most:
+    if not count_peak:
         return not peak
-    return peak >= most * PAGE and (held >= count * PAGE if count else held < PAGE)
+    return peak >= count_peak * PAGE and (held >= count * PAGE if count else held < PAGE)
 
 
 def _head(window: Window, word: int, places: Mapping[str, int], guess: Optional[int]) -> Offsets:
@@ -158,12 +158,12 @@ def _limits(window: Window, layout: Layout, places: Mapping[str, int]) -> Offset
     """tcache_bins, tcache_max_bytes and tcache_count, where they stand at their defaults."""
     word = layout.word
     small = layout.min_size + 63 * layout.align
-    most_bytes = small + 1 if layout.behaviour.tcache_logarithmic else small - word
+    max_bytes = small + 1 if layout.behaviour.tcache_logarithmic else small - word
     first = places["sbrk_base"] + word
     found = []
     for start in range(first, first + (GAP + 1) * word, word):
-        bins, most, count = (window.word(start + n * word) for n in range(3))
-        if bins == 64 and most == most_bytes and count == layout.behaviour.tcache_count:
+        bins, limit, count = (window.word(start + n * word) for n in range(3))
+        if bins == 64 and limit == max_bytes and count == layout.behaviour.tcache_count:
             found.append(start)
     if len(found) != 1:
         return {}

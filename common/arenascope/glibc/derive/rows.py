@@ -19,7 +19,7 @@ from ..scan import Hit
 from ..tcache import LIST_LIMIT, chunk_sizes, is_tcache, read_tcache
 from ..versions import Release
 from .debug_info import clashes
-from .evidence import PAGE, PAGES_BEHIND, Surroundings, most
+from .evidence import PAGE, PAGES_BEHIND, Surroundings, majority
 
 if TYPE_CHECKING:
     from ..trail import Trail
@@ -126,13 +126,13 @@ def fit(memory: Memory, layout: Layout, hit: Hit) -> Fit:
     # the majority must agree: one arena may be damaged, and this is still its row
     others = [address - heap_for_ptr(layout, address) for address in hit.ring[1:]]
     if others:
-        if not most(size == layout.heap.size for size in others):
+        if not majority(size == layout.heap.size for size in others):
             return Fit(tuple(checks), Statement("heap-info-of-another-size", heap_info))
         checks.append(Statement("heap-info-before-arenas", heap_info))
     attached = "attached_threads" in layout.arena
-    if not most(has_attached_threads(memory, hit.bins - arena + each) == attached for each in hit.ring):
+    if not majority(has_attached_threads(memory, hit.bins - arena + each) == attached for each in hit.ring):
         return Fit(tuple(checks), Statement("no-attached-threads" if attached else "attached-threads"))
-    if not most(_top_fits(memory, layout, each) for each in hit.ring):
+    if not majority(_top_fits(memory, layout, each) for each in hit.ring):
         return Fit(tuple(checks), Statement("tops-not-aligned", {"alignment": layout.align}))
     return Fit((*checks, Statement("counters-in-order"), Statement("tops-aligned")))
 

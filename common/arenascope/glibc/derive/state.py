@@ -16,7 +16,7 @@ from ..chunk import PREV_INUSE, masked
 from ..layout import Layout, Struct
 from ..regions import main_regions
 from ..scan import PREFIX_LIMIT, Hit, follow_ring, next_offset, scan
-from .evidence import Raw, Surroundings, Top, most, not_less, read_raws, read_top, told_apart
+from .evidence import Raw, Surroundings, Top, majority, not_less, read_raws, read_top, told_apart
 from .heaps import Heaps, derive_heaps
 from .lists import place_lists
 
@@ -34,7 +34,7 @@ def derive_state(memory: Memory, layout: Layout, hit: Hit, around: Surroundings)
     lacking = "the arenas cannot be read"
     for top in (place for place in (bins - layout.header, *range(8, bins, layout.word)) if place >= 8):
         tops = {raw.place: found for raw in raws for found in [read_top(memory, layout, raw, top)] if found}
-        if not raws or not most(raw.place in tops for raw in raws):
+        if not raws or not majority(raw.place in tops for raw in raws):
             continue
         if not any(found.address for found in tops.values()):
             # words that are 0 in front of bins are a top only where nothing after them suggests memory either
@@ -131,7 +131,7 @@ class _State(NamedTuple):
         for offset in range(4, self.top - 3, 4):
             values = {raw.place: raw.u32(self.memory, offset) for raw in self.raws}
             others = [value & NONCONTIGUOUS and value <= ARENA_FLAGS for index, value in values.items() if index]
-            if values.get(0, 0) <= ARENA_FLAGS and (not others or most(bool(each) for each in others)):
+            if values.get(0, 0) <= ARENA_FLAGS and (not others or majority(bool(each) for each in others)):
                 return offset
         return None
 
@@ -143,7 +143,7 @@ class _State(NamedTuple):
 
     def _system_mem(self, flags: int) -> Optional[int]:
         votes = {place: [self._vote(raw, raw.behind[place], flags) for raw in self.raws] for place in self._places()}
-        sure = [place for place, cast in votes.items() if most(cast) and True in cast]
+        sure = [place for place, cast in votes.items() if majority(cast) and True in cast]
         if sure:
             best = max(sure, key=lambda place: (sum(vote is True for vote in votes[place]), -place))
             # one in front that holds in fewer arenas: a new member, or system_mem of which one was overwritten

@@ -16,7 +16,7 @@ from ..chunk import masked
 from ..layout import Layout, TcacheLayout
 from ..tcache import chunk_sizes, read_tcache, walk_tcache
 
-FEWEST, MOST = 16, 1024
+MIN_BINS, MAX_BINS = 16, 1024
 """Bins of a cache: 64 to 2.41, 76 since."""
 SAMPLE = 8
 """The fullest caches, this many, show the form; the walk checks all others against it."""
@@ -111,7 +111,7 @@ def _forms(layout: Layout, chunk: int) -> Iterator[TcacheLayout]:
     word = layout.word
     for slots in (True, False):
         for width in (2, 1, 4):
-            for bins in range(MOST, FEWEST - 1, -1):
+            for bins in range(MAX_BINS, MIN_BINS - 1, -1):
                 size = bins * (width + word)
                 if not chunk - 4 * layout.align - 2 * word <= size <= chunk:
                     continue

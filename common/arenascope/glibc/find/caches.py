@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ARENA_NAMES = ("thread_arena", "__libc_tsd_MALLOC")  # since 2.23, before
 UNKNOWN_REACH = 64
 """In words, where the image does not have libc's program headers: its TLS segment takes 18 to 20 on 64-bit machines."""
-MOST_REACH = 64 << 10
+MAX_REACH = 64 << 10
 """A static program's TLS segment is all of the program's."""
 SAMPLE = 32
 """This many threads are asked where their caches are, and all others only what stands there."""
@@ -100,7 +100,7 @@ class CacheFinder:
                 elf = Elf(self.memory.read, self.libc.base, mapped=True)
                 segment = next((each for each in elf.segments if each.type == PT_TLS), None)
                 if segment is not None:
-                    return min(-(-segment.memory_size // self.layout.word) * self.layout.word, MOST_REACH)
+                    return min(-(-segment.memory_size // self.layout.word) * self.layout.word, MAX_REACH)
         except (ArenascopeError, ValueError):
             pass
         return UNKNOWN_REACH * self.layout.word
@@ -292,11 +292,11 @@ def cache_shown(memory: Memory, layout: Layout, form: TcacheLayout, address: int
     if form.counts_free_slots:
         # tcache_init() gives every bin as many
         free = Counter(count for _, (count, entry) in pairs if not entry).most_common(1)
-        most = free[0][0] if free else max(cache.counts)
+        usual = free[0][0] if free else max(cache.counts)
         bad = sum(
-            entry & layout.mask != 0 or count > most or (not entry and count != most) for _, (count, entry) in pairs
+            entry & layout.mask != 0 or count > usual or (not entry and count != usual) for _, (count, entry) in pairs
         )
-        filled = int(most > 0)
+        filled = int(usual > 0)
     else:
         bad = damaged_bins(layout, form, cache)
         filled = 0

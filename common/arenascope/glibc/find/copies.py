@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..trail import Trail
 
 MALLOC_DEBUG = "libc_malloc_debug.so"
-MOST_THREADS = 1 << 16
+MAX_THREADS = 1 << 16
 """No arena has this many attached, and none is as small as this in bytes."""
 
 
@@ -107,7 +107,7 @@ def _system(memory: Memory, hit: Hit) -> int:
         first, second = memory.words(hit.bins + next_offset(memory.pointer_size) + 2 * memory.pointer_size, 2)
     except MemoryReadError:
         return 0
-    return second if first < MOST_THREADS else first
+    return second if first < MAX_THREADS else first
 
 
 def _weight(memory: Memory, copy: Copy) -> tuple[bool, bool, int]:

@@ -17,7 +17,7 @@ from .code import MallocCode, StackFrame
 
 START = 64 << 10
 """A thread's first frame lies within this distance of its control block, below TLS variables."""
-MOST = 64 << 20
+MAX_BYTES = 64 << 20
 """How many bytes of a stack are searched."""
 STACKS = 16
 """How many stacks one thread may be on: a handler's, what that interrupted, and so on."""
@@ -109,7 +109,7 @@ class Stacks:
         return None if reached else self._hit(*own)
 
     def _hit(self, start: int, end: int) -> Optional[str]:
-        if end - start > MOST:
+        if end - start > MAX_BYTES:
             return f"its stack from {start:#x} on is too large to be looked through"
         word = self.memory.pointer_size
         start = -(-start // word) * word

@@ -77,13 +77,13 @@ def _lz4(file: BinaryIO) -> Any:
 
 
 def _zstd(file: BinaryIO) -> Any:
-    most = window_log(os.fstat(file.fileno()).st_size)
+    window = window_log(os.fstat(file.fileno()).st_size)
     try:
         own = importlib.import_module("compression.zstd")  # Python 3.14
     except ImportError:
         theirs = importlib.import_module("zstandard")
-        return theirs.ZstdDecompressor(max_window_size=1 << most).stream_reader(file, read_across_frames=True)
-    return own.open(file, options={own.DecompressionParameter.window_log_max: most})
+        return theirs.ZstdDecompressor(max_window_size=1 << window).stream_reader(file, read_across_frames=True)
+    return own.open(file, options={own.DecompressionParameter.window_log_max: window})
 
 
 FORMATS = (

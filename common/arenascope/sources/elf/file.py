@@ -27,10 +27,10 @@ PF_X, PF_W, PF_R = 1, 2, 4
 SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
 # counts that outgrow their 16-bit field move to section header 0 (a core of more than 65,534 mappings)
 PN_XNUM, SHN_XINDEX = 0xFFFF, 0xFFFF
-MOST_SECTIONS = 1 << 20
-MOST_MAPPED = 256
+MAX_SECTIONS = 1 << 20
+MAX_MAPPED = 256
 """Program headers of a module in memory: linkers write a dozen, and nothing says where their file ends."""
-MOST_TABLES = 64
+MAX_TABLES = 64
 LONGEST_NOTES = 1 << 20
 """Of modules and their files, which have some hundred bytes of notes; a core's are read by core.py."""
 LONGEST_NAME = 4096
@@ -105,7 +105,7 @@ class Elf:
         if count == PN_XNUM and self._shoff and not self.mapped:
             count = self._raw_section(0)[7]
         layout = struct.Struct(self.mark + ("8I" if self.pointer_size == 4 else "2I6Q"))
-        if count and (self._phentsize != layout.size or (self.mapped and count > MOST_MAPPED)):
+        if count and (self._phentsize != layout.size or (self.mapped and count > MAX_MAPPED)):
             # as the kernel and ld.so have it: another size is no ELF file
             raise TargetError(
                 f"{self.name} has a damaged ELF header: {count} program headers of {self._phentsize} bytes"
@@ -135,7 +135,7 @@ class Elf:
             return []
         first = self._raw_section(0)
         count = self._shnum or first[5]
-        if self._shentsize != self._section.size or count > MOST_SECTIONS:
+        if self._shentsize != self._section.size or count > MAX_SECTIONS:
             raise TargetError(
                 f"{self.name} has a damaged ELF header: {count} section headers of {self._shentsize} bytes"
             )
@@ -182,13 +182,13 @@ class Elf:
 
     def notes(self) -> Iterator[Note]:
         """The notes of the PT_NOTE segments."""
-        for segment in [each for each in self.segments if each.type == PT_NOTE][:MOST_TABLES]:
+        for segment in [each for each in self.segments if each.type == PT_NOTE][:MAX_TABLES]:
             if segment.file_size <= LONGEST_NOTES:
                 yield from parse_notes(self.contents(segment), self.mark, segment.align)
 
     def build_id(self) -> Optional[str]:
         """The GNU build-id in hex. By section first: in a separate debug file only those are sure to be right."""
-        for section in [each for each in self.sections if each.type == SHT_NOTE][:MOST_TABLES]:
+        for section in [each for each in self.sections if each.type == SHT_NOTE][:MAX_TABLES]:
             if section.size <= LONGEST_NOTES:
                 data = self.read(section.offset, section.size)
                 found = gnu_build_id(parse_notes(data, self.mark, 8 if section.name == ".note.gnu.property" else 4))

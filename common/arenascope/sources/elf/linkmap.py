@@ -21,7 +21,7 @@ AT_PHDR, AT_BASE = 3, 7
 DT_DEBUG = 21
 HEADER_BYTES = {4: 52, 8: 64}
 """sizeof (Elf32_Ehdr), sizeof (Elf64_Ehdr): linkers put the program headers right behind."""
-MOST_MODULES = 10000
+MAX_MODULES = 10000
 LONGEST_PATH = 4096
 LDSO_REACH = 4 << 20
 """ld.so's data, where r_debug is, begins no farther from its start."""
@@ -123,7 +123,7 @@ def _libraries(memory: Memory, debug: int) -> Iterator[Loaded]:
     """What r_map leads to; the program itself and the vDSO have no path."""
     seen: set[int] = set()
     entry = memory.try_word(debug + memory.pointer_size)
-    while entry and entry not in seen and len(seen) < MOST_MODULES:
+    while entry and entry not in seen and len(seen) < MAX_MODULES:
         seen.add(entry)
         try:
             base, name, dynamic, following = memory.words(entry, 4)

@@ -13,7 +13,7 @@ from ...errors import ArenascopeError, MemoryReadError
 from ...records import NamedTuple
 from ...target import Region, Target
 from .file import PT_DYNAMIC, SHT_SYMTAB, Elf, ElfFile
-from .linkmap import DT_DEBUG, MOST_MODULES
+from .linkmap import DT_DEBUG, MAX_MODULES
 from .symbols import dynamic_symbols, dynamic_tags, find_symbols
 
 FIRST_PAGE = 4096
@@ -139,7 +139,7 @@ class Modules:
         try:
             # struct r_debug: r_version, r_map; struct link_map: l_addr, l_name, l_ld, l_next
             entry = self._words(debug, 2)[1]
-            while entry and entry not in seen and len(seen) < MOST_MODULES:
+            while entry and entry not in seen and len(seen) < MAX_MODULES:
                 seen.add(entry)
                 _, _, dynamic, following = self._words(entry, 4)
                 found += [module for module in self.all if module.contains(dynamic)][:1]

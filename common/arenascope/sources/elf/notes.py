@@ -12,7 +12,7 @@ from ...records import NamedTuple
 Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
 
 NT_GNU_BUILD_ID = 3
-MOST_NOTES = 1 << 20
+MAX_NOTES = 1 << 20
 """A core has about six for each thread."""
 LONGEST_OWNER = 64
 
@@ -31,7 +31,7 @@ def parse_notes(data: Buffer, mark: str, align: int = 4, at: int = 0, end: Optio
     align = 8 if align == 8 else 4
     header = struct.Struct(mark + "3I")
     end, begin = len(data) if end is None else end, at
-    for _ in range(MOST_NOTES):
+    for _ in range(MAX_NOTES):
         if at + header.size > end:
             return
         name_size, size, kind = header.unpack_from(data, at)
