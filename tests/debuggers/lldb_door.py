@@ -85,6 +85,10 @@ class Lldb:
         """The arguments that make LLDB look at an image."""
         libc = libc_of(image.program) if symbols else None
         find = ["-O", f"settings append target.debug-file-search-paths {libc.debug}"] if libc else []
+        if self.version >= 20:
+            # threads that load modules beside each other now and then wait for each other's lock for good: seen where
+            # LLDB 23 opened a core
+            find += ["-O", "settings set target.parallel-module-load false"]
         if isinstance(image, Live):
             return [*find, "-p", str(image.pid)]
         return [*find, "-c", str(image.path), str(image.program)]
