@@ -38,13 +38,22 @@ static void *run(void *number) {{
     if (!number) {{ char line[] = "ready\\n"; write(1, line, 6); }}
     for (;;) pause();
 }}
+static void *ended(void *nothing) {{ return nothing; }}
 int main(void) {{
     char *blocks[2 * {FREED}]; pthread_t thread;
+    void *cached[{CACHED}];
+    for (int n = 0; n < {CACHED}; n++) cached[n] = malloc({SIZE});
+    for (int n = 0; n < {CACHED}; n++) free(cached[n]);
     first = pthread_self();
     for (int n = 0; n < 2 * {FREED}; n++) memset(blocks[n] = malloc({PIECE}), 1, {PIECE});
     for (int n = 0; n < 2 * {FREED}; n += 2) free(blocks[n]);
     pthread_barrier_init(&all, 0, {THREADS});
     for (long n = 0; n < {THREADS}; n++) pthread_create(&thread, 0, run, (void *) n);
+    /* more than the threads that go on: what is kept of their stacks looks like main's control block */
+    pthread_t gone[2 * {THREADS}];
+    for (int n = 0; n < 2 * {THREADS}; n++) pthread_create(&gone[n], 0, ended, 0);
+    /* one of them is not joined, and stays in libc's list */
+    for (int n = 1; n < 2 * {THREADS}; n++) pthread_join(gone[n], 0);
     pthread_exit(0);
 }}"""
 
@@ -86,9 +95,13 @@ def caches(rows: list[dict[str, object]], tids: list[int]) -> dict[int, int]:
 @pytest.mark.parametrize("how", ["--stop ptrace", "--stop signal", "--no-stop"])
 def test_every_command_in_the_shell(exited: Exited, how: str) -> None:
     words = ["arenas", "threads", "trim", "report", "pins", "check", "chunks", "map", "mmapped", "params", "version"]
-    found = SHELL.run(Live(exited.pid, exited.program), [f"{word} --json {how}" for word in words])
-    documents = dict(zip(words, (each.json() for each in found)))
-    assert caches(documents["threads"]["threads"], exited.tids) == dict.fromkeys(exited.tids, CACHED)
+    outcomes = SHELL.run(Live(exited.pid, exited.program), [f"{word} --json {how}" for word in words])
+    documents = dict(zip(words, (each.json() for each in outcomes)))
+    found = documents["threads"]["threads"]
+    assert caches(found, exited.tids) == dict.fromkeys(exited.tids, CACHED)
+    main = next(row for row in found if row["tid"] == exited.pid)
+    assert (main["arena"], main["tcache"]["chunks"] >= CACHED) == (0, True)
+    assert documents["threads"]["unattached_arenas"] == []
     rollup = Path(f"/proc/{exited.tids[0]}/smaps_rollup").read_text()
     assert documents["report"]["rss_bytes"] == int(re.search(r"^Rss: +(\d+) kB", rollup, re.MULTILINE)[1]) * 1024
     assert documents["trim"]["totals"]["release_bytes"] >= FREED * (PIECE - 4096)

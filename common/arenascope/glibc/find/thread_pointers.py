@@ -67,8 +67,8 @@ def left_by_the_main_thread(
     block like that, too, and on x86 what is kept of a stack that is free: of these none has a cache.
     """
     found = [pointer for tid, pointer in _by_lists(memory, machine, libc) if tid == 0]
-    if not found and machine in X86:
-        # whom pthread_join() has seen off is in no list any more
+    if machine in X86:
+        # whom pthread_join() has seen off is in no list any more, where others are that wait for theirs
         at = Counter(
             offset
             for thread in threads
@@ -77,10 +77,8 @@ def left_by_the_main_thread(
         )
         place = max(at, key=lambda offset: (at[offset], -offset)) if at else 0
         blocks = [block for span in _places(regions, threads) for block in _self_pointing(memory, *span)]
-        found = [
-            block for block in dict.fromkeys(blocks) if place and _tids_in(memory, block, ENDED).get(place) in ENDED
-        ]
-    return found
+        found += [block for block in blocks if place and _tids_in(memory, block, ENDED).get(place) in ENDED]
+    return list(dict.fromkeys(found))
 
 
 def _by_lists(memory: Memory, machine: str, libc: Libc) -> list[tuple[int, int]]:

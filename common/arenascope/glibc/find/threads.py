@@ -76,8 +76,11 @@ def find_thread_words(
     if trail is not None and by_symbol:
         _tell(trail, by_symbol)
     whole = bool(by_symbol) and all(words is not None for words in by_symbol)
-    scanned = _by_scan(caches, [*threads, *left]) if left or not whole else None
-    exited = _exited(scanned[len(threads) :]) if scanned is not None else None
+    # of one number, and each a thread of its own until one is believed
+    guesses = [each._replace(tid=-place) for place, each in enumerate(left, 1)]
+    scanned = _by_scan(caches, [*threads, *guesses]) if left or not whole else None
+    seen = zip(scanned[len(threads) :], left) if scanned is not None else ()
+    exited = _exited([words._replace(thread=each) for words, each in seen])
     if whole:
         found = ThreadsFound([words for words in by_symbol if words is not None], "symbols")
     elif scanned is not None:
@@ -128,13 +131,18 @@ def _by_symbol(caches: CacheFinder, thread: ThreadInfo) -> Optional[ThreadWords]
 
 
 def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[list[ThreadWords]]:
+    """Guesses among the threads have a negative tid."""
     memory, machine = caches.memory, caches.target.machine
     pointers = {
         thread.tid: thread.thread_pointer - TLS_BIAS.get(machine, 0) for thread in threads if thread.thread_pointer
     }
     many = len(pointers) > SAMPLE and caches.trail is None
     shown = _arena_among(caches, _sample(pointers), ENOUGH) if many else None
-    shown = shown or _arena_among(caches, pointers, 1)
+    # guesses are asked where no thread shows it: stacks of threads that have ended hold much that is stale
+    living = {tid: pointer for tid, pointer in pointers.items() if tid > 0}
+    shown = shown or _arena_among(caches, living, 1)
+    if shown is None and len(living) < len(pointers):
+        shown = _arena_among(caches, pointers, 1)
     if shown is None:
         return None
     blocks, at_arena, windows = shown
