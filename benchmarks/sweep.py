@@ -1,4 +1,4 @@
-"""What a sweep of all chunks costs, held against the least that any tool could do: follow.c, on the same cores.
+"""What a sweep of all chunks costs, checked against the least that any tool could do: follow.c, on the same cores.
 
     make bench                                  two heaps, of 1 GB and 5 GB: the ratio must not grow with the heap
     python3 benchmarks/sweep.py --megabytes 1000 --rounds 5

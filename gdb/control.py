@@ -121,7 +121,7 @@ def _resume(seconds: float) -> None:
 def _limit(seconds: float) -> Iterator[None]:
     """Stops the process when it is not back in time.
 
-    By SIGSTOP: a thread may block SIGINT, which is what GDB's own interrupt sends; GDB would then wait for ever, and
+    By SIGSTOP: a thread may block SIGINT, which is what GDB's own interrupt sends; GDB would then wait forever, and
     what stays pending end the process later.
     """
     pid = gdb.selected_inferior().pid

@@ -1,6 +1,6 @@
 """The doors that tests open: how to start each debugger on an image, and what it answers.
 
-To add one, write a class and put it into DOORS: every test that is held against truth then runs through it too.
+To add one, write a class and put it into DOORS: every test that is checked against truth then runs through it too.
 """
 
 from __future__ import annotations

@@ -170,4 +170,4 @@ def _newest(usual: int = 19) -> int:
 NEWEST_LLDB = Lldb(_newest())
 EVERY_LLDB = (Lldb(14), Lldb(16), NEWEST_LLDB)
 LLDBS = EVERY_LLDB[1:]
-"""The two that are held against truth in every scenario that is theirs; the oldest is held against them."""
+"""The two that are checked against truth in every scenario that is theirs; the oldest is checked against them."""

@@ -1,4 +1,4 @@
-"""The list of commands that each door shows; the shell's is what the debuggers' are held against."""
+"""The list of commands that each door shows; the shell's is what the debuggers' are checked against."""
 
 from __future__ import annotations
 

@@ -195,5 +195,5 @@ def seen(
 
 
 def _one_worker(scenario: Scenario) -> list[pytest.MarkDecorator]:
-    # pytest-xdist takes a group's name from behind the last "@" of a test's
+    # pytest-xdist takes a group's name from after the last "@" of a test's
     return [pytest.mark.xdist_group(scenario.id.replace("@", " on "))]

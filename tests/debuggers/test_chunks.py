@@ -96,7 +96,7 @@ def test_a_block_is_found_from_within(name: str, door: str) -> None:
             found = answer["chunk"]
             assert found["user_address"] == f"{user:#x}"
             assert found["state"] in ("used", "mmapped")
-            # what is mmapped ends at a page's end, a header behind what is usable since 2.43
+            # what is mmapped ends at a page's end, a header after what is usable since 2.43
             end = user + usable - 8 if found["state"] == "used" else -(-(user + usable) // 4096) * 4096
             assert found["bytes"] == end - (user - 16)
 

@@ -28,7 +28,7 @@ def door(request: pytest.FixtureRequest) -> Door:
 
 
 def alive(subject: Subject) -> Documents:
-    """What is held against the core: the process while it lives, which knows what glibc says of itself."""
+    """What is checked against the core: the process while it lives, which knows what glibc says of itself."""
     outcomes = DOORS["shell"].run(Live(subject.pid, subject.program), COMMANDS[:-2])
     found = {named(each): each.json() for each in outcomes}
     assert found["info --json"]["xml"] == subject.info_xml

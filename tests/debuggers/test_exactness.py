@@ -1,4 +1,4 @@
-"""Every scenario, live and from both kinds of core, with and without symbols, held against glibc's own figures."""
+"""Every scenario, live and from both kinds of core, with and without symbols, checked against glibc's own figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GDB/MI: what an editor gets from -heap-report and its like, held against the command that people type."""
+"""GDB/MI: what an editor gets from -heap-report and its like, checked against the command that people type."""
 
 from __future__ import annotations
 

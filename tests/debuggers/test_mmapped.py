@@ -48,5 +48,5 @@ def test_what_was_never_written_is_not_resident(sight: Sight) -> None:
     (block,) = (
         each for each in sight.json("mmapped")["blocks"] if int(each["address"], 16) + sight.platform.header == lazy
     )
-    # 100 KiB were written, from behind the header on
+    # 100 KiB were written, from after the header on
     assert block["resident_bytes"] == (100 * 1024 // PAGE + 1) * PAGE

@@ -93,16 +93,16 @@ CUTS = {
     "in the stack": ("stack", 0.5),
     "in a thread's stack": ("thread stack", 0.3),
     "in libc's data": ("libc's data", 0.5),
-    "behind libc's data": ("libc's data", 1.0),
+    "after libc's data": ("libc's data", 1.0),
     "in a thread's heap": ("thread heap", 0.6),
-    "behind a thread's arena": ("thread heap", PAGE),
+    "after a thread's arena": ("thread heap", PAGE),
     "in the main heap": ("main heap", 0.7),
-    "behind the main heap": ("main heap", 1.0),
+    "after the main heap": ("main heap", 1.0),
     "in the notes": ("notes", 0.5),
-    "behind the headers": ("", 4 * PAGE),
+    "after the headers": ("", 4 * PAGE),
 }
 # of hundreds of megabytes that gcore writes; the rest is for `make test-all`
-OF_GCORE = ("the last byte", "half of all", "in a thread's heap", "in the notes", "behind the headers")
+OF_GCORE = ("the last byte", "half of all", "in a thread's heap", "in the notes", "after the headers")
 
 
 def check_cut(dump: Dump, cut: str, path: Path) -> None:

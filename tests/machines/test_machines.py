@@ -1,4 +1,4 @@
-"""Heaps of other machines, from the guest's core and over the emulator's stub, held against glibc's own figures."""
+"""Heaps of other machines, from the guest's core and over the emulator's stub, checked against glibc's own figures."""
 
 from __future__ import annotations
 

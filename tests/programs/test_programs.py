@@ -1,4 +1,4 @@
-"""Real programs, caught under load: where their memory is, held against what the kernel says of each mapping."""
+"""Real programs, caught under load: where their memory is, checked against what the kernel says of each mapping."""
 
 from __future__ import annotations
 

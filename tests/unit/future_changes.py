@@ -29,15 +29,15 @@ STATE: dict[str, Sequence[Change]] = {
     "two words in front of top": [insert("flags", "new"), insert("flags", "new2")],
     "an int in front of flags": [insert("mutex", "new", "int")],
     "a word at the start": [insert("", "new")],
-    "a word behind top": [insert("top", "new")],
-    "a word behind last_remainder": [insert("last_remainder", "new")],
-    "top behind last_remainder": [move("top", "last_remainder")],
+    "a word after top": [insert("top", "new")],
+    "a word after last_remainder": [insert("last_remainder", "new")],
+    "top after last_remainder": [move("top", "last_remainder")],
     "no last_remainder": [remove("last_remainder")],
-    "a word behind bins": [insert("bins", "new")],
-    "a word behind binmap": [insert("binmap", "new")],
-    "a word behind next": [insert("next", "new")],
-    "a word behind next_free": [insert("next_free", "new")],
-    "two words behind next_free": [insert("next_free", "new"), insert("next_free", "new2")],
+    "a word after bins": [insert("bins", "new")],
+    "a word after binmap": [insert("binmap", "new")],
+    "a word after next": [insert("next", "new")],
+    "a word after next_free": [insert("next_free", "new")],
+    "two words after next_free": [insert("next_free", "new"), insert("next_free", "new2")],
     "a word in front of system_mem": [insert("attached_threads", "new")],
     "no attached_threads": [remove("attached_threads")],
     "another word for attached_threads": [remove("attached_threads"), insert("next_free", "new")],
@@ -45,9 +45,9 @@ STATE: dict[str, Sequence[Change]] = {
     "system_mem in front of attached_threads": [move("system_mem", "next_free")],
     "max_system_mem in front of system_mem": [move("system_mem", "max_system_mem")],
     "a word between system_mem and max_system_mem": [insert("system_mem", "new")],
-    "a word behind max_system_mem": [insert("max_system_mem", "new")],
+    "a word after max_system_mem": [insert("max_system_mem", "new")],
 }
-REFUSED = {"a word behind bins", "a word behind binmap"}
+REFUSED = {"a word after bins", "a word after binmap"}
 """The ring and the bins' distance from it are what an arena is recognised by."""
 
 

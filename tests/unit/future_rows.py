@@ -62,7 +62,7 @@ def lay(order: Sequence[Member], word: int, pad_to: int = 0) -> dict[str, int]:
 
 
 def insert(behind: str, name: str, kind: str = "word") -> Change:
-    """A new member behind another ("" for the first place): a "word" or an "int"."""
+    """A new member after another ("" for the first place): a "word" or an "int"."""
 
     def change(order: list[Member], word: int) -> list[Member]:
         place = [each[0] for each in order].index(behind) + 1 if behind else 0

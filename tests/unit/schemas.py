@@ -92,7 +92,7 @@ def _wrong_keys(value: dict[str, Any], rule: dict[str, Any], where: str) -> Iter
 
 
 def valid(document: dict[str, Any]) -> dict[str, Any]:
-    """The document, held against the schema of its command, and its texts against their records."""
+    """The document, checked against the schema of its command, and its texts against their records."""
     name = "failed" if "error" in document else document["command"]
     found = list(wrong(document, schema(name), name))
     assert not found, "\n".join(found[:20])

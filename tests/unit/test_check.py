@@ -74,7 +74,7 @@ def link_of(name: str, index: int, offset: int, value: int = 0x42424240) -> Dama
 
 def used_size(change: int, name: str) -> Damage:
     def damage(image: HeapImage) -> tuple[str, int]:
-        # the first used chunk behind the header of arena 2's heap
+        # the first used chunk after the header of arena 2's heap
         chunk = min(image.truth.arena(image.thread(2).arena.address).used, key=lambda each: each.address)
         image.poke(chunk.address + image.row.word, image.peek(chunk.address + image.row.word) ^ change)
         return name, chunk.address

@@ -103,7 +103,7 @@ def test_foreign_bytes_are_told_apart(row: Row) -> None:
     image.main.mix(20)
     document = run_json(image.target(), "chunks", "--summary")
     assert (document["complete"], document["problems"]) == (True, [])
-    # what aligns fenceposts before and chunks behind them cannot be told from them
+    # what aligns fenceposts before and chunks after them cannot be told from them
     assert 12352 <= document["summary"]["foreign_bytes"] < 12352 + 2 * row.alignment
 
 

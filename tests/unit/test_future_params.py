@@ -13,35 +13,35 @@ from heapbuilder import HeapImage, Row
 PAR: dict[str, Sequence[Change]] = {
     "as it was": [],
     "a word at the start": [insert("", "new")],
-    "a word behind trim_threshold": [insert("trim_threshold", "new")],
-    "a word behind top_pad": [insert("top_pad", "new")],
-    "a word behind arena_test": [insert("arena_test", "new")],
-    "a word behind arena_max": [insert("arena_max", "new")],
-    "an int behind arena_max": [insert("arena_max", "new", "int")],
-    "an int behind hp_flags": [insert("hp_flags", "new", "int")],
-    "an int behind n_mmaps": [insert("n_mmaps", "new", "int")],
-    "an int behind n_mmaps_max": [insert("n_mmaps_max", "new", "int")],
-    "an int behind no_dyn_threshold": [insert("no_dyn_threshold", "new", "int")],
-    "a word behind no_dyn_threshold": [insert("no_dyn_threshold", "new")],
-    "a word behind mmapped_mem": [insert("mmapped_mem", "new")],
-    "a word behind max_mmapped_mem": [insert("max_mmapped_mem", "new")],
-    "a word behind sbrk_base": [insert("sbrk_base", "new")],
-    "a word behind tcache_bins": [insert("tcache_bins", "new")],
-    "a word behind tcache_count": [insert("tcache_count", "new")],
+    "a word after trim_threshold": [insert("trim_threshold", "new")],
+    "a word after top_pad": [insert("top_pad", "new")],
+    "a word after arena_test": [insert("arena_test", "new")],
+    "a word after arena_max": [insert("arena_max", "new")],
+    "an int after arena_max": [insert("arena_max", "new", "int")],
+    "an int after hp_flags": [insert("hp_flags", "new", "int")],
+    "an int after n_mmaps": [insert("n_mmaps", "new", "int")],
+    "an int after n_mmaps_max": [insert("n_mmaps_max", "new", "int")],
+    "an int after no_dyn_threshold": [insert("no_dyn_threshold", "new", "int")],
+    "a word after no_dyn_threshold": [insert("no_dyn_threshold", "new")],
+    "a word after mmapped_mem": [insert("mmapped_mem", "new")],
+    "a word after max_mmapped_mem": [insert("max_mmapped_mem", "new")],
+    "a word after sbrk_base": [insert("sbrk_base", "new")],
+    "a word after tcache_bins": [insert("tcache_bins", "new")],
+    "a word after tcache_count": [insert("tcache_count", "new")],
     "no thp_mode": [remove("thp_mode")],
     "no huge pages": [remove(name) for name in ("thp_mode", "thp_pagesize", "hp_pagesize", "hp_flags")],
     "no tcache_unsorted_limit": [remove("tcache_unsorted_limit")],
     "no arena_max": [remove("arena_max")],
     "arena_max at the end": [move("arena_max", "tcache_unsorted_limit")],
-    "arena_max behind thp_pagesize": [move("arena_max", "thp_pagesize")],
-    "arena_test behind arena_max": [move("arena_test", "arena_max")],
+    "arena_max after thp_pagesize": [move("arena_max", "thp_pagesize")],
+    "arena_test after arena_max": [move("arena_test", "arena_max")],
     "no_dyn_threshold in front of n_mmaps": [move("no_dyn_threshold", "hp_flags")],
-    "n_mmaps behind no_dyn_threshold": [move("n_mmaps", "no_dyn_threshold")],
+    "n_mmaps after no_dyn_threshold": [move("n_mmaps", "no_dyn_threshold")],
     "sbrk_base at the start": [move("sbrk_base", "")],
     "sbrk_base at the end": [move("sbrk_base", "tcache_unsorted_limit")],
     "max_mmapped_mem first": [move("mmapped_mem", "max_mmapped_mem")],
-    "trim_threshold behind top_pad": [move("trim_threshold", "top_pad")],
-    "trim_threshold behind mmap_threshold": [move("trim_threshold", "mmap_threshold")],
+    "trim_threshold after top_pad": [move("trim_threshold", "top_pad")],
+    "trim_threshold after mmap_threshold": [move("trim_threshold", "mmap_threshold")],
     "tcache_count at the start": [move("tcache_count", "")],
 }
 SETTINGS: dict[str, dict[str, int]] = {
@@ -110,7 +110,7 @@ def test_an_unchanged_mp_is_whole(base: str, blocks: int) -> None:
 
 @pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.43-s390x"])
 @pytest.mark.parametrize(
-    "change", ["a word behind arena_max", "an int behind hp_flags", "a word behind top_pad", "no huge pages"]
+    "change", ["a word after arena_max", "an int after hp_flags", "a word after top_pad", "no huge pages"]
 )
 def test_a_change_in_the_middle_leaves_the_counters(base: str, change: str) -> None:
     """What releases have done to mp_ so far: blocks served by mmap are still told, and what is not known is named."""
@@ -128,7 +128,7 @@ def test_a_change_in_the_middle_leaves_the_counters(base: str, change: str) -> N
 
 def test_a_count_that_no_block_bears_out() -> None:
     """A new int where n_mmaps was: it would pass for one block of the size of three."""
-    image = small(future("2.43-64", par=PAR["an int behind n_mmaps"]), "defaults", 3)
+    image = small(future("2.43-64", par=PAR["an int after n_mmaps"]), "defaults", 3)
     fill(image, "new", lambda address: 1)
     for view in ("symbols", "no symbols"):
         document = run_json(image.target(**VIEWS[view]), "arenas")
@@ -137,7 +137,7 @@ def test_a_count_that_no_block_bears_out() -> None:
 
 
 def test_a_request_for_what_is_not_known() -> None:
-    image = small(future("2.43-64", par=PAR["a word behind arena_max"]), "defaults")
+    image = small(future("2.43-64", par=PAR["a word after arena_max"]), "defaults")
     target = image.target()
     target.env = {"MALLOC_ARENA_MAX": "2"}
     rows = {row["name"]: row for row in run_json(target, "params")["params"]}

@@ -57,11 +57,11 @@ def test_malloc_state_with_every_value(
         "a word in front of top",
         "an int in front of top",
         "two words in front of top",
-        "top behind last_remainder",
-        "a word behind next_free",
+        "top after last_remainder",
+        "a word after next_free",
         "a word in front of system_mem",
         "no attached_threads",
-        "a word behind max_system_mem",
+        "a word after max_system_mem",
     ],
 )
 def test_what_can_be_proven_is_found(base: str, change: str) -> None:
@@ -90,8 +90,8 @@ def test_a_new_list_of_chunks_is_not_overlooked(base: str) -> None:
 
 HEAP: dict[str, Sequence[Change]] = {
     "a word at the start": [insert("", "new")],
-    "a word behind prev": [insert("prev", "new")],
-    "a word behind size": [insert("size", "new")],
+    "a word after prev": [insert("prev", "new")],
+    "a word after size": [insert("size", "new")],
     "three words at the end": [insert("pagesize", "new"), insert("new", "new2"), insert("new2", "new3")],
     "no pagesize": [remove("pagesize")],
     "mprotect_size in front of size": [move("size", "mprotect_size")],

@@ -1,4 +1,4 @@
-"""Thread caches of releases that do not exist yet: other numbers of bins, other counts, counts behind entries."""
+"""Thread caches of releases that do not exist yet: other numbers of bins, other counts, counts after entries."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from heapbuilder import HeapImage, Row
 FORMS: dict[str, dict[str, Any]] = {
     "80 bins": {"bins": 80},
     "80 bins of single sizes": {"bins": 80, "small_bins": 80},
-    "80 bins, counts behind entries": {"bins": 80, "entries_first": True},
-    "76 bins, counts behind entries": {"entries_first": True},
+    "80 bins, counts after entries": {"bins": 80, "entries_first": True},
+    "76 bins, counts after entries": {"entries_first": True},
     "counts of a byte": {"width": 1},
-    "counts of a byte behind entries": {"width": 1, "entries_first": True},
+    "counts of a byte after entries": {"width": 1, "entries_first": True},
     "64 bins": {"bins": 64},
     "64 bins, counts of 4 bytes": {"bins": 64, "width": 4},
     "100 bins, counts of a byte": {"bins": 100, "width": 1},

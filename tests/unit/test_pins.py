@@ -41,7 +41,7 @@ def chain(row: Union[Row, str], seed: int) -> HeapImage:
         for _ in range(rng.randrange(1, 4)):
             shape = rng.choice(("empty", "end", "full", "mixed"))
             if shape == "full":
-                # nearly all of heap_max: too little is free behind it for heap_trim to come back to this heap
+                # nearly all of heap_max: too little is free after it for heap_trim to come back to this heap
                 arena.used(image.heap_max - 16 * row.page_size)
             elif shape == "end":
                 arena.free(0x12000)

@@ -160,7 +160,7 @@ def test_ctrl_c_while_it_waits(data: bytes) -> None:
 
 
 def test_ctrl_c_between_any_two_lines(data: bytes) -> None:
-    """Whatever was being done: the next stretch is read right, and nobody waits for ever."""
+    """Whatever was being done: the next stretch is read right, and nobody waits forever."""
 
     def walk(ahead: ReadAhead) -> None:
         ahead.begin(len(data))

@@ -134,7 +134,7 @@ def test_a_core_without_libcs_data() -> None:
     image = HeapImage("2.36-64")
     target = image.target(symbols=False)
     libc = {each.end for each in target.mappings if each.path.endswith("libc.so.6")}
-    # its data, and bss behind it
+    # its data, and bss after it
     without = [
         each._replace(present=False) if each.end in libc or each.start in libc else each for each in target.mappings
     ]

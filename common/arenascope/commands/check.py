@@ -20,7 +20,7 @@ BROKEN = 1
 
 @command(
     "chunk by chunk",
-    "Hold chunks, bins, thread caches, heaps and arenas against every rule that malloc keeps.",
+    "Check chunks, bins, thread caches, heaps and arenas against every rule that malloc keeps.",
     "check",
     "Each breach is named by address, with what was expected there. What a malloc or free that was interrupted may "
     "leave for a moment is told apart from damage, where an arena is locked or a thread is inside malloc. In the shell "

@@ -63,7 +63,7 @@ class Sweep:
     "chunks --free --min 64K --summary",
     "free chunks are those of the bins; tcache and fast ones look in use and are in a thread cache or fastbin. --free "
     "shows all that the program does not hold, --used what it holds. Used, cached, fast and free chunks, top and the "
-    "allocator's own bookkeeping sum to what each arena took from the kernel, and are held against that each time.",
+    "allocator's own bookkeeping sum to what each arena took from the kernel, and are checked against that each time.",
     (
         ARENA,
         argument("--free", action="store_true", help="only what the program does not hold"),

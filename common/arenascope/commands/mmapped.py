@@ -18,7 +18,7 @@ from ..session import Session
 
 @command(
     "arenas and lists",
-    "List the blocks served by mmap, held against glibc's own count.",
+    "List the blocks served by mmap, checked against glibc's own count.",
     "mmapped",
     "Requests of mmap_threshold and more get a mapping of their own, which free() gives back at once. glibc counts "
     "them and keeps no list, so they are recognised by their headers.",

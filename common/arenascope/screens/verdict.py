@@ -29,7 +29,7 @@ JUDGEMENTS = {
     "mostly-not-malloc": "More than half of it is not malloc's",
     "freed": "Not a leak: the program freed it, malloc holds it.",
     "freed-thresholds-grew": "Not a leak: the program freed it, malloc holds it.",
-    "live-data": "It is in use: needed, or growing for ever, one look does not tell; malloc has little to give back.",
+    "live-data": "It is in use: needed, or growing forever, one look does not tell; malloc has little to give back.",
     "live-and-freed": "Live data and freed memory both matter here.",
 }
 
