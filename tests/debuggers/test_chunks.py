@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -49,8 +50,11 @@ def test_free_is_what_malloc_info_counts(sight: Sight) -> None:
 @seen(images=("live", "kernel"))
 def test_every_live_block_is_one_used_chunk(sight: Sight) -> None:
     assert sight.live_blocks
-    chunks = by_address(sight.json("chunks --limit 0"))
+    document = sight.json("chunks --limit 0")
+    chunks = by_address(document)
+    exact = {each["bytes"]: each["used_chunks"] for each in document["exact_sizes"]}
     word = sight.view.scenario.platform.pointer_bytes
+    sizes: Counter[int] = Counter()
     starts = [address for address, _, _ in chunks]
     beside = 0
     for user, usable in sight.live_blocks.items():
@@ -61,6 +65,9 @@ def test_every_live_block_is_one_used_chunk(sight: Sight) -> None:
             continue
         # malloc_usable_size counts the successor's prev_size
         assert (user - address, usable, state) == (2 * word, size - word, "used"), f"{user:#x}"
+        sizes[usable + word] += 1
+    # the C library holds blocks of its own
+    assert not {size: blocks for size, blocks in sizes.items() if exact[size] < blocks}
     assert beside == sight.mallinfo["hblks"]
 
 

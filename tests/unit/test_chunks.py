@@ -12,6 +12,7 @@ from heap_mixtures import everything, random_image
 from heap_truth import ArenaTruth
 from heapbuilder import ROWS, HeapImage, Row
 
+from arenascope.errors import UsageError
 from arenascope.glibc.chunks.blocks import blocks
 from arenascope.model import Gap, Run
 from arenascope.session import Session
@@ -186,6 +187,76 @@ def test_text_says_what_is_left_out() -> None:
     assert re.search(r"the first 3; \d+ more chunks left out; --limit 0 shows all", text)
     assert len(re.findall(r"^0x", text, re.MULTILINE)) == 3
     assert "left out" not in run_text(target, "chunks", "--limit", "0")
+
+
+ORDERS: dict[str, Any] = {
+    "size": lambda number, row: (-row[1], number),
+    "state": lambda number, row: (("used", "tcache", "fast", "free", "top").index(row[2]), number),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("words", [(), ("--free",), ("--used", "--max", "400"), ("--arena", "1")], ids=" ".join)
+def test_sorted_by_size_or_state(order: str, words: tuple[str, ...]) -> None:
+    """Of equals the first that is met; however few are kept, they are the first of all."""
+    for image in (everything("2.36-64"), everything("2.43-64"), random_image("2.36-64", 7)):
+        target = image.target()
+        order_met = [int(row["address"], 16) for row in run_json(target, "chunks", "--limit", "0")["chunks"]]
+        every = []
+        for arena in image.truth.arenas:
+            top = [(arena.top.address, arena.top.size, "top")] if arena.top and arena.top.size else []
+            every += [(*row, arena.index) for row in [*states_of(arena), *top]]
+        every.sort(key=lambda row: order_met.index(row[0]))
+        if "--free" in words:
+            every = [row for row in every if row[2] != "used"]
+        if "--used" in words:
+            every = [row for row in every if row[2] == "used" and row[1] <= 400]
+        if "--arena" in words:
+            every = [row for row in every if row[3] == 1]
+        expected = [row for _, row in sorted(enumerate(every), key=lambda each: ORDERS[order](*each))]
+        for limit in (1, 7, len(expected), 4000):
+            document = run_json(target, "chunks", "--sort", order, "--limit", str(limit), *words)
+            found = [(int(row["address"], 16), row["bytes"], row["state"], row["arena"]) for row in document["chunks"]]
+            assert found == expected[:limit]
+            assert document["left_out"] == max(0, len(expected) - limit)
+
+
+def test_sorted_lists_have_a_limit() -> None:
+    target = everything("2.36-64").target()
+    for order in ORDERS:
+        with pytest.raises(UsageError, match=f"--sort {order} needs a limit"):
+            run_json(target, "chunks", "--sort", order, "--limit", "0")
+    assert re.search(
+        r"the 3 largest; \d+ more chunks left out; --limit", run_text(target, "chunks", "--so=size", "--limit=3")
+    )
+
+
+@rows
+def test_sizes_to_the_byte(row: Row) -> None:
+    image = everything(row)
+    used, free = Counter[int](), Counter[int]()
+    for arena in image.truth.arenas:
+        for _, size, state in states_of(arena):
+            (used if state == "used" else free)[size] += 1
+    document = run_json(image.target(), "chunks", "--summary", "--limit", "0")
+    found = {each["bytes"]: (each["used_chunks"], each["free_chunks"]) for each in document["exact_sizes"]}
+    assert found == {size: (used[size], free[size]) for size in {*used, *free}}
+    held = [size * sum(found[size]) for size in found]
+    assert held == sorted(held, reverse=True)
+    cut = run_json(image.target(), "chunks", "--summary", "--limit", "2")
+    assert cut["exact_sizes"] == document["exact_sizes"][:2]
+    assert cut["exact_sizes_left_out"] == len(found) - 2
+
+
+def test_blocks_of_one_size_are_shown_by_it() -> None:
+    """Not by the bound of a class, which nothing in it has."""
+    for others in ((), (2096,)):
+        image = HeapImage("2.36-64")
+        for size in (*[2080] * 30, *others):
+            image.main.used(size)
+        for words in (("--summary",), ("--exact",)):
+            lines = run_text(image.target(), "chunks", *words).splitlines()
+            assert [line.split()[:3] for line in lines if line.lstrip().startswith("2,080 B")] == [["2,080", "B", "30"]]
 
 
 def test_a_smashed_size_word_hides_nothing_else() -> None:

@@ -132,6 +132,31 @@ class SizeClass(NamedTuple):
     most: int
     used: Tally
     free: Tally
+    only: Optional[int]
+    """The one size that all of them have; None where they differ."""
+
+
+class ExactSize(NamedTuple):
+    """How many chunks have this size; "free" as in a class."""
+
+    bytes: int
+    used: int
+    free: int
+
+    @property
+    def held(self) -> int:
+        """By all of them."""
+        return self.bytes * (self.used + self.free)
+
+
+def exact_sizes(sums: Sums) -> list[ExactSize]:
+    """Every size that there is, what holds most first."""
+    sizes = {size for counted in sums.sizes.values() for size in counted}
+    rows = [
+        ExactSize(size, sums.sizes["used"][size], sum(sums.sizes[state][size] for state in STATES[1:]))
+        for size in sizes
+    ]
+    return sorted(rows, key=lambda row: (-row.held, row.bytes))
 
 
 def bounds(least: int, align: int, most: int) -> Iterator[tuple[int, int]]:
@@ -157,7 +182,8 @@ def histogram(sums: Sums, least: int, align: int) -> list[SizeClass]:
             at += 1
         if inside:
             used = _sum_of(sums, ("used",), inside)
-            rows.append(SizeClass(low, high, used, _sum_of(sums, STATES[1:], inside)))
+            only = inside[0] if len(inside) == 1 else None
+            rows.append(SizeClass(low, high, used, _sum_of(sums, STATES[1:], inside), only))
     return rows
 
 

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from typing import Iterable, Optional
 
-from ..analysis.chunks import SizeClass, Sums, SweepSums, count_between, histogram, total, within
+from ..analysis.chunks import (
+    ExactSize,
+    SizeClass,
+    Sums,
+    SweepSums,
+    count_between,
+    exact_sizes,
+    histogram,
+    total,
+    within,
+)
 from ..command import ARENA, LIMIT, Answer, Context, argument, command, parse_size
 from ..errors import UsageError
+from ..gather.foremost import ORDERS, Foremost, chunks_of
 from ..gather.problems import listed_not_met, parts_differ, problems_of, top_differs
-from ..glibc.chunks.blocks import blocks
 from ..meter import metered
-from ..model import ArenaHeader, Gap, Piece, Run, Statement, Tally
+from ..model import ArenaHeader, Piece, Run, Statement, Tally
 from ..records import NamedTuple
 from ..render.json import tally_json
 from ..render.spool import Spool
-from ..screens.chunks import chunk_row, heading, summary_lines, table_of
+from ..screens.chunks import FEW, Sizes, chunk_row, heading, summary_lines, table_of
 from ..session import Session
 
 
@@ -63,7 +73,8 @@ class Sweep:
     "chunks --free --min 64K --summary",
     "free chunks are those of the bins; tcache and fast ones look in use and are in a thread cache or fastbin. --free "
     "shows all that the program does not hold, --used what it holds. Used, cached, fast and free chunks, top and the "
-    "allocator's own bookkeeping sum to what each arena took from the kernel, and are checked against that each time.",
+    "allocator's own bookkeeping sum to what each arena took from the kernel, and are checked against that each time. "
+    "Sorted by size or state no more chunks are kept than --limit shows, so that such a list has a limit.",
     (
         ARENA,
         argument("--free", action="store_true", help="only what the program does not hold"),
@@ -71,6 +82,8 @@ class Sweep:
         argument("--min", metavar="SIZE", help="only chunks of SIZE bytes and more (4096, 64K, 1MiB, an expression)"),
         argument("--max", metavar="SIZE", help="only chunks of SIZE bytes and less"),
         argument("--summary", action="store_true", help="only how many there are of which state and size"),
+        argument("--exact", action="store_true", help="only how many there are of each size, to the byte"),
+        argument("--sort", choices=("address", *ORDERS), default="address", help="the order of the rows"),
         LIMIT,
     ),
 )
@@ -79,6 +92,10 @@ def chunks_command(context: Context) -> Answer:
     context.check_arena(options.arena)
     if options.free and options.used:
         raise UsageError("--free and --used leave nothing", "give one of them, or neither")
+    if options.sort != "address" and options.limit <= 0:
+        raise UsageError(
+            f"--sort {options.sort} needs a limit", f"--limit 1000 shows the first 1,000 by {options.sort}"
+        )
     wanted = Filter(
         options.arena,
         options.free,
@@ -91,23 +108,27 @@ def chunks_command(context: Context) -> Answer:
         _sweep(context, wanted, sweep)
     sums = total(sweep.sums.values())
     classes = histogram(within(sums, wanted.least, wanted.most), session.layout.min_size, session.layout.align)
+    most = options.limit if options.limit > 0 else None
+    exact = exact_sizes(within(sums, wanted.least, wanted.most))
     left_out = None if session.stopped else max(0, sweep.wanted - sweep.rows.count)
     keys = {
         "summary": _summary_json(session, sweep, sums),
         "sizes": [_class_json(each, wanted, sweep.doubtful) for each in classes],
         "chunks": sweep.rows if options.json else [],
         "left_out": left_out,
+        "exact_sizes": [_exact_json(each, wanted, sweep.doubtful) for each in exact[:most]],
+        "exact_sizes_left_out": len(exact[most:]) if most else 0,
     }
-    lines = heading(context.style, options.limit, left_out) if not options.summary and sweep.rows.count else ()
+    lines = heading(context.style, options.sort, options.limit, left_out) if sweep.rows.count else ()
     text = [
         *summary_lines(
             context.style,
             sweep.sums,
-            classes,
+            Sizes(classes, exact, options.limit if options.exact else FEW, alone=options.exact),
             started=session.started,
             only=wanted.only,
             doubtful=sweep.doubtful,
-            states=options.summary,
+            states=options.summary or options.exact,
         ),
         *lines,
     ]
@@ -122,7 +143,10 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
     listed = session.listed
     sweep.doubtful = not (session.caches_known and session.fast_known)
     headers = [header for header in session.headers if wanted.arena in (None, header.index)]
-    limit = 0 if options.summary else options.limit if options.limit > 0 else None
+    limit = 0 if options.summary or options.exact else options.limit if options.limit > 0 else None
+    foremost: Optional[Foremost] = None
+    if limit and options.sort in ORDERS:
+        foremost = ORDERS[options.sort](limit, wanted.wants)
     bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
     adding: Optional[SweepSums] = None
     counting: Optional[ArenaHeader] = None
@@ -135,7 +159,9 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
                         adding.add_run(piece)
                     else:
                         adding.add_gap(piece.kind, piece.bytes)
-                    if limit is None or sweep.rows.count < limit:
+                    if foremost is not None:
+                        foremost.add(piece, listed)
+                    elif limit is None or sweep.rows.count < limit:
                         _list(sweep.rows, piece, listed, wanted, limit, context)
                 adding.keep()
                 _close(session, header, adding, wanted, sweep)
@@ -146,6 +172,8 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
             sweep.sums[counting.index] = adding.sums()
         done = sum(each.chunks for each in sweep.sums.values())
         sweep.problems.append(Statement("stopped", {"chunks": done}))
+    for chunk, size, state, arena in foremost.rows() if foremost is not None else ():
+        sweep.rows.add(chunk_row(context.style, options.json, arena)(chunk, size, state))
 
 
 def _close(session: Session, header: ArenaHeader, adding: SweepSums, wanted: Filter, sweep: Sweep) -> None:
@@ -165,14 +193,8 @@ def _close(session: Session, header: ArenaHeader, adding: SweepSums, wanted: Fil
 def _list(
     rows: Spool, piece: Piece, listed: dict[int, str], wanted: Filter, limit: Optional[int], context: Context
 ) -> None:
-    if isinstance(piece, Gap) and piece.kind == "top":
-        found = iter([(piece.address, piece.bytes, "top")] if piece.bytes else [])
-    elif isinstance(piece, Run):
-        found = blocks(piece, listed)
-    else:
-        return
     row = chunk_row(context.style, context.options.json, piece.heap.arena)
-    for chunk, size, state in found:
+    for chunk, size, state in chunks_of(piece, listed):
         if wanted.wants(size, state):
             rows.add(row(chunk, size, state))
             if limit is not None and rows.count >= limit:
@@ -207,4 +229,12 @@ def _class_json(row: SizeClass, wanted: Filter, doubtful: bool) -> dict[str, obj
         "used_bytes": used and used.bytes,
         "free_chunks": free and free.chunks,
         "free_bytes": free and free.bytes,
+    }
+
+
+def _exact_json(row: ExactSize, wanted: Filter, doubtful: bool) -> dict[str, object]:
+    return {
+        "bytes": row.bytes,
+        "used_chunks": None if wanted.free or doubtful else row.used,
+        "free_chunks": None if wanted.used or doubtful else row.free,
     }

@@ -103,7 +103,7 @@ DOCUMENTS = {
         "summary": SUMMARY,
         "sizes": SIZES,
         "chunks": rows(
-            "In address order, --limit at most",
+            "Arena by arena in address order, or as --sort has them; --limit at most",
             record(
                 "A chunk",
                 address=address("Its header"),
@@ -113,6 +113,16 @@ DOCUMENTS = {
             ),
         ),
         "left_out": size("How many more there are; null where it was stopped", null=True),
+        "exact_sizes": rows(
+            "What holds most first, --limit at most",
+            record(
+                "Chunks of one size",
+                bytes=size("The size"),
+                used_chunks=size("In use; null: not asked for, or not known", null=True),
+                free_chunks=size("Not in use", null=True),
+            ),
+        ),
+        "exact_sizes_left_out": size("How many more sizes there are"),
     },
     "chunk": {
         "chunk": chunk("The chunk that holds the (first) address; null: none does, and a problem says what is there"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
-from ..analysis.chunks import SizeClass, Sums, total
+from ..analysis.chunks import ExactSize, SizeClass, Sums, total
 from ..model import Tally
+from ..records import NamedTuple
 from ..render.text import NO_HEAP, Style, count, number, table
 
 BAR = 24
@@ -16,12 +17,25 @@ MEANING = {
     "free": "in bins",
     "top": "at an arena's end",
 }
+FEW = 8
+"""Exact sizes that are shown beneath the classes."""
 HEADERS = ("chunk", "size", "state", "arena")
 CELLS = "\t"
 """Between the cells of a row that waits for --table."""
 ROW = "{:<18}  {:>14}  {:<6}  {:>5}"
 NARROW = "{:<14} {:>10} {:<6} {:>5}"
 """For a terminal that is not as wide."""
+
+
+class Sizes(NamedTuple):
+    """How many chunks there are of which size."""
+
+    classes: Sequence[SizeClass]
+    exact: Sequence[ExactSize]
+    limit: int
+    """Of the exact ones so many are shown; 0: all."""
+    alone: bool
+    """Without the classes."""
 
 
 def _row(style: Style) -> str:
@@ -43,10 +57,12 @@ def _quoted(state: Optional[str]) -> str:
     return f'"{state}"' if state else "null"
 
 
-def heading(style: Style, limit: int, left_out: Optional[int]) -> Iterator[str]:
+def heading(style: Style, sort: str, limit: int, left_out: Optional[int]) -> Iterator[str]:
     yield ""
     if left_out:
-        yield style.dim(f"the first {limit:,}; {count(left_out, 'more chunk')} left out; --limit 0 shows all")
+        first = f"the {limit:,} largest" if sort == "size" else f"the first {limit:,}"
+        more = "--limit 0 shows all" if sort == "address" else "--limit shows more"
+        yield style.dim(f"{first}; {count(left_out, 'more chunk')} left out; {more}")
         yield ""
     if style.form:
         return
@@ -63,7 +79,7 @@ def table_of(rows: Iterable[str], style: Style) -> Iterator[str]:
 def summary_lines(
     style: Style,
     by_arena: Mapping[int, Sums],
-    classes: Sequence[SizeClass],
+    sizes: Sizes,
     *,
     started: bool,
     only: Optional[str],
@@ -85,9 +101,14 @@ def summary_lines(
         return
     yield ""
     yield from _states(style, by_arena, sums, doubtful)
-    if classes:
+    if not sizes.classes:
+        return
+    if not sizes.alone:
         yield ""
-        yield from _classes(style, classes, only, doubtful)
+        yield from _classes(style, sizes.classes, only, doubtful)
+    if sizes.alone or any(row.only is None for row in sizes.classes):
+        yield ""
+        yield from _exact(style, sizes, only, doubtful)
 
 
 def _states(style: Style, by_arena: Mapping[int, Sums], sums: Sums, doubtful: bool) -> Iterator[str]:
@@ -118,21 +139,51 @@ def _classes(style: Style, classes: Sequence[SizeClass], only: Optional[str], do
     largest = max(row.used.bytes + row.free.bytes for row in classes)
     rows = []
     for row in classes:
-        shown = {"used": row.used, "free": row.free}
-        known = {name: None if doubtful or only not in (None, name) else tally for name, tally in shown.items()}
-        cells = [style.size(row.most)]
-        for name in shown:
-            tally = known[name]
-            cells += [number(tally.chunks), style.size(tally.bytes)] if tally else ["", ""]
-        rows.append([*cells, _bar(row, largest)])
+        # of one size: that size, not how large it might have been
+        label = f"≤ {style.size(row.most)}" if row.only is None else f"{row.only:,} B"
+        rows.append([label, *_counts(style, row.used, row.free, only, doubtful), _bar(row, largest)])
     yield from table(
-        ("size to", "used", "bytes", "free", "bytes ", "█ used ░ free"),
+        ("chunk size", "used", "bytes", "free", "bytes ", "█ used ░ free"),
         rows,
         left=(5,),
         width=style.width,
         expendable=("bytes", "bytes "),
         form=style.form,
     )
+
+
+def _counts(style: Style, used: Tally, free: Tally, only: Optional[str], doubtful: bool) -> Iterator[str]:
+    """Of those in use and of those that are free: how many, and their bytes."""
+    for name, tally in (("used", used), ("free", free)):
+        known = not doubtful and only in (None, name)
+        yield number(tally.chunks) if known else ""
+        yield style.size(tally.bytes) if known else ""
+
+
+def _exact(style: Style, sizes: Sizes, only: Optional[str], doubtful: bool) -> Iterator[str]:
+    shown = sizes.exact[: sizes.limit] if sizes.limit > 0 else sizes.exact
+    more = len(sizes.exact) - len(shown)
+    rows = [
+        [
+            f"{row.bytes:,} B",
+            *_counts(
+                style,
+                Tally(row.used, row.bytes * row.used),
+                Tally(row.free, row.bytes * row.free),
+                only,
+                doubtful,
+            ),
+        ]
+        for row in shown
+    ]
+    if more:
+        yield f"the {count(len(shown), 'size')} that {'hold' if len(shown) > 1 else 'holds'} most, to the byte"
+    yield from table(
+        ("chunk size", "used", "bytes", "free", "bytes "), rows, left=(), width=style.width, form=style.form
+    )
+    if more:
+        hint = "--limit 0 shows all" if sizes.alone else f"--exact shows {'it' if more == 1 else 'them'}"
+        yield style.dim(f"… {count(more, 'more size')}; {hint}")
 
 
 def _bar(row: SizeClass, largest: int) -> str:
