@@ -9,7 +9,7 @@ from .command import all_commands, command_names, find_command
 from .errors import UsageError
 
 GROUP_OF_LOOPS = "again and again, in the shell alone"
-HELP_SUMMARY = "List the commands by what they are about, or show one's help."
+HELP_SUMMARY = "List the commands by topic, or show one's help."
 
 
 def row(name: str, summary: str) -> str:

@@ -79,7 +79,7 @@ INSTEAD = Group(
 )
 SUBCOMMAND = argument("topic", metavar=COMMAND, nargs="?", help="one of them")
 HELP_OUTLINE = Outline(
-    "List the commands by what they are about, or show one's help.",
+    "List the commands by topic, or show one's help.",
     "",
     "help report",
     (Group("options", (SUBCOMMAND, HELP)),),

@@ -1,4 +1,4 @@
-"""The image that a debugger looks at, opened beside the debugger: what its door then need not ask it for.
+"""The image that a debugger looks at, opened beside the debugger, so that its door need not ask the debugger.
 
 /proc/PID and a mapped core give bytes ten to a hundred times faster than a debugger's own read, and mappings, residency
 and environment, which no debugger's API tells. They are used only where they are provably the same image; what only the
@@ -26,7 +26,7 @@ MAX_ANCESTORS = 8
 
 
 class AskedImage(BytesAlone):
-    """What only the debugger reaches: a process behind a stub, a core whose file was not found."""
+    """What only the debugger reaches: a process on the other side of a stub, a core whose file was not found."""
 
     page_size = 4096
     machine_name = ""
@@ -75,7 +75,7 @@ def no_address(expression: str, why: object) -> UsageError:
 
 
 class DebuggedTarget(ImageTarget):
-    """What does not differ from debugger to debugger."""
+    """What is the same for every debugger."""
 
     def __init__(self, image: Source, machine: str) -> None:
         """`machine` is the debugger's word, which may be wrong where it cannot open the program's file: it goes where

@@ -1,4 +1,4 @@
-"""The half of a Target that is the same at every door: what its image answers for it."""
+"""The half of a Target that is the same at every door: what its image answers."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ImageTarget:
         return self._naming.describe(self, address)
 
     def own_name(self, address: int) -> Optional[Place]:
-        """The debugger's symbol at or before an address, and how far behind it: where no file's own table has one."""
+        """The debugger's symbol at or before an address, and how far past it: where no file's own table has one."""
         return None
 
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:

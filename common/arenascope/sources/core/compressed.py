@@ -1,7 +1,7 @@
 """Compressed cores: unpacked once into a temporary file that nobody else sees, with holes for what is zero.
 
 systemd-coredump leaves .zst, .lz4 or .xz, people leave .gz. Python's own modules read what they can, the usual
-programs the rest. The holes are ours and say nothing of what was resident in the process.
+programs the rest. The holes are ours and say nothing about what was resident in the process.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ..elf.file import MAGIC
 from .packings import READ, Format, damage_errors, window_log
 
 MAX_TIMES, ALWAYS = 4096, 1 << 30
-"""No more is unpacked than so many times the packed size, or so much where that is more: a core of zeros is packed a
+"""At most this many times the packed size is unpacked, or this much if that is more: a core of zeros is packed a
 thousand times smaller, what is packed thirty thousand times smaller was made to fill a disk."""
 
 BLOCK = 64 << 10
 """What is all zero in blocks of this becomes a hole."""
 RESERVE = 64 << 20
-"""Room that is left to others."""
+"""Room that is left for others."""
 Say = Callable[[str], None]
-"""Takes a line on how far it is, about once a second; "" when all is done."""
+"""Takes a progress line about once a second; "" when all is done."""
 
 
 class Unpacked(NamedTuple):
@@ -143,7 +143,7 @@ def _program(form: Format, file: BinaryIO) -> Iterator[_Source]:
         try:
             yield _Source(pipe.read, broken)
         finally:
-            # also at Ctrl-C: nothing goes on writing for somebody who has left
+            # also at Ctrl-C: nothing keeps writing for somebody who has left
             process.kill()
             pipe.close()
             process.wait()
@@ -175,7 +175,7 @@ class _Progress:
 
 
 class SparseFile:
-    """Writes a file with holes, and looks how much room there is."""
+    """Writes a file with holes, and checks how much room there is."""
 
     def __init__(self, file: int, path: str, hint: str) -> None:
         self.file = file

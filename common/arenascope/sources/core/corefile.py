@@ -72,7 +72,7 @@ def _check_kind(path: str, file: int, may_unpack: bool) -> Optional[Format]:
     start = os.pread(file, 16, 0)
     if start[:4] == MAGIC:
         return None
-    from .packings import format_of  # which few cores need
+    from .packings import format_of  # needed for few cores
 
     form = format_of(start)
     if form is not None:

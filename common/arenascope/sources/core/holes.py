@@ -41,7 +41,7 @@ class _Part(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """A range that the file holds, `shift` bytes behind its addresses."""
+    """A range that the file holds, `shift` bytes past its addresses."""
 
     start: int
     end: int

@@ -1,7 +1,7 @@
 """An ELF core read without a debugger: the file mapped, its segments by address, each byte of the file once.
 
 Whoever writes a core gives each mapping bytes of its own. Headers that claim one piece of the file for many mappings,
-or one address twice, make of a small file a large process: walks are bounded by bytes, so they are not believed.
+or one address twice, make a large process of a small file: walks are bounded by bytes, so these are not believed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class CoreMemory:
     file = -1
 
     def __init__(self, path: str, say: Optional[Say] = None) -> None:
-        """A compressed core is opened only where there is somebody to tell how far it is: it costs time and room."""
+        """A compressed core is opened only where its progress can be shown: it costs time and room."""
         self.path = path
         self.file, self._map, self.unpacked, self._unpacked_short = open_core(path, say)
         self.size = len(self._map)
@@ -109,7 +109,7 @@ class CoreMemory:
             self._map.close()
 
     def __del__(self) -> None:
-        # a debugger asks for many looks in one process: each opens the file anew
+        # a debugger makes many looks in one process: each opens the file again
         self._close_file()
 
     def _close_file(self) -> None:
@@ -139,7 +139,7 @@ class CoreMemory:
         return Truncation(expected, self.size, missing)
 
     def shortage(self) -> Sequence[Statement]:
-        """What a reader of figures must know of a core that was cut."""
+        """What a reader of figures must know about a core that was cut."""
         said = [*([self._unpacked_short] if self._unpacked_short else []), *self._headers_wrong]
         cut = self.truncated
         if cut is not None:

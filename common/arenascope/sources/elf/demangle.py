@@ -70,7 +70,7 @@ class _Parser:
         return self._plain(depth)
 
     def _plain(self, depth: int) -> Optional[str]:
-        """A name that is not nested; behind St it is one of namespace std."""
+        """A name that is not nested; after St it belongs to namespace std."""
         found = self._part(depth)
         if found == "std":
             rest = self._part(depth)

@@ -63,7 +63,7 @@ class Section(NamedTuple):
 
 
 class Elf:
-    """An ELF image behind read(address, size), which gives all the bytes or raises.
+    """An ELF image, read by read(address, size), which gives all the bytes or raises.
 
     With `mapped`, `base` is where the loader put the file's first byte and only what it loads is there.
     """
@@ -204,7 +204,7 @@ class ElfFile(Elf):
         try:
             with open(path, "rb") as file:
                 self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:  # mmap says ValueError to an empty file
+        except (OSError, ValueError) as error:  # mmap raises ValueError for an empty file
             raise TargetError(f"cannot open {path}: {getattr(error, 'strerror', None) or error}") from error
         self.path = path
         try:

@@ -1,4 +1,4 @@
-"""The modules that ld.so has loaded, by its own list (struct r_debug in link.h), where nothing else tells of them.
+"""The modules that ld.so has loaded, by its own list (struct r_debug in link.h), where nothing else lists them.
 
 An emulator is the case: its stub serves memory and the auxiliary vector and has no /proc, so that what belongs to no
 module (heaps, stacks) stays unknown; its cores have mappings, but neither the files' names nor their text.
@@ -20,7 +20,7 @@ from .symbols import dynamic_tags
 AT_PHDR, AT_BASE = 3, 7
 DT_DEBUG = 21
 HEADER_BYTES = {4: 52, 8: 64}
-"""sizeof (Elf32_Ehdr), sizeof (Elf64_Ehdr): linkers put the program headers right behind."""
+"""sizeof (Elf32_Ehdr), sizeof (Elf64_Ehdr): linkers put the program headers right after it."""
 MAX_MODULES = 10000
 LONGEST_PATH = 4096
 LDSO_REACH = 4 << 20
@@ -59,7 +59,7 @@ def loaded_regions(memory: Memory, auxv: Mapping[int, int], page: int) -> Sequen
 def named_regions(memory: Memory, auxv: Mapping[int, int], regions: Sequence[Region]) -> list[Region]:
     """The regions, those of modules with the paths of their files, and offsets as if these were mapped in one piece.
 
-    A module reaches from its load address through its dynamic section to the writable mapping behind that.
+    A module reaches from its load address through its dynamic section to the writable mapping after that.
     """
     debug = _find_debug(memory, auxv.get(AT_BASE, 0), regions)
     modules = {library.base: library for library in _libraries(memory, debug)} if debug else {}
@@ -79,7 +79,7 @@ def named_regions(memory: Memory, auxv: Mapping[int, int], regions: Sequence[Reg
 
 
 def _end_of_module(regions: Sequence[Region], first: int, module: Loaded, others: Mapping[int, Loaded]) -> int:
-    """The index behind the module's last region: bss is not the file's."""
+    """The index after the module's last region: bss is not the file's."""
     for index in range(first, len(regions)):
         part = regions[index]
         if index > first and (part.start != regions[index - 1].end or part.start in others):
@@ -136,7 +136,7 @@ def _libraries(memory: Memory, debug: int) -> Iterator[Loaded]:
 
 
 def _mappings(elf: Elf, path: str, page: int) -> Iterator[Region]:
-    """What the kernel and ld.so make of program headers: the file's part, and anonymous memory behind it (bss)."""
+    """What the kernel and ld.so make of program headers: the file's part, and anonymous memory after it (bss)."""
     for segment in elf.segments:
         if segment.type != PT_LOAD or not segment.memory_size:
             continue

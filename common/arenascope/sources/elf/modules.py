@@ -52,7 +52,7 @@ class Modules:
         self._files: dict[Module, Optional[str]] = {}
 
     def exported(self, module: Module, names: Iterable[str]) -> dict[str, int]:
-        """Addresses of those of the names that the module exports; {} where its tables are not to be had."""
+        """Addresses of those of the names that the module exports; {} where its tables are not available."""
         try:
             found = dynamic_symbols(lambda address, size: self._read(module, address, size), module.base, names)
         except (ArenascopeError, struct.error):
@@ -130,7 +130,7 @@ class Modules:
 
     @cached_property
     def in_order(self) -> Optional[list[Module]]:
-        """In the order in which the linker looks names up (its link_map); None where that is not to be had."""
+        """In the order in which the linker looks names up (its link_map); None where that is not available."""
         debug = self._debug_address(self.program) if self.program else None
         if not debug:
             return None

@@ -96,7 +96,7 @@ class Naming:
         return f"{os.path.basename(module[0].path)}+{address - module[0].start:#x}"
 
     def _runs(self, image: Named) -> list[list[Region]]:
-        """Each file's mappings, with the nameless one right behind them: its .bss."""
+        """Each file's mappings, with the nameless one right after them: its .bss."""
         if self._modules is None:
             regions = image.regions()
             nameless = {region.start: region for region in regions if not region.path}

@@ -19,7 +19,7 @@ _REGISTERS: Mapping[int, tuple[int, int, Optional[int]]] = {
     EM_PPC64: (32, 1, 13),  # nip
     EM_PPC: (32, 1, 2),
     EM_RISCV: (0, 2, 4),
-    EM_LOONGARCH: (33, 3, 2),  # csr_era, behind 32 registers and orig_a0
+    EM_LOONGARCH: (33, 3, 2),  # csr_era, after 32 registers and orig_a0
     EM_S390: (1, 17, None),  # r15 after the two PSW words; access registers: below
 }
 

@@ -116,7 +116,7 @@ class UnwindTables:
             return None
 
     def _search(self, header: int, address: int) -> Optional[int]:
-        """The last entry that begins at or before the address: by halves, as tables of large programs are megabytes."""
+        """The last entry that begins at or before the address: by bisection, as large tables take megabytes."""
         low, high = 0, self.memory.u32(header + 8)
         table = header + 12
         while low < high:

@@ -28,7 +28,7 @@ from .procfiles import read_regions
 PAGEMAP_SCAN = 0xC0606610
 WRITTEN, PRESENT, SWAPPED, PFNZERO = 1 << 1, 1 << 3, 1 << 4, 1 << 5
 GUARD = 1 << 8
-"""Since Linux 6.16; one that does not know it refuses it."""
+"""Since Linux 6.16; older kernels refuse it."""
 _SCAN_ARG = Struct("=12Q")
 # the kernel refuses addresses that are not the user's: no machine has any in the upper half of 64 bits
 USER_LIMIT = 1 << 63

@@ -103,7 +103,7 @@ class ProcessImage(LocalImage):
             os.close(memory)
 
     def __del__(self) -> None:
-        # a debugger asks for many looks in one process: each opens the memory anew
+        # a debugger makes many looks in one process: each opens the memory again
         self.close()
 
     def __enter__(self) -> ProcessImage:

@@ -152,7 +152,7 @@ def exit_code(pid: int) -> Optional[int]:
 
 
 def _stat(folder: str) -> list[bytes]:
-    """The fields of stat behind the name, which may hold anything; none where it is gone."""
+    """The fields of stat after the name, which may hold anything; none where it is gone."""
     try:
         return read_bytes(f"{folder}/stat").rpartition(b")")[2].split()
     except OSError:

@@ -52,4 +52,4 @@ def _namespace_apart(pid: int) -> Optional[str]:
     try:
         return None if os.readlink(f"/proc/{pid}/ns/user") == ours else ours
     except OSError:
-        return ours  # to be told takes the very right that was refused
+        return ours  # to find out takes the very right that was refused
