@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Iterator, Optional, Sequence
 
 from ...records import NamedTuple
-from ...target import MappingUse, Pages, Region, Residency, Span
+from ...target import HUGE_PAGES, MappingUse, Pages, Region, Residency, Span
 from ..elf.file import PF_W, Segment
 from .memory import CoreMemory
 
@@ -139,7 +139,7 @@ class HoleResidency:
     def _is_anonymous(self, segment: Segment) -> bool:
         """Neither of a file nor the vDSO, whose pages a dump faults in."""
         region = self._region(segment.address)
-        return region.path in ("", "[stack]") and not region.shared
+        return region.path in ("", "[stack]", HUGE_PAGES) and not region.shared
 
     def _never_written(self, segment: Segment) -> bool:
         """Left out because it has no page of its own (vma_dump_size: no anon_vma), not for another reason.
@@ -150,6 +150,8 @@ class HoleResidency:
         """
         if segment.file_size or not self._dumps_anonymous or not self._is_anonymous(segment):
             return False
+        if self._region(segment.address).path == HUGE_PAGES:
+            return False  # all of it is dumped, or coredump_filter has no bit for it
         neighbours = (
             self._core.segment_at(segment.address - 1),
             self._core.segment_at(segment.address + segment.memory_size),
