@@ -16,12 +16,12 @@ from .render.text import Style
 from .session import Session
 from .shell import ShellDoor, unbroken
 
-HEADERS = ("time", "RSS", "change", "live", "free", "trim gives", "tops", "scraps", "arenas", "held")
+HEADERS = ("time", "RSS", "change", "in use", "free", "trim gives", "tops", "stranded", "arenas", "held")
 WIDTHS = (8, 10, 11, 10, 10, 10, 10, 10, 6, 8)
 AGAIN = 20
 """After this many lines the headers are repeated."""
 OUTLINE = Outline(
-    "Print a line for each interval: RSS, what is live, what is free.",
+    "Print a line for each interval: RSS, what is in use, what is free.",
     "The process is held only while it is read.",
     "watch 1234 --interval 60",
     (

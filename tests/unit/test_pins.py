@@ -109,7 +109,11 @@ def test_a_list_that_is_cut_says_so() -> None:
     assert some["one_per_arena"] == whole["one_per_arena"]
     sizes = [pin["releases_bytes"] for pin in whole["pins"]]
     assert sizes == sorted(sizes, reverse=True)
-    assert "more blocks; --limit 0 shows all" in run_text(between(12).target(), "pins", "--limit", "3")
+    text = run_text(between(12).target(), "pins", "--limit", "3")
+    assert "more blocks; --limit 0 shows all" in text
+    assert f"{len(whole['pins']):,} blocks keep memory from going back" in text
+    assert "the 3 that keep the most:" in text
+    assert "that keep the most:" not in run_text(between(12).target(), "pins", "--limit", "0")
 
 
 def test_blocks_that_keep_their_own_pages_are_left_out() -> None:
@@ -139,7 +143,9 @@ def test_what_keeps_it_first_is_said() -> None:
 def test_nothing_is_in_the_way() -> None:
     image = HeapImage("2.36-64")
     image.main.used(0x100)
-    assert run_text(image.target(), "pins").startswith("no single live block keeps free memory from going back")
+    assert run_text(image.target(), "pins") == (
+        "nothing is pinned: no single block in use keeps free memory from going back\n"
+    )
     assert run_json(image.target(), "pins")["pins"] == []
     empty = HeapImage("2.36-64", heap=False)
     assert run_text(empty.target(), "pins").startswith("no heap yet")

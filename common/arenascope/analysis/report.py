@@ -13,18 +13,18 @@ SHARED_MEMORY = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "[anon_shmem")
 KERNEL = ("[vdso]", "[vvar]", "[vvar_vclock]", "[vsyscall]")
 
 LABELS = {
-    "live": "live blocks, with malloc's bookkeeping",
-    "mmapped": "live blocks with a mapping of their own",
+    "live": "in use, with malloc's bookkeeping",
+    "mmapped": "in use, in blocks with a mapping of their own",
     "tcache": "free, kept in thread caches",
     "returnable": "free, malloc_trim returns it",
     "thread_tops": "free, tops of thread arenas: malloc_trim never touches them",
     "main_top": "free, what malloc_trim leaves of the main arena's top",
-    "scraps": "free, stranded in pages that live blocks share",
+    "scraps": "free, stranded: shares its pages with blocks in use",
     "unread": "arenas that could not be read whole",
     "stacks": "stacks of threads",
     "files": "program, libraries and mapped files",
     "shared": "shared memory",
-    "other": "anonymous memory that is not this malloc's",
+    "other": "other anonymous memory, outside malloc",
     "kernel": "the kernel's own pages (vdso)",
 }
 

@@ -13,7 +13,7 @@ from ..gather.trims import trims
 from ..gather.usage import full_usages, mmapped_tally, quick_usages
 from ..model import Tally
 from ..render.json import address, tally_json
-from ..render.text import NO_HEAP, Style, count, cut, left_out, next_lines, number, table
+from ..render.text import AT_MOST, NO_HEAP, Style, count, cut, left_out, next_lines, number, table
 from ..screens.allocators import allocators_lines
 
 Plans = Mapping[int, Trim]
@@ -132,6 +132,8 @@ def _lines(
         form=style.form,
     )
     yield from left_out(style, more, "arena")
+    if any(row[-1].startswith(AT_MOST) for row in shown):
+        yield f"trim {AT_MOST}so much address space; how much of it was resident: {style.typed('trim')}"
     if mmapped is not None and mmapped.chunks:
         yield ""
         yield f"beside the arenas: {count(mmapped.chunks, 'block')} served by mmap, {style.size(mmapped.bytes)}"
@@ -148,7 +150,7 @@ def _trim_cell(style: Style, plans: Optional[Plans], usages: Sequence[ArenaUsage
     each = [_trimmed(plans, usage.header.index) for usage in usages]
     resident = total(resident for _, resident in each)
     released = total(released for released, _ in each)
-    return style.size(resident) if resident is not None or released is None else f"≤ {style.size(released)}"
+    return style.size(resident) if resident is not None or released is None else f"{AT_MOST}{style.size(released)}"
 
 
 def _row(style: Style, usage: ArenaUsage) -> list[str]:

@@ -28,7 +28,7 @@ from ..session import Session
 
 @command(
     "what goes back",
-    "Rank the live blocks that keep the most memory from going back.",
+    "Rank the blocks in use that keep the most memory from going back.",
     "pins --arena 1",
     "For each block that lies beside free memory: what its free() would give back at once (the break moves, heaps are "
     "unmapped or shrunk, by trim_threshold and top_pad as they stand), or what malloc_trim(0) would give more after "

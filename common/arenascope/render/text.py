@@ -15,6 +15,8 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 UNKNOWN = "?"
 AT_LEAST = "at least "
 """In front of a sum over rows of which some could not be read."""
+AT_MOST = "≤ "
+"""In front of address space, where it is not known which pages are resident."""
 NO_HEAP = "no heap yet: malloc has not been called in this process"
 
 
@@ -76,6 +78,8 @@ class Style(NamedTuple):
         """One that only a debugger obeys."""
         if not self.subject:
             return self.typed(words)
+        if not self.subject.isdigit():
+            return f"heap {words}, in the process while it runs"
         return f"gdb -p {self.subject} -x \"$({self.program} --gdb-path)\" -ex 'heap {words}'"
 
     def size(self, value: Optional[int]) -> str:
@@ -122,6 +126,14 @@ def count(number: Optional[int], one: str, many: Optional[str] = None) -> str:
 
 def number(value: Optional[int]) -> str:
     return UNKNOWN if value is None else f"{value:,}"
+
+
+def in_use(style: Style, used: Optional[int], bookkeeping: Optional[int]) -> str:
+    """As every screen counts it: with malloc's own bookkeeping, which only a sweep of the heaps tells apart."""
+    if used is None or bookkeeping is None:
+        return f"{UNKNOWN} in use"
+    own = f" ({style.size(bookkeeping)} of it malloc's bookkeeping)" if bookkeeping else ""
+    return f"{style.size(used + bookkeeping)} in use{own}"
 
 
 def duration(seconds: float) -> str:

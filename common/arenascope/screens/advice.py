@@ -122,8 +122,8 @@ def _thresholds(figure: Figures, facts: Facts, say: Say) -> Words:
 def _periodic(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "call malloc_trim(0) regularly, say every 30 s, if free memory piles up again",
-        f"what lies free between live blocks ({say(figure['between_bytes'])} now) only malloc_trim returns, once it is "
-        "there",
+        f"what lies free between blocks in use ({say(figure['between_bytes'])} now) only malloc_trim returns, "
+        "once it is there",
         (*_java(facts, "-XX:TrimNativeHeapInterval=30000"), "a timer or an idle moment in the program"),
         f"each call about {duration(figure['seconds'])} at today's size, less if it comes often",
         "not when `heap diff` shows that it is used again at once",
@@ -154,7 +154,8 @@ def _caches(figure: Figures, facts: Facts, say: Say) -> Words:
 def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "try an allocator that keeps sizes apart (jemalloc, tcmalloc, mimalloc)",
-        f"{say(figure['bytes'])} is free in pages that live blocks share: nothing that glibc offers returns it",
+        f"{say(figure['bytes'])} is stranded: free in pages that blocks in use share; nothing that glibc offers "
+        "returns it",
         ("LD_PRELOAD=libjemalloc.so.2, measured under the real load", Typed("pins", "which blocks hold it, first")),
         "another program to know; more memory for small heaps",
     )
@@ -198,7 +199,7 @@ def _no_help(figure: Figures, facts: Facts, say: Say) -> Words:
     limit = figure["limit"]
     return Words(
         f"the limit of {limit} {'arena' if limit == 1 else 'arenas'} that was set does not help here",
-        f"{say(figure['between_bytes'])} of {say(figure['free_bytes'])} free lies between live blocks: it "
+        f"{say(figure['between_bytes'])} of {say(figure['free_bytes'])} free lies between blocks in use: it "
         "does so in one arena as in many",
         ABOVE,
     )
@@ -208,7 +209,7 @@ def _leave(figure: Figures, facts: Facts, say: Say) -> Words:
     bound, free = figure["outside_bytes"], figure["free_bytes"]
     why = (
         f"{say(free - bound)} of {say(free)} free would still be there: it lies inside main_arena and the fullest "
-        "other arena, or in pages that live blocks share"
+        "other arena, or in pages that blocks in use share"
     )
     if 2 * bound >= free:
         why = (

@@ -7,7 +7,7 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 from ..analysis.chunks import ExactSize, SizeClass, Sums, total
 from ..model import Tally
 from ..records import NamedTuple
-from ..render.text import NO_HEAP, Style, count, number, table
+from ..render.text import NO_HEAP, Style, count, in_use, number, table
 
 BAR = 24
 MEANING = {
@@ -94,7 +94,7 @@ def summary_lines(
     used, free = sums.tally("used"), sums.tally("free")
     yield style.bold(
         f"{count(sums.chunks, 'chunk')} in {count(len(by_arena), 'arena')} of {style.size(sums.bytes)}: "
-        f"{style.size(None if doubtful else used.bytes)} in use, {style.size(free.bytes)} free in bins, "
+        f"{in_use(style, None if doubtful else used.bytes, sums.bookkeeping)}, {style.size(free.bytes)} free in bins, "
         f"{style.size(sums.gaps['top'])} free in tops"
     )
     if not states:

@@ -10,7 +10,7 @@ from ..render.text import Style
 WHAT = {
     "live": "what the program holds",
     "free": "what malloc keeps free",
-    "elsewhere": "memory that is not malloc's",
+    "elsewhere": "memory outside malloc",
 }
 
 
@@ -42,7 +42,7 @@ def _first(figures: Mapping[str, Any]) -> int:
 
 
 def _listed(style: Style, figures: Mapping[str, Any]) -> str:
-    names = {"rss": "RSS", "live": "live", "free": "free", "elsewhere": "not malloc's"}
+    names = {"rss": "RSS", "live": "in use", "free": "free", "elsewhere": "outside malloc"}
     known = [(words, figures[f"{name}_change_bytes"]) for name, words in names.items()]
     return ", ".join(f"{words} {_signed(style, change)}" for words, change in known if change is not None)
 

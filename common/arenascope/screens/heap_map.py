@@ -10,7 +10,7 @@ from ..analysis.heap_map import LAYERS, PARTS, Strip
 from ..analysis.usage import total
 from ..printable import PLAIN
 from ..records import NamedTuple
-from ..render.text import AT_LEAST, NO_HEAP, UNKNOWN, Laid, Style, count, left_out, table
+from ..render.text import AT_LEAST, AT_MOST, NO_HEAP, UNKNOWN, Laid, Style, count, in_use, left_out, table
 
 PIPE_CELLS = 64
 ONE_LINE = 112
@@ -41,10 +41,10 @@ USED = (
 """From which share of use on."""
 OTHER = {
     "cached": Mark("c", 33, "in a thread cache or fastbin"),
-    "releasable": Mark("r", 32, "free, malloc_trim(0) gives it back"),
+    "releasable": Mark("r", 32, "free, malloc_trim returns it"),
     "free": Mark("f", 31, "free, stays"),
     "top": Mark("t", 35, "top, an arena's end"),
-    "absent": Mark(".", 90, "free, not in memory"),
+    "absent": Mark(".", 90, "free, not resident"),
     "bookkeeping": Mark("h", 36, "malloc's own"),
     "foreign": Mark("x", 36, "somebody else's sbrk"),
     "damaged": Mark("!", 91, "could not be read as chunks"),
@@ -66,12 +66,12 @@ def sentences(style: Style, strips: Sequence[Strip], *, started: bool, whole: bo
         return [NO_HEAP]
     size = sum(strip.heap.bytes for strip in strips)
     sums = {layer: total(strip.total(layer) for strip in strips) for layer in LAYERS}
-    used = f"{style.size(sums['used'])} in use ({_percent(sums['used'], size)})"
+    used = in_use(style, sums["used"], sums["bookkeeping"])
     cached = f", {style.size(sums['cached'])} cached" if sums["cached"] != 0 else ""
-    memory = "" if sums["resident"] is None else f", {style.size(sums['resident'])} in memory"
-    back = f"malloc_trim(0) would give back {style.size(sums['releasable'])}"
+    memory = "" if sums["resident"] is None else f", {style.size(sums['resident'])} resident"
+    back = f"malloc_trim(0) would return {style.size(sums['releasable'])}"
     if sums["releasable_resident"] is not None:
-        back += f", {style.size(sums['releasable_resident'])} of it in memory"
+        back += f", {style.size(sums['releasable_resident'])} of it resident"
     tops = f", trim --tops {style.size(sums['tops'])} more" if sums["tops"] != 0 else ""
     arenas = len({strip.heap.arena for strip in strips})
     heaps = f"{count(len(strips), 'heap')} of {style.size(size)} in {count(arenas, 'arena')}"
@@ -104,7 +104,7 @@ def lines(
     yield from _legend(style, unicode, {mark for row in marks for mark in row})
     yield ""
     beside = max(map(len, marks)) if not style.width or style.width >= ONE_LINE else 0
-    figures = ("arena", "from", "size", "a cell", "used", "resident", "trim frees")
+    figures = ("arena", "from", "size", "a cell", "used", "resident", "trim")
     if style.form:
         cells = [[*_figures(style, strip), _coloured(style, unicode, row)] for strip, row in zip(shown, marks)]
         yield from table((*figures, "occupancy"), cells, left=(0, 1, 7), width=style.width, form=style.form)
@@ -134,7 +134,7 @@ def _row(figures: Sequence[str], text: str) -> str:
     arena, start, size, *others = figures
     cell, used, resident, frees = others
     return (
-        f"{arena:<6} {start:<18} {size:>10}  {text}{'  ' if text else ''}{cell:>9} {used:>6} {resident:>10} {frees:>10}"
+        f"{arena:<6} {start:<18} {size:>10}  {text}{'  ' if text else ''}{cell:>9} {used:>6} {resident:>10} {frees:>11}"
     )
 
 
@@ -147,7 +147,7 @@ def _figures(style: Style, strip: Strip) -> list[str]:
         style.size(strip.cell),
         _percent(strip.total("used"), heap.bytes),
         style.size(strip.total("resident")),
-        style.size(strip.total("releasable") if frees is None else frees),
+        f"{AT_MOST}{style.size(strip.total('releasable'))}" if frees is None else style.size(frees),
     ]
 
 

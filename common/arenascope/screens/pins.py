@@ -27,8 +27,8 @@ class Shown(NamedTuple):
 
 NOTES = {
     "own-thread-cache": "is glibc's own: the cache of thread {tid}, which goes when that ends",
-    "cached-first": "is cached first: a thread keeps {slots} of its size",
-    "in-fastbin-first": "lies in a fastbin until malloc_trim, or a free() of 64 KiB, merges it",
+    "cached-first": "free() puts it into the calling thread's cache first, which keeps up to {slots} of its size",
+    "in-fastbin-first": "it lies in a fastbin until malloc_trim, or a free() that leaves 64 KiB free, merges it",
 }
 """What keeps a block from being free right after free()."""
 
@@ -81,6 +81,11 @@ def lines(
             )
     if pins:
         yield ""
+        if ranking.count > len(pins):
+            yield (
+                f"{count(ranking.count, 'block')} keep memory from going back, each by itself "
+                f"{style.size(pins[0].pin.gain.releases)} at most; the {len(pins):,} that keep the most:"
+            )
         rows = [_row(style, shown) for shown in pins]
         width = len(HEADERS) if any(shown.symbol for shown in pins) else len(HEADERS) - 1
         yield from table(
@@ -105,7 +110,7 @@ def lines(
 
 def _sentence(style: Style, sums: Sums) -> str:
     if not sums.blocks:
-        return "no single live block keeps free memory from going back"
+        return "nothing is pinned: no single block in use keeps free memory from going back"
     where = "one block" if sums.blocks == 1 else f"one block in each of {sums.blocks} arenas"
     return (
         f"freeing {where} ({style.size(sums.bytes)}) would give back "

@@ -98,11 +98,11 @@ def _parts(style: Style, picture: Picture, full: bool) -> Iterator[str]:
         yield f"in swap besides: {style.size(picture.swapped)}"
     for owner in picture.others[:3]:
         if 20 * owner.bytes >= whole:
-            yield f"not malloc's: {style.size(owner.bytes)} at {owner.region.start:#x} ({owner.name or 'anonymous'})"
+            yield f"outside malloc: {style.size(owner.bytes)} at {owner.region.start:#x} ({owner.name or 'anonymous'})"
 
 
 def _mark(name: str) -> str:
-    return "live" if name in LIVE else "free" if name in FREE else ""
+    return "in use" if name in LIVE else "free" if name in FREE else ""
 
 
 def _share(part: int, whole: int) -> str:

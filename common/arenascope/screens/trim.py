@@ -13,13 +13,13 @@ from ..render.text import NO_HEAP, Style, count, cut, duration, left_out, number
 
 HEADERS = (
     "arena",
-    "released",
+    "by madvise",
     "calls",
-    "break",
+    "by brk",
+    "RSS falls",
+    "top stays",
     "resident",
-    "stays: top",
-    "its resident",
-    "sub-page",
+    "stranded",
     "tcache",
     "--tops",
 )
@@ -90,18 +90,30 @@ def _calls(plans: Sequence[Trim]) -> Optional[int]:
 def _resident(style: Style, trim: Trim, name: str) -> str:
     value: Optional[int] = getattr(trim.resident, name)
     bound: Optional[int] = getattr(trim.at_least, name) if trim.at_least else None
-    return style.size(value) if value is not None or bound is None else f"≥ {style.size(bound)}"
+    return _at_least(style, value, bound, trim.plan.release_bytes if name == "trim" else None)
+
+
+def _at_least(style: Style, value: Optional[int], bound: Optional[int], released: Optional[int]) -> str:
+    """No more than is released can be resident: a lower bound that reaches it is the figure itself."""
+    if value is not None or bound is None:
+        return style.size(value)
+    return style.size(bound) if bound == released else f"≥ {style.size(bound)}"
+
+
+def _bound(plans: Sequence[Trim], name: str) -> Optional[int]:
+    return total(getattr(trim.at_least, name) if trim.at_least else None for trim in plans)
 
 
 def _footer(style: Style, plans: Sequence[Trim]) -> list[str]:
+    released = total(trim.plan.release_bytes for trim in plans)
     return [
         "all",
         style.size(total(trim.plan.madvise_bytes for trim in plans)),
         number(_calls(plans)),
         style.size(total(trim.plan.brk_bytes for trim in plans)),
-        style.size(total(trim.resident.trim for trim in plans)),
+        _at_least(style, total(trim.resident.trim for trim in plans), _bound(plans, "trim"), released),
         style.size(total(trim.plan.top and trim.plan.top.bytes for trim in plans)),
-        style.size(total(trim.resident.top for trim in plans)),
+        _at_least(style, total(trim.resident.top for trim in plans), _bound(plans, "top"), None),
         style.size(total(trim.plan.subpage_bytes for trim in plans)),
         style.size(total(trim.plan.tcache_bytes for trim in plans)),
         style.size(total(trim.plan.tops_bytes for trim in plans)),
@@ -118,13 +130,12 @@ def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
     if resident is not None:
         first = f"malloc_trim(0) would return {style.size(resident)} of resident memory"
     else:
-        bound = total(trim.at_least.trim if trim.at_least else None for trim in plans)
+        bound = _bound(plans, "trim")
         first = f"malloc_trim(0) would release {style.size(released)} of address space"
-        first += (
-            f", at least {style.size(bound)} of it resident"
-            if bound is not None
-            else ", how much is resident is not known"
-        )
+        if bound is None:
+            first += ", how much is resident is not known"
+        else:
+            first += f", {'all' if bound == released else f'at least {style.size(bound)}'} of it resident"
     where = count(len([trim for trim in plans if trim.plan.tops]), "thread arena")
     if tops:
         first += f"; {style.size(tops)} more, in the tops of {where}, it never touches (--tops does)"
@@ -136,7 +147,7 @@ def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
 KEPT: Mapping[str, str] = {
     "tops-untouched": "tops of thread arenas: malloc_trim never touches them; free() does once one reaches "
     "trim_threshold (see {params}), or: {apply}",
-    "pages-shared": "sub-page: free pieces that share their page with a block in use; freeing that neighbour releases "
+    "pages-shared": "stranded: free pieces that share their page with a block in use; freeing that neighbour releases "
     "them",
     "cached-by-threads": "tcache: blocks that threads keep for themselves; a thread gives them back when it ends",
     "pages-locked": "locked: {size} of these ranges lie in or after a mapping that the program has locked (mlock): "

@@ -26,11 +26,11 @@ JUDGEMENTS = {
     "mostly-not-this-malloc": "Most of it did not come from this malloc",
     "mostly-mapped-files": "Most of it is mapped files",
     "mostly-shared-memory": "Most of it is shared memory",
-    "mostly-not-malloc": "More than half of it is not malloc's",
+    "mostly-not-malloc": "More than half of it lies outside malloc",
     "freed": "Not a leak: the program freed it, malloc holds it.",
     "freed-thresholds-grew": "Not a leak: the program freed it, malloc holds it.",
     "live-data": "It is in use: needed, or growing forever, one look does not tell; malloc has little to give back.",
-    "live-and-freed": "Live data and freed memory both matter here.",
+    "live-and-freed": "Memory in use and freed memory both matter here.",
 }
 
 
@@ -46,12 +46,12 @@ def verdict(said: Statement, say: Say) -> str:
         return f"{name} {say(figure['known_bytes'])}: {_not_started(said, say)}"
     arenas = f"{figure['arenas']} arenas" if figure["arenas"] != 1 else "1 arena"
     known = figure["known_bytes"]
-    text = f"{name} {say(known)}: {say(figure['live_bytes'])} live, {say(figure['free_bytes'])} free in {arenas}"
+    text = f"{name} {say(known)}: {say(figure['live_bytes'])} in use, {say(figure['free_bytes'])} free in {arenas}"
     details = _details(figure, say)
     if details:
         text += f" ({'; '.join(details)})"
     if _matters(figure, "not_malloc_bytes"):
-        text += f", {say(figure['not_malloc_bytes'])} not malloc's"
+        text += f", {say(figure['not_malloc_bytes'])} outside malloc (files, stacks, other mappings)"
     if figure["unread_bytes"]:
         text += f", {say(figure['unread_bytes'])} in arenas that could not be read whole"
     return f"{text}. {_judgement(said.id, figure, say)}"
@@ -93,7 +93,7 @@ def _details(figure: Figures, say: Say) -> list[str]:
         where = f"{figure['thread_tops']} thread-arena {'top' if figure['thread_tops'] == 1 else 'tops'}"
         found.append(f"{say(figure['thread_tops_bytes'])} sits in {where} that it never touches")
     if _matters(figure, "scraps_bytes"):
-        found.append(f"{say(figure['scraps_bytes'])} is stranded below page size")
+        found.append(f"{say(figure['scraps_bytes'])} is stranded in pages shared with blocks in use")
     if _matters(figure, "tcache_bytes"):
         found.append(f"{say(figure['tcache_bytes'])} is in thread caches")
     return found
@@ -134,7 +134,7 @@ def _top_below(figure: Figures, names: Names, say: Say) -> Pair:
 
 def _between(figure: Figures, names: Names, say: Say) -> Pair:
     return (
-        "free blocks lie between live ones: glibc by itself gives back only the end of a heap",
+        "free blocks lie between blocks in use: glibc by itself gives back only the end of a heap",
         f"{say(figure['bytes'])} of whole pages in free blocks, in {places(figure['places'])}",
     )
 
@@ -151,8 +151,8 @@ def _outlived(figure: Figures, names: Names, say: Say) -> Pair:
 
 def _shared(figure: Figures, names: Names, say: Say) -> Pair:
     return (
-        "live blocks share pages with free ones, and a page goes back only as a whole",
-        f"{say(figure['bytes'])} free in pages that hold something live",
+        "blocks in use share pages with free ones (stranded), and a page goes back only as a whole",
+        f"{say(figure['bytes'])} free in pages that hold something in use",
     )
 
 
@@ -165,7 +165,7 @@ def _caches(figure: Figures, names: Names, say: Say) -> Pair:
 
 def _huge_pages(figure: Figures, names: Names, say: Say) -> Pair:
     return (
-        "transparent huge pages back the heap: one live block can hold 2 MiB, and khugepaged may fill again what "
+        "transparent huge pages back the heap: one block in use can hold 2 MiB, and khugepaged may fill again what "
         "was returned",
         f"AnonHugePages {say(figure['bytes'])} of malloc's mappings",
     )
