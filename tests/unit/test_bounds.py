@@ -95,6 +95,27 @@ def test_a_run_is_gone_through_once_for_all_that_lies_in_it() -> None:
     assert raws.times == 1
 
 
+def test_feet_of_free_chunks_that_lie_close_are_read_together() -> None:
+    image = HeapImage("2.36-64")
+    binned = []
+    for _ in range(MANY):
+        binned.append(image.main.free(0x400).address)
+        image.main.used(0x40)
+    session = Session(image.target())
+    check = check_of(session, binned)
+    pieces = list(session.sweep(session.headers[0]))
+    reads, read = [], session.memory.read
+
+    def counted(address: int, size: int) -> bytes:
+        reads.append(address)
+        return read(address, size)
+
+    session.memory.read = counted
+    check.run(pieces)
+    assert (check.breaches, all(check.binned.values())) == ([], True)
+    assert 0 < len(reads) < MANY // 20
+
+
 def test_a_list_of_many_is_kept_once() -> None:
     session = session_of()
     binned = dict.fromkeys(range(1 << 40, (1 << 40) + 100 * MANY * 32, 32), False)

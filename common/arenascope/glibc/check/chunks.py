@@ -16,6 +16,9 @@ IN_FRONT = {"fast": "prev-inuse-of-fast", "tcache": "prev-inuse-of-cached"}
 """What is broken where a listed chunk no longer looks in use, by the list that names it."""
 OVERLAPS = {"fast": "overlaps-fast", "tcache": "overlaps-cached", "binned": "overlaps-binned"}
 
+CLOSE, MOST_NEAR = 4096, 64 << 10
+"""Feet of free chunks so close together, in bytes, are read at once; and how much at most."""
+
 
 class ChunkCheck:
     """One arena's chunks, checked against its lists. `binned` and `listed` say what should be where.
@@ -48,6 +51,10 @@ class ChunkCheck:
         self._forgotten: list[tuple[int, int]] = []
         """Where no headers were read."""
         self.wanted = NON_MAIN_ARENA if not header.main else 0
+        self._near: tuple[int, bytes] = (0, b"")
+        """Where feet of free chunks were read last, and what was."""
+        self._swept = 0
+        """The end of what was read as chunks."""
         self.previous: Optional[tuple[int, int]] = None
         """The last chunk, and where it ends."""
 
@@ -69,6 +76,7 @@ class ChunkCheck:
     def _run(self, run: Run, first: bool) -> None:
         """`first`: nothing lies in front that could be free."""
         chunk, raw = run.address, run.raws[0]
+        self._swept = run.address + run.bytes
         wanted, binned, met = self.wanted, self.binned, self._hidden.discard
         if first and not raw & PREV_INUSE:
             self._say(chunk, "prev-inuse", "prev-inuse-of-first", size_word=raw)
@@ -108,10 +116,24 @@ class ChunkCheck:
             self._say(chunk, "non-main-arena", "non-main-arena-in-bin", size_word=raw)
         if front and front in self.binned:
             self._say(chunk, "adjacent-free", "adjacent-free", front=front)
-        foot = self.memory.try_word(end)
+        foot = self._foot(end)
         if foot is not None and foot != size:
             figures = {"bytes": size, "prev_size": foot}
             self._say(end, "prev-size", "prev-size", figures, chunk, front=chunk)
+
+    def _foot(self, at: int) -> Optional[int]:
+        """The word there. Where such words lie close together, one read brings many: what was swept is read again."""
+        word = self.memory.pointer_size
+        start, data = self._near
+        if not start <= at <= start + len(data) - word:
+            close = 0 <= at - start < 2 * len(data) + CLOSE
+            size = min(2 * len(data) + CLOSE, MOST_NEAR) if close else word
+            data = self.memory.try_read(at, max(word, min(size, self._swept - at))) or b""
+            self._near = at, data
+            if not data:
+                return None
+            start = at
+        return int.from_bytes(data[at - start : at - start + word], self.memory.byte_order)
 
     def _binned_yet_used(self, chunk: int, size: int, following: int) -> None:
         end = chunk + size
