@@ -59,7 +59,7 @@ class _Collecting(ShellDoor):
         pass
 
     def style(self) -> Style:
-        return Style(width=0, program="arenascope")
+        return Style(width=0, program="arenascope", subject=self._named)
 
 
 def look(asked: Look) -> Seen:
