@@ -7,7 +7,7 @@ same image; GDB's own read otherwise (a remote stub). Symbols, types and registe
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence, TypeVar
 
 import gdb
 
@@ -26,7 +26,7 @@ from arenascope.sources.debugged import (
     running,
 )
 from arenascope.sources.image_target import Source
-from arenascope.target import ByteOrder, Member, Place, Region, StructInfo, Symbol, ThreadInfo
+from arenascope.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
 
 MACHINES = {
     "i386:x86-64": "x86_64",
@@ -52,6 +52,7 @@ THREAD_POINTERS = {
     "riscv64": ("tp",),
     "loongarch64": ("tp",),
 }
+T = TypeVar("T")
 TLS_FILES = ("malloc.c", "arena.c")
 
 
@@ -189,28 +190,36 @@ class GdbTarget(DebuggedTarget):
     # threads
 
     def own_threads(self) -> Sequence[ThreadInfo]:
+        return self._of_each(self._thread)
+
+    def register_sets(self) -> Sequence[RegisterSets]:
+        return self._of_each(lambda thread: self.registers_by_name(thread.ptid[1] or thread.ptid[0], self._register))
+
+    def _of_each(self, ask: Callable[[gdb.InferiorThread], T]) -> list[T]:
+        """Of every thread; what was selected stays so."""
         selected = gdb.selected_thread()
         frame = gdb.selected_frame() if selected else None
         found = []
         try:
             for thread in self.inferior.threads():
                 thread.switch()
-                tid = thread.ptid[1] or thread.ptid[0]
-                found.append(
-                    ThreadInfo(
-                        tid,
-                        self._thread_name(thread, tid),
-                        stack_pointer=self._register("sp"),
-                        thread_pointer=self._thread_pointer(thread),
-                        program_counter=self._register("pc"),
-                    )
-                )
+                found.append(ask(thread))
         finally:
             if selected and selected.is_valid():
                 selected.switch()
                 if frame and frame.is_valid():
                     frame.select()
         return found
+
+    def _thread(self, thread: gdb.InferiorThread) -> ThreadInfo:
+        tid = thread.ptid[1] or thread.ptid[0]
+        return ThreadInfo(
+            tid,
+            self._thread_name(thread, tid),
+            stack_pointer=self._register("sp"),
+            thread_pointer=self._thread_pointer(thread),
+            program_counter=self._register("pc"),
+        )
 
     def _thread_name(self, thread: gdb.InferiorThread, tid: int) -> Optional[str]:
         try:

@@ -6,6 +6,7 @@ same image; LLDB's own read otherwise (a remote stub). Symbols, types and regist
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import cycle
 from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, cast
 
@@ -23,7 +24,7 @@ from arenascope.sources.debugged import (
     running,
 )
 from arenascope.sources.image_target import Source
-from arenascope.target import ByteOrder, Member, Place, Region, StructInfo, Symbol, ThreadInfo
+from arenascope.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
 
 # the first word of a triple, where Linux has another name for the machine
 MACHINES = {
@@ -181,6 +182,12 @@ class LldbTarget(DebuggedTarget):
     def own_threads(self) -> Sequence[ThreadInfo]:
         return [self._thread(thread) for thread in self.process]
 
+    def register_sets(self) -> Sequence[RegisterSets]:
+        return [
+            self.registers_by_name(thread.GetThreadID(), partial(_register, thread.GetFrameAtIndex(0)))
+            for thread in self.process
+        ]
+
     def _thread(self, thread: lldb.SBThread) -> ThreadInfo:
         frame = thread.GetFrameAtIndex(0)
         stack = frame.GetSP()
@@ -242,6 +249,11 @@ def _interruptible(read: AnyRead, debugger: lldb.SBDebugger, often: int) -> AnyR
         return read(*arguments)
 
     return cast(AnyRead, read_on)
+
+
+def _register(frame: lldb.SBFrame, name: str) -> Optional[int]:
+    found = frame.FindRegister(name)
+    return found.GetValueAsUnsigned() if found.IsValid() else None
 
 
 def _machine(triple: str) -> str:

@@ -41,9 +41,9 @@ class DebuggerDoor:
             sys.__stderr__.write(text)
             sys.__stderr__.flush()
 
-    def release(self) -> None:
+    def release(self) -> float:
         # whoever attached detaches
-        pass
+        return 0.0
 
 
 def help_body(command: Command, prefix: str) -> str:

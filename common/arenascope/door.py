@@ -41,8 +41,8 @@ class Door(Protocol):
     def notice(self, text: str) -> None:
         """To standard error: what must not mix with a script's data."""
 
-    def release(self) -> None:
-        """Everything was read: what this door itself holds may run on."""
+    def release(self) -> float:
+        """Everything was read: what this door itself holds may run on. The seconds for which it was held; 0.0: not."""
 
     def describe(self) -> Sequence[str]:
         """The debugger and its Python, for `version`."""

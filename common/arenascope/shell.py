@@ -96,8 +96,10 @@ class ShellDoor:
         freeze, self.freeze = self.freeze, None
         return freeze.release() if freeze is not None else 0.0
 
-    def release(self) -> None:
-        self._tell(self.let_go())
+    def release(self) -> float:
+        held = self.let_go()
+        self._tell(held)
+        return held
 
     def drop(self) -> None:
         """Lets go after any error."""

@@ -82,6 +82,25 @@ class ThreadInfo(NamedTuple):
     """It runs on while the process is read: the debugger does not hold it."""
 
 
+class RegisterSet(NamedTuple):
+    """Some of a thread's registers, as a note of a core has them."""
+
+    owner: str
+    """"CORE" or "LINUX"."""
+    type: int
+    data: bytes
+
+
+class RegisterSets(NamedTuple):
+    """All registers of a thread, as far as they are known."""
+
+    tid: int
+    general: bytes
+    """As in NT_PRSTATUS; empty where they are not known."""
+    others: Sequence[RegisterSet] = ()
+    """Floating point, vectors, TLS."""
+
+
 class Span(NamedTuple):
     """What lies between two addresses."""
 
@@ -134,6 +153,8 @@ class MappingUse(NamedTuple):
     swapped: Optional[int] = None
     huge: Optional[int] = None
     """AnonHugePages: the part that transparent huge pages back."""
+    anonymous: Optional[int] = None
+    """What is no file's, or no longer."""
 
 
 class Residency(Protocol):
@@ -148,6 +169,19 @@ class Residency(Protocol):
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
         """The resident parts of [start, end), in order; None where that cannot be known."""
+
+
+class Saved(NamedTuple):
+    """What came of writing an image into a file."""
+
+    written: int
+    """Bytes that the file takes."""
+    resident: int
+    """Bytes of memory in it."""
+    lost: int
+    """What could not be read of what was in memory."""
+    held: float
+    """Seconds for which the process was held for it; 0.0 where it was not, or by somebody else."""
 
 
 class Image(Protocol):
@@ -172,6 +206,10 @@ class Image(Protocol):
     def shortage(self) -> Sequence[Statement]:
         """Why it lacks memory that the process had (a core cut short), with words; empty where it does not."""
 
+    def save(self, path: str, registers: Sequence[RegisterSets], release: Callable[[], float]) -> Optional[Saved]:
+        """Writes it as a core that keeps what cores lose. Calls `release`, which tells for how long it was held, once
+        all of it was read. None where it does not lie on this machine."""
+
 
 class BytesAlone:
     """An Image that knows nothing but the bytes."""
@@ -193,6 +231,9 @@ class BytesAlone:
 
     def shortage(self) -> Sequence[Statement]:
         return ()
+
+    def save(self, path: str, registers: Sequence[RegisterSets], release: Callable[[], float]) -> Optional[Saved]:
+        return None
 
 
 class Target(Protocol):
@@ -241,6 +282,9 @@ class Target(Protocol):
 
     def threads(self) -> Sequence[ThreadInfo]:
         """The threads, by tid."""
+
+    def register_sets(self) -> Sequence[RegisterSets]:
+        """All registers of each thread, as far as they are to be had."""
 
     def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
         """The address of a thread-local variable, from symbols; None where they cannot say."""

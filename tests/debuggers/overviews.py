@@ -21,6 +21,7 @@ COMMANDS = (
     "pins",
     "map",
     "report",
+    "save",
     "snapshot",
     "diff",
     "info",

@@ -16,7 +16,7 @@ from subjects import Subject
 
 from arenascope.command import all_commands
 
-MOMENT = ("snapshot", "diff", "version")
+MOMENT = ("snapshot", "save", "diff", "version")
 """Commands that say when they looked, or who does."""
 
 
@@ -26,6 +26,7 @@ def words_of(command: str, subject: Subject, folder: Path) -> list[str]:
         "chunk": [hex(next(iter(subject.live_blocks)))],
         "chunks": ["--limit", "50"],
         "snapshot": [str(folder / "now.json")],
+        "save": [str(folder / "saved.core")],
         "diff": [str(folder / "before.json")],
     }
     return [command, *more.get(command, ())]

@@ -50,7 +50,12 @@ def attach(subject: Subject) -> list[str]:
 
 def typed(command: str, folder: Path) -> str:
     """A command with what it cannot do without."""
-    words = {"chunk": "$sp", "snapshot": str(folder / "saved"), "diff": str(folder / "saved")}
+    words = {
+        "chunk": "$sp",
+        "snapshot": str(folder / "saved"),
+        "save": str(folder / "saved.core"),
+        "diff": str(folder / "saved"),
+    }
     return f"{command} {words[command]}" if command in words else command
 
 

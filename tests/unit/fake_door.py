@@ -44,8 +44,8 @@ class FakeDoor:
     def notice(self, text: str) -> None:
         self.notices.append(text)
 
-    def release(self) -> None:
-        pass
+    def release(self) -> float:
+        return 0.0
 
     def describe(self) -> Sequence[str]:
         return ["a test"]

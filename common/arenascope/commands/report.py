@@ -128,7 +128,7 @@ def _answer(context: Context, picture: Optional[Picture], concluded: Conclusions
     if picture or context.session.started or concluded.growth:
         text = lines(context.style, picture, concluded, full=context.options.full)
     problems = _problems(context.session) if picture else problems_of(context.session)
-    return Answer(_keys(context.style, picture, concluded), text, problems)
+    return Answer(_keys(picture, concluded), text, problems)
 
 
 def _problems(session: Session) -> list[Statement]:
@@ -170,7 +170,7 @@ def _facts(session: Session, picture: Picture, plans: Sequence[Trim], beside: _B
     )
 
 
-def _keys(style: Style, picture: Optional[Picture], concluded: Conclusions) -> dict[str, object]:
+def _keys(picture: Optional[Picture], concluded: Conclusions) -> dict[str, object]:
     parts = picture.parts if picture else {}
     return {
         "rss_bytes": picture.rss if picture else None,
@@ -187,7 +187,7 @@ def _keys(style: Style, picture: Optional[Picture], concluded: Conclusions) -> d
                 "effect_bytes": each.effect,
                 "bound": each.bound,
                 "evidence": said.evidence,
-                "how": list(said.how(style)),
+                "how": list(said.how(Style())),
                 "cost": said.cost or None,
                 "not_when": said.not_when or None,
                 **statement_json(Statement(each.id, each.figures), advice_line(Style(), each, said)),

@@ -138,6 +138,13 @@ DOCUMENTS = {
         "growth": statement("With --since or --again: what grew, by two moments", True),
     },
     "snapshot": {"file": text("Where it was written"), "bytes": size("The file's size")},
+    "save": {
+        "file": text("Where it was written"),
+        "bytes_written": size("What the file takes on the disk"),
+        "resident_bytes": size("Memory in it"),
+        "held_seconds": number("How long the process was held for it; null: by a debugger", null=True),
+        "redacted": truth("Whether it has malloc's own words alone"),
+    },
     "diff": {
         "seconds": number("Between the two; null: not known", null=True),
         "rss_bytes": CHANGE,

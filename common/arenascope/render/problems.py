@@ -44,6 +44,7 @@ IN_NONE = "{address} lies in no chunk: "
 IN_ARENA = "{address} lies in arena {arena}: "
 SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "stopped": _stopped,
+    "memory-lost": "{bytes} bytes of what was in memory could not be read, and are holes in the file",
     "mp-not-found": "mp_ was not found: thresholds and blocks served by mmap are not known",
     "caches-not-found": "not every thread's cache was found: what they hold is not told from blocks in use",
     "cached-chunks-unowned": "the arena of some cached chunks is not known: their heap's start is not in this image",

@@ -12,9 +12,12 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..errors import ArenascopeError, MemoryReadError, TargetError, UsageError
 from ..memory import BlockCache, Read
-from ..target import ByteOrder, BytesAlone, Region, ThreadInfo, View
+from ..target import ByteOrder, BytesAlone, Region, RegisterSet, RegisterSets, ThreadInfo, View
 from .core.image import CoreImage
+from .elf.core_notes import NT_ARM_TLS
+from .elf.machines import EM_AARCH64
 from .elf.naming import local_file
+from .elf.registers import GENERAL
 from .image_target import ImageTarget, Source
 from .live.process import ProcessImage
 from .live.procfiles import read_bytes, read_regions, thread_ids, thread_state
@@ -93,6 +96,20 @@ class DebuggedTarget(ImageTarget):
     def own_threads(self) -> Sequence[ThreadInfo]:
         """The threads as the debugger has them."""
         raise NotImplementedError
+
+    def registers_by_name(self, tid: int, ask: Callable[[str], Optional[int]]) -> RegisterSets:
+        """A thread's, as far as the debugger has names for them."""
+        machine = self.image.machine if isinstance(self.image, ProcessImage) else 0
+        names = GENERAL.get(machine, ())
+        size, order = self.pointer_size, self.byte_order
+        # what LLDB does not have is 0, but orig_rax and its like: of these -1 is none
+        unknown = [self.mask() if name.startswith("orig") else 0 for name in names]
+        values = [ask(name) for name in names]
+        numbers = [other if value is None else value & self.mask() for value, other in zip(values, unknown)]
+        general = b"".join(number.to_bytes(size, order) for number in numbers)
+        pointer = ask("tpidr") if machine == EM_AARCH64 else None
+        others = [] if pointer is None else [RegisterSet("LINUX", NT_ARM_TLS, pointer.to_bytes(size, order))]
+        return RegisterSets(tid, general, others)
 
     def mask(self) -> int:
         """Of an address: debuggers give some as negative numbers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Mapping, Optional, Protocol, Sequence
 
 from ..memory import Fill, Read, Window
-from ..target import ByteOrder, Image, Place, Region, ThreadInfo
+from ..target import ByteOrder, Image, Place, Region, RegisterSets, ThreadInfo
 from .elf.naming import DEBUG_FOLDERS, Naming, files_of
 
 
@@ -78,6 +78,9 @@ class ImageTarget:
 
     def threads(self) -> Sequence[ThreadInfo]:
         return self.image.threads()
+
+    def register_sets(self) -> Sequence[RegisterSets]:
+        return ()
 
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.image.environment()

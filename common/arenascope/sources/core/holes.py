@@ -264,16 +264,22 @@ def _append(ranges: list[Span], start: int, end: int) -> None:
 def _data_extents(file: int, size: int) -> tuple[array[int], array[int]]:
     """Where the file has data. Arrays: a trimmed heap may have a million holes."""
     starts, ends = array("Q"), array("Q")
-    at = 0
-    while at < size:
+    for start, end in data_within(file, 0, size):
+        starts.append(start)
+        ends.append(end)
+    return starts, ends
+
+
+def data_within(file: int, at: int, end: int) -> Iterator[Span]:
+    """What of [at, end) of a file is no hole."""
+    while at < end:
         try:
             start = os.lseek(file, at, os.SEEK_DATA)
         except OSError:  # ENXIO: only a hole follows
-            break
+            return
         at = os.lseek(file, start, os.SEEK_HOLE)
-        starts.append(start)
-        ends.append(at)
-    return starts, ends
+        if start < end:
+            yield Span(start, min(at, end))
 
 
 def core_residency(core: CoreMemory) -> Residency:

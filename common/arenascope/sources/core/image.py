@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
-from ...target import MappingUse, MemoryUse, Region, Residency, Span
+from ...target import MappingUse, MemoryUse, Region, RegisterSets, Residency, Saved, Span
 from ..elf.naming import local_file
 from ..local import LocalImage
 from .memory import CoreMemory
 
 
 class CoreImage(CoreMemory, LocalImage):
-    """An ELF core. What was locked, and how much of files was in memory, no core tells."""
+    """An ELF core. What was locked, and how much of files was in memory, only one that `save` made tells."""
 
     kind = "core"
 
@@ -21,20 +21,31 @@ class CoreImage(CoreMemory, LocalImage):
     # holes are looked for only where somebody asks: most looks at a core need none of that file
 
     def residency(self) -> Optional[Residency]:
+        if self.moment is not None:
+            from ..elf.moment import SavedResidency
+
+            return SavedResidency(self.moment, self.page_size)
         from .holes import core_residency
 
         return core_residency(self)
 
     def mapping_use(self) -> Optional[Sequence[MappingUse]]:
+        if self.moment is not None:
+            return self.moment.uses
         from .holes import core_mappings
 
         return core_mappings(self)
 
     def memory_use(self) -> Optional[MemoryUse]:
-        return None
+        return self.moment.memory if self.moment is not None else None
 
     def processors(self) -> Optional[int]:
-        return None
+        return self.moment.processors if self.moment is not None else None
 
     def locked(self) -> Optional[Sequence[Span]]:
-        return None
+        return self.moment.locked if self.moment is not None else None
+
+    def save(self, path: str, registers: Sequence[RegisterSets], release: Callable[[], float]) -> Saved:
+        from .resaving import save_core
+
+        return save_core(self, path, self.residency(), self.mapping_use())

@@ -27,6 +27,7 @@ from .corefile import open_core
 from .regions import build_regions
 
 if TYPE_CHECKING:
+    from ..elf.moment import Moment
     from .compressed import Say
 
 
@@ -84,14 +85,15 @@ class CoreMemory:
         self._starts = [s.address for s in self.segments]
         self.truncated = self._find_truncation()
         self._last = (0, 0, 0)
-        self.notes = CoreNotes(self.elf, self._read_notes())
+        self.notes = CoreNotes(self.elf, self.all_notes())
+        self.moment = _moment(self.notes.own) if self.notes.own else None
         self.made_by = self.notes.made_by
         self.auxv = self.notes.auxv
         self.pid: Optional[int] = self.notes.pid or min((r.tid for r in self.notes.records), default=None)
         sizes = (self.auxv.get(AT_PAGESZ), self.notes.file_page_size)
         self.page_size = next((size for size in sizes if size in PAGE_SIZES), 4096)
 
-    def _read_notes(self) -> Iterator[Note]:
+    def all_notes(self) -> Iterator[Note]:
         """Each byte once: a header costs nothing, and what it claims may be a hole of any size."""
         read = 0
         for segment in sorted((s for s in self.elf.segments if s.type == PT_NOTE), key=lambda s: s.offset):
@@ -211,17 +213,35 @@ class CoreMemory:
 
     @cached_property
     def _regions(self) -> tuple[target.Region, ...]:
+        if self.moment is not None:
+            return tuple(self._present(use.region) for use in self.moment.uses)
         found = build_regions(self.segments, self._ends, self.notes.files, self.auxv)
         if not self.notes.files:
             found = named_regions(Memory(self.read, self.pointer_size, self.byte_order), self.auxv, found)
         return tuple(found)
+
+    def _present(self, region: target.Region) -> target.Region:
+        """Whether all of it can be read here."""
+        at = region.start
+        while at < region.end:
+            index = bisect_right(self._starts, at) - 1
+            if index < 0 or self._ends[index] <= at:
+                return region._replace(present=False)
+            at = self._ends[index]
+        return region
 
     def regions(self) -> Sequence[target.Region]:
         """The mappings by address, from program headers and NT_FILE, or what ld.so says where that is missing."""
         return self._regions
 
     def threads(self) -> Sequence[target.ThreadInfo]:
-        return self.notes.threads()
+        told = self.notes.threads()
+        if self.moment is None:
+            return told
+        # also of one that had no registers to save
+        known = {each.tid: each for each in told}
+        names = self.moment.names
+        return [known.get(tid, target.ThreadInfo(tid))._replace(name=name) for tid, name in sorted(names.items())]
 
     def registers(self) -> Sequence[ThreadRecord]:
         """Each thread's registers as the kernel lays them out, the one that crashed first."""
@@ -238,7 +258,15 @@ class CoreMemory:
 
     def environment(self) -> Optional[Mapping[str, str]]:
         """What the process was started with, from its stack; None where that is absent or overwritten."""
+        if self.moment is not None and self.moment.environment is not None:
+            return self.moment.environment
         return environment.from_stack(self.read, self.auxv, self.notes.auxv_bytes, self.pointer_size, self.elf.mark)
+
+
+def _moment(notes: Mapping[int, bytes]) -> Optional[Moment]:
+    from ..elf.moment import moment_of  # which only a file of `save` has
+
+    return moment_of(notes)
 
 
 def lay_out(headers: Sequence[Segment], file_size: int, pointer_size: int) -> LaidOut:

@@ -14,8 +14,20 @@ from .registers import ThreadRecord, thread_from_record
 
 NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_SIGINFO, NT_FILE = 1, 3, 6, 0x53494749, 0x46494C45
 NT_386_TLS, NT_ARM_TLS = 0x200, 0x401
+NT_FPREGSET, NT_X86_XSTATE, NT_S390_HIGH_GPRS, NT_ARM_VFP, NT_ARM_SVE = 2, 0x202, 0x300, 0x400, 0x405
+REGISTER_NOTES = (
+    ("CORE", NT_FPREGSET),
+    ("LINUX", NT_X86_XSTATE),
+    ("LINUX", NT_386_TLS),
+    ("LINUX", NT_ARM_VFP),
+    ("LINUX", NT_ARM_TLS),
+    ("LINUX", NT_ARM_SVE),
+    ("LINUX", NT_S390_HIGH_GPRS),
+)
+"""Sets of registers beside the general ones; each machine has some of them."""
 AT_NULL, AT_PAGESZ = 0, 6
 DELETED = " (deleted)"
+OWN = "ARENASCOPE"
 
 
 class FileMapping(NamedTuple):
@@ -39,6 +51,8 @@ class CoreNotes:
         self.pid: Optional[int] = None
         self.name: Optional[str] = None
         self.arguments: Optional[str] = None
+        self.own: dict[int, bytes] = {}
+        """Of `save`: see moment.py."""
         order = []
         for note in notes:
             self._take(note)
@@ -61,6 +75,8 @@ class CoreNotes:
             if note.type in (NT_386_TLS, NT_ARM_TLS) and self.records:
                 # a thread's other notes follow its NT_PRSTATUS
                 self.records[-1] = self.records[-1]._replace(tls=note.data)
+        elif note.owner == OWN:
+            self.own.setdefault(note.type, note.data)
         elif note.owner != "CORE":
             return
         elif note.type == NT_PRSTATUS:

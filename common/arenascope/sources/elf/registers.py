@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Mapping, Optional
+from typing import Mapping, Optional, Sequence
 
 from ...records import NamedTuple
 from ...target import ByteOrder, ThreadInfo
@@ -32,6 +32,17 @@ class ThreadRecord(NamedTuple):
     tls: bytes = b""
 
 
+_X86_64 = "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss"
+_SEGMENTS = " fs_base gs_base ds es fs gs"
+_I386 = "ebx ecx edx esi edi ebp eax ds es fs gs orig_eax eip cs eflags esp ss"
+GENERAL: Mapping[int, Sequence[str]] = {
+    EM_X86_64: (_X86_64 + _SEGMENTS).split(),
+    EM_386: _I386.split(),
+    EM_AARCH64: [*(f"x{number}" for number in range(31)), "sp", "pc", "cpsr"],
+}
+"""The general registers of an NT_PRSTATUS in its order, by the names that debuggers have for them."""
+
+
 def thread_from_record(machine: int, pointer_size: int, byte_order: ByteOrder, record: ThreadRecord) -> ThreadInfo:
     """`machine` is the ELF number of the process, EM_386 for a 32-bit one under a 64-bit kernel too."""
     if machine not in _REGISTERS:
@@ -43,7 +54,7 @@ def thread_from_record(machine: int, pointer_size: int, byte_order: ByteOrder, r
         record.tid,
         name=None,
         stack_pointer=numbers.register(stack),
-        thread_pointer=pointer,
+        thread_pointer=pointer or None,
         program_counter=numbers.register(counter),
     )
 

@@ -11,6 +11,7 @@ from typing import Any, Callable, Optional
 
 from ...errors import HoldEnded, TargetError
 from ...records import NamedTuple
+from ...target import RegisterSet, RegisterSets
 from ..elf.registers import ThreadRecord
 from . import guard
 
@@ -88,11 +89,21 @@ class Freeze:
 
     def records(self) -> list[ThreadRecord]:
         """The threads' registers, where holding them gives a right to see them."""
+        return [ThreadRecord(*each) for each in self._ask("records")]
+
+    def register_sets(self) -> list[RegisterSets]:
+        """All their registers, for a core."""
+        return [
+            RegisterSets(tid, general, [RegisterSet(*each) for each in others])
+            for tid, general, others in self._ask("register sets")
+        ]
+
+    def _ask(self, order: str) -> Any:
         try:
-            guard.send(self._orders, "records")
+            guard.send(self._orders, order)
         except OSError:
             raise self._broken() from None
-        return [ThreadRecord(*each) for each in self._answer()]
+        return self._answer()
 
     def release(self) -> float:
         """Lets go; the seconds for which it was held. HoldEnded where that had ended before. Again: 0.0."""

@@ -34,6 +34,8 @@ class Holder(Protocol):
 
     def records(self) -> list[tuple[int, bytes, bytes]]: ...
 
+    def register_sets(self) -> list[tuple[int, bytes, list[tuple[str, int, bytes]]]]: ...
+
     def release(self) -> None: ...
 
 
@@ -131,9 +133,10 @@ class _Guard:
         state = os.open(f"/proc/{self._parent}/stat", os.O_RDONLY)
         while True:
             if _readable(self._orders, TICK_MS):
-                if receive(self._orders) == "release":
+                order = receive(self._orders)
+                if order == "release":
                     return DONE
-                send(self._replies, holder.records())
+                send(self._replies, holder.register_sets() if order == "register sets" else holder.records())
             elif os.getppid() != self._parent:
                 return ENDED
             elif os.pread(state, 512, 0).rpartition(b")")[2].split()[0] == b"T":

@@ -29,6 +29,8 @@ PAGEMAP_SCAN = 0xC0606610
 WRITTEN, PRESENT, SWAPPED, PFNZERO = 1 << 1, 1 << 3, 1 << 4, 1 << 5
 GUARD = 1 << 8
 """Since Linux 6.16; older kernels refuse it."""
+OF_FILE = 1 << 61
+"""In an entry of pagemap."""
 _SCAN_ARG = Struct("=12Q")
 # the kernel refuses addresses that are not the user's: no machine has any in the upper half of 64 bits
 USER_LIMIT = 1 << 63
@@ -94,6 +96,27 @@ class PagemapResidency:
         except (OSError, ValueError):
             return None
         return merged
+
+    def states(self, start: int, end: int) -> tuple[Sequence[Span], Sequence[Span]]:
+        """(in memory, in swap), each in order."""
+        found: tuple[list[Span], list[Span]] = [], []
+        for low, high, swapped in self._reader.runs(*self._whole_pages(start, end)):
+            found[swapped].append(Span(low, high))
+        return found
+
+    def own(self, start: int, end: int) -> Sequence[Span]:
+        """Of a private mapping of a file: the pages that are no longer the file's."""
+        start, end = self._whole_pages(start, end)
+        size = (end - start) // self.page_size * 8
+        entries = array("Q", os.pread(self._file.fileno(), size, start // self.page_size * 8))
+        found: list[Span] = []
+        for index, entry in enumerate(entries):
+            if entry >> 62 and not entry & OF_FILE:
+                low = start + index * self.page_size
+                if found and found[-1].end == low:
+                    low = found.pop().start
+                found.append(Span(low, start + (index + 1) * self.page_size))
+        return found
 
     def _whole_pages(self, start: int, end: int) -> Span:
         size = self.page_size

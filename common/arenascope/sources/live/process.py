@@ -46,10 +46,10 @@ class ProcessImage(LocalImage):
         ident = self.guarded(self._read_ident)
         self.pointer_size = 4 if ident[4] == 1 else 8
         self.byte_order: target.ByteOrder = "little" if ident[5] == 1 else "big"
-        self._mark = "<" if ident[5] == 1 else ">"
+        self.mark = "<" if ident[5] == 1 else ">"
         self.machine = int.from_bytes(ident[18:20], self.byte_order)
         self.auxv_bytes = self.guarded(lambda: procfiles.read_bytes(f"{self._folder}/auxv"))
-        self.auxv = parse_auxv(self.auxv_bytes, self.pointer_size, self._mark)
+        self.auxv = parse_auxv(self.auxv_bytes, self.pointer_size, self.mark)
         self.page_size = self.auxv.get(AT_PAGESZ) or os.sysconf("SC_PAGE_SIZE")
 
     def _read_ident(self) -> bytes:
@@ -199,7 +199,7 @@ class ProcessImage(LocalImage):
         /proc/PID/environ comes second: parse_tunables of ld.so (2.25 to 2.38) cuts GLIBC_TUNABLES into pieces there.
         """
         try:
-            found = environment.from_stack(self.read, self.auxv, self.auxv_bytes, self.pointer_size, self._mark)
+            found = environment.from_stack(self.read, self.auxv, self.auxv_bytes, self.pointer_size, self.mark)
             if found is not None:
                 return found
             return environment.parse_block(procfiles.read_bytes(f"{self._folder}/environ"))
@@ -232,6 +232,11 @@ class ProcessImage(LocalImage):
 
     def shortage(self) -> Sequence[Statement]:
         return ()
+
+    def save(self, path: str, registers: Sequence[target.RegisterSets], release: Callable[[], float]) -> target.Saved:
+        from .saving import save_process
+
+        return save_process(self, path, registers, release)
 
     def open_file(self, region: target.Region, likely: Sequence[str] = ()) -> Optional[str]:
         """A path under which the very file that is mapped can be read, also when it was deleted or replaced since; what

@@ -207,7 +207,7 @@ class Uses(Sequence[MappingUse]):
         for part in parts:
             region = parse_region(before[before.rfind(b"\n") + 1 :])
             rss = _counter(part, RSS) + (_counter(part, APART) if region.path == HUGE_PAGES else 0)
-            rows.append(MappingUse(region, rss, _counter(part, SWAP), _counter(part, HUGE)))
+            rows.append(MappingUse(region, rss, _counter(part, SWAP), _counter(part, HUGE), _counter(part, OWN)))
             before = part
         return rows
 
@@ -225,6 +225,7 @@ class Uses(Sequence[MappingUse]):
 
 
 RSS, SWAP, HUGE, APART = b"\nRss:", b"\nSwap:", b"\nAnonHugePages:", b"\nPrivate_Hugetlb:"
+OWN = b"\nAnonymous:"
 
 
 def _counter(text: bytes, key: bytes) -> int:

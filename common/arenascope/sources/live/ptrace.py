@@ -14,7 +14,7 @@ import time
 from typing import Optional
 
 from ...errors import TargetError
-from ..elf.core_notes import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS
+from ..elf.core_notes import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
 from . import procfiles
 
 PTRACE_GETREGSET, PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4204, 0x4206, 0x4207, 17
@@ -22,7 +22,8 @@ PTRACE_EVENT_STOP = 128
 WALL = 0x40000000
 ROUNDS = 100
 """Threads may start others while they are being seized: until a round finds no new one."""
-REGISTER_BYTES = 1024
+REGISTER_BYTES = 16384
+"""The largest set is x86's XSAVE area with its tiles, 11 KiB."""
 WAIT_SECONDS = 10.0
 
 
@@ -106,6 +107,14 @@ class Tracer:
             registers = self._register_set(tid, NT_PRSTATUS)
             tls = self._register_set(tid, NT_ARM_TLS) or self._register_set(tid, NT_386_TLS)
             found.append((tid, registers, tls))
+        return found
+
+    def register_sets(self) -> list[tuple[int, bytes, list[tuple[str, int, bytes]]]]:
+        """(thread, general registers, all other sets as notes of a core) of each."""
+        found = []
+        for tid in self._held:
+            others = [(owner, kind, self._register_set(tid, kind)) for owner, kind in REGISTER_NOTES]
+            found.append((tid, self._register_set(tid, NT_PRSTATUS), [each for each in others if each[2]]))
         return found
 
     def _register_set(self, tid: int, kind: int) -> bytes:

@@ -57,6 +57,9 @@ class Stopper:
     def records(self) -> list[tuple[int, bytes, bytes]]:
         return []
 
+    def register_sets(self) -> list[tuple[int, bytes, list[tuple[str, int, bytes]]]]:
+        return []
+
     def release(self) -> None:
         switch, self._switch = self._switch, None
         if switch is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Optional, Sequence
 
-from ...target import ThreadInfo
+from ...target import RegisterSets, ThreadInfo
 from ..elf.naming import Naming
 from ..elf.registers import thread_from_record
 from ..shell_target import ShellTarget
@@ -31,6 +31,9 @@ class ProcessTarget(ShellTarget):
         self._freeze = freeze
         if freeze is not None:
             freeze.on_end(self._process.give_up)
+
+    def register_sets(self) -> Sequence[RegisterSets]:
+        return self._freeze.register_sets() if self._freeze is not None else ()
 
     def threads(self) -> Sequence[ThreadInfo]:
         records = self._freeze.records() if self._freeze is not None else []

@@ -1,0 +1,47 @@
+"""heap save: this moment as a core that keeps what cores lose."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from ..command import Answer, Context, argument, command
+from ..errors import UsageError
+from ..model import Statement
+from ..render.text import next_lines
+from ..target import Saved
+
+
+@command(
+    "then and now",
+    "Save this moment as a core that keeps what cores lose: residency, names, what was locked.",
+    "save app.core",
+    "The process stands still only while its memory is copied: what was never touched is not written. The file is an "
+    "ELF core: GDB and LLDB open it with threads and registers, and every command here answers from it what it would "
+    "have answered of the process.",
+    (argument("file", metavar="FILE", help="where to write it; it must not be there yet"),),
+)
+def save_command(context: Context) -> Answer:
+    path = context.options.file
+    # all that it needs is loaded before a process is held
+    import_module(f"{__package__.partition('.')[0]}.sources.live.saving")
+    target = context.target
+    saved = target.image.save(path, target.register_sets(), context.door.release)
+    if saved is None:
+        raise UsageError("only what lies on this machine can be saved", "use the debugger's own gcore, or save there")
+    keys = {
+        "file": path,
+        "bytes_written": saved.written,
+        "resident_bytes": saved.resident,
+        "held_seconds": saved.held or None,
+        "redacted": False,
+    }
+    problems = [Statement("memory-lost", {"bytes": saved.lost})] if saved.lost else []
+    return Answer(keys, _lines(context, saved), problems)
+
+
+def _lines(context: Context, saved: Saved) -> list[str]:
+    style = context.style
+    path = context.options.file
+    speed = f", {style.size(round(saved.resident / saved.held))} a second" if saved.held else ""
+    first = f"{path}: {style.size(saved.resident)} of memory in {style.size(saved.written)}{speed}"
+    return [style.bold(first), *next_lines(style, f"arenascope report {path}", f"gdb PROGRAM {path}")]

@@ -1,0 +1,87 @@
+"""A live process into the file of a core: see core/saving.py."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from typing import Callable, Mapping, Optional, Protocol, Sequence
+
+from ...target import Image, Region, RegisterSets, Saved, Span
+from ..elf.core_saving import CoreWriter, Piece, first_notes, lay_out, pieces_of
+from ..elf.core_writing import Form, Who
+from ..elf.moment import Moment
+from . import procfiles
+from .pagemap import PagemapResidency
+
+
+class Process(Image, Protocol):
+    """A ProcessImage."""
+
+    pid: int
+    memory_tid: int
+    status: procfiles.Status
+    machine: int
+    pointer_size: int
+    page_size: int
+    mark: str
+    auxv_bytes: bytes
+
+    def fill(self, address: int, block: memoryview) -> int: ...
+
+    def thread_names(self) -> Mapping[int, str]: ...
+
+    def environment(self) -> Optional[Mapping[str, str]]: ...
+
+    def open_file(self, region: Region) -> Optional[str]: ...
+
+
+FINDERS = ("libc.so", "libc-2.", "ld-linux", "ld-2.", "ld.so", "ld64.so", "ld-musl")
+"""How files begin whose own bytes say where malloc is."""
+
+
+def save_process(image: Process, path: str, registers: Sequence[RegisterSets], release: Callable[[], float]) -> Saved:
+    """`release` lets the process go, and says for how long it was held."""
+    with CoreWriter(path) as writer:
+        return _save(image, writer, registers, release)
+
+
+def _save(image: Process, writer: CoreWriter, registers: Sequence[RegisterSets], release: Callable[[], float]) -> Saved:
+    pages = PagemapResidency(image.memory_tid, image.page_size)
+    uses = list(image.mapping_use() or ())
+    resident: list[Span] = []
+    swapped: list[Span] = []
+    pieces: list[Piece] = []
+    for use in uses:
+        here, away = pages.states(use.region.start, use.region.end)
+        resident += here
+        swapped += away
+        whole = os.path.basename(use.region.path).startswith(FINDERS)
+        pieces += pieces_of(use, here, away, pages, whole, image.page_size)
+    form = Form(image.machine, image.pointer_size, image.mark)
+    names = image.thread_names()
+    who = Who(image.pid, names.get(image.pid, image.status.name), _arguments(image.memory_tid), image.status.uid)
+    notes = first_notes(form, who, image.auxv_bytes, uses, image.page_size, registers)
+    layout = lay_out(form, pieces, notes, image.page_size)
+    moment = Moment(
+        uses=uses,
+        memory=image.memory_use(),
+        locked=image.locked() or (),
+        processors=image.processors(),
+        names=names,
+        environment=image.environment(),
+        resident=resident,
+        swapped=swapped,
+        exact=pages.exact,
+        taken=time.time(),
+    )
+    lost = writer.copy(layout, image.fill)
+    held = release()
+    written = writer.finish(form, layout, moment, image.open_file)
+    return Saved(written, layout.bytes - lost, lost, held)
+
+
+def _arguments(pid: int) -> str:
+    with suppress(OSError):
+        return os.fsdecode(procfiles.read_bytes(f"/proc/{pid}/cmdline").replace(b"\0", b" ").strip())
+    return ""

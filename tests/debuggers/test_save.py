@@ -1,0 +1,220 @@
+"""arenascope save: the file answers every command as the process would have, and debuggers open it as a core."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doors import DOORS, Core, Live, give_up
+from looks import ROOT, plain_environment
+from scenarios import BY_ID, Scenario, scenario
+from schemas import valid
+from subjects import Subject
+
+SHELL = (sys.executable, str(ROOT / "bin" / "arenascope"))
+COMMANDS = (
+    "arenas",
+    "arenas --quick",
+    "heaps",
+    "bins",
+    "threads",
+    "params",
+    "trim --ranges",
+    "mmapped",
+    "chunks --summary",
+    "check",
+    "pins",
+    "report",
+    "info",
+    "stats",
+)
+ASIDE = ("target", "door", "held_seconds")
+SCENARIOS = (
+    *(BY_ID[name] for name in ("hoard", "arenas14", "mmapped", "tcache", "bins-static", "dlmopen", "foreign_sbrk")),
+    scenario("locked", "locked"),
+    scenario("untouched", "untouched"),
+)
+MORE = tuple(each for each in BY_ID.values() if each.name in ("bins", "mmapped") and each not in SCENARIOS)
+
+
+def start(each: Scenario) -> Subject:
+    return Subject(each.fixture, *each.arguments, env=dict(each.env), platform=each.platform)
+
+
+def shell(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*SHELL, *map(str, words)], capture_output=True, text=True, timeout=100, env=plain_environment()
+    )
+
+
+def save(subject: Subject, path: Path) -> dict[str, Any]:
+    done = shell("save", subject.pid, path, "--json")
+    assert done.returncode == 0, done.stderr
+    return valid(json.loads(done.stdout))
+
+
+def said(document: dict[str, Any]) -> dict[str, Any]:
+    """Without what names the image that was looked at, and pages of files: a look at a process reads some of these."""
+    found = {key: value for key, value in document.items() if key not in ASIDE}
+    if found["command"] == "report":
+        files = next((each for each in found["parts"] if each["part"] == "files"), {"bytes": 0})
+        found["rss_bytes"] -= files["bytes"]
+        found["parts"] = [each for each in found["parts"] if each["part"] != "files"]
+        # sums of which they are a part
+        for key in ("verdict", "judgement"):
+            found.pop(key)
+        for each in found["advice"]:
+            for key in ("evidence", "text", "figures"):
+                each.pop(key)
+    return found
+
+
+@pytest.mark.parametrize(
+    "each",
+    [
+        *(pytest.param(each, id=each.id) for each in SCENARIOS),
+        *(pytest.param(each, id=each.id.replace("@", " on "), marks=pytest.mark.full) for each in MORE),
+    ],
+)
+def test_it_answers_as_the_process_would_have(each: Scenario, tmp_path: Path) -> None:
+    file = tmp_path / "saved.core"
+    with start(each) as subject:
+        before = subject.rollup("Rss"), subject.rollup("Anonymous")
+        answer = save(subject, file)
+        assert (subject.rollup("Rss"), subject.rollup("Anonymous")) == before
+        looks = [f"{command} --json" for command in COMMANDS]
+        live = DOORS["shell"].run(Live(subject.pid, subject.program), looks)
+    saved = DOORS["shell"].run(Core(file, subject.program), looks)
+    for command, one, other in zip(COMMANDS, live, saved):
+        assert said(one.json()) == said(other.json()), command
+    assert answer["held_seconds"] > 0
+    # what is the process's alone is all there, what is a file's only in part
+    assert answer["resident_bytes"] >= before[1]
+    assert answer["bytes_written"] >= answer["resident_bytes"]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_each_door_makes_and_reads_one(door: str, tmp_path: Path) -> None:
+    if DOORS[door].available():
+        give_up(DOORS[door].available() or "")
+    file = tmp_path / "saved.core"
+    with start(BY_ID["arenas14"]) as subject:
+        image = Live(subject.pid, subject.program)
+        made, *live = DOORS[door].run(image, [f"save {file} --json", "trim --json", "threads --json", "report --json"])
+    document = made.json()
+    assert (document["held_seconds"] is None) == (door != "shell")
+    saved = DOORS[door].run(Core(file, subject.program), ["trim --json", "threads --json", "report --json"])
+    for one, other in zip(live, saved):
+        assert said(one.json()) == said(other.json())
+
+
+def functions(debugger: list[str]) -> dict[str, list[str]]:
+    """By thread, the functions of its frames, as GDB sees them."""
+    done = subprocess.run(
+        ["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", *debugger, "-ex", "thread apply all bt"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env=plain_environment(),
+        stdin=subprocess.DEVNULL,
+    )
+    _, *parts = re.split(r"^Thread \d+ \(.*?\(?LWP (\d+)\).*$", done.stdout, flags=re.MULTILINE)
+    frames = re.compile(r"^#\d+ +(?:0x\w+ in )?(\w+)", re.MULTILINE)
+    return {tid: frames.findall(text) for tid, text in zip(parts[::2], parts[1::2])}
+
+
+def test_a_debugger_sees_the_threads_and_where_they_stand(tmp_path: Path) -> None:
+    if DOORS["gdb"].available():
+        give_up(DOORS["gdb"].available() or "")
+    with start(BY_ID["arenas14"]) as subject:
+        save(subject, tmp_path / "shell.core")
+        DOORS["gdb"].run(Live(subject.pid, subject.program), [f"save {tmp_path / 'gdb.core'}"])
+        live = functions(["-p", str(subject.pid)])
+    assert len(live) == 7
+    assert all(len(frames) > 2 for frames in live.values())
+    for name in ("shell.core", "gdb.core"):
+        assert functions([str(subject.program), str(tmp_path / name)]) == live, name
+
+
+@pytest.mark.parametrize("image", ["kernel", "gcore"])
+def test_a_core_is_saved_as_what_it_tells(image: str, tmp_path: Path) -> None:
+    """Without its holes, too, it tells residency then, if it did."""
+    file = tmp_path / "saved.core"
+    with start(BY_ID["arenas14"]) as subject:
+        path = subject.kernel_core() if image == "kernel" else subject.gcore()
+        looks = [f"{command} --json" for command in COMMANDS]
+        first = DOORS["shell"].run(Core(path, subject.program), looks)
+        for _ in range(2):
+            # also over one that is there already
+            done = shell("save", path, file, "--json")
+            assert done.returncode == 0, done.stderr
+    dense = tmp_path / "dense.core"
+    subprocess.run(["cp", "--sparse=never", file, dense], check=True)
+    for again in (file, dense):
+        then = DOORS["shell"].run(Core(again, subject.program), looks)
+        for command, one, other in zip(COMMANDS, first, then):
+            assert one.json() == other.json(), command
+
+
+def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    file = tmp_path / "saved.core"
+    file.write_text("mine")
+    with start(BY_ID["bins"]) as subject:
+        done = shell("save", subject.pid, file)
+    assert done.returncode == 2
+    assert "name another file" in done.stderr
+    assert file.read_text() == "mine"
+
+
+def test_a_full_disk_leaves_no_file_and_lets_the_process_go(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", small], capture_output=True).returncode:
+        pytest.skip("nothing may be mounted here")
+    try:
+        with start(BY_ID["hoard"]) as subject:
+            done = shell("save", subject.pid, small / "saved.core")
+            assert subject.send("check") == "intact"
+        left = list(small.iterdir())
+    finally:
+        subprocess.run(["umount", small], check=True)
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 2
+    assert left == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_an_end_in_the_middle_leaves_the_process_running(number: int, tmp_path: Path) -> None:
+    file = tmp_path / "saved.core"
+    with Subject("big", "600") as subject:
+        saving = subprocess.Popen(
+            [*SHELL, "save", str(subject.pid), str(file)], stderr=subprocess.PIPE, text=True, env=plain_environment()
+        )
+        deadline = time.monotonic() + 60
+        # some of the file is there, under another name
+        while not any(each.stat().st_blocks > 64 for each in tmp_path.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        saving.send_signal(number)
+        _, words = saving.communicate(timeout=60)
+        ended_early = saving.returncode != 0
+        assert subject.send("check") == "intact"
+    assert file.exists() is not ended_early
+    if ended_early and number == signal.SIGINT:
+        assert list(tmp_path.iterdir()) == [], words
+        assert saving.returncode == 130
+
+
+def test_it_is_its_owner_s_alone(tmp_path: Path) -> None:
+    file = tmp_path / "saved.core"
+    with start(BY_ID["bins"]) as subject:
+        save(subject, file)
+    assert os.stat(file).st_mode & 0o777 == 0o600
