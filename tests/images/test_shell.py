@@ -225,7 +225,6 @@ def test_a_libc_that_was_deleted(tmp_path):
         (["--completion"], "expected one argument"),
         (["--gdb-path", "arenas"], "unrecognized arguments: arenas"),
         (["help", "nonsense"], "there is no command 'nonsense'"),
-        (["chunk", "0x10", "1", "2"], "unrecognized arguments: 2"),
         (["snapshot"], "required: FILE"),
         (["watch"], "required: PID"),
         (["arenas", "--jsonl"], "name a pid or a core file"),
