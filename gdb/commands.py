@@ -15,6 +15,7 @@ from arenascope.command import Command, all_commands, command_names, execute
 from arenascope.debugger_door import PREFIXES, SUMMARY, TAKEN, DebuggerDoor, help_body
 from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import STATUS, fault_line
+from arenascope.glossary import TOPIC
 from arenascope.overview import HELP_SUMMARY, help_text
 from arenascope.printable import one_line
 from arenascope.render.text import Style, wants_colour
@@ -104,7 +105,7 @@ class _Help(gdb.Command):
             gdb.write(help_text(self.prefix, gdb.string_to_argv(line)))
 
     def complete(self, text: str, word: Optional[str]) -> Sequence[str]:
-        return [name for name in command_names() if name.startswith(text)]
+        return [name for name in (*command_names(), TOPIC) if name.startswith(text)]
 
 
 def _make_help(prefix: str) -> None:

@@ -205,7 +205,7 @@ class _Help(_Named):
         return HELP_SUMMARY
 
     def get_long_help(self) -> str:
-        return f"{HELP_SUMMARY}\n\nUsage: {self.prefix} help [COMMAND]\n"
+        return f"{HELP_SUMMARY}\n\nUsage: {self.prefix} help [COMMAND|WORD|words]\n"
 
 
 def make_classes(folder: str) -> list[type[_Named]]:

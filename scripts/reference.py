@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/commands.md and docs/arenascope.1 from the command table, and docs/schema/ from the descriptions of the
-documents: `make docs`. With --check it only compares."""
+"""Writes docs/commands.md and docs/arenascope.1 from the command table, docs/glossary.md from the table of words, and
+docs/schema/ from the descriptions of the documents: `make docs`. With --check it only compares."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from arenascope import __version__  # noqa: E402
 from arenascope.arguments import Argument, Group, Outline  # noqa: E402
 from arenascope.command import COMMON, all_commands  # noqa: E402
 from arenascope.documents.schemas import schemas  # noqa: E402
+from arenascope.glossary import WORDS  # noqa: E402
 from arenascope.tree import IN_THE_SHELL, INSTEAD, LOOPS, Tree, branch_names  # noqa: E402
 
 HEAD = """# Commands
@@ -120,7 +121,21 @@ def as_json(schema: dict) -> str:
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
+def glossary() -> str:
+    head = (
+        "# Words\n\nWhat the words on the screens mean. Made by `make docs`; do not edit. `heap help words` shows the "
+        "same in a debugger,\n`arenascope help words` in a shell; `heap help stranded` shows one of them.\n\n"
+    )
+    rows = [f"- **{word.names[0]}**{_also(word.names[1:])}: {word.meaning}" for word in WORDS]
+    return head + "\n".join(rows) + "\n"
+
+
+def _also(names: Sequence[str]) -> str:
+    return f" ({', '.join(names)})" if names else ""
+
+
 PAGES = {
+    "docs/glossary.md": glossary,
     "docs/commands.md": reference,
     "docs/arenascope.1": man_page,
     **{f"docs/schema/{name}.json": partial(as_json, schema) for name, schema in schemas().items()},

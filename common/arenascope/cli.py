@@ -11,10 +11,11 @@ from . import __version__
 from .arguments import HelpAsked
 from .command import INTERRUPTED, Command, answer, find_command
 from .errors import ArenascopeError, TargetError, UsageError
+from .overview import meaning
 from .printable import make_streams_safe, one_line
 from .render import optional
 from .shell import ShellDoor, unbroken
-from .tree import HELP_NAME, LOOPS, Tree, branch_names, find_loop
+from .tree import HELP_NAME, LOOPS, PROGRAM, Tree, branch_names, find_loop
 
 DONE, NOTHING, FAILED = 0, 1, 2
 TRIES = 10
@@ -79,12 +80,20 @@ def _obey(options: argparse.Namespace, loaded: Callable[[], None]) -> int:
         sys.stdout.write(_said_instead(options))
         return DONE
     if options.command == HELP_NAME:
-        return _run([options.topic, "--help"] if options.topic else ["--help"], loaded)
+        return _help(" ".join(options.topic), loaded)
     # the tree has loaded its module for the words that it takes
     loaded()
     if options.command in LOOPS:
         return find_loop(options.command).run(options)
     return _look(find_command(options.command), options)
+
+
+def _help(topic: str, loaded: Callable[[], None]) -> int:
+    """Of a command, of all of them, or what a word means."""
+    if not topic or topic in branch_names():
+        return _run([topic, "--help"] if topic else ["--help"], loaded)
+    sys.stdout.write(meaning(PROGRAM, topic))
+    return DONE
 
 
 def _said_instead(options: argparse.Namespace) -> str:

@@ -9,7 +9,7 @@ from .command import all_commands, command_names, find_command
 from .errors import UsageError
 
 GROUP_OF_LOOPS = "again and again, in the shell alone"
-HELP_SUMMARY = "List the commands by topic, or show one's help."
+HELP_SUMMARY = "List the commands by topic, show one's help, or say what a word on the screens means."
 
 
 def row(name: str, summary: str) -> str:
@@ -23,12 +23,24 @@ def command_lines() -> Iterator[str]:
         yield ""
 
 
+def meaning(prefix: str, name: str) -> str:
+    """What a word on the screens means, or all of them do."""
+    from . import glossary  # a help that few ask for
+
+    if name == glossary.TOPIC:
+        return glossary.words_text(glossary.WORDS, prefix)
+    found = glossary.find_word(name)
+    if found is None:
+        hint = f"{prefix} help lists the commands, {prefix} help {glossary.TOPIC} the words"
+        raise UsageError(f"there is no command or word {name!r}", hint)
+    return glossary.words_text([found], prefix)
+
+
 def help_text(prefix: str, words: Sequence[str] = ()) -> str:
-    """What `heap help` and `heap help COMMAND` say in a debugger."""
-    for name in words[:1]:
-        if name not in command_names():
-            raise UsageError(f"there is no command {name!r}", f"{prefix} help lists them")
-        return find_command(name).parser(prefix).format_help()
+    """What `heap help`, `heap help COMMAND`, `heap help words` and `heap help WORD` say in a debugger."""
+    if words:
+        name = " ".join(words)
+        return find_command(name).parser(prefix).format_help() if name in command_names() else meaning(prefix, name)
     return (
         "\n".join(
             [
@@ -36,6 +48,7 @@ def help_text(prefix: str, words: Sequence[str] = ()) -> str:
                 "",
                 *command_lines(),
                 f"  {prefix} help COMMAND  what it shows, its options, an example",
+                f"  {prefix} help words    what the words on the screens mean; `{prefix} help stranded`: one of them",
                 "",
                 "arenascope is the word that always works, as in `arenascope report`: another extension may take heap.",
             ]

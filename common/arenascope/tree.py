@@ -77,11 +77,11 @@ INSTEAD = Group(
         ),
     ),
 )
-SUBCOMMAND = argument("topic", metavar=COMMAND, nargs="?", help="one of them")
+SUBCOMMAND = argument("topic", metavar=COMMAND, nargs="*", help="one of them, or a word; `words`: all words")
 HELP_OUTLINE = Outline(
-    "List the commands by topic, or show one's help.",
+    "List the commands by topic, show one's help, or say what a word on the screens means.",
     "",
-    "help report",
+    "help report\nhelp stranded\nhelp words",
     (Group("options", (SUBCOMMAND, HELP)),),
 )
 
@@ -158,6 +158,7 @@ class Tree(OneLine):
         lines = [f"usage: {PROGRAM} {COMMAND} PID|CORE [options]", "", *command_lines(), f"{GROUP_OF_LOOPS}:"]
         lines += [row(name, find_loop(name).outline.summary) for name in LOOPS]
         lines += ["", f"  {PROGRAM} {COMMAND} --help     what it shows, its options, an example"]
+        lines += [f"  {PROGRAM} {HELP_NAME} words         what the words on the screens mean"]
         lines += [f"  {f'{PROGRAM} {each.spelt}':29} {each.help}" for each in INSTEAD.arguments if each != HELP]
         return "\n".join(lines) + "\n"
 

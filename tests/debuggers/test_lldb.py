@@ -134,14 +134,16 @@ def test_another_heap_command_comes_later(
 
 @pytest.mark.parametrize("prefix", ["heap", "arenascope"])
 def test_the_overview_is_the_shells(lldb: Lldb, prefix: str) -> None:
-    steps = [{"do": f"{prefix} {words}"} for words in ("help", "--help", "help bins", "bins --help", "help nonsense")]
-    overview, option, asked, same, wrong = lldb.drive([], steps)
+    asked_for = ("help", "--help", "help bins", "bins --help", "help main arena", "help nonsense")
+    steps = [{"do": f"{prefix} {words}"} for words in asked_for]
+    overview, option, asked, same, word, wrong = lldb.drive([], steps)
     assert groups(overview.text, f"  {prefix} help COMMAND") == groups(shell_help(), "again and again")
     assert "arenascope is the word that always works" in overview.text
     assert option.text == overview.text
     assert asked.text == same.text
     assert wrong.error is not None
-    assert f"{prefix} help: there is no command 'nonsense' ({prefix} help lists them)" in wrong.error
+    assert word.text.lstrip().startswith("main arena (main, main_arena)\n    Arena 0")
+    assert f"{prefix} help: there is no command or word 'nonsense' ({prefix} help lists the commands" in wrong.error
 
 
 def test_help_lists_the_commands(lldb: Lldb) -> None:

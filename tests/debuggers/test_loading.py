@@ -204,15 +204,20 @@ OVERVIEW = ("help", "", "--help", "-h")
 
 @pytest.mark.parametrize("prefix", ["heap", "arenascope"])
 def test_the_overview_is_the_shells(gdb: Gdb, prefix: str) -> None:
-    steps = [{"do": f"{prefix} {words}".strip()} for words in (*OVERVIEW, "help bins", "bins --help", "help nonsense")]
-    overview, *others, asked, same, wrong = gdb.drive([], steps)
+    steps = [
+        {"do": f"{prefix} {words}".strip()}
+        for words in (*OVERVIEW, "help bins", "bins --help", "help main arena", "help nonsense")
+    ]
+    overview, *others, asked, same, word, wrong = gdb.drive([], steps)
     shown = groups(overview.text, f"  {prefix} help COMMAND")
     assert shown == groups(shell_help(), "again and again")
     assert sorted(line.split()[0] for lines in shown.values() for line in lines) == sorted(COMMANDS)
     assert "arenascope is the word that always works" in overview.text
     assert [each.text for each in others] == [overview.text] * len(others)
     assert asked.text == same.text
-    assert wrong.error == f"{prefix} help: there is no command 'nonsense' ({prefix} help lists them)"
+    hint = f"{prefix} help lists the commands, {prefix} help words the words"
+    assert wrong.error == f"{prefix} help: there is no command or word 'nonsense' ({hint})"
+    assert word.text.startswith("main arena (main, main_arena)\n    Arena 0")
 
 
 def test_help(gdb: Gdb) -> None:

@@ -112,7 +112,6 @@ def test_what_stands_where(
         ("watch 1 2", "unrecognized arguments: 2"),
         ("watch x", "invalid int value: 'x'"),
         ("metrics", "required: PID"),
-        ("help a b", "unrecognized arguments: b"),
     ],
 )
 def test_what_is_refused(line: str, said: str) -> None:

@@ -1,0 +1,84 @@
+"""The words on the screens: each heading of a table is plain or explained, and each door explains it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from fake_door import run_text
+from heap_mixtures import everything
+
+from arenascope import cli, watch
+from arenascope.command import command_names, find_command
+from arenascope.glossary import WORDS, find_word
+from arenascope.overview import help_text
+
+LOOKS = (
+    *(name for name in command_names() if all(each.is_option for each in find_command(name).arguments)),
+    "report --full",
+    "trim --ranges",
+    "chunks --summary",
+    "chunks --exact",
+    "pins --own",
+    "arenas --quick",
+)
+PLAIN = {
+    *("", "average", "before", "after", "bytes", "by", "change", "default", "from", "holds", "kind", "name", "of"),
+    *("part", "share", "size", "threads", "time", "to", "value", "size of block"),
+    # the bar of a histogram, with its own legend; the picture of the map
+    *("█ used ░ free", "occupancy"),
+}
+"""What anybody knows."""
+
+
+def headings(text: str) -> Iterator[str]:
+    """Of each table: the cells above its rule."""
+    lines = ["", *text.splitlines()]
+    for before, above, rule in zip(lines, lines[1:], lines[2:]):
+        # a table's second rule stands above its sums
+        if not before and re.fullmatch(r"-+(?:  ?-+)*", rule):
+            ends = [each.span() for each in re.finditer("-+", rule)]
+            if len(ends) > 1:
+                yield from (above[start:end].strip() for start, end in ends)
+
+
+def test_every_heading_is_plain_or_explained() -> None:
+    target = everything("2.36-64").target()
+    found = {heading for look in LOOKS for heading in headings(run_text(target, *look.split()))}
+    assert {"system", "stranded", "goes back", "chunk size", "asked for", "accessible"} <= found
+    found |= {*watch.HEADERS, "per hour", "a cell", "RSS falls", "first word"}
+    assert not {each for each in found if each not in PLAIN and not find_word(each)}
+
+
+def test_each_name_leads_to_one_word() -> None:
+    names = [name.lower() for word in WORDS for name in word.names]
+    assert sorted(names) == sorted(set(names))
+    assert [word.names[0].lower() for word in WORDS] == sorted(word.names[0].lower() for word in WORDS)
+    for word in WORDS:
+        assert 1 <= word.meaning.count(". ") + word.meaning.endswith(".") <= 3, word.names[0]
+
+
+def test_every_door_explains(capsys: pytest.CaptureFixture[str]) -> None:
+    """One word, by any of its names, and all of them: the same in the shell and in a debugger."""
+    for typed in ("stranded", "Main arena", "main_arena", "--tops", "words"):
+        words = ["help", "--", *typed.split()] if typed[0] == "-" else ["help", *typed.split()]
+        assert cli.main(words) == 0
+        shell = capsys.readouterr().out
+        assert shell == help_text("arenascope", typed.split())
+        debugger = help_text("heap", typed.split())
+        assert shell.replace("`arenascope ", "`heap ").split() == debugger.split()
+        assert max(map(len, shell.splitlines())) < 80
+    assert "goes back only once its neighbours are" in help_text("heap", ["stranded"])
+    assert help_text("heap", ["words"]).count("\n    ") > len(WORDS)
+    assert help_text("heap", ["trim"]).startswith("usage: heap trim")
+    assert cli.main(["help", "no", "such"]) == 2
+    assert "there is no command or word 'no such'" in capsys.readouterr().err
+
+
+def test_the_page_has_every_word() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "glossary.md").read_text()
+    assert [line.split("**")[1] for line in page.splitlines() if line.startswith("- **")] == [
+        word.names[0] for word in WORDS
+    ]
