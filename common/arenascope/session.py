@@ -170,10 +170,9 @@ class Session:
     @cached_property
     def heaps(self) -> dict[int, tuple[Heap, ...]]:
         """Every arena's heaps; the main arena's are the regions that it grew into."""
+        ground = regions.Ground(self._mp, self.regions, self.target.page_size)
         return {
-            header.index: regions.heaps_of(
-                self.memory, self.layout, header, self._mp, self.regions, self.target.page_size, self.findings
-            )
+            header.index: regions.heaps_of(self.memory, self.layout, header, ground, self.findings)
             for header in self.headers
         }
 

@@ -7,7 +7,7 @@ from typing import Optional
 import pytest
 from heap_mixtures import everything
 
-from arenascope.glibc.regions import main_regions
+from arenascope.glibc.regions import Ground, main_regions
 from arenascope.model import Params
 from arenascope.session import Session
 
@@ -22,7 +22,7 @@ def test_a_top_without_a_size_tells_no_start(top_bytes: Optional[int]) -> None:
     base = image.truth.mp["sbrk_base"]
 
     def found(params: Optional[Params]) -> list[tuple[int, int]]:
-        regions = main_regions(session.memory, session.layout, header, params, session.regions, page=4096, findings=[])
+        regions = main_regions(session.memory, session.layout, header, Ground(params, session.regions, 4096), [])
         return [(each.address, each.end) for each in regions]
 
     assert found(session.params) == [(base, base + header.system_mem)]

@@ -23,8 +23,8 @@ def initial_top(layout: Layout, address: int) -> int:
     return address + layout.arena["bins"] - layout.header
 
 
-def read_arena(memory: Memory, layout: Layout, address: int, index: int, main: bool) -> ArenaHeader:
-    """The header at `address`; MemoryReadError where it cannot be read."""
+def read_arena(memory: Memory, layout: Layout, address: int, index: int = 0) -> ArenaHeader:
+    """The header at `address`, main_arena's for index 0; MemoryReadError where it cannot be read."""
     data = memory.read(address, layout.arena.size)
 
     def word(name: str) -> int:
@@ -40,7 +40,7 @@ def read_arena(memory: Memory, layout: Layout, address: int, index: int, main: b
     return ArenaHeader(
         index=index,
         address=address,
-        main=main,
+        main=index == 0,
         mutex=mutex,
         flags=flags,
         top=top,
@@ -60,7 +60,7 @@ def evidence_at(memory: Memory, layout: Layout, address: int, must_link: bool) -
     (`must_link`) how far in front of them malloc_state begins.
     """
     try:
-        header = read_arena(memory, layout, address, 0, True)
+        header = read_arena(memory, layout, address)
     except MemoryReadError:
         return 0
     if header.mutex > 2 or header.flags > 7:
@@ -84,7 +84,7 @@ def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Fi
     while address not in seen and len(arenas) < RING_LIMIT:
         seen.add(address)
         try:
-            header = read_arena(memory, layout, address, len(arenas), address == main_arena)
+            header = read_arena(memory, layout, address, len(arenas))
         except MemoryReadError as error:
             broken = cannot_read("ring-unreadable", error.address, error.size)
             findings.append(Finding(broken, address, len(arenas), rule="ring"))

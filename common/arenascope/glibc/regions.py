@@ -12,6 +12,7 @@ from typing import Iterator, Optional, Sequence
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..model import ArenaHeader, Finding, Heap, Params, Statement
+from ..records import NamedTuple
 from ..target import Region
 from .arena import has_heap
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
@@ -24,33 +25,31 @@ CHAIN_LIMIT = 1 << 26
 MAX_POSTS = 3
 
 
+class Ground(NamedTuple):
+    """What, besides its own header, tells where a main arena can have grown."""
+
+    params: Optional[Params]
+    """None where mp_ is not known, or not yet."""
+    mappings: Sequence[Region]
+    page: int
+
+
 def heaps_of(
-    memory: Memory,
-    layout: Layout,
-    header: ArenaHeader,
-    params: Optional[Params],
-    mappings: Sequence[Region],
-    page: int,
-    findings: list[Finding],
+    memory: Memory, layout: Layout, header: ArenaHeader, ground: Ground, findings: list[Finding]
 ) -> tuple[Heap, ...]:
     """An arena's heaps in order; the main arena's are the regions that it grew into."""
     if not has_heap(layout, header):
         return ()
     if header.main:
-        return tuple(main_regions(memory, layout, header, params, mappings, page, findings))
+        return tuple(main_regions(memory, layout, header, ground, findings))
     return tuple(walk_heaps(memory, layout, header, findings))
 
 
 def main_regions(
-    memory: Memory,
-    layout: Layout,
-    header: ArenaHeader,
-    params: Optional[Params],
-    mappings: Sequence[Region],
-    page: int,
-    findings: list[Finding],
+    memory: Memory, layout: Layout, header: ArenaHeader, ground: Ground, findings: list[Finding]
 ) -> list[Heap]:
     """The main arena's regions in address order; the one with top is `last`."""
+    params, mappings, page = ground
     base = params.get("sbrk_base") if params else None
     start = header.brk_base
     if header.contiguous and start is None:

@@ -14,7 +14,7 @@ from ...model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader
 from ...records import NamedTuple
 from ..chunk import PREV_INUSE, masked
 from ..layout import Layout, Struct
-from ..regions import main_regions
+from ..regions import Ground, main_regions
 from ..scan import PREFIX_LIMIT, Hit, follow_ring, next_offset, scan
 from .evidence import Raw, Surroundings, Top, majority, not_less, read_raws, read_top, told_apart
 from .heaps import Heaps, derive_heaps
@@ -191,7 +191,7 @@ class _State(NamedTuple):
             max_system_mem=0,
             initialised=True,
         )
-        parts = main_regions(self.memory, self.layout, header, None, self.around.mappings, self.around.page, [])
+        parts = main_regions(self.memory, self.layout, header, Ground(None, self.around.mappings, self.around.page), [])
         return sum(part.bytes for part in parts)
 
     def _max_system_mem(self, system: int) -> Optional[int]:

@@ -261,7 +261,7 @@ class CacheFinder:
         """Whether it lies where another copy of libc grows by brk; of the same layout, or nothing is found there."""
         for address in self.others:
             try:
-                other = read_arena(self.memory, self.layout, address, 0, True)
+                other = read_arena(self.memory, self.layout, address)
             except MemoryReadError:
                 continue
             if _within(other, user):

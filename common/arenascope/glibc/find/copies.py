@@ -176,7 +176,7 @@ def is_untouched(target: Target, memory: Memory, arena: int) -> Optional[Layout]
     for release in candidates(None):
         layout = from_table(release, memory.pointer_size, target.machine)
         try:
-            header = read_arena(memory, layout, arena, 0, True)
+            header = read_arena(memory, layout, arena)
             data = memory.read(arena, layout.arena["next"])
         except MemoryReadError:
             return None

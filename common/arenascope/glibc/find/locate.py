@@ -19,7 +19,7 @@ from . import libc_file
 from .allocators import find_allocators
 from .copies import Copy, choose, find_copies, is_untouched, notes_on, untouched, with_static_program, without_tcache
 from .libc_file import Libc
-from .params import find_params, follow_hugepages, surroundings
+from .params import ParamsSearch, follow_hugepages, surroundings
 
 if TYPE_CHECKING:
     from ..trail import Trail
@@ -58,98 +58,206 @@ class Located(NamedTuple):
 
 def locate(target: Target, memory: Memory, number: int = 0, trail: Optional[Trail] = None) -> Located:
     """Finds glibc's heap (of several glibcs that of this number), or NotFoundError with what is there instead."""
-    regions = target.regions()
-    notes: list[str] = []
-    libcs = with_static_program(target, memory, regions, libc_file.find_libcs(target, memory, regions))
-    by_symbol = _by_symbol(target, memory, regions, notes, trail)
-    hits = [by_symbol] if by_symbol else []
-    if by_symbol is None or len(libcs) > 1:
-        # the debugger knows one main_arena; dlmopen and libc_malloc_debug bring further ones
-        seen = _scan_all(memory, libcs, regions, trail)
-        hits += [hit for hit in seen if hit.arena not in {known.arena for known in hits}]
-    elif trail is not None:
-        list(_scan_all(memory, libcs, regions, trail))
-    if not hits:
-        hits = _with_broken_ring(target, memory, libcs, regions, trail)
-    if not hits:
-        return _untouched(target, memory, libcs, regions, notes, number, trail)
-    copies = find_copies(target, memory, regions, libcs, hits, trail)
-    chosen = choose(copies, number, trail)
-    notes += notes_on(copies, number)
-    if chosen.hit is None:
-        return _as_linked(target, memory, regions, chosen, "scan", notes, copies, trail)
-    found, main, libc = chosen.hit, chosen.main_arena, chosen.libc
-    guess = _beside(target, memory, regions, by_symbol.ring[0], chosen) if by_symbol is not None else None
-    release, structs = versions.parse(libc.version or ""), read_structs(target) if by_symbol is not None else {}
-    debug = from_debug(release, memory.pointer_size, target.machine, structs)
-    layout = derive_layout(
-        memory, target.machine, release, found, lambda: surroundings(target, memory, regions, main, guess), debug, trail
-    )
-    if chosen.debugs:
-        layout = without_tcache(layout)
-    params, layout = find_params(target, memory, layout, main, regions, guess, debug.params if debug else None, trail)
-    layout = compare(layout, structs, notes)
-    if chosen.debugs:
-        layout = without_tcache(layout)
-    if libc.version is None:
-        layout = settle_release(memory, target.machine, layout, (), found.ring, trail)
-    layout = follow_hugepages(memory, layout, params, found)
-    own = by_symbol is not None and by_symbol.ring[0] == main
-    located_by = "symbols" if own or guess is not None else "scan"
-    return Located(
-        main,
-        params,
-        layout=layout,
-        located_by=located_by,
-        libc=libc,
-        notes=tuple(notes),
-        copies=tuple(copies),
-        own_symbols=own,
-        allocators=tuple(find_allocators(target, regions)),
-    )
+    return _Search(target, memory, number, trail).locate()
 
 
-def _beside(target: Target, memory: Memory, regions: Sequence[Region], arena: int, chosen: Copy) -> Optional[int]:
-    """Where mp_ should be: by the symbol, or as far from main_arena as in another copy of the same file."""
-    params = target.symbol("mp_")
-    if params is None:
-        return None
-    if arena != chosen.main_arena:
-        known = libc_file.module_at(target, memory, regions, arena)
-        if (known.path, known.build_id) != (chosen.libc.path, chosen.libc.build_id):
-            return None
-    return params.address + chosen.main_arena - arena
+class _Search:
+    """One search: the image, what is mapped in it, and what a reader will be told."""
 
-
-def _by_symbol(
-    target: Target, memory: Memory, regions: Sequence[Region], notes: list[str], trail: Optional[Trail]
-) -> Optional[Hit]:
-    """The arena that the symbol names, if its file is the one in memory and it looks like an arena."""
-    symbol = target.symbol("main_arena")
-    if symbol is None:
-        return None
-    inside = libc_file.build_id_at(memory, regions, symbol.address)
-    if inside and symbol.build_id and inside != symbol.build_id:
-        notes.append(
-            f"the debugger's libc (build-id {symbol.build_id[:12]}…) is not the one in memory "
-            f"({inside[:12]}…): its symbols are not used"
+    def __init__(self, target: Target, memory: Memory, number: int, trail: Optional[Trail]) -> None:
+        self.target, self.memory, self.number, self.trail = target, memory, number, trail
+        self.regions = target.regions()
+        self.libcs = with_static_program(
+            target, memory, self.regions, libc_file.find_libcs(target, memory, self.regions)
         )
+        self.notes: list[str] = []
+
+    def locate(self) -> Located:
+        by_symbol = self._by_symbol()
+        hits = [by_symbol] if by_symbol else []
+        if by_symbol is None or len(self.libcs) > 1:
+            # the debugger knows one main_arena; dlmopen and libc_malloc_debug bring further ones
+            seen = self._scan_all()
+            hits += [hit for hit in seen if hit.arena not in {known.arena for known in hits}]
+        elif self.trail is not None:
+            list(self._scan_all())
+        if not hits:
+            hits = self._with_broken_ring()
+        if not hits:
+            return self._untouched()
+        copies = find_copies(self.target, self.memory, self.regions, self.libcs, hits, self.trail)
+        chosen = choose(copies, self.number, self.trail)
+        self.notes += notes_on(copies, self.number)
+        if chosen.hit is None:
+            return self._as_linked(chosen, copies, by_symbol=False)
+        return self._as_used(chosen, chosen.hit, copies, by_symbol)
+
+    def _as_used(self, chosen: Copy, found: Hit, copies: Sequence[Copy], by_symbol: Optional[Hit]) -> Located:
+        """An arena that malloc has written to, and the layout that fits it."""
+        target, memory, trail = self.target, self.memory, self.trail
+        main, libc = chosen.main_arena, chosen.libc
+        guess = self._beside(by_symbol.ring[0], chosen) if by_symbol is not None else None
+        release = versions.parse(libc.version or "")
+        structs = read_structs(target) if by_symbol is not None else {}
+        debug = from_debug(release, memory.pointer_size, target.machine, structs)
+        layout = derive_layout(
+            memory,
+            target.machine,
+            release,
+            found,
+            around=lambda: surroundings(target, memory, self.regions, main, guess),
+            debug=debug,
+            trail=trail,
+        )
+        if chosen.debugs:
+            layout = without_tcache(layout)
+        search = ParamsSearch(memory, layout, target.machine, main, regions=self.regions, trail=trail)
+        params, layout = search.find(guess, debug.params if debug else None)
+        layout = compare(layout, structs, self.notes)
+        if chosen.debugs:
+            layout = without_tcache(layout)
+        if libc.version is None:
+            layout = settle_release(memory, target.machine, layout, caches=(), arenas=found.ring, trail=trail)
+        layout = follow_hugepages(memory, layout, params, found)
+        own = by_symbol is not None and by_symbol.ring[0] == main
+        found_by_symbol = own or guess is not None
+        return self._located(chosen, params, layout, copies, by_symbol=found_by_symbol, own_symbols=own)
+
+    def _located(
+        self,
+        chosen: Copy,
+        params: Optional[int],
+        layout: Layout,
+        copies: Sequence[Copy],
+        *,
+        by_symbol: bool,
+        own_symbols: bool = False,
+    ) -> Located:
+        return Located(
+            chosen.main_arena,
+            params,
+            layout=layout,
+            located_by="symbols" if by_symbol else "scan",
+            libc=chosen.libc,
+            notes=tuple(self.notes),
+            copies=tuple(copies),
+            own_symbols=own_symbols,
+            allocators=tuple(find_allocators(self.target, self.regions)),
+        )
+
+    def _beside(self, arena: int, chosen: Copy) -> Optional[int]:
+        """Where mp_ should be: by the symbol, or as far from main_arena as in another copy of the same file."""
+        params = self.target.symbol("mp_")
+        if params is None:
+            return None
+        if arena != chosen.main_arena:
+            known = libc_file.module_at(self.target, self.memory, self.regions, arena)
+            if (known.path, known.build_id) != (chosen.libc.path, chosen.libc.build_id):
+                return None
+        return params.address + chosen.main_arena - arena
+
+    def _by_symbol(self) -> Optional[Hit]:
+        """The arena that the symbol names, if its file is the one in memory and it looks like an arena."""
+        target, memory, trail = self.target, self.memory, self.trail
+        symbol = target.symbol("main_arena")
+        if symbol is None:
+            return None
+        inside = libc_file.build_id_at(memory, self.regions, symbol.address)
+        if inside and symbol.build_id and inside != symbol.build_id:
+            self.notes.append(
+                f"the debugger's libc (build-id {symbol.build_id[:12]}…) is not the one in memory "
+                f"({inside[:12]}…): its symbols are not used"
+            )
+            if trail is not None:
+                against = Statement("another-build-id", names={"build_id": symbol.build_id, "in_memory": inside})
+                trail.add("main_arena", f"{symbol.address:#x}", (BY_SYMBOL,), (against,))
+            return None
+        hit = _hit_at(target, memory, symbol.address)
         if trail is not None:
-            against = Statement("another-build-id", names={"build_id": symbol.build_id, "in_memory": inside})
-            trail.add("main_arena", f"{symbol.address:#x}", (BY_SYMBOL,), (against,))
-        return None
-    hit = _hit_at(target, memory, symbol.address)
-    if trail is not None:
-        proof = (Statement("same-build-id"),) if inside and symbol.build_id else ()
-        trail.add("main_arena", f"{symbol.address:#x}", (BY_SYMBOL, *proof))
-        _tell(trail, memory, symbol.address, hit)
-    if hit is not None and _another_is_whole(memory, hit):
-        if trail is not None:
-            trail.add("main_arena", f"{symbol.address:#x}", (), (Statement("overlaps-whole-ring"),))
-        hit = None
-    if hit is None and is_untouched(target, memory, symbol.address) is None:
-        notes.append(f"the symbol main_arena ({symbol.address:#x}) does not lead to an arena: not used")
-    return hit
+            proof = (Statement("same-build-id"),) if inside and symbol.build_id else ()
+            trail.add("main_arena", f"{symbol.address:#x}", (BY_SYMBOL, *proof))
+            _tell(trail, memory, symbol.address, hit)
+        if hit is not None and _another_is_whole(memory, hit):
+            if trail is not None:
+                trail.add("main_arena", f"{symbol.address:#x}", (), (Statement("overlaps-whole-ring"),))
+            hit = None
+        if hit is None and is_untouched(target, memory, symbol.address) is None:
+            self.notes.append(f"the symbol main_arena ({symbol.address:#x}) does not lead to an arena: not used")
+        return hit
+
+    def _scan_all(self) -> Iterator[Hit]:
+        """Arenas that lie in a file's data: libc's own first, then any file's (a static program)."""
+        found = False
+        for region in self._libc_data():
+            for hit in _scan(self.memory, region, self.trail):
+                found = True
+                yield hit
+        if found:
+            return
+        for region in libc_file.file_data(self.regions):
+            yield from _scan(self.memory, region, self.trail)
+
+    def _libc_data(self) -> list[Region]:
+        return [region for libc in self.libcs for region in libc.data]
+
+    def _with_broken_ring(self) -> list[Hit]:
+        """An arena whose `next` leads astray: its bins say where it is, the release how far in front it begins."""
+        target, memory, trail = self.target, self.memory, self.trail
+        found: list[tuple[int, Hit]] = []
+        for region in self._libc_data() or libc_file.file_data(self.regions):
+            for hit in scan(memory, region.start, region.end):
+                libc = libc_file.module_at(target, memory, self.regions, hit.bins)
+                known = versions.parse(libc.version or "")
+                rows = [from_table(release, memory.pointer_size, target.machine) for release in candidates(known)]
+                starts = [hit.bins - row.arena["bins"] for row in rows]
+                # what is cut off proves nothing, what is there and wrong is damage
+                must_link = known is None and bool(target.image.shortage())
+                evidence = [evidence_at(memory, row, start, must_link) for row, start in zip(rows, starts)]
+                if max(evidence):
+                    wrong = wrong_bins(memory, hit.bins)
+                    start = starts[evidence.index(max(evidence))]
+                    found.append((0 if wrong is None else wrong, Hit(hit.bins, (start,))))
+                    if trail is not None:
+                        trail.add("main_arena", f"{start:#x}", (Statement("members-of-broken-ring"),))
+                        _tell(trail, memory, start, found[-1][1])
+        return [min(found, key=lambda entry: entry[0])[1]] if found else []
+
+    def _untouched(self) -> Located:
+        """A glibc up to 2.41 whose malloc was never called, or NotFoundError."""
+        target, memory, regions = self.target, self.memory, self.regions
+        symbol = target.symbol("main_arena")
+        starts = [symbol.address] if symbol and is_untouched(target, memory, symbol.address) else []
+        starts += untouched(target, memory, self._libc_data() or libc_file.file_data(regions))
+        if not starts:
+            raise NotFoundError(
+                *libc_file.what_is_there(
+                    self.libcs,
+                    regions,
+                    self.notes,
+                    shortage=target.image.shortage(),
+                    others=find_allocators(target, regions),
+                )
+            )
+        copies = [Copy(start, libc_file.module_at(target, memory, regions, start)) for start in dict.fromkeys(starts)]
+        if self.trail is not None:
+            for start in starts:
+                self.trail.add("main_arena", f"{start:#x}", (Statement("as-linked"),))
+        chosen = choose(copies, self.number, self.trail)
+        return self._as_linked(chosen, copies, by_symbol=symbol is not None and symbol.address == chosen.main_arena)
+
+    def _as_linked(self, chosen: Copy, copies: Sequence[Copy], *, by_symbol: bool) -> Located:
+        """An arena that nothing but the linker has written to."""
+        target, memory, start = self.target, self.memory, chosen.main_arena
+        release = versions.parse(chosen.libc.version or "")
+        layout = is_untouched(target, memory, start)
+        assert layout is not None
+        if release is not None and from_table(release, layout.word, target.machine).arena == layout.arena:
+            layout = from_table(release, layout.word, target.machine)
+        beside = target.symbol("mp_") if by_symbol else None
+        search = ParamsSearch(memory, layout, target.machine, start, regions=self.regions, trail=self.trail)
+        params, layout = search.find(beside.address if beside else None)
+        layout = layout._replace(checks=(Check(Statement("never-called")),))
+        return self._located(chosen, params, layout, copies, by_symbol=by_symbol)
 
 
 def _tell(trail: Trail, memory: Memory, arena: int, hit: Optional[Hit]) -> None:
@@ -195,22 +303,6 @@ def _another_is_whole(memory: Memory, hit: Hit) -> bool:
     return any(other.ring for other in scan(memory, hit.bins - reach, hit.bins + 2 * reach))
 
 
-def _scan_all(
-    memory: Memory, libcs: Sequence[Libc], regions: Sequence[Region], trail: Optional[Trail]
-) -> Iterator[Hit]:
-    """Arenas that lie in a file's data: libc's own first, then any file's (a static program)."""
-    found = False
-    for libc in libcs:
-        for region in libc.data:
-            for hit in _scan(memory, region, trail):
-                found = True
-                yield hit
-    if found:
-        return
-    for region in libc_file.file_data(regions):
-        yield from _scan(memory, region, trail)
-
-
 def _scan(memory: Memory, region: Region, trail: Optional[Trail]) -> list[Hit]:
     """The arenas whose ring closes."""
     hits = list(scan(memory, region.start, region.end))
@@ -228,84 +320,3 @@ def _scan(memory: Memory, region: Region, trail: Optional[Trail]) -> list[Hit]:
                 good = (place, Statement("bins-lead-back-here", {"bins": BINS_PAIRS - wrong, "of": BINS_PAIRS}))
                 trail.add("main_arena", f"bins at {hit.bins:#x}", good, (Statement("no-ring-closes"),))
     return found
-
-
-def _with_broken_ring(
-    target: Target, memory: Memory, libcs: Sequence[Libc], regions: Sequence[Region], trail: Optional[Trail]
-) -> list[Hit]:
-    """An arena whose `next` leads astray: its bins say where it is, the release how far in front it begins."""
-    found: list[tuple[int, Hit]] = []
-    for region in [region for libc in libcs for region in libc.data] or libc_file.file_data(regions):
-        for hit in scan(memory, region.start, region.end):
-            libc = libc_file.module_at(target, memory, regions, hit.bins)
-            known = versions.parse(libc.version or "")
-            rows = [from_table(release, memory.pointer_size, target.machine) for release in candidates(known)]
-            starts = [hit.bins - row.arena["bins"] for row in rows]
-            # what is cut off proves nothing, what is there and wrong is damage
-            must_link = known is None and bool(target.image.shortage())
-            evidence = [evidence_at(memory, row, start, must_link) for row, start in zip(rows, starts)]
-            if max(evidence):
-                wrong = wrong_bins(memory, hit.bins)
-                start = starts[evidence.index(max(evidence))]
-                found.append((0 if wrong is None else wrong, Hit(hit.bins, (start,))))
-                if trail is not None:
-                    trail.add("main_arena", f"{start:#x}", (Statement("members-of-broken-ring"),))
-                    _tell(trail, memory, start, found[-1][1])
-    return [min(found, key=lambda entry: entry[0])[1]] if found else []
-
-
-def _untouched(
-    target: Target,
-    memory: Memory,
-    libcs: Sequence[Libc],
-    regions: Sequence[Region],
-    notes: list[str],
-    number: int,
-    trail: Optional[Trail],
-) -> Located:
-    """A glibc up to 2.41 whose malloc was never called, or NotFoundError."""
-    symbol = target.symbol("main_arena")
-    starts = [symbol.address] if symbol and is_untouched(target, memory, symbol.address) else []
-    starts += untouched(target, memory, [each for libc in libcs for each in libc.data] or libc_file.file_data(regions))
-    if not starts:
-        others = find_allocators(target, regions)
-        raise NotFoundError(*libc_file.what_is_there(libcs, regions, notes, target.image.shortage(), others))
-    copies = [Copy(start, libc_file.module_at(target, memory, regions, start)) for start in dict.fromkeys(starts)]
-    if trail is not None:
-        for start in starts:
-            trail.add("main_arena", f"{start:#x}", (Statement("as-linked"),))
-    chosen = choose(copies, number, trail)
-    by_symbol = symbol is not None and symbol.address == chosen.main_arena
-    return _as_linked(target, memory, regions, chosen, "symbols" if by_symbol else "scan", notes, copies, trail)
-
-
-def _as_linked(
-    target: Target,
-    memory: Memory,
-    regions: Sequence[Region],
-    chosen: Copy,
-    located_by: str,
-    notes: Sequence[str],
-    copies: Sequence[Copy],
-    trail: Optional[Trail],
-) -> Located:
-    start, libc = chosen.main_arena, chosen.libc
-    release = versions.parse(libc.version or "")
-    layout = is_untouched(target, memory, start)
-    assert layout is not None
-    if release is not None and from_table(release, layout.word, target.machine).arena == layout.arena:
-        layout = from_table(release, layout.word, target.machine)
-    beside = target.symbol("mp_") if located_by == "symbols" else None
-    guess = beside.address if beside else None
-    params, layout = find_params(target, memory, layout, start, regions, guess, None, trail)
-    layout = layout._replace(checks=(Check(Statement("never-called")),))
-    return Located(
-        start,
-        params,
-        layout=layout,
-        located_by=located_by,
-        libc=libc,
-        notes=tuple(notes),
-        copies=tuple(copies),
-        allocators=tuple(find_allocators(target, regions)),
-    )

@@ -8,7 +8,7 @@ from ...errors import MemoryReadError
 from ...memory import Memory
 from ...model import ArenaHeader, Params, Statement
 from ...records import NamedTuple
-from ...target import Region, Target
+from ...target import Region, Span, Target
 from .. import versions
 from ..arena import doubt_thread_arena, read_arena
 from ..derive.evidence import Surroundings
@@ -47,113 +47,111 @@ class _Judged(NamedTuple):
     """What speaks against it."""
 
 
-def find_params(
-    target: Target,
-    memory: Memory,
-    layout: Layout,
-    main_arena: int,
-    regions: Sequence[Region],
-    guess: Optional[int],
-    debug: Optional[Struct] = None,
-    trail: Optional[Trail] = None,
-) -> tuple[Optional[int], Layout]:
-    """The address of mp_ and the layout with the form of it that fits; (None, layout) where nothing does.
+class ParamsSearch:
+    """A search for mp_ beside this main arena, in this layout."""
 
-    `debug` is the form that debug information gives.
-    """
-    main = read_arena(memory, layout, main_arena, 0, True)
-    if layout.newer is not None:
-        if guess and debug is not None:
-            given = _Form("debug information", debug)
-            if _judge(memory, layout, given, guess, main, trail, BY_SYMBOL).doubt is None:
-                return _chosen(layout, _Place(guess, given), trail)
-        return _by_values(memory, layout, main, regions, guess, trail)
-    forms = _forms(layout, target.machine)
-    if debug is not None:
-        forms.insert(0, _Form("debug information", debug))
-    found = _at_symbol(memory, layout, main, forms, guess, trail) if guess else None
-    # a trail also lists the rest
-    if found is None or trail is not None:
-        near = _near(memory, layout, main, forms, regions, trail)
-        found = found or near
-    return _chosen(layout, found, trail)
+    def __init__(
+        self,
+        memory: Memory,
+        layout: Layout,
+        machine: str,
+        main_arena: int,
+        *,
+        regions: Sequence[Region],
+        trail: Optional[Trail] = None,
+    ) -> None:
+        self.memory, self.layout, self.machine = memory, layout, machine
+        self.regions, self.trail = regions, trail
+        self.main = read_arena(memory, layout, main_arena)
 
+    def find(self, guess: Optional[int], debug: Optional[Struct] = None) -> tuple[Optional[int], Layout]:
+        """The address of mp_ and the layout with the form of it that fits; (None, layout) where nothing does.
 
-def _chosen(layout: Layout, found: Optional[_Place], trail: Optional[Trail]) -> tuple[Optional[int], Layout]:
-    if trail is not None:
-        trail.choose("mp_", str(found) if found else None, Statement("less-speaks-for-it"))
-    return (found.address, layout._replace(params=found.form.struct)) if found else (None, layout)
+        `guess` is where symbols say that it is, `debug` the form that debug information gives.
+        """
+        given = _Form("debug information", debug) if debug is not None else None
+        if self.layout.newer is not None:
+            if guess and given is not None and self._judge(_Place(guess, given), self.main, BY_SYMBOL).doubt is None:
+                return self._chosen(_Place(guess, given))
+            return self._by_values(guess)
+        forms = [*([given] if given is not None else []), *_forms(self.layout, self.machine)]
+        found = self._at_symbol(forms, guess) if guess else None
+        # a trail also lists the rest
+        if found is None or self.trail is not None:
+            near = self._near(forms)
+            found = found or near
+        return self._chosen(found)
 
+    def _chosen(self, found: Optional[_Place]) -> tuple[Optional[int], Layout]:
+        if self.trail is not None:
+            self.trail.choose("mp_", str(found) if found else None, Statement("less-speaks-for-it"))
+        return (found.address, self.layout._replace(params=found.form.struct)) if found else (None, self.layout)
 
-def _at_symbol(
-    memory: Memory,
-    layout: Layout,
-    main: ArenaHeader,
-    forms: Sequence[_Form],
-    guess: int,
-    trail: Optional[Trail],
-) -> Optional[_Place]:
-    """A symbol is believed even if the main arena is damaged: the walk will say what does not fit."""
-    for held_against in (main, None):
-        # another release's form may fit a damaged mp_, at other places
-        for form in forms if held_against else forms[:1]:
-            if _judge(memory, layout, form, guess, held_against, trail, BY_SYMBOL).doubt is None:
-                return _Place(guess, form)
-    return None
-
-
-def _near(
-    memory: Memory,
-    layout: Layout,
-    main: ArenaHeader,
-    forms: Sequence[_Form],
-    regions: Sequence[Region],
-    trail: Optional[Trail],
-) -> Optional[_Place]:
-    """Around main_arena, by values alone."""
-    region = next((region for region in regions if region.contains(main.address)), None)
-    if region is None:
+    def _at_symbol(self, forms: Sequence[_Form], guess: int) -> Optional[_Place]:
+        """A symbol is believed even if the main arena is damaged: the walk will say what does not fit."""
+        for held_against in (self.main, None):
+            # another release's form may fit a damaged mp_, at other places
+            for form in forms if held_against else forms[:1]:
+                place = _Place(guess, form)
+                if self._judge(place, held_against, BY_SYMBOL).doubt is None:
+                    return place
         return None
-    start = max(region.start, main.address - NEAR)
-    end = min(region.end, main.address + NEAR)
-    best: Optional[tuple[int, _Place]] = None
-    for form in forms:
-        for address in _places(memory, form.struct, start, end, main):
-            judged = _judge(memory, layout, form, address, main, trail)
-            if judged.doubt is None and judged.points >= ENOUGH and (best is None or judged.points > best[0]):
-                best = judged.points, _Place(address, form)
-    return best[1] if best else None
 
+    def _near(self, forms: Sequence[_Form]) -> Optional[_Place]:
+        """Around main_arena, by values alone."""
+        region = next((region for region in self.regions if region.contains(self.main.address)), None)
+        if region is None:
+            return None
+        near = Span(max(region.start, self.main.address - NEAR), min(region.end, self.main.address + NEAR))
+        best: Optional[tuple[int, _Place]] = None
+        for form in forms:
+            for address in _places(self.memory, form.struct, near, self.main):
+                place = _Place(address, form)
+                judged = self._judge(place, self.main)
+                if judged.doubt is None and judged.points >= ENOUGH and (best is None or judged.points > best[0]):
+                    best = judged.points, place
+        return best[1] if best else None
 
-def _by_values(
-    memory: Memory,
-    layout: Layout,
-    main: ArenaHeader,
-    regions: Sequence[Region],
-    guess: Optional[int],
-    trail: Optional[Trail],
-) -> tuple[Optional[int], Layout]:
-    """For a release that no row describes: see derive_params."""
-    region = next((region for region in regions if region.contains(guess or main.address)), None)
-    if region is None:
-        return None, layout
-    start = max(region.start, (guess or main.address) - NEAR)
-    data = memory.try_read(start, min(region.end, start + 2 * NEAR) - start)
-    if data is None:
-        return None, layout
-    from ..derive.params import Window, derive_params
+    def _by_values(self, guess: Optional[int]) -> tuple[Optional[int], Layout]:
+        """For a release that no row describes: see derive_params."""
+        memory, layout, main = self.memory, self.layout, self.main
+        region = next((region for region in self.regions if region.contains(guess or main.address)), None)
+        if region is None:
+            return None, layout
+        start = max(region.start, (guess or main.address) - NEAR)
+        data = memory.try_read(start, min(region.end, start + 2 * NEAR) - start)
+        if data is None:
+            return None, layout
+        from ..derive.params import Window, derive_params
 
-    found = derive_params(Window(memory, start, data), layout, main, guess)
-    if trail is not None:
-        said = (BY_SYMBOL,) if guess else ()
-        name = f"{found.address:#x}, member by member" if found else f"what stands near {main.address:#x}"
-        lost = () if found else (Statement("counters-not-proven"),)
-        trail.add("mp_", name, (*said, Statement("counters-proven")) if found else (), lost)
-        trail.choose("mp_", name if found else None)
-    if found is None:
-        return None, layout
-    unknown = (*layout.unknown, *([found.unknown] if found.unknown else []))
-    return found.address, layout._replace(params=found.struct, mmaps_proven=found.counted, unknown=unknown)
+        found = derive_params(Window(memory, start, data), layout, main, guess)
+        if self.trail is not None:
+            said = (BY_SYMBOL,) if guess else ()
+            name = f"{found.address:#x}, member by member" if found else f"what stands near {main.address:#x}"
+            lost = () if found else (Statement("counters-not-proven"),)
+            self.trail.add("mp_", name, (*said, Statement("counters-proven")) if found else (), lost)
+            self.trail.choose("mp_", name if found else None)
+        if found is None:
+            return None, layout
+        unknown = (*layout.unknown, *([found.unknown] if found.unknown else []))
+        return found.address, layout._replace(params=found.struct, mmaps_proven=found.counted, unknown=unknown)
+
+    def _judge(self, place: _Place, main: Optional[ArenaHeader], told: Optional[Statement] = None) -> _Judged:
+        """What speaks for mp_ at this place, and against it, given that main arena."""
+        layout = self.layout._replace(params=place.form.struct)
+        try:
+            params = read_params(self.memory, layout, place.address)
+            doubt = doubt_params(params, main)
+            found = _Judged(0 if doubt else sum(points for points, _ in _speaks_for(layout, params, main)), doubt)
+        except MemoryReadError:
+            params, found = None, _Judged(0, Statement("mp-unreadable"))
+        if self.trail is not None:
+            reasons = [said for _, said in _speaks_for(layout, params, main)] if params and not found.doubt else []
+            against = [found.doubt] if found.doubt else []
+            if not against and found.points < ENOUGH and told is None:
+                against = [Statement("too-few-points", {"points": found.points, "wanted": ENOUGH})]
+            self.trail.add("mp_", str(place), [told, *reasons] if told else reasons, against)
+        return found
 
 
 def surroundings(
@@ -179,12 +177,12 @@ def _forms(layout: Layout, machine: str) -> list[_Form]:
     return forms
 
 
-def _places(memory: Memory, form: Struct, start: int, end: int, main: ArenaHeader) -> list[int]:
+def _places(memory: Memory, form: Struct, within: Span, main: ArenaHeader) -> list[int]:
     """Where sbrk_base would hold what it must: the start of a contiguous main arena, 0 before there is one."""
     word = memory.pointer_size
-    start = -(-start // word) * word
+    start = -(-within.start // word) * word
     try:
-        values = memory.words(start, (end - start) // word)
+        values = memory.words(start, (within.end - start) // word)
     except MemoryReadError:
         return []
     first = form["sbrk_base"] // word
@@ -195,32 +193,6 @@ def _places(memory: Memory, form: Struct, start: int, end: int, main: ArenaHeade
     # neither mallopt nor a tunable takes 0, so this skips whatever is empty
     test = form["arena_test"] // word
     return [start + (n - first) * word for n in range(first, last) if 0 < values[n - first + test] <= 1 << 20]
-
-
-def _judge(
-    memory: Memory,
-    layout: Layout,
-    form: _Form,
-    address: int,
-    main: Optional[ArenaHeader],
-    trail: Optional[Trail] = None,
-    told: Optional[Statement] = None,
-) -> _Judged:
-    """What speaks for mp_ at this address, and against it."""
-    layout = layout._replace(params=form.struct)
-    try:
-        params = read_params(memory, layout, address)
-        doubt = doubt_params(params, main)
-        found = _Judged(0 if doubt else sum(points for points, _ in _speaks_for(layout, params, main)), doubt)
-    except MemoryReadError:
-        params, found = None, _Judged(0, Statement("mp-unreadable"))
-    if trail is not None:
-        reasons = [said for _, said in _speaks_for(layout, params, main)] if params and not found.doubt else []
-        against = [found.doubt] if found.doubt else []
-        if not against and found.points < ENOUGH and told is None:
-            against = [Statement("too-few-points", {"points": found.points, "wanted": ENOUGH})]
-        trail.add("mp_", str(_Place(address, form)), [told, *reasons] if told else reasons, against)
-    return found
 
 
 def _speaks_for(layout: Layout, params: Params, main: Optional[ArenaHeader]) -> Iterator[tuple[int, Statement]]:
