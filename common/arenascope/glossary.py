@@ -220,6 +220,11 @@ WORDS = (
         "A file with the figures of one moment, for `heap diff`. It holds none of the program's data.",
     ),
     Word(
+        ("splits", "split"),
+        "In how many places blocks in use lie between two stretches of free memory and are smaller than these "
+        "together: they are what cuts free memory into pieces.",
+    ),
+    Word(
         ("state",),
         "What a chunk is: used, tcache (in a thread's cache), fast (in a fastbin), free (in a bin), or top.",
     ),

@@ -12,6 +12,7 @@ from typing import Any, Sequence
 import pytest
 from fake_door import run_json, run_text
 from heap_mixtures import everything, random_image
+from heap_truth import ArenaTruth, Chunk
 from heapbuilder import ROWS, HeapImage, Row
 
 from arenascope.analysis.heap_map import Strip, between, cell_bytes, overlap
@@ -26,6 +27,26 @@ PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
 
 def inside(chunks: Sequence[tuple[int, int]], low: int, high: int) -> int:
     return sum(max(0, min(start + size, high) - max(start, low)) for start, size in chunks)
+
+
+def splits(arena: ArenaTruth) -> list[int]:
+    """Where each stretch in use begins that lies between two free chunks, or one and top, and is smaller than both."""
+    free = sorted(
+        [*((each.address, each.end) for each in arena.free), *((top.address, top.end) for top in tops(arena))]
+    )
+    taken = sorted((each.address, each.end) for each in (*arena.used, *arena.cached, *arena.fast))
+    found = []
+    for (start, end), (following, last) in zip(free, free[1:]):
+        between = [each for each in taken if end <= each[0] < following]
+        # anything else in between, a fencepost or another heap's header, is the end of what was one piece
+        if sum(stop - first for first, stop in between) == following - end:
+            smaller = following - end < end - start + last - following
+            found += [end] if between and smaller else []
+    return found
+
+
+def tops(arena: ArenaTruth) -> list[Chunk]:
+    return [arena.top] if arena.top and arena.top.size else []
 
 
 def check_cells(image: HeapImage, document: dict[str, Any]) -> None:
@@ -48,7 +69,10 @@ def check_cells(image: HeapImage, document: dict[str, Any]) -> None:
                     assert heap[part][at] == inside(truth, low, high), (part, hex(low))
             assert all(len(heap[part]) == -(-(end - start) // cell) for part in PARTS)
             met += end - start
+            begin = [sum(low <= place < low + cell for place in splits(arena)) for low in range(start, end, cell)]
+            assert heap["splits"] == begin
     assert met == sum(arena.system_mem for arena in image.truth.arenas)
+    assert document["totals"]["splits"] == sum(len(splits(arena)) for arena in image.truth.arenas)
 
 
 @rows
@@ -105,6 +129,29 @@ def test_damage_is_shown_and_still_sums() -> None:
     row = next(line for line in text.splitlines() if line.startswith("0 main"))
     assert "!" in row
     assert "! could not be read as chunks" in text
+
+
+@pytest.mark.parametrize("row", ["2.26-i386", "2.36-64", "2.43-64"])
+def test_small_blocks_in_free_memory_show(row: str) -> None:
+    """Four kinds of cells: with none, some, tens and hundreds of places where a block splits free memory."""
+    image = HeapImage(row)
+    image.main.used(0x100)
+    for pieces in (1, 8, 60, 500):
+        for _ in range(pieces):
+            image.main.free(0x40000 // pieces & -0x100)
+            image.main.used(0x20)
+    image.main.used(0x40000)
+    text = run_text(image.target(), "map", "--cells", "16")
+    lines = text.splitlines()
+    assert re.search(r"^blocks in use split free memory in 5\d\d places$", text, re.MULTILINE)
+    assert "+ 10 and more, # 100 and more" in text
+    (strip,) = [at for at, line in enumerate(lines) if line.startswith("0 main")]
+    assert set(lines[strip + 1].split()[0]) >= {"#", "+"}
+    assert lines[strip].split()[-1].startswith("5")
+    # nothing free, nothing split
+    image = HeapImage(row)
+    image.main.used(0x4000)
+    assert "split" not in run_text(image.target(), "map").replace("splits", "")
 
 
 def test_rows_left_out_and_their_order() -> None:

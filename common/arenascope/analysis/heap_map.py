@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Iterable, Iterator, Optional, Sequence
 
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
-from ..model import Heap, Run
+from ..model import Heap, Range, Run
 from ..target import Span
 
 PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
@@ -19,6 +19,9 @@ PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
 OVER = ("resident", "releasable", "releasable_resident", "tops")
 """What may also be true of any byte; "tops" is what only `trim --tops` gives back."""
 LAYERS = (*PARTS, *OVER)
+SPLITS = "splits"
+"""Beside these layers, which count bytes: how many stretches in use begin in a cell that split free memory, and are
+themselves smaller than what is free on their two sides."""
 GAPS = {"header": "bookkeeping", "fencepost": "bookkeeping", "foreign": "foreign", "top": "top", "damage": "damaged"}
 """The layer of each kind of gap that a sweep meets."""
 
@@ -39,6 +42,8 @@ class Strip:
         self.met = 0
         """How many of the listed chunks were met."""
         self._shift = cell.bit_length() - 1
+        self._last_free: Optional[Range] = None
+        """What chunks in use alone have followed since."""
         self._layers: dict[str, array[int]] = {}
 
     def cells(self, layer: str) -> Optional[Sequence[int]]:
@@ -99,6 +104,16 @@ class Strip:
 
     def add_gap(self, kind: str, address: int, size: int) -> None:
         self.add(GAPS[kind], address, size)
+        if kind == "top":
+            self._split(address, size)
+        else:
+            self._last_free = None
+
+    def _split(self, address: int, size: int) -> None:
+        """Told of everything free, in address order."""
+        last, self._last_free = self._last_free, Range(address, size)
+        if last is not None and 0 < address - last.end < last.bytes + size:
+            self._layer(SPLITS)[(last.end - self.heap.address) >> self._shift] += 1
 
     def add_run(self, run: Run) -> None:
         """All are taken for used at first: only what is free or listed is then visited one by one."""
@@ -110,8 +125,10 @@ class Strip:
         for at in free:
             if at:
                 self._move("free", starts[at - 1], sizes[at - 1])
+                self._split(starts[at - 1], sizes[at - 1])
         if not run.follow & PREV_INUSE:
             self._move("free", starts[-2], sizes[-1])
+            self._split(starts[-2], sizes[-1])
         for at, chunk in run.marks:
             self.met += 1
             if run.after(at) & PREV_INUSE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Mapping, Optional, Sequence
 
-from ..analysis.heap_map import LAYERS, Strip
+from ..analysis.heap_map import LAYERS, SPLITS, Strip
 from ..analysis.usage import total
 from ..command import ARENA, LIMIT, Answer, Context, argument, command
 from ..gather.heap_map import Picture, draw
@@ -58,7 +58,10 @@ def map_command(context: Context) -> Answer:
     fold = options.cells if options.cells > 0 else JSON_CELLS
     keys = {
         "heaps": [_json(strip.folded(fold)) for strip in picture.strips] if options.json else [],
-        "totals": {f"{layer}_bytes": total(strip.total(layer) for strip in picture.strips) for layer in LAYERS},
+        "totals": {
+            **{f"{layer}_bytes": total(strip.total(layer) for strip in picture.strips) for layer in LAYERS},
+            SPLITS: sum(strip.total(SPLITS) or 0 for strip in picture.strips),
+        },
         "html": written,
     }
     return Answer(
@@ -85,7 +88,7 @@ def _json(strip: Strip) -> dict[str, object]:
         "end": address(strip.heap.end),
         "cell_bytes": strip.cell,
     }
-    return {**row, **{layer: _listed(strip.cells(layer)) for layer in LAYERS}}
+    return {**row, **{layer: _listed(strip.cells(layer)) for layer in (*LAYERS, SPLITS)}}
 
 
 def _listed(cells: Optional[Sequence[int]]) -> Optional[list[int]]:

@@ -66,6 +66,7 @@ LAYERS = {
     "releasable_resident": "What of that is in memory",
     "tops": "What only trim --tops gives back",
 }
+SPLITS = "Stretches in use that split free memory, and are smaller than what is free on their two sides"
 
 
 def chunk(meaning: str) -> Schema:
@@ -229,10 +230,13 @@ DOCUMENTS = {
                     name: rows(f"{meaning}: bytes in each cell; null: not known", size("Bytes"), null=True)
                     for name, meaning in LAYERS.items()
                 },
+                splits=rows(f"{SPLITS}: those that begin in each cell", size("How many")),
             ),
         ),
         "totals": record(
-            "Over all heaps", **{f"{name}_bytes": size(meaning, null=True) for name, meaning in LAYERS.items()}
+            "Over all heaps",
+            **{f"{name}_bytes": size(meaning, null=True) for name, meaning in LAYERS.items()},
+            splits=size(SPLITS),
         ),
         "html": record("The page that was written", True, file=text("Where"), bytes=size("Its size")),
     },

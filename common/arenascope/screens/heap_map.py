@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 from itertools import groupby
 from typing import Callable, Iterator, Mapping, Optional, Sequence
 
-from ..analysis.heap_map import LAYERS, PARTS, Strip
+from ..analysis.heap_map import LAYERS, PARTS, SPLITS, Strip
 from ..analysis.usage import total
 from ..printable import PLAIN
 from ..records import NamedTuple
@@ -15,12 +16,16 @@ from ..render.text import AT_LEAST, AT_MOST, NO_HEAP, UNKNOWN, Laid, Style, coun
 PIPE_CELLS = 64
 ONE_LINE = 112
 """Columns from which on strip and figures stand side by side."""
-FIGURES = 80
+STRIP_BEGINS = "{:<6} {:<14} {:>9}  "
+FIGURES = 82
+"""Columns that these take beside a strip, and without one."""
+FIGURES_ALONE = 79
 SORTS: Mapping[str, Callable[[Strip], tuple[int, ...]]] = {
     "index": lambda strip: (strip.heap.arena,),
     "releasable": lambda strip: (-(strip.total("releasable_resident") or 0), -(strip.total("releasable") or 0)),
     "resident": lambda strip: (-(strip.total("resident") or 0),),
     "size": lambda strip: (-strip.heap.bytes,),
+    "splits": lambda strip: (-(strip.total(SPLITS) or 0),),
     "used": lambda strip: (-(strip.total("used") or 0),),
 }
 
@@ -49,6 +54,8 @@ OTHER = {
     "foreign": Mark("x", 36, "somebody else's sbrk"),
     "damaged": Mark("!", 91, "could not be read as chunks"),
 }
+SPLIT_MARKS = ((0, " "), (9, ""), (99, "+"), (math.inf, "#"))
+"""Up to so many, and what stands for that; "" for the number itself."""
 CAPITAL = {".": ":"}
 """What stands for the capital of a mark that has none."""
 
@@ -75,7 +82,11 @@ def sentences(style: Style, strips: Sequence[Strip], *, started: bool, whole: bo
     tops = f", trim --tops {style.size(sums['tops'])} more" if sums["tops"] != 0 else ""
     arenas = len({strip.heap.arena for strip in strips})
     heaps = f"{count(len(strips), 'heap')} of {style.size(size)} in {count(arenas, 'arena')}"
-    return [f"{'' if whole else AT_LEAST}{heaps}: {used}{cached}{memory}", f"{back}{tops}"]
+    found = [f"{'' if whole else AT_LEAST}{heaps}: {used}{cached}{memory}", f"{back}{tops}"]
+    splits = sum(strip.total(SPLITS) or 0 for strip in strips)
+    if splits:
+        found.append(f"blocks in use split free memory in {count(splits, 'place')}")
+    return found
 
 
 def lines(
@@ -101,16 +112,17 @@ def lines(
     shown = order[:limit] if limit > 0 else order
     marks = [_marks(strip) for strip in shown]
     yield ""
-    yield from _legend(style, unicode, {mark for row in marks for mark in row})
+    split = any(strip.total(SPLITS) for strip in shown) and not style.form
+    yield from _legend(style, unicode, {mark for row in marks for mark in row}, split)
     yield ""
     beside = max(map(len, marks)) if not style.width or style.width >= ONE_LINE else 0
-    figures = ("arena", "from", "size", "a cell", "used", "resident", "trim")
+    figures = ("arena", "from", "size", "a cell", "used", "resident", "trim", "splits")
     if style.form:
         cells = [[*_figures(style, strip), _coloured(style, unicode, row)] for strip, row in zip(shown, marks)]
-        yield from table((*figures, "occupancy"), cells, left=(0, 1, 7), width=style.width, form=style.form)
+        yield from table((*figures, "occupancy"), cells, left=(0, 1, 8), width=style.width, form=style.form)
         yield from left_out(style, len(order) - len(shown), "heap")
         return
-    if not beside and 0 < style.width < FIGURES:
+    if not beside and 0 < style.width < FIGURES_ALONE:
         yield from _narrow(style, shown, [_coloured(style, unicode, row) for row in marks], figures)
     else:
         yield style.dim(_row(figures, f"{'occupancy':<{beside}}" if beside else "").rstrip())
@@ -119,6 +131,7 @@ def lines(
             yield Laid(_row(_figures(style, strip), text + " " * (beside - len(row)) if beside else ""))
             if not beside:
                 yield Laid(text)
+            yield from _splits(style, strip, len(STRIP_BEGINS.format("", "", "")) if beside else 0)
     yield from left_out(style, len(order) - len(shown), "heap")
 
 
@@ -128,14 +141,24 @@ def _narrow(style: Style, shown: Sequence[Strip], texts: Sequence[str], headers:
         said = [f"{name} {figure}" for name, figure in zip(headers, _figures(style, strip))]
         yield ", ".join(said)
         yield Laid(text)
+        yield from _splits(style, strip, 0)
 
 
 def _row(figures: Sequence[str], text: str) -> str:
     arena, start, size, *others = figures
-    cell, used, resident, frees = others
+    cell, used, resident, frees, splits = others
     return (
-        f"{arena:<6} {start:<18} {size:>10}  {text}{'  ' if text else ''}{cell:>9} {used:>6} {resident:>10} {frees:>11}"
+        f"{STRIP_BEGINS.format(arena, start, size)}{text}{'  ' if text else ''}"
+        f"{cell:>9} {used:>6} {resident:>9} {frees:>11} {splits:>7}"
     )
+
+
+def _splits(style: Style, strip: Strip, before: int) -> Iterator[str]:
+    """A line beneath the strip: where blocks in use split free memory, and how often."""
+    counts = strip.cells(SPLITS) or ()
+    if any(counts):
+        text = "".join(next(mark for most, mark in SPLIT_MARKS if each <= most) or str(each) for each in counts)
+        yield Laid(style.dim((" " * before + text).rstrip()))
 
 
 def _figures(style: Style, strip: Strip) -> list[str]:
@@ -148,6 +171,7 @@ def _figures(style: Style, strip: Strip) -> list[str]:
         _percent(strip.total("used"), heap.bytes),
         style.size(strip.total("resident")),
         f"{AT_MOST}{style.size(strip.total('releasable'))}" if frees is None else style.size(frees),
+        f"{strip.total(SPLITS) or 0:,}",
     ]
 
 
@@ -185,7 +209,7 @@ def _rest(cell: Mapping[str, int], size: int) -> str:
     return "releasable" if 2 * cell.get("releasable", 0) >= size else largest
 
 
-def _legend(style: Style, unicode: bool, met: set[Mark]) -> Iterator[str]:
+def _legend(style: Style, unicode: bool, met: set[Mark], split: bool) -> Iterator[str]:
     """The marks that occur."""
     used = [mark for _, mark in USED if mark in met]
     letters = {mark.letter.lower().replace(":", ".") for mark in met}
@@ -196,6 +220,8 @@ def _legend(style: Style, unicode: bool, met: set[Mark]) -> Iterator[str]:
     words += [f"{_coloured(style, unicode, [mark])} {mark.meaning}" for mark in others]
     if any(mark.letter.isupper() or mark.letter == ":" for mark in met):
         words.append("capital or : the same, with less than a tenth in use")
+    if split:
+        words.append("beneath: in how many places blocks in use split free memory (+ 10 and more, # 100 and more)")
     line = ""
     for each in words:
         if line and _columns(line) + 3 + _columns(each) > (style.width or 120):
