@@ -224,13 +224,14 @@ class Subject:
 
     # cores
 
-    def gcore(self, whole: bool = True) -> Path:
-        """A core by GDB; the process goes on. Where GDB left something out, as `left_out` then says, none, unless
-        `whole` is false."""
+    def gcore(self, whole: bool = True, tid: Optional[int] = None) -> Path:
+        """A core by GDB, of one thread alone where that is named and the process's first has exited; the process goes
+        on. Where GDB left something out, as `left_out` then says, none, unless `whole` is false."""
+        number = str(self.pid if tid is None else tid)
         if not shutil.which("gcore"):
             pytest.skip("gcore is not installed")
         done = subprocess.run(
-            ["gcore", "-o", str(self.folder / "gcore"), str(self.pid)],
+            ["gcore", "-o", str(self.folder / "gcore"), number],
             check=True,
             text=True,
             capture_output=True,
@@ -241,7 +242,7 @@ class Subject:
         if self.left_out and whole:
             # from glibc 2.42 on, and Linux 6.13: MADV_GUARD_INSTALL, of which GDB 13 knows nothing
             pytest.skip("GDB left out the threads' stacks, as their guard pages are in the same mapping")
-        return self.folder / f"gcore.{self.pid}"
+        return self.folder / f"gcore.{number}"
 
     def kernel_core(self) -> Path:
         """A core by the kernel; the process is gone afterwards."""

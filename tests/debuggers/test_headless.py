@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -58,6 +59,24 @@ def test_in_a_core(how: str) -> None:
         for name in NEWEST:
             for symbols in (True, False):
                 check(opened(DOORS[name]).run(image, COMMANDS, symbols), truth)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_in_a_core_of_one_thread(how: str) -> None:
+    """As gcore writes it of a thread. What malloc_info() left on the stack of one without an arena is not its arena."""
+    with Subject("headless", how) as subject:
+        tids = {int(each) for each in os.listdir(f"/proc/{subject.pid}/task")}
+        # who serves in main's place allocates nothing, and is not in the truth's list
+        worker = next(each["tid"] for each in subject.truth["threads"] if each["tid"] != subject.pid)
+        (server,) = tids - {subject.pid, worker}
+        # GDB looks into the core with libthread_db, and lists both threads
+        rows = {}
+        for tid in (worker, server):
+            image = Core(subject.gcore(tid=tid), subject.program)
+            (threads,) = DOORS["shell"].run(image, COMMANDS[:1])
+            (rows[tid],) = threads.json()["threads"]
+    assert [(rows[tid]["tid"], rows[tid]["arena"]) for tid in (worker, server)] == [(worker, 1), (server, None)]
+    assert problem_ids(threads.json()) == ["caches-not-found", "thread-arenas-not-found"]
 
 
 @pytest.mark.parametrize("how", HOW)

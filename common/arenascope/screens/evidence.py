@@ -86,6 +86,7 @@ WORDS: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "symbols-place-it": "libc's symbols have it {bytes} bytes from thread_arena",
     "arenas-there": "{threads} threads of {of} have an arena's address there",
     "fewer-arenas-there": "fewer threads have one there, or it is further from the thread pointer",
+    "no-cache-beside": "no more than one thread has one there, and no cache beside it",
     "fewer-caches-there": "fewer threads show it, or it is further from thread_arena",
     "same-constant-everywhere": "all threads have the address of the same place among libc's constants there",
     "not-zeros": "it is not zeros",

@@ -153,7 +153,27 @@ def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[lis
         for tid, pointer in pointers.items()
         if (blocks[tid] if tid in blocks else _holds_any(memory, machine, pointer, at_arena, windows))
     }
-    return [_words_of(caches, thread, held.get(thread.tid), at_arena, found) for thread in threads]
+    words = [_words_of(caches, thread, held.get(thread.tid), at_arena, found) for thread in threads]
+    if _by_chance(caches, words):
+        if caches.trail is not None:
+            caches.trail.add("thread_arena", _place(at_arena), (), (Statement("no-cache-beside"),))
+            caches.trail.choose("thread_arena", None)
+            caches.trail.choose("thread_caches", None)
+        return None
+    return words
+
+
+def _by_chance(caches: CacheFinder, words: Sequence[ThreadWords]) -> bool:
+    """Whether an arena's address that a single thread has may be any word: what a call left on its stack.
+
+    Who takes an arena gets a cache next (arena_get() and tcache_init() of the first malloc). Of the main thread with
+    main_arena that is not asked: it can have no other before threads contend.
+    """
+    holding = [each for each in words if each.arena]
+    if caches.layout.tcache is None or len(holding) != 1 or caches.main is None:
+        return False
+    (only,) = holding
+    return not only.tcache and (only.thread.tid, only.arena) != (caches.target.pid, caches.main.address)
 
 
 class _Shown(NamedTuple):
@@ -294,8 +314,13 @@ def _agreed_offset(blocks: Blocks, wanted: Container[int], trail: Optional[Trail
         return None
     if trail is not None:
         for offset, times in votes.items():
-            name = f"thread_arena at thread pointer{offset:+#x}"
-            trail.add("thread_arena", name, (Statement("arenas-there", {"threads": times, "of": len(blocks)}),))
-        taken = f"thread_arena at thread pointer{found:+#x}" if found is not None else None
+            trail.add(
+                "thread_arena", _place(offset), (Statement("arenas-there", {"threads": times, "of": len(blocks)}),)
+            )
+        taken = _place(found) if found is not None else None
         trail.choose("thread_arena", taken, Statement("fewer-arenas-there"))
     return found
+
+
+def _place(offset: int) -> str:
+    return f"thread_arena at thread pointer{offset:+#x}"
