@@ -166,7 +166,15 @@ def command(
     def decorate(function: Function) -> Command:
         name = function.__name__.removesuffix("_command")
         return Command(
-            name, group, summary, description, example, tuple(arguments), function, dont_repeat, optional_subject
+            name,
+            group,
+            summary,
+            description=description,
+            example=example,
+            arguments=tuple(arguments),
+            function=function,
+            dont_repeat=dont_repeat,
+            optional_subject=optional_subject,
         )
 
     return decorate

@@ -266,10 +266,10 @@ class Session:
             everyone,
             libc,
             self._ring,
-            self.located.own_symbols,
-            self.located.others,
-            self.trail,
-            self._left_by_the_main_thread(everyone),
+            symbols=self.located.own_symbols,
+            others=self.located.others,
+            trail=self.trail,
+            left=self._left_by_the_main_thread(everyone),
         )
 
     def _left_by_the_main_thread(self, threads: Sequence[ThreadInfo]) -> list[ThreadInfo]:

@@ -51,7 +51,7 @@ def _picture(
     stacks = [thread.stack_pointer for thread in session.target_threads if thread.stack_pointer]
     if not session.started:
         all_read()
-        return picture([], 0, 0, uses, [], stacks, space)
+        return picture((), unread=0, mmapped=0, uses=uses, extents=(), stacks=stacks, space=space)
     pages = _heap_pages(session, residency)
     extents = [*pages.extents]
     cached = _cached_ranges(session)
@@ -69,7 +69,7 @@ def _picture(
         extents.append(Extent(block.base, block.base + block.bytes, found.resident if found else 0))
         mmapped += extents[-1].resident
     all_read()
-    return picture(arenas, unread, mmapped, uses, extents, stacks, space)
+    return picture(arenas, unread=unread, mmapped=mmapped, uses=uses, extents=extents, stacks=stacks, space=space)
 
 
 class HeapPages(NamedTuple):

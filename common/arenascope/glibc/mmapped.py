@@ -169,7 +169,7 @@ def walk_mmapped(memory: Memory, layout: Layout, page: int, ranges: Iterable[Sea
             stop = min(position + window, end)
             block = None
             for place in _likely(memory, page, offsets, position, stop):
-                block = _block_at(memory, layout, page, place, offsets, floor, limit)
+                block = _block_at(memory, layout, page, place, offsets=offsets, start=floor, limit=limit)
                 if block is not None:
                     yield block
                     past = position = floor = block.base + block.bytes

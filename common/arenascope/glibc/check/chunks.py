@@ -8,6 +8,7 @@ from typing import Iterable, Mapping, Optional, Sequence
 
 from ...memory import Memory
 from ...model import ArenaHeader, Breach, Gap, Piece, Run, Statement
+from ...records import NamedTuple
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from ..chunks.resync import find_chain
 from ..layout import Layout
@@ -18,6 +19,14 @@ OVERLAPS = {"fast": "overlaps-fast", "tcache": "overlaps-cached", "binned": "ove
 
 CLOSE, MOST_NEAR = 4096, 64 << 10
 """Feet of free chunks so close together, in bytes, are read at once; and how much at most."""
+
+
+class _Wrong(NamedTuple):
+    """The rule that a size word breaks, what exactly breaks it, and what would not."""
+
+    rule: str
+    what: str
+    figures: Mapping[str, int]
 
 
 class ChunkCheck:
@@ -159,26 +168,25 @@ class ChunkCheck:
         self.previous = None
         if raw is None:
             return
-        rule, what, figures = self._what_is_wrong(gap, raw)
+        wrong = self._what_is_wrong(gap, raw)
         if front is not None and self._leads_past(front, gap):
             return
         end = gap.address + gap.bytes
-        self._say(gap.address, rule, what, figures, front, size_word=raw, headers_go_on=end)
+        self._say(gap.address, wrong.rule, wrong.what, wrong.figures, front, size_word=raw, headers_go_on=end)
 
-    def _what_is_wrong(self, gap: Gap, raw: int) -> tuple[str, str, Mapping[str, int]]:
-        """The rule that its size word breaks, what exactly breaks it, and what would not."""
+    def _what_is_wrong(self, gap: Gap, raw: int) -> _Wrong:
         layout, size, left = self.layout, raw & ~SIZE_BITS, gap.heap.end - gap.address
         if size < layout.min_size:
-            return "size-min", "size-min", {"min_bytes": layout.min_size}
+            return _Wrong("size-min", "size-min", {"min_bytes": layout.min_size})
         if size > left:
-            return "size-bounds", "size-bounds", {"max_bytes": left}
+            return _Wrong("size-bounds", "size-bounds", {"max_bytes": left})
         if size & layout.mask:
-            return "size-alignment", "size-alignment", {"alignment": layout.align}
+            return _Wrong("size-alignment", "size-alignment", {"alignment": layout.align})
         if raw & IS_MMAPPED:
-            return "is-mmapped", "is-mmapped", {}
+            return _Wrong("is-mmapped", "is-mmapped", {})
         if raw & NON_MAIN_ARENA and self.header.main:
-            return "non-main-arena", "non-main-arena-in-main", {}
-        return "size", "size-leads-to-no-chunk", {}
+            return _Wrong("non-main-arena", "non-main-arena-in-main", {})
+        return _Wrong("size", "size-leads-to-no-chunk", {})
 
     def _leads_past(self, front: int, gap: Gap) -> bool:
         """Whether the chunk in front is the one that is wrong: headers inside it lead past where it leads."""

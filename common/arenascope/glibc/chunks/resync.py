@@ -39,14 +39,14 @@ def find_chain(memory: Memory, layout: Layout, main: bool, start: int, limit: in
             chunk = position + index * step
             if raw < layout.min_size or raw & wrong or chunk + (raw & ~SIZE_BITS) > limit:
                 continue
-            if _leads_on(memory, layout, wrong, chunk, limit, sure, verdicts):
+            if _leads_on(memory, layout, chunk, limit, wrong=wrong, sure=sure, verdicts=verdicts):
                 return chunk
         position += -(-size // step) * step
     return None
 
 
 def _leads_on(
-    memory: Memory, layout: Layout, wrong: int, chunk: int, limit: int, sure: int, verdicts: dict[int, bool]
+    memory: Memory, layout: Layout, chunk: int, limit: int, *, wrong: int, sure: int, verdicts: dict[int, bool]
 ) -> bool:
     path: list[int] = []
     good = False

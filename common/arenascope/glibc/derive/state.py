@@ -45,7 +45,7 @@ def derive_state(memory: Memory, layout: Layout, hit: Hit, around: Surroundings)
         heaps = derive_heaps(memory, layout, raws, tops)
         if heaps is None:
             continue
-        found = _State(memory, layout, raws, tops, heaps, around, top).place()
+        found = _State(memory, layout, raws, tops, heaps=heaps, around=around, top=top).place()
         if isinstance(found, Layout):
             return found
         lacking = found

@@ -62,6 +62,7 @@ def find_thread_words(
     threads: Sequence[ThreadInfo],
     libc: Libc,
     ring: Sequence[ArenaHeader],
+    *,
     symbols: bool,
     others: Sequence[int] = (),
     trail: Optional[Trail] = None,
@@ -71,7 +72,7 @@ def find_thread_words(
 
     `left` are guesses at a main thread that has exited, each with another thread pointer.
     """
-    caches = CacheFinder(memory, layout, target, libc, ring, others, trail)
+    caches = CacheFinder(memory, layout, target, libc, ring, others=others, trail=trail)
     by_symbol = [_by_symbol(caches, thread) for thread in threads if symbols]
     if trail is not None and by_symbol:
         _tell(trail, by_symbol)

@@ -91,11 +91,11 @@ def _program_header(form: Form, segment: Segment) -> bytes:
 
 
 def note_segment(offset: int, size: int) -> Segment:
-    return Segment(PT_NOTE, 0, offset, 0, size, 0, 4)
+    return Segment(PT_NOTE, flags=0, offset=offset, address=0, file_size=size, memory_size=0, align=4)
 
 
 def load_segment(flags: int, offset: int, address: int, file_size: int, memory_size: int, page: int) -> Segment:
-    return Segment(PT_LOAD, flags, offset, address, file_size, memory_size, page)
+    return Segment(PT_LOAD, flags, offset, address, file_size=file_size, memory_size=memory_size, align=page)
 
 
 def note_bytes(notes: Iterable[Note], mark: str) -> bytes:

@@ -109,7 +109,16 @@ def moment_of(notes: Mapping[int, bytes]) -> Optional[Moment]:
 def _use(row: Sequence[Any]) -> MappingUse:
     start, end, marks, offset, path, rss, swapped, huge = row
     has = [letter in marks for letter in "rwxs"]
-    region = Region(int(start), int(end), has[0], has[1], has[2], str(path), int(offset), has[3])
+    region = Region(
+        int(start),
+        int(end),
+        readable=has[0],
+        writable=has[1],
+        executable=has[2],
+        path=str(path),
+        offset=int(offset),
+        shared=has[3],
+    )
     return MappingUse(region, rss, swapped, huge)
 
 

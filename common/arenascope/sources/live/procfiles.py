@@ -50,9 +50,9 @@ def parse_region(line: bytes) -> Region:
         permissions[0] == READ,
         permissions[1] == WRITE,
         permissions[2] == EXECUTE,
-        path,
-        int(fields[2], 16) if path.startswith("/") else 0,
-        permissions[3] == SHARED,
+        path=path,
+        offset=int(fields[2], 16) if path.startswith("/") else 0,
+        shared=permissions[3] == SHARED,
     )
 
 

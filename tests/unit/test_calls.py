@@ -1,0 +1,79 @@
+"""The house's rule that what a place in a call or a tuple would mean has a name, as far as the source text shows it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = [path for folder in ("common", "gdb", "lldb") for path in sorted((ROOT / folder).rglob("*.py"))]
+MOST_VALUES = 6
+MOST_MEMBERS = 2
+PACKS = ("pack", "pack_into")
+"""struct's: their format names the places."""
+TUPLES = {
+    "node": "memory.py: a free chunk's links, read a million times",
+    "find": "memory.py: the same",
+    "_nodes": "glibc/check/bins.py: the same links",
+    "key": "model.py: two findings are told apart by it, nothing is taken out of it",
+    "records": "sources/live: rows that cross a pipe; their reader makes records of them",
+    "register_sets": "sources/live: the same",
+    "_batches": "sources/live/pagemap.py: columns of what the kernel found, each unpacked where it is asked for",
+    "_weight": "glibc/find/copies.py: compared, and never taken apart but where it is shown",
+}
+"""Functions that return longer tuples, and why."""
+
+
+def crowded(tree: ast.AST) -> Iterator[ast.Call]:
+    """Calls with more values than a reader can tell apart by their places."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and len(node.args) > MOST_VALUES:
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            if name not in PACKS:
+                yield node
+
+
+def nameless(tree: ast.AST) -> Iterator[ast.FunctionDef]:
+    """Functions that return tuples of more members than a pair has, alone or as rows."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.FunctionDef)
+            and node.returns is not None
+            and any(map(_is_long, ast.walk(node.returns)))
+        ):
+            yield node
+
+
+def _is_long(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Subscript) or getattr(node.value, "id", "") != "tuple":
+        return False
+    members = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
+    return len(members) > MOST_MEMBERS
+
+
+def test_both_are_seen() -> None:
+    """A tuple of any length is a list of one thing."""
+    assert len(list(crowded(ast.parse("f(1, 2, 3, 4, 5, 6, 7); g(1, 2, 3, 4, 5, 6, z=7)")))) == 1
+    assert not list(crowded(ast.parse("struct.pack('7B', 1, 2, 3, 4, 5, 6, 7)")))
+    long = "def f() -> list[tuple[int, int, str]]: ...\n"
+    assert [each.name for each in nameless(ast.parse(long))] == ["f"]
+    assert not list(nameless(ast.parse("def f() -> tuple[int, ...]: ...\ndef g() -> tuple[int, str]: ...\n")))
+
+
+def test_no_call_has_too_many_places() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{call.lineno}: {len(call.args)} values by their places"
+        for path in SOURCES
+        for call in crowded(ast.parse(path.read_text()))
+    ]
+    assert not found
+
+
+def test_no_function_returns_a_long_tuple() -> None:
+    found = [(path, each) for path in SOURCES for each in nameless(ast.parse(path.read_text()))]
+    assert not [
+        f"{path.relative_to(ROOT)}:{each.lineno}: {each.name}" for path, each in found if each.name not in TUPLES
+    ]
+    # an exception that nobody needs any more goes
+    assert {each.name for _, each in found} == set(TUPLES)
