@@ -27,6 +27,10 @@ class Word(NamedTuple):
 
 WORDS = (
     Word(
+        ("access",),
+        "What may be done with a mapping: r to read, w to write, x to execute; then p for private or s for shared.",
+    ),
+    Word(
         ("accessible",),
         "Of a thread arena's heap, the part from its start that can be read and written. The rest of the heap is "
         "reserved address space.",

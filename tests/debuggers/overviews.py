@@ -14,6 +14,7 @@ COMMANDS = (
     "threads",
     "params",
     "mmapped",
+    "mappings",
     "check",
     "trim",
     "chunks",

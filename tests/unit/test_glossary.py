@@ -26,7 +26,7 @@ LOOKS = (
 )
 PLAIN = {
     *("", "average", "before", "after", "bytes", "by", "change", "default", "from", "holds", "kind", "name", "of"),
-    *("part", "share", "size", "threads", "time", "to", "value", "size of block"),
+    *("part", "share", "size", "threads", "time", "to", "value", "size of block", "whose"),
     # the bar of a histogram, with its own legend; the picture of the map
     *("█ used ░ free", "occupancy"),
 }

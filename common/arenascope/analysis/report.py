@@ -40,6 +40,8 @@ class Extent(NamedTuple):
     start: int
     end: int
     resident: int
+    arena: Optional[int] = None
+    """None of a block with a mapping of its own."""
 
 
 FREE = ("tcache", "returnable", "thread_tops", "main_top", "scraps")
@@ -109,7 +111,7 @@ def picture(
     }
     ordered = sorted(extents)
     starts = [each.start for each in ordered]
-    within = {use.region.start: _within(use.region, starts, ordered) for use in uses}
+    within = {use.region.start: extents_in(use.region, starts, ordered) for use in uses}
     malloc = [use for use in uses if within[use.region.start]]
     parts["other"] = sum(use.rss or 0 for use in malloc) - sum(parts.values())
     pointers = sorted(stacks)
@@ -122,10 +124,10 @@ def picture(
             inside = all(use.region.start <= each.start and each.end <= use.region.end for each in beside)
             others += [Owner(use.region, rest, use.region.path)] if inside and rest > 0 else []
             continue
-        kind = _kind(use.region, pointers)
+        kind = part_of(use.region, pointers)
         parts[kind] += use.rss or 0
         if kind == "other" and use.rss:
-            others.append(Owner(use.region, use.rss, use.region.path or _bss(before, use)))
+            others.append(Owner(use.region, use.rss, use.region.path or bss_name(before, use)))
     others.sort(key=lambda owner: -owner.bytes)
     whole = all(use.rss is not None for use in uses)
     return Picture(
@@ -140,7 +142,7 @@ def picture(
     )
 
 
-def _within(region: Region, starts: Sequence[int], extents: Sequence[Extent]) -> Sequence[Extent]:
+def extents_in(region: Region, starts: Sequence[int], extents: Sequence[Extent]) -> Sequence[Extent]:
     """Those of these (in order, not overlapping) that lie in the mapping at least in part."""
     last = first = bisect_left(starts, region.end)
     while first and extents[first - 1].end > region.start:
@@ -148,7 +150,7 @@ def _within(region: Region, starts: Sequence[int], extents: Sequence[Extent]) ->
     return extents[first:last]
 
 
-def _bss(before: Optional[MappingUse], use: MappingUse) -> str:
+def bss_name(before: Optional[MappingUse], use: MappingUse) -> str:
     """The loader maps zeroed variables right after a file's data."""
     if (
         before is None
@@ -160,7 +162,7 @@ def _bss(before: Optional[MappingUse], use: MappingUse) -> str:
     return f".bss of {before.region.path.rpartition('/')[2]}"
 
 
-def _kind(region: Region, pointers: Sequence[int]) -> str:
+def part_of(region: Region, pointers: Sequence[int]) -> str:
     path = region.path
     if path.startswith(SHARED_MEMORY) or (region.shared and not region.is_file):
         return "shared"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..analysis.mappings import PARTS as MAPPED
 from ..analysis.report import LABELS
 from .arenas import ALLOCATORS, INDEX, SHARE
 from .chunks import JUDGEMENT
@@ -136,6 +137,40 @@ DOCUMENTS = {
         ),
         "judgement": JUDGEMENT,
         "growth": statement("With --since or --again: what grew, by two moments", True),
+    },
+    "mappings": {
+        "mappings": rows(
+            "In address order; null: what is mapped is not known",
+            record(
+                "A mapping",
+                address=address("Where it starts"),
+                end=address("Where it ends"),
+                bytes=size("Its size"),
+                resident_bytes=size("What of it is in memory; null: not known", null=True),
+                swap_bytes=size("What of it is in swap", null=True),
+                access=text("As in /proc/PID/maps: r, w, x, and p for private or s for shared"),
+                part=one_of("Whose it is; what lies beside malloc's own in one of malloc's is other", *MAPPED),
+                malloc_bytes=size("What of it is in memory and malloc's", null=True),
+                arenas=rows("The arenas that have a heap in it, or that it is reserved for", INDEX),
+                mmapped_blocks=size("Blocks with a mapping of their own in it"),
+                reserve=truth("Address space behind a heap, for it to grow into"),
+                tid=integer("The thread whose stack it holds", null=True),
+                name=text("The file, the kernel's name for it, or whose zeroed variables it holds", null=True),
+            ),
+            null=True,
+        ),
+        "totals": record(
+            "Over all of them",
+            True,
+            mappings=size("How many"),
+            bytes=size("Address space"),
+            resident_bytes=size("In memory; null: not known of each", null=True),
+            parts=rows(
+                "They sum to resident_bytes; malloc's is the sum of the parts of report that are malloc's, the others "
+                "are report's",
+                record("A part", part=one_of("Which", *MAPPED), bytes=integer("In memory", null=True)),
+            ),
+        ),
     },
     "snapshot": {"file": text("Where it was written"), "bytes": size("The file's size")},
     "save": {

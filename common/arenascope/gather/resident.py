@@ -52,8 +52,9 @@ def _picture(
     if not session.started:
         all_read()
         return picture((), unread=0, mmapped=0, uses=uses, extents=(), stacks=stacks, space=space)
-    pages = _heap_pages(session, residency)
-    extents = [*pages.extents]
+    pages = heap_pages(session, residency)
+    alone = mmapped_extents(session, residency)
+    extents = [*pages.extents, *alone]
     cached = _cached_ranges(session)
     arenas: list[ArenaResident] = []
     unread = 0
@@ -63,12 +64,8 @@ def _picture(
             arenas.append(arena_resident(arena, trim.plan, cached.get(arena.header.index, ()), here))
         else:
             unread += sum(each.bytes for each in here)
-    mmapped = 0
-    for block in session.mmapped:
-        found = residency.count(block.base, block.base + block.bytes)
-        extents.append(Extent(block.base, block.base + block.bytes, found.resident if found else 0))
-        mmapped += extents[-1].resident
     all_read()
+    mmapped = sum(each.resident for each in alone)
     return picture(arenas, unread=unread, mmapped=mmapped, uses=uses, extents=extents, stacks=stacks, space=space)
 
 
@@ -80,7 +77,15 @@ class HeapPages(NamedTuple):
     extents: Sequence[Extent]
 
 
-def _heap_pages(session: Session, residency: Residency) -> HeapPages:
+def mmapped_extents(session: Session, residency: Residency) -> list[Extent]:
+    found = []
+    for block in session.mmapped:
+        pages = residency.count(block.base, block.base + block.bytes)
+        found.append(Extent(block.base, block.base + block.bytes, pages.resident if pages else 0))
+    return found
+
+
+def heap_pages(session: Session, residency: Residency) -> HeapPages:
     """Read before lists are walked (Session.measure_residency)."""
     found: dict[int, list[Span]] = {}
     extents: list[Extent] = []
@@ -89,7 +94,7 @@ def _heap_pages(session: Session, residency: Residency) -> HeapPages:
         for heap in sorted(heaps, key=lambda heap: heap.address):
             ranges = residency.resident_ranges(heap.address, heap.end) or ()
             here = clipped(ranges, heap.address, heap.end)
-            extents.append(Extent(heap.address, heap.end, sum(each.bytes for each in here)))
+            extents.append(Extent(heap.address, heap.end, sum(each.bytes for each in here), index))
             found[index] += here
     return HeapPages(found, extents)
 

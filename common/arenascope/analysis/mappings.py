@@ -1,0 +1,97 @@
+"""Whose each mapping is: malloc's, by arena and block, or one of the other parts that a report splits memory into."""
+
+from __future__ import annotations
+
+from typing import Mapping, Optional, Sequence
+
+from ..records import NamedTuple
+from ..target import MappingUse
+from .report import Extent, bss_name, extents_in, part_of
+
+MALLOC = "malloc"
+PARTS = (MALLOC, "stacks", "files", "shared", "other", "kernel")
+"""What a mapping's memory is: what malloc has, and the parts of a report beside it."""
+
+
+class Mapped(NamedTuple):
+    """One mapping."""
+
+    use: MappingUse
+    part: str
+    """One of PARTS; what lies beside malloc's own in a mapping of MALLOC is "other"."""
+    arenas: Sequence[int]
+    """Those that have a heap in it, or in front of it where it is their `reserve`."""
+    blocks: int
+    """With a mapping of their own; the kernel makes one mapping of neighbours."""
+    malloc_bytes: Optional[int]
+    """What of it is resident and malloc's; None where that is not known."""
+    tid: Optional[int]
+    """The thread whose stack it holds."""
+    reserve: bool
+    """Address space behind a heap, for it to grow into."""
+    name: str
+
+    @property
+    def resident(self) -> Optional[int]:
+        return self.use.rss
+
+    @property
+    def beside_bytes(self) -> Optional[int]:
+        """Resident, and not malloc's."""
+        return None if self.resident is None or self.malloc_bytes is None else self.resident - self.malloc_bytes
+
+
+def mapped(
+    uses: Sequence[MappingUse], extents: Sequence[Extent], stacks: Mapping[int, int], known: bool
+) -> list[Mapped]:
+    """`stacks` are threads by their stack pointers; `known`: the extents tell what of them is resident."""
+    ordered = sorted(extents)
+    starts = [each.start for each in ordered]
+    pointers = sorted(stacks)
+    found: list[Mapped] = []
+    for before, use in zip([None, *uses], uses):
+        region = use.region
+        inside = extents_in(region, starts, ordered)
+        arenas = sorted({each.arena for each in inside if each.arena is not None})
+        part = MALLOC if inside else part_of(region, pointers)
+        previous = found[-1] if found else None
+        reserve = (
+            part == "other"
+            and not (region.readable or region.writable)
+            and previous is not None
+            and bool(previous.arenas)
+            and previous.use.region.end == region.start
+        )
+        resident = sum(each.resident for each in inside) if known and use.rss is not None else None
+        found.append(
+            Mapped(
+                use,
+                part,
+                arenas=previous.arenas if reserve and previous else arenas,
+                blocks=sum(1 for each in inside if each.arena is None),
+                malloc_bytes=resident if inside else 0 if use.rss is not None else None,
+                tid=next((stacks[each] for each in pointers if region.contains(each)), None)
+                if part == "stacks"
+                else None,
+                reserve=reserve,
+                name=region.path or bss_name(before, use),
+            )
+        )
+    return found
+
+
+def part_sums(rows: Sequence[Mapped]) -> dict[str, Optional[int]]:
+    """Resident bytes by part, as a report has them; None where those of one mapping are not known."""
+    found: dict[str, Optional[int]] = dict.fromkeys(PARTS, 0)
+
+    def add(part: str, size: Optional[int]) -> None:
+        before = found[part]
+        found[part] = None if before is None or size is None else before + size
+
+    for row in rows:
+        if row.part == MALLOC:
+            add(MALLOC, row.malloc_bytes)
+            add("other", row.beside_bytes)
+        else:
+            add(row.part, row.resident)
+    return found

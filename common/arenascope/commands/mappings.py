@@ -1,0 +1,176 @@
+"""heap mappings: every mapping of the process, what of it is in memory, and whose it is."""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping, Optional, Sequence
+
+from ..analysis.mappings import MALLOC, Mapped, mapped, part_sums
+from ..analysis.report import Extent
+from ..analysis.usage import total
+from ..command import LIMIT, Answer, Context, argument, command
+from ..gather.problems import problems_of
+from ..gather.resident import heap_pages, mmapped_extents
+from ..render.json import address
+from ..render.text import Style, count, cut, left_out, next_lines, table
+from ..session import Session
+from ..target import MappingUse
+
+UNKNOWN_HERE = "what is mapped is not known here"
+WORDS = {
+    MALLOC: "malloc's",
+    "stacks": "stacks",
+    "files": "files",
+    "shared": "shared memory",
+    "other": "other anonymous memory",
+    "kernel": "the kernel's",
+}
+SORTS = {
+    "address": lambda row: row.use.region.start,
+    "size": lambda row: -row.use.region.size,
+    "resident": lambda row: (-(row.resident or 0), row.use.region.start),
+}
+
+
+@command(
+    "where it went",
+    "List every mapping of the process: its size, what of it is resident, and whose it is.",
+    "mappings --sort size",
+    "A mapping is an arena's heaps, blocks served by mmap, the stack of a thread, a file, shared memory, or other "
+    "anonymous memory, which did not come from this malloc. What is resident of each sums to the parts of report. The "
+    "kernel makes one mapping of neighbours: what then lies beside malloc's own is told apart.",
+    (
+        argument(
+            "--sort",
+            choices=sorted(SORTS),
+            default="resident",
+            help="the order of the rows (resident; size where that is not known)",
+        ),
+        LIMIT,
+    ),
+)
+def mappings_command(context: Context) -> Answer:
+    session, style = context.session, context.style
+    rows = _rows(session)
+    if rows is None:
+        return Answer({"mappings": None, "totals": None}, [UNKNOWN_HERE], problems_of(session))
+    sums = part_sums(rows)
+    names = {cache.tid: cache.name for cache in session.thread_owners} if session.started else {}
+    keys = {
+        "mappings": [_json(row) for row in rows],
+        "totals": {
+            "mappings": len(rows),
+            "bytes": sum(row.use.region.size for row in rows),
+            "resident_bytes": total(row.resident for row in rows),
+            "parts": [{"part": name, "bytes": size} for name, size in sums.items()],
+        },
+    }
+    in_memory = any(row.resident is not None for row in rows)
+    rows.sort(key=SORTS[context.options.sort if in_memory or context.options.sort == "address" else "size"])
+    return Answer(keys, _lines(style, rows, sums, names, context.options.limit), problems_of(session))
+
+
+def _rows(session: Session) -> Optional[list[Mapped]]:
+    """In address order; None where nothing tells what is mapped."""
+    # before anything of the heaps is read, which can map zero pages
+    residency, uses = session.residency, session.target.image.mapping_use()
+    known = residency is not None and uses is not None
+    if residency is None or uses is None:
+        uses = [MappingUse(region, None) for region in session.regions]
+    if not uses:
+        return None
+    extents: Sequence[Extent] = []
+    if session.started:
+        if residency is not None and known:
+            extents = [*heap_pages(session, residency).extents, *mmapped_extents(session, residency)]
+        else:
+            heaps = [heap for parts in session.heaps.values() for heap in parts]
+            extents = [
+                *(Extent(heap.address, heap.end, 0, heap.arena) for heap in heaps),
+                *(Extent(block.base, block.base + block.bytes, 0) for block in session.mmapped),
+            ]
+    stacks = {each.stack_pointer: each.tid for each in session.target_threads if each.stack_pointer}
+    return mapped(uses, extents, stacks, known)
+
+
+def _access(row: Mapped) -> str:
+    region = row.use.region
+    flags = ((region.readable, "r"), (region.writable, "w"), (region.executable, "x"))
+    return "".join(letter if has else "-" for has, letter in flags) + ("s" if region.shared else "p")
+
+
+def _json(row: Mapped) -> dict[str, object]:
+    region = row.use.region
+    return {
+        "address": address(region.start),
+        "end": address(region.end),
+        "bytes": region.size,
+        "resident_bytes": row.resident,
+        "swap_bytes": row.use.swapped,
+        "access": _access(row),
+        "part": row.part,
+        "malloc_bytes": row.malloc_bytes,
+        "arenas": list(row.arenas),
+        "mmapped_blocks": row.blocks,
+        "reserve": row.reserve,
+        "tid": row.tid,
+        "name": row.name or None,
+    }
+
+
+def _lines(
+    style: Style,
+    rows: Sequence[Mapped],
+    sums: Mapping[str, Optional[int]],
+    names: Mapping[int, Optional[str]],
+    limit: int,
+) -> Iterator[str]:
+    space = sum(row.use.region.size for row in rows)
+    resident = total(row.resident for row in rows)
+    where = f"{count(len(rows), 'mapping')} of {style.size(space)} of address space"
+    known = [(name, size) for name, size in sums.items() if size]
+    known.sort(key=lambda each: -each[1])
+    parts = ", ".join(f"{style.size(size)} {WORDS[name]}" for name, size in known)
+    if resident is None and not parts:
+        yield style.bold(f"{where}; how much is resident is not known")
+    else:
+        yield style.bold(f"{where}, {style.size(resident)} resident: {parts}")
+    yield ""
+    cells = [
+        [
+            f"{row.use.region.start:#x}",
+            f"{row.use.region.end:#x}",
+            style.size(row.use.region.size),
+            style.size(row.resident),
+            _access(row),
+            _whose(style, row, names),
+        ]
+        for row in rows
+    ]
+    shown, more = cut(cells, limit)
+    yield from table(
+        ("from", "to", "size", "resident", "access", "whose"),
+        shown,
+        left=(0, 1, 4, 5),
+        width=style.width,
+        expendable=("access", "to"),
+        form=style.form,
+    )
+    yield from left_out(style, more, "mapping")
+    yield ""
+    yield from next_lines(style, *map(style.typed, ("report", "heaps", "mmapped")))
+
+
+def _whose(style: Style, row: Mapped, names: Mapping[int, Optional[str]]) -> str:
+    if row.part == "stacks":
+        name = names.get(row.tid) if row.tid is not None else None
+        return "a stack" if row.tid is None else f"stack of thread {row.tid}{f' {name}' if name else ''}"
+    arenas = " and ".join(f"arena {each}{' main' if each == 0 else ''}" for each in row.arenas[:3])
+    arenas += f" and {len(row.arenas) - 3} more" if len(row.arenas) > 3 else ""
+    if row.reserve:
+        return f"{arenas}: reserved to grow into"
+    if row.part != MALLOC:
+        return row.name or ("shared memory" if row.part == "shared" else "other anonymous memory")
+    found = [arenas] if arenas else []
+    found += [count(row.blocks, "mmapped block")] if row.blocks else []
+    found += [f"{style.size(row.beside_bytes)} outside malloc"] if row.beside_bytes else []
+    return ", ".join(found)
