@@ -240,7 +240,11 @@ def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
     for note in located.notes if located is not None else ():
         door.notice(printable(f"note: {note}\n"))
     if context.options.json:
-        document = envelope(command.name, door.name, context.seen, located, found.problems, found.keys)
+        # everything was read: the document says for how long the process stood still for it
+        door.release()
+        document = envelope(
+            command.name, door.name, context.seen, located, found.problems, found.keys, door.held_seconds
+        )
         for part in in_blocks(document):
             door.write(part if part.isascii() else printable(part))
         return status

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from types import ModuleType
+from typing import Optional
 
 from .command import Command
 from .errors import UsageError
@@ -21,6 +22,7 @@ class DebuggerDoor:
 
     name: str
     lets_go = False
+    held_seconds: Optional[float] = None
 
     def __init__(self, prefix: str, folder: str) -> None:
         """`folder` is where the door's own files lie."""

@@ -20,6 +20,8 @@ class Door(Protocol):
     """Where a command was typed, and where its output goes."""
 
     name: str
+    held_seconds: Optional[float]
+    """For how long this door itself held the process, once it runs on; None where it did not hold one."""
 
     @property
     def lets_go(self) -> bool:

@@ -35,6 +35,8 @@ class ShellDoor:
         self.folders = folders
         self.written: list[str] = []
         self.freeze: Optional[Freeze] = None
+        self.held_seconds: Optional[float] = None
+        """In all: `report --again` looks twice."""
         self._line = OverwrittenLine(sys.stderr)
 
     @property
@@ -94,7 +96,11 @@ class ShellDoor:
     def let_go(self) -> float:
         """The seconds for which the process was held; HoldEnded where it was let go before."""
         freeze, self.freeze = self.freeze, None
-        return freeze.release() if freeze is not None else 0.0
+        if freeze is None:
+            return 0.0
+        held = freeze.release()
+        self.held_seconds = (self.held_seconds or 0.0) + held
+        return held
 
     def release(self) -> float:
         held = self.let_go()

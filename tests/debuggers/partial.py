@@ -31,6 +31,7 @@ ASIDE = (
     "target",
     "glibc",
     "door",
+    "held_seconds",
     "match",
     "requested",
     "note",

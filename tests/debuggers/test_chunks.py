@@ -78,7 +78,7 @@ def test_all_doors_list_the_same(sight: Sight, album: Album) -> None:
 
 
 def in_common(document: dict[str, Any]) -> dict[str, Any]:
-    return {**document, "door": "", "glibc": {**document["glibc"], "located_by": ""}}
+    return {**document, "door": "", "held_seconds": None, "glibc": {**document["glibc"], "located_by": ""}}
 
 
 @pytest.mark.in_turns("name", "door")
@@ -97,6 +97,8 @@ def test_a_block_is_found_from_within(name: str, door: str) -> None:
         commands = [f"chunk {asked[0]:#x} --json", f"chunk {' '.join(f'{each:#x}' for each in asked)} --json"]
         first, every = (each.json() for each in DOORS[door].run(Live(subject.pid, subject.program), commands))
         answers = every.pop("answers") if len(asked) > 1 else [{"asked": f"{asked[0]:#x}", "chunk": every["chunk"]}]
+        held = [each.pop("held_seconds") for each in (first, every)]
+        assert all((seconds is not None and seconds > 0) == (door == "shell") for seconds in held)
         assert (first["complete"], every["complete"], every) == (True, True, first)
         assert [each["asked"] for each in answers] == [f"{each:#x}" for each in asked]
         for (user, usable), answer in zip(chosen, answers):

@@ -7,7 +7,17 @@ from collections import Counter
 from album import DOCUMENTS, Sight
 from scenarios import seen
 
-ENVELOPE = ["schema", "command", "door", "complete", "problems", "problem_records", "target", "glibc"]
+ENVELOPE = [
+    "schema",
+    "command",
+    "door",
+    "complete",
+    "problems",
+    "problem_records",
+    "target",
+    "glibc",
+    "held_seconds",
+]
 OWN_KEYS = {
     "arenas": ["arenas", "mmapped", "totals", "allocators", "share"],
     "heaps": ["heaps"],

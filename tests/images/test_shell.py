@@ -88,6 +88,16 @@ def test_lets_the_process_go(bins, how):
     assert re.search(said, done.stderr)
 
 
+def test_a_document_says_for_how_long_it_was_held(bins):
+    held = json.loads(arenascope("arenas", bins.pid, "--json").stdout)["held_seconds"]
+    assert 0 < held < 60
+    twice = arenascope("report", bins.pid, "--json", "--again", "0.01")
+    told = [float(each) / 1000 for each in re.findall(r"was held for ([0-9.]+) ms", twice.stderr)]
+    assert json.loads(twice.stdout)["held_seconds"] == pytest.approx(sum(told), abs=0.001)
+    assert len(told) == 2
+    assert json.loads(arenascope("arenas", bins.pid, "--json", "--no-stop").stdout)["held_seconds"] is None
+
+
 def test_a_python_without_ctypes(bins, tmp_path):
     """As in minimal images: ptrace is out of reach, a signal is not."""
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['_ctypes'] = None\n")

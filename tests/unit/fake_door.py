@@ -23,6 +23,7 @@ class FakeDoor:
     image: FakeTarget
     name: str = "shell"
     lets_go: bool = False
+    held_seconds: Optional[float] = None
     written: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 

@@ -125,7 +125,17 @@ def test_a_library_that_is_nowhere() -> None:
 
 # whole documents
 
-ENVELOPE = ["schema", "command", "door", "complete", "problems", "problem_records", "target", "glibc"]
+ENVELOPE = [
+    "schema",
+    "command",
+    "door",
+    "complete",
+    "problems",
+    "problem_records",
+    "target",
+    "glibc",
+    "held_seconds",
+]
 KEYS = {
     "arenas": ["arenas", "mmapped", "totals", "allocators", "share"],
     "heaps": ["heaps"],

@@ -32,7 +32,6 @@ def save_command(context: Context) -> Answer:
         "file": path,
         "bytes_written": saved.written,
         "resident_bytes": saved.resident,
-        "held_seconds": saved.held or None,
         "redacted": False,
     }
     problems = [Statement("memory-lost", {"bytes": saved.lost})] if saved.lost else []

@@ -177,7 +177,6 @@ DOCUMENTS = {
         "file": text("Where it was written"),
         "bytes_written": size("What the file takes on the disk"),
         "resident_bytes": size("Memory in it"),
-        "held_seconds": number("How long the process was held for it; null: by a debugger", null=True),
         "redacted": truth("Whether it has malloc's own words alone"),
     },
     "diff": {

@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 from ..render.json import SCHEMA
 from . import answers, arenas, chunks
-from .keys import Schema, address, integer, one_of, optional, record, rows, size, statement, text, truth
+from .keys import Schema, address, integer, number, one_of, optional, record, rows, size, statement, text, truth
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DOCUMENTS: dict[str, dict[str, Schema]] = {**arenas.DOCUMENTS, **chunks.DOCUMENTS, **answers.DOCUMENTS}
@@ -67,6 +67,7 @@ def _command(name: str, keys: dict[str, Any]) -> Schema:
                 located_by=one_of("How it was found", "symbols", "scan"),
                 main_arena=address("Its main_arena"),
             ),
+            held_seconds=number("For how long a live process was held; null: it was not, or by a debugger", null=True),
             **keys,
         ),
     )

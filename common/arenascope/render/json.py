@@ -22,6 +22,7 @@ def envelope(
     located: Optional[Located],
     problems: Sequence[Statement],
     keys: Mapping[str, object],
+    held_seconds: Optional[float] = None,
 ) -> Iterator[str]:
     """One document in parts, its keys in the order of the contract. A Spool is written as the list of its lines."""
     texts = [sentence(each) for each in problems]
@@ -45,6 +46,7 @@ def envelope(
             "located_by": located.located_by,
             "main_arena": address(located.main_arena),
         },
+        "held_seconds": held_seconds,
     }
     document.update(keys)
     import json  # text does not need it
