@@ -203,6 +203,10 @@ WORDS = (
         "A change between two moments, scaled to an hour. Two moments less than a minute apart are too close for that.",
     ),
     Word(
+        ("pid",),
+        "A process's number, as `ps` shows it.",
+    ),
+    Word(
         ("pin", "pins", "pinned", "what it keeps"),
         "A block in use that keeps free memory beside it from going back, because memory goes back only in whole "
         "pages, or only from the end of a heap.",

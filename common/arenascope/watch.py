@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import Optional, Sequence
+from functools import partial
+from typing import Mapping, Optional, Sequence
 
 from .arguments import HELP, Group, Outline, argument
 from .command import EXACT
@@ -16,22 +17,42 @@ from .render.text import Style
 from .session import Session
 from .shell import ShellDoor, unbroken
 
-HEADERS = ("time", "RSS", "change", "in use", "free", "trim gives", "tops", "stranded", "arenas", "held")
-WIDTHS = (8, 10, 11, 10, 10, 10, 10, 10, 6, 8)
+COLUMNS = {
+    "time": 8,
+    "pid": 7,
+    "RSS": 10,
+    "change": 11,
+    "in use": 10,
+    "free": 10,
+    "trim gives": 10,
+    "tops": 10,
+    "stranded": 10,
+    "arenas": 6,
+    "held": 8,
+}
+"""How wide each is."""
+HEADERS = tuple(COLUMNS)
+EXPENDABLE = ("arenas", "held", "stranded", "tops", "trim gives", "change", "time")
+"""What goes where the terminal is narrower, the first first."""
+GAP = "  "
 AGAIN = 20
 """After this many lines the headers are repeated."""
 OUTLINE = Outline(
     "Print a line for each interval: RSS, what is in use, what is free.",
-    "The process is held only while it is read.",
-    "watch 1234 --interval 60",
+    "A process is held only while it is read; of several, one after the other.",
+    "watch 1234 --interval 60\nwatch $(pgrep server)",
     (
         Group(
             "options",
             (
-                argument("pid", metavar="PID", type=int, help="the process"),
+                argument("pids", metavar="PID", type=int, nargs="+", help="a process; of several, a line for each"),
                 argument("--interval", type=float, default=5.0, metavar="SECONDS", help="from line to line (5)"),
                 argument(
-                    "--count", type=int, default=0, metavar="N", help="stop after N lines (0: when the process ends)"
+                    "--count",
+                    type=int,
+                    default=0,
+                    metavar="N",
+                    help="stop after N intervals (0: when every process has ended)",
                 ),
                 EXACT,
                 HELP,
@@ -44,29 +65,49 @@ OUTLINE = Outline(
 def run(options: argparse.Namespace) -> int:
     if options.interval <= 0:
         raise UsageError("--interval must be more than 0")
-    style = Style(exact=options.bytes)
-    before: Optional[int] = None
+    pids = list(dict.fromkeys(options.pids))
+    style = ShellDoor(str(pids[0]), "ptrace", ()).style()._replace(exact=options.bytes)
+    columns = _columns(style, several=len(pids) > 1)
+    before: dict[int, Optional[int]] = {}
     due = time.monotonic()
-    number = 0
-    while not options.count or number < options.count:
-        try:
-            cells, rss = unbroken(lambda: _line(ShellDoor(str(options.pid), "ptrace", ()), style, before))  # noqa: B023
-        except TargetError as error:
-            if not number:
-                raise
-            sys.stderr.write(f"arenascope watch: {error.message}\n")
-            return 0
-        if number % AGAIN == 0:
-            _print(HEADERS)
-        _print(cells)
-        before, number = rss, number + 1
+    lines = number = 0
+    while pids and (not options.count or number < options.count):
+        for pid in pids[:]:
+            look = partial(_line, str(pid), style, before.get(pid))
+            try:
+                cells, before[pid] = unbroken(look)
+            except TargetError as error:
+                # a single one that was never there is an error as of every command
+                if not number and len(options.pids) == 1:
+                    raise
+                sys.stderr.write(f"arenascope watch: {error.message}\n")
+                pids.remove(pid)
+                continue
+            if lines % AGAIN == 0:
+                _print(columns, dict(zip(HEADERS, HEADERS)))
+            _print(columns, dict(zip(HEADERS, cells)))
+            lines += 1
+        number += 1
         due += options.interval
-        if not options.count or number < options.count:
+        if pids and (not options.count or number < options.count):
             time.sleep(max(0.0, due - time.monotonic()))
+    if not lines:
+        raise TargetError("none of these processes could be looked at")
     return 0
 
 
-def _line(door: ShellDoor, style: Style, before: Optional[int]) -> tuple[list[str], Optional[int]]:
+def _columns(style: Style, several: bool) -> list[str]:
+    """Those that the terminal has room for."""
+    kept = [name for name in HEADERS if several or name != "pid"]
+    for name in EXPENDABLE:
+        if not style.width or sum(COLUMNS[each] + len(GAP) for each in kept) - len(GAP) <= style.width:
+            break
+        kept.remove(name)
+    return kept
+
+
+def _line(pid: str, style: Style, before: Optional[int]) -> tuple[list[str], Optional[int]]:
+    door = ShellDoor(pid, "ptrace", ())
     try:
         session = Session(door.target())
         picture = resident_picture(session, trims(session)) if session.started else None
@@ -76,14 +117,14 @@ def _line(door: ShellDoor, style: Style, before: Optional[int]) -> tuple[list[st
         door.drop()
     now = time.strftime("%H:%M:%S")
     if picture is None:
-        return [now, *["?"] * 7, str(arenas), f"{held * 1000:.0f} ms"], None
+        return [now, pid, *["?"] * 7, str(arenas), f"{held * 1000:.0f} ms"], None
     rss = picture.rss
     change = "" if before is None or rss is None else f"{'+' if rss >= before else ''}{style.size(rss - before)}"
     part = picture.parts.get
     sizes = (picture.live, picture.free, part("returnable", 0), part("thread_tops", 0), part("scraps", 0))
-    return [now, style.size(rss), change, *map(style.size, sizes), str(arenas), f"{held * 1000:.0f} ms"], rss
+    return [now, pid, style.size(rss), change, *map(style.size, sizes), str(arenas), f"{held * 1000:.0f} ms"], rss
 
 
-def _print(cells: Sequence[str]) -> None:
-    sys.stdout.write("  ".join(cell.rjust(width) for cell, width in zip(cells, WIDTHS)) + "\n")
+def _print(columns: Sequence[str], cells: Mapping[str, str]) -> None:
+    sys.stdout.write(GAP.join(cells[name].rjust(COLUMNS[name]) for name in columns) + "\n")
     sys.stdout.flush()

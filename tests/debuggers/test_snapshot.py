@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 import time
@@ -148,3 +149,37 @@ def test_watch_prints_a_line_each_time_and_ends_with_the_process() -> None:
     assert any(int(line[2].replace(",", "")) <= -returned + 64 * PAGE for line in lines)
     assert watching.returncode == 0
     assert "watch" in said
+
+
+def test_watch_looks_at_several_and_goes_on_with_those_that_are_left() -> None:
+    with Subject("mystery", "foreign", "8") as one, Subject("bins") as other:
+        watching = subprocess.Popen(
+            [*COMMAND, "watch", str(one.pid), str(other.pid), "--interval", "0.5", "--bytes"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert watching.stdout is not None
+        header, first, second = (watching.stdout.readline().split() for _ in range(3))
+        assert header[:3] == ["time", "pid", "RSS"]
+        for subject, line in ((one, first), (other, second)):
+            assert line[1] == str(subject.pid)
+            assert int(line[2].replace(",", "")) == sum(subject.smaps().values())
+        one.process.kill()
+        one.process.wait()
+        while True:
+            pids = [watching.stdout.readline().split()[1] for _ in range(2)]
+            if pids == [str(other.pid)] * 2:
+                break
+        other.process.kill()
+        other.process.wait()
+        _, said = watching.communicate(timeout=30)
+    assert watching.returncode == 0
+    assert len(re.findall("^arenascope watch: ", said, re.MULTILINE)) == 2
+
+
+def test_watch_of_processes_that_are_not_there() -> None:
+    for words, lines in ((["99999999"], 1), (["99999999", "99999998"], 3)):
+        done = subprocess.run([*COMMAND, "watch", *words], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.count("arenascope watch: ") == lines

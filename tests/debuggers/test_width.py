@@ -29,7 +29,9 @@ COMMANDS = (
     "threads",
     "params",
     "mmapped",
+    "mappings",
     "chunks --summary",
+    "chunks --exact --limit 3",
     "chunks --limit 5",
     "check",
     "pins",
@@ -85,6 +87,8 @@ def test_in_the_shell(subject: Subject, columns: int) -> None:
         lines = on_terminal(columns, argv)
         assert lines
         wide[command] = too_wide(lines, columns)
+    argv = (sys.executable, str(ROOT / "bin" / "arenascope"), "watch", str(subject.pid), "--count", "1")
+    wide["watch"] = too_wide(on_terminal(columns, argv), columns)
     assert not {command: lines for command, lines in wide.items() if lines}
 
 
