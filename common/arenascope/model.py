@@ -285,3 +285,5 @@ class Allocator(NamedTuple):
     """Whether malloc leads to it. False: it has a heap of its own beside malloc. None where that is not known."""
     instead: str
     """What reports on its memory."""
+    places: tuple[int, ...] = ()
+    """Addresses in its memory, as far as its own variables tell."""

@@ -36,6 +36,11 @@ all     sure memcached
 all     sure musl         musl-tools
 all     sure nginx        nginx-light nginx nginx-core
 all     sure nodejs
+all     sure php          php-cli
+all     sure postgres     postgresql
+all     sure redis        redis-server
+all     sure ruby
+all     sure sqlite3
 all     sure tcmalloc     libtcmalloc-minimal4(t64)?
 all     sure zsh
 all     may  chromium
@@ -113,10 +118,12 @@ have() {
         mariadb) command -v mariadbd ;;
         musl) command -v musl-gcc ;;
         nodejs) command -v node ;;
+        postgres) compgen -G '/usr/lib/postgresql/*/bin/initdb' ;;
         procps) command -v ps ;;
         python3) command -v "$(base_python)" ;;
         python3-venv) "$(base_python)" -c 'import ensurepip, venv' ;;
         qemu) command -v qemu-aarch64 ;;
+        redis) command -v redis-server ;;
         tcmalloc) library tcmalloc_minimal ;;
         xz-utils) command -v xz ;;
         *) command -v "$1" ;;

@@ -18,7 +18,7 @@ from looks import give_up
 
 START_SECONDS = 120
 CLIENTS = 8
-FROM_SETUP = ("/usr/bin/python3", "mariadbd", "memcached", "nginx")
+FROM_SETUP = ("/usr/bin/python3", "mariadbd", "memcached", "nginx", "php", "redis-server", "ruby", "sqlite3")
 """What scripts/setup.sh installs, so that it must be there."""
 Work = Callable[[socket.socket, int, int], None]
 """One round of a client: its connection, its number, and which round this is."""

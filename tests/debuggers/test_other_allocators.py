@@ -104,6 +104,18 @@ def test_a_library_that_nobody_knows(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+def test_the_name_of_a_file_alone_says_nothing(tmp_path: Path) -> None:
+    """A library of somebody's notes, called like jemalloc, and one called like PHP."""
+    (tmp_path / "notes.c").write_text("int notes(void) { return 1; }\n")
+    names = ("libjemalloc-notes.so", "libphp-notes.so")
+    notes = [build(tmp_path / name, tmp_path / "notes.c", "gcc", "-shared", "-fPIC") for name in names]
+    looks = Looks("beside", env={"LD_PRELOAD": " ".join(map(str, notes))})
+    assert all(name in looks.smaps_text for name in names)
+    for where, document in looks.json("version"):
+        assert (serving(document), document["complete"]) == ([], True), where
+
+
+@pytest.mark.full
 def test_address_sanitizer(tmp_path: Path) -> None:
     # the fixture looks at the word before a block, where ASan has none of glibc's
     program = build(tmp_path / "asan", BESIDE, "gcc", "-fsanitize=address", "-fsanitize-recover=address", "-ldl")

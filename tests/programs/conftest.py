@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Iterator, Optional
+from typing import Callable, Iterator, NamedTuple, Optional
 
 import pytest
 from looks import give_up
@@ -30,7 +30,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.debugger)
-            item.add_marker(pytest.mark.full)
+            if item.path.name != "test_counterfactual.py":
+                item.add_marker(pytest.mark.full)
+
+
+class Said(NamedTuple):
+    """What `report` must say of a program and what it must not, by ids of causes and advice."""
+
+    judgements: tuple[str, ...]
+    """One of these."""
+    must: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+
+
+NOTHING = Said(())
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,9 @@ class Program:
     load: Callable[[Running], None] = Running.await_line
     threads: int = 1
     """It has at least so many."""
+    allocators: tuple[str, ...] = ()
+    """Those beside glibc's."""
+    said: Said = NOTHING
 
 
 def script(*words: object, env: Optional[dict[str, str]] = None) -> Callable[[Path], Running]:
@@ -133,6 +149,100 @@ def requests(running: Running) -> None:
     running.pid = int(children[0])
 
 
+# what another allocator serves
+
+
+def redis(folder: Path) -> Running:
+    """Debian's is linked with jemalloc."""
+    words = ["--port", 0, "--unixsocket", folder / "socket", "--save", "", "--dir", folder]
+    return Running(folder, ["redis-server", *words])
+
+
+def keys(connection: socket.socket, number: int, round_: int) -> None:
+    size = 100 + 177 * (round_ % 200)
+    name = f"k{number}-{round_ % 300}"
+    connection.sendall(f"*3\r\n$3\r\nSET\r\n${len(name)}\r\n{name}\r\n${size}\r\n".encode() + b"x" * size + b"\r\n")
+    answer = receive_until(connection, b"\r\n")
+    assert answer == b"+OK\r\n", answer
+
+
+# a database whose pages are in shared memory, and one within a program
+
+
+def postgres(folder: Path) -> Running:
+    """It does not run as root."""
+    folder.chmod(0o777)
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    if not found:
+        give_up("postgres is not installed")
+    other = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"]
+    initdb = [*other, found[-1] / "initdb", "-D", folder / "data", "-A", "trust", "-U", "busy", "--no-sync"]
+    subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL)
+    return Running(folder, [*other, found[-1] / "postgres", "-D", folder / "data", "-k", folder, "-h", "", "-F"])
+
+
+def say(connection: socket.socket, statement: str) -> None:
+    """A simple query, whose rows are not looked at."""
+    text = statement.encode() + b"\0"
+    connection.sendall(b"Q" + (4 + len(text)).to_bytes(4, "big") + text)
+    await_ready(connection)
+
+
+def await_ready(connection: socket.socket) -> None:
+    kind = b""
+    while kind != b"Z":
+        head = receive(connection, 5)
+        kind, body = head[:1], receive(connection, int.from_bytes(head[1:], "big") - 4)
+        assert kind != b"E", body
+
+
+def join(connection: socket.socket) -> None:
+    words = b"user\0busy\0database\0postgres\0\0"
+    connection.sendall((8 + len(words)).to_bytes(4, "big") + (3 << 16).to_bytes(4, "big") + words)
+    await_ready(connection)
+    say(connection, "SET client_min_messages = error")
+
+
+def rows(connection: socket.socket, number: int, round_: int) -> None:
+    table = f"t{round_ % 3}"
+    say(connection, f"DROP TABLE IF EXISTS {table}")
+    say(
+        connection,
+        f"CREATE TEMPORARY TABLE {table} AS SELECT n, repeat(md5(n::text), 1 + n % 90) AS b "
+        "FROM generate_series(1, 400) AS n",
+    )
+    say(connection, f"SELECT length(string_agg(b, '' ORDER BY md5(n::text))) FROM {table}")
+
+
+def backends(running: Running) -> None:
+    """The largest of its children: one that serves a client."""
+    told = running.folder / "data" / "postmaster.pid"
+    running.await_that(lambda: told.exists() and "ready" in told.read_text(), "it does not start")
+    running.serve(running.folder / ".s.PGSQL.5432", rows, 10, join)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    sizes = {int(each): int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in children}
+    running.pid = max(sizes, key=lambda pid: sizes[pid])
+
+
+def sqlite(folder: Path) -> Running:
+    (folder / "load.sql").write_text((HERE / "load.sql").read_text())
+    return Running(folder, ["sqlite3", "-batch", ":memory:", ".read load.sql"])
+
+
+# a browser
+
+
+def chromium(folder: Path) -> Running:
+    """Its first process, in which there are some 40 threads."""
+    page = "data:text/html,<script>kept=[];for(i=0;i<200000;i++)kept.push('x'+i)</script>"
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--no-first-run"]
+    return Running(folder, ["chromium", *options, f"--user-data-dir={folder}/profile", page])
+
+
+def browser(running: Running) -> None:
+    running.await_that((running.folder / "profile" / "DevToolsActivePort").exists, "it does not start")
+
+
 # a compiler, and a JVM
 
 
@@ -166,16 +276,96 @@ def halfway(running: Running) -> None:
     running.await_that(lambda: int(status.read_text().split()[1]) > 100 << 20 >> 12, "it stays small")
 
 
+FOREIGN = ("not-this-malloc", "ask-who-mapped")
+TUNING = ("thresholds-grew", "pin-thresholds", "limit-arenas", "trim-once", "trim-regularly", "other-allocator")
+IN_USE = ("nothing-to-tune", "nothing-more-to-tune")
+ELSEWHERE = ("mostly-not-this-malloc", "mostly-not-malloc", "mostly-mapped-files")
 PROGRAMS = (
-    Program("python", script("/usr/bin/python3", HERE / "load.py"), threads=7),
-    Program("node", script("node", HERE / "load.js"), threads=5),
-    Program("java", java, threads=13),
-    Program("perl", script("perl", HERE / "load.pl")),
-    Program("mariadbd", mariadb, lambda running: running.serve(running.folder / "socket", tables, 10, log_in), 8),
-    Program("memcached", memcached, lambda running: running.serve(running.folder / "socket", values, 200), 8),
-    Program("nginx", nginx, requests),
-    Program("cc1plus", cc1plus, halfway),
+    Program(
+        "python",
+        script("/usr/bin/python3", HERE / "load.py"),
+        threads=7,
+        allocators=("CPython",),
+        said=Said(("live-data",), ("nothing-to-tune",), (*TUNING, "ask-who-mapped")),
+    ),
+    Program(
+        "node",
+        script("node", HERE / "load.js"),
+        threads=5,
+        allocators=("V8",),
+        said=Said((*ELSEWHERE, "live-and-freed", "unread"), ("not-this-malloc",), ("limit-arenas", *IN_USE)),
+    ),
+    Program(
+        "java",
+        java,
+        threads=13,
+        allocators=("JVM",),
+        said=Said((*ELSEWHERE, "unread"), FOREIGN, ("pin-thresholds", "thresholds-grew", *IN_USE)),
+    ),
+    Program(
+        "perl", script("perl", HERE / "load.pl"), said=Said(("freed", "live-and-freed"), (), ("limit-arenas", *FOREIGN))
+    ),
+    Program(
+        "mariadbd",
+        mariadb,
+        lambda running: running.serve(running.folder / "socket", tables, 10, log_in),
+        8,
+        ("InnoDB",),
+        Said((*ELSEWHERE, "unread"), FOREIGN, IN_USE),
+    ),
+    Program(
+        "memcached",
+        memcached,
+        lambda running: running.serve(running.folder / "socket", values, 200),
+        8,
+        said=Said(("live-data", "live-and-freed"), (), ("limit-arenas", "other-allocator", *FOREIGN)),
+    ),
+    Program("nginx", nginx, requests, said=Said(ELSEWHERE, (), (*TUNING, *FOREIGN))),
+    Program(
+        "php",
+        script("php", HERE / "load.php"),
+        allocators=("Zend",),
+        said=Said(("mostly-not-this-malloc",), FOREIGN, (*TUNING, *IN_USE)),
+    ),
+    Program(
+        "ruby",
+        script("ruby", HERE / "load.rb"),
+        allocators=("Ruby",),
+        said=Said(("live-data",), ("nothing-to-tune", "not-this-malloc"), TUNING),
+    ),
+    Program(
+        "postgres",
+        postgres,
+        backends,
+        allocators=("PostgreSQL",),
+        said=Said(ELSEWHERE, FOREIGN, ("limit-arenas", *IN_USE)),
+    ),
+    Program(
+        "sqlite",
+        sqlite,
+        said=Said(("live-and-freed",), ("trim-once", "free-between-live"), ("limit-arenas", *FOREIGN)),
+    ),
+    Program("cc1plus", cc1plus, halfway, said=Said(("mostly-not-this-malloc",), FOREIGN, (*TUNING, *IN_USE))),
 )
+REPLACED = (
+    Program(
+        "redis",
+        redis,
+        lambda running: running.serve(running.folder / "socket", keys, 200),
+        4,
+        ("jemalloc",),
+        Said(("mostly-not-this-malloc",), FOREIGN, (*TUNING, *IN_USE)),
+    ),
+    Program(
+        "chromium",
+        chromium,
+        browser,
+        20,
+        ("PartitionAlloc", "V8"),
+        Said(("no-heap", "mostly-not-this-malloc"), FOREIGN, (*TUNING, *IN_USE)),
+    ),
+)
+"""Another allocator serves malloc here: glibc's has nothing to be held against anything."""
 
 
 @pytest.fixture(
@@ -183,6 +373,14 @@ PROGRAMS = (
     params=[pytest.param(each, id=each.name, marks=pytest.mark.xdist_group(each.name)) for each in PROGRAMS],
 )
 def program(request: pytest.FixtureRequest) -> Program:
+    return request.param
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(each, id=each.name, marks=pytest.mark.xdist_group(each.name)) for each in REPLACED],
+)
+def replaced(request: pytest.FixtureRequest) -> Program:
     return request.param
 
 

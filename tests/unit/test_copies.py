@@ -14,8 +14,9 @@ from heapbuilder import HeapImage
 
 from arenascope.command import all_commands, execute, find_command
 from arenascope.errors import UsageError
-from arenascope.glibc.find.allocators import find_allocators
+from arenascope.glibc.find.allocators import find_allocators, maker_of
 from arenascope.glibc.find.copies import without_tcache
+from arenascope.model import Allocator
 from arenascope.session import Session
 from arenascope.target import Region
 
@@ -174,3 +175,22 @@ def test_what_another_allocator_does_to_the_answers() -> None:
         assert document["share"] == {"glibc_resident_bytes": None, "rss_bytes": None}
     document = run_json(target, "arenas")
     assert (document["allocators"], document["share"]) == ([], None)
+
+
+def test_a_mapping_that_is_named_says_whose_it_is() -> None:
+    """PR_SET_VMA_ANON_NAME, which not every kernel has."""
+    names = {
+        "[anon:partition_alloc]": "PartitionAlloc",
+        "[anon:v8]": "V8",
+        "[anon:Ruby:heap_page_allocate]": "Ruby",
+        "[anon: Go: heap]": "Go",
+        "[anon:v8-notes]": "",
+        "[anon: glibc: malloc]": "",
+        "[heap]": "",
+        "": "",
+    }
+    for path, name in names.items():
+        assert maker_of(Region(0x10000, 0x20000, path=path), ()) == name, path
+    pool = Allocator("PostgreSQL", "", False, "", places=(0x18000,))
+    assert maker_of(Region(0x10000, 0x20000, path="/dev/zero"), (pool,)) == "PostgreSQL"
+    assert maker_of(Region(0x20000, 0x30000, path="/dev/zero"), (pool,)) == ""

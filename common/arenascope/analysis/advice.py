@@ -25,7 +25,8 @@ class Advice(NamedTuple):
 
 
 def find_advice(facts: Facts) -> list[Advice]:
-    """What helps first, the largest effect before the smaller; then what would not."""
+    """What helps first, the largest effect before the smaller; then what would not. What concerns
+    other allocators leads where it is about more bytes than any effect."""
     helps = [
         *_trim(facts),
         *_tops(facts),
@@ -39,7 +40,10 @@ def find_advice(facts: Facts) -> list[Advice]:
     if facts.picture.measure == SPACE:
         # less of it was in memory
         helps = [each._replace(bound=each.effect is not None) for each in helps]
-    return [*helps, *_nothing(facts, bool(helps)), *_folklore(facts)]
+    ask = list(_ask(facts))
+    first = ask if facts.picture.elsewhere > max((each.effect or 0 for each in helps), default=0) else []
+    rest = [each for each in ask if each not in first]
+    return [*first, *helps, *rest, *_nothing(facts, bool(helps)), *_folklore(facts)]
 
 
 def _trim(facts: Facts) -> Iterator[Advice]:
@@ -138,8 +142,13 @@ def _nothing(facts: Facts, helped: bool) -> Iterator[Advice]:
             "in_arenas_bytes": facts.part("live"),
         }
         yield Advice("nothing-more-to-tune" if helped else "nothing-to-tune", 0, figures)
-    elif 2 * facts.part("other") > facts.rss:
-        yield Advice("ask-who-mapped", 0, {"bytes": facts.part("other")})
+
+
+def _ask(facts: Facts) -> Iterator[Advice]:
+    size = facts.picture.elsewhere
+    replaced = any(each.replaces_malloc for each in facts.allocators)
+    if facts.foreign and (replaced or 10 * size >= facts.rss):
+        yield Advice("ask-who-mapped", 0, {"bytes": size})
 
 
 def _folklore(facts: Facts) -> Iterator[Advice]:

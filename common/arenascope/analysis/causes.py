@@ -63,8 +63,14 @@ class Facts(NamedTuple):
 
     @property
     def large(self) -> int:
-        """What free() would have unmapped had mmap_threshold stayed: only a piece of that size can be such a block."""
-        return sum(each.large for each in self.picture.arenas) if self.grown else 0
+        """What free() would have unmapped had mmap_threshold stayed: only a piece of that size can be such a block.
+
+        Small blocks freed side by side leave pieces of every size, some of them of a large block's: they are evidence
+        only where most of what is free beside the tops lies in pieces that one block can have left."""
+        single = sum(each.single for each in self.picture.arenas)
+        if not self.grown or 2 * single < self.between + self.part("scraps"):
+            return 0
+        return sum(each.large for each in self.picture.arenas)
 
     @property
     def tops_at_default(self) -> int:
@@ -72,6 +78,12 @@ class Facts(NamedTuple):
         pad = self.params.values["top_pad"] if self.params else 0
         held = (each.top + each.top_end for each in self.picture.arenas)
         return sum(max(0, size - pad - self.page) for size in held if size >= TRIM_THRESHOLD)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether to mention what is not malloc's: it is more than half, or an allocator that can own it is known."""
+        size = self.picture.elsewhere
+        return 2 * self.part("other") > self.rss or (bool(self.allocators) and self.matters(size))
 
     @property
     def thresholds_explain(self) -> bool:
@@ -164,10 +176,16 @@ def _huge_pages(facts: Facts) -> Iterator[Cause]:
 
 
 def _others(facts: Facts) -> Iterator[Cause]:
-    size = facts.part("other")
-    if 2 * size > facts.rss or (facts.allocators and facts.matters(size)):
-        figures: dict[str, Optional[float]] = {"bytes": size, "allocators": len(facts.allocators)}
-        names = {"allocators": " and ".join(each.name for each in facts.allocators)}
+    size = facts.picture.elsewhere
+    if facts.foreign:
+        made = facts.picture.made
+        figures: dict[str, Optional[float]] = {
+            "bytes": size,
+            "allocators": len(facts.allocators),
+            "told_bytes": sum(made.values()),
+            "shared_bytes": facts.picture.shared_made,
+        }
+        names = {"allocators": " and ".join(each.name for each in facts.allocators), "told": " and ".join(made)}
         if facts.picture.others:
             largest = facts.picture.others[0]
             figures["largest_bytes"] = largest.bytes

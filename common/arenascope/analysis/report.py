@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Iterable, Optional, Sequence
+from typing import Callable, Iterable, Mapping, Optional, Sequence
 
 from ..records import NamedTuple
 from ..target import HUGE_PAGES, MappingUse, Region
@@ -56,6 +56,8 @@ class Owner(NamedTuple):
     """What in it is not malloc's."""
     name: str
     """Its path, ".bss of PROGRAM", or ""."""
+    maker: str = ""
+    """The allocator whose it is, where that is known."""
 
 
 class Picture(NamedTuple):
@@ -74,6 +76,10 @@ class Picture(NamedTuple):
     """The largest mappings in `other`, the largest first."""
     apart: int = 0
     """Of `rss`: huge pages of hugetlbfs, which the kernel counts apart from RSS."""
+    made: Mapping[str, int] = {}
+    """By allocator: bytes in mappings that are known to be its."""
+    shared_made: int = 0
+    """The part of that which is shared memory."""
 
     @property
     def free(self) -> int:
@@ -82,6 +88,11 @@ class Picture(NamedTuple):
     @property
     def live(self) -> int:
         return sum(self.parts.get(name, 0) for name in LIVE)
+
+    @property
+    def elsewhere(self) -> int:
+        """All that is, or may be, the heap of another allocator."""
+        return self.parts.get("other", 0) + self.shared_made
 
     @property
     def known(self) -> int:
@@ -96,8 +107,10 @@ def picture(
     extents: Sequence[Extent],
     stacks: Iterable[int],
     space: bool = False,
+    maker_of: Callable[[Region], str] = lambda region: "",
 ) -> Picture:
-    """`extents` are all that malloc has, `stacks` the threads' stack pointers; `space`: in memory or not."""
+    """`extents` are all that malloc has, `stacks` the threads' stack pointers; `space`: in memory or not; `maker_of`
+    names the allocator whose a mapping is."""
     parts = {
         "live": sum(each.live for each in arenas),
         "mmapped": mmapped,
@@ -116,6 +129,8 @@ def picture(
     parts["other"] = sum(use.rss or 0 for use in malloc) - sum(parts.values())
     pointers = sorted(stacks)
     others = []
+    made: dict[str, int] = {}
+    shared_made = 0
     for before, use in zip([None, *uses], uses):
         beside = within[use.region.start]
         if beside:
@@ -126,8 +141,12 @@ def picture(
             continue
         kind = part_of(use.region, pointers)
         parts[kind] += use.rss or 0
-        if kind == "other" and use.rss:
-            others.append(Owner(use.region, use.rss, use.region.path or bss_name(before, use)))
+        maker = maker_of(use.region) if use.rss and kind in ("other", "shared") else ""
+        if maker:
+            made[maker] = made.get(maker, 0) + (use.rss or 0)
+            shared_made += (use.rss or 0) if kind == "shared" else 0
+        if use.rss and (maker or kind == "other"):
+            others.append(Owner(use.region, use.rss, use.region.path or bss_name(before, use), maker))
     others.sort(key=lambda owner: -owner.bytes)
     whole = all(use.rss is not None for use in uses)
     return Picture(
@@ -139,6 +158,8 @@ def picture(
         arenas=arenas,
         others=others[:8],
         apart=sum(use.rss or 0 for use in uses if use.region.path == HUGE_PAGES),
+        made=made,
+        shared_made=shared_made,
     )
 
 

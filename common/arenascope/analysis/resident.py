@@ -48,13 +48,19 @@ class ArenaResident(NamedTuple):
     """Free, but in pages that blocks in use share."""
     large: int
     """In free chunks so large that mmap's threshold at its default would have kept such a block out of the arena."""
+    single: int
+    """The part of that in chunks that one block can have left: below today's threshold. A larger chunk is what several
+    blocks of any size have left: some of a few KiB, freed side by side, leave many MiB."""
 
 
-def arena_resident(arena: Arena, plan: ArenaTrim, cached: Sequence[Range], resident: Sequence[Span]) -> ArenaResident:
+def arena_resident(
+    arena: Arena, plan: ArenaTrim, cached: Sequence[Range], resident: Sequence[Span], mmap_threshold: int
+) -> ArenaResident:
     """`cached` are this arena's chunks in thread caches, `resident` the resident parts of its heaps, in order."""
     header = arena.header
     free = [chunk for each in (*arena.bins, *arena.fastbins) for chunk in zip(each.addresses, each.sizes)]
-    large = covered(sorted(chunk for chunk in free if chunk[1] >= MMAP_THRESHOLD), resident)
+    large = sorted(chunk for chunk in free if chunk[1] >= MMAP_THRESHOLD)
+    single = [chunk for chunk in large if chunk[1] <= mmap_threshold]
     if header.top_bytes:
         free.append((header.top, header.top_bytes))
     free.sort()
@@ -72,5 +78,6 @@ def arena_resident(arena: Arena, plan: ArenaTrim, cached: Sequence[Range], resid
         top_end=covered([plan.brk_range] if plan.brk_range else [], resident),
         top=top,
         scraps=unused - returnable - top,
-        large=large,
+        large=covered(large, resident),
+        single=covered(single, resident),
     )

@@ -40,7 +40,9 @@ def judge(facts: Facts) -> Statement:
         "mmap_threshold_bytes": facts.params.values["mmap_threshold"] if facts.params else None,
     }
     serving = [each.name for each in facts.allocators if each.replaces_malloc]
-    return Statement(_kind(facts), figures, {"measure": picture.measure, "serves_malloc": " and ".join(serving)})
+    perhaps = [each.name for each in facts.allocators if each.replaces_malloc is None]
+    names = {"measure": picture.measure, "serves_malloc": " and ".join(serving)}
+    return Statement(_kind(facts), figures, {**names, "may_serve_malloc": " and ".join(perhaps)})
 
 
 def _kind(facts: Facts) -> str:

@@ -14,12 +14,13 @@ from ..analysis.usage import ArenaUsage
 from ..analysis.verdict import judge
 from ..command import Answer, Context, argument, command
 from ..errors import UsageError
+from ..gather.allocators import allocator_shares
 from ..gather.problems import problems_of
 from ..gather.resident import resident_picture
 from ..gather.trims import trims
 from ..gather.usage import full_usages
 from ..glibc.params import arena_limit
-from ..model import Statement
+from ..model import Allocator, Statement
 from ..records import NamedTuple
 from ..render.json import address
 from ..render.problems import statement_json
@@ -128,7 +129,7 @@ def _answer(context: Context, picture: Optional[Picture], concluded: Conclusions
     if picture or context.session.started or concluded.growth:
         text = lines(context.style, picture, concluded, full=context.options.full)
     problems = _problems(context.session) if picture else problems_of(context.session)
-    return Answer(_keys(picture, concluded), text, problems)
+    return Answer(_keys(picture, concluded, context.session.located.allocators), text, problems)
 
 
 def _problems(session: Session) -> list[Statement]:
@@ -170,7 +171,7 @@ def _facts(session: Session, picture: Picture, plans: Sequence[Trim], beside: _B
     )
 
 
-def _keys(picture: Optional[Picture], concluded: Conclusions) -> dict[str, object]:
+def _keys(picture: Optional[Picture], concluded: Conclusions, allocators: Sequence[Allocator]) -> dict[str, object]:
     parts = picture.parts if picture else {}
     return {
         "rss_bytes": picture.rss if picture else None,
@@ -195,9 +196,15 @@ def _keys(picture: Optional[Picture], concluded: Conclusions) -> dict[str, objec
             for each, said in concluded.advice
         ],
         "other_mappings": [
-            {"address": address(each.region.start), "bytes": each.bytes, "name": each.name}
+            {
+                "address": address(each.region.start),
+                "bytes": each.bytes,
+                "name": each.name,
+                "allocator": each.maker or None,
+            }
             for each in (picture.others if picture else ())
         ],
+        "allocators": allocator_shares(allocators, picture),
         "judgement": statement_json(concluded.judgement, concluded.verdict),
         "growth": concluded.growth and statement_json(concluded.growth, growth_sentence(concluded.growth)),
         "measure": picture.measure if picture else None,

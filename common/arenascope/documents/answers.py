@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..analysis.mappings import PARTS as MAPPED
 from ..analysis.report import LABELS
-from .arenas import ALLOCATORS, INDEX, SHARE
+from .arenas import ALLOCATORS, INDEX, SHARE, allocator_rows
 from .chunks import JUDGEMENT
 from .keys import (
     address,
@@ -132,8 +132,16 @@ DOCUMENTS = {
         "other_mappings": rows(
             "The largest that are not this malloc's",
             record(
-                "A mapping", address=address("Where"), bytes=size("Resident, and not malloc's"), name=text("Its path")
+                "A mapping",
+                address=address("Where"),
+                bytes=size("Resident, and not malloc's"),
+                name=text("Its path"),
+                allocator=text("Whose it is known to be", null=True),
             ),
+        ),
+        "allocators": allocator_rows(
+            resident_bytes=size("What its mappings have in memory; null: its mappings are not known", null=True),
+            at_most_bytes=size("An upper bound of that; null: not known", null=True),
         ),
         "judgement": JUDGEMENT,
         "growth": statement("With --since or --again: what grew, by two moments", True),

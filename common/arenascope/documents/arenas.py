@@ -8,16 +8,23 @@ INDEX = integer("The arena's place in the ring from main_arena, which is 0; mall
 ARENA = integer("The arena's index", null=True)
 TID = integer("The thread's id in its process")
 THREAD_NAME = text("The thread's name", null=True)
-ALLOCATORS = rows(
-    "Other allocators, and runtimes with a heap of their own",
-    record(
-        "One of them",
-        name=text("Its name, or the file that exports a malloc of its own"),
-        how=text("What it was recognised by"),
-        replaces_malloc=truth("Whether malloc leads to it; null: not known", null=True),
-        instead=text("What reports on its memory"),
-    ),
-)
+
+
+def allocator_rows(**more: Schema) -> Schema:
+    return rows(
+        "Other allocators, and runtimes with a heap of their own",
+        record(
+            "One of them",
+            name=text("Its name, or the file that exports a malloc of its own"),
+            how=text("What it was recognised by"),
+            replaces_malloc=truth("Whether malloc leads to it; null: not known", null=True),
+            instead=text("What reports on its memory"),
+            **more,
+        ),
+    )
+
+
+ALLOCATORS = allocator_rows()
 SHARE = record(
     "How much of what is in memory is glibc's; null where there is no other allocator",
     True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
+from ..analysis.report import Picture
 from ..glibc.find.copies import Copy
 from ..model import Allocator, Statement
 from ..render.json import address
@@ -14,6 +15,20 @@ def allocators_json(allocators: Sequence[Allocator]) -> list[dict[str, object]]:
     return [
         {"name": each.name, "how": each.how, "replaces_malloc": each.replaces_malloc, "instead": each.instead}
         for each in allocators
+    ]
+
+
+def allocator_shares(allocators: Sequence[Allocator], picture: Optional[Picture]) -> list[dict[str, object]]:
+    """The same with what each has in memory: exact where its mappings are known, otherwise an upper bound."""
+    made = picture.made if picture else {}
+    untold = picture.elsewhere - sum(made.values()) if picture else None
+    return [
+        {
+            **row,
+            "resident_bytes": made.get(each.name),
+            "at_most_bytes": made.get(each.name, untold),
+        }
+        for row, each in zip(allocators_json(allocators), allocators)
     ]
 
 

@@ -7,10 +7,11 @@ from typing import Callable, Mapping, Optional, Sequence
 from ..analysis.report import Extent, Picture, picture
 from ..analysis.resident import ArenaResident, arena_resident, clipped
 from ..analysis.trim import Trim
+from ..glibc.find.allocators import maker_of
 from ..model import Range
 from ..records import NamedTuple
 from ..session import Session
-from ..target import MappingUse, Pages, Residency, Span
+from ..target import MappingUse, Pages, Region, Residency, Span
 
 
 class _Everything:
@@ -49,24 +50,39 @@ def _picture(
     space: bool = False,
 ) -> Picture:
     stacks = [thread.stack_pointer for thread in session.target_threads if thread.stack_pointer]
+    allocators = session.located.allocators
+
+    def whose(region: Region) -> str:
+        return maker_of(region, allocators)
+
     if not session.started:
         all_read()
-        return picture((), unread=0, mmapped=0, uses=uses, extents=(), stacks=stacks, space=space)
+        return picture((), unread=0, mmapped=0, uses=uses, extents=(), stacks=stacks, space=space, maker_of=whose)
     pages = heap_pages(session, residency)
     alone = mmapped_extents(session, residency)
     extents = [*pages.extents, *alone]
     cached = _cached_ranges(session)
     arenas: list[ArenaResident] = []
     unread = 0
+    threshold = session.params.values["mmap_threshold"] if session.params else 0
     for arena, trim in zip(session.arenas, plans):
         here = pages.resident[arena.header.index]
         if arena.complete and trim.plan.madvise is not None and trim.plan.top is not None and session.caches_known:
-            arenas.append(arena_resident(arena, trim.plan, cached.get(arena.header.index, ()), here))
+            arenas.append(arena_resident(arena, trim.plan, cached.get(arena.header.index, ()), here, threshold))
         else:
             unread += sum(each.bytes for each in here)
     all_read()
     mmapped = sum(each.resident for each in alone)
-    return picture(arenas, unread=unread, mmapped=mmapped, uses=uses, extents=extents, stacks=stacks, space=space)
+    return picture(
+        arenas,
+        unread=unread,
+        mmapped=mmapped,
+        uses=uses,
+        extents=extents,
+        stacks=stacks,
+        space=space,
+        maker_of=whose,
+    )
 
 
 class HeapPages(NamedTuple):

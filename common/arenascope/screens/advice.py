@@ -40,6 +40,8 @@ class Words(NamedTuple):
     ways: tuple[Union[str, Typed], ...]
     cost: str = ""
     not_when: str = ""
+    all_apply: bool = False
+    """Each way is about something else: all are shown."""
 
     def how(self, style: Style) -> tuple[str, ...]:
         """As a user can paste it here."""
@@ -192,6 +194,7 @@ def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
         "ask whoever made these mappings",
         f"{say(figure['bytes'])} did not come from this malloc",
         instead or (Typed("report --json", "lists the largest mappings"),),
+        all_apply=True,
     )
 
 

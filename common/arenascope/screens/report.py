@@ -98,7 +98,8 @@ def _parts(style: Style, picture: Picture, full: bool) -> Iterator[str]:
         yield f"in swap besides: {style.size(picture.swapped)}"
     for owner in picture.others[:3]:
         if 20 * owner.bytes >= whole:
-            yield f"outside malloc: {style.size(owner.bytes)} at {owner.region.start:#x} ({owner.name or 'anonymous'})"
+            whose = owner.maker or "outside malloc"
+            yield f"{whose}: {style.size(owner.bytes)} at {owner.region.start:#x} ({owner.name or 'anonymous'})"
 
 
 def _mark(name: str) -> str:
@@ -132,7 +133,7 @@ def advice_line(style: Style, advice: Advice, words: Words) -> str:
 
 
 def _details(style: Style, words: Words, width: int, full: bool) -> Iterator[str]:
-    for how in words.how(style) if full else words.how(style)[:1]:
+    for how in words.how(style) if full or words.all_apply else words.how(style)[:1]:
         yield from _item(how, width, "  →")
     if full and words.cost:
         yield from _item(f"costs: {words.cost}", width, "   ")

@@ -69,8 +69,9 @@ def space_verdict(said: Statement, say: Say) -> str:
 
 
 def _not_started(said: Statement, say: Say) -> str:
-    serves = said.names["serves_malloc"]
-    why = f"{serves} serves malloc here" if serves else "malloc has not been called"
+    serves, may = said.names["serves_malloc"], said.names["may_serve_malloc"]
+    why = f"{may} may serve malloc here" if may else "malloc has not been called"
+    why = f"{serves} serves malloc here" if serves else why
     text = f"glibc's malloc has no heap: {why}"
     return text if said.id == "no-heap" else f"{text}. {_judgement(said.id, said.figures, say)}"
 
@@ -174,10 +175,17 @@ def _huge_pages(figure: Figures, names: Names, say: Say) -> Pair:
 def _others(figure: Figures, names: Names, say: Say) -> Pair:
     have = "has" if figure["allocators"] == 1 else "have"
     whose = f" ({names['allocators']} {have} a heap in this process)" if names["allocators"] else ""
-    largest = ""
+    what = "anonymous or shared" if figure["shared_bytes"] else "anonymous"
+    evidence = f"{say(figure['bytes'])} {what}"
+    if figure["told_bytes"]:
+        evidence += f", {say(figure['told_bytes'])} of it in mappings of {names['told']}"
+    elif figure["allocators"] == 1:
+        evidence += f"; how much of it is {names['allocators']}'s cannot be told from the mappings"
+    elif figure["allocators"]:
+        evidence += "; which of them holds how much cannot be told from the mappings"
     if "largest" in names:
-        largest = f", the largest mapping {say(figure['largest_bytes'])} at {names['largest']}"
-    return f"memory that this malloc did not hand out{whose}", f"{say(figure['bytes'])} anonymous{largest}"
+        evidence += f"; the largest mapping {say(figure['largest_bytes'])} at {names['largest']}"
+    return f"memory that this malloc did not hand out{whose}", evidence
 
 
 CAUSES: Mapping[str, Callable[[Figures, Names, Say], Pair]] = {

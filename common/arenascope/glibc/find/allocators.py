@@ -34,6 +34,12 @@ class Kind(NamedTuple):
     strings: tuple[bytes, ...] = ()
     """What its messages say: they outlast the symbols."""
     sections: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    """If the program exports one of these, its file is searched for the strings even where malloc is glibc's."""
+    pointers: tuple[str, ...] = ()
+    """Exported variables that point into its memory."""
+    mapped_as: str = ""
+    """How its mappings are named (PR_SET_VMA_ANON_NAME), as a regular expression."""
 
 
 KINDS = (
@@ -41,7 +47,8 @@ KINDS = (
         "jemalloc",
         r"libjemalloc",
         ("mallctl", "je_mallctl", "_rjem_mallctl"),
-        "MALLOC_CONF=stats_print:true prints its figures at exit, jeprof reads its profiles",
+        "malloc_stats_print() prints its figures (redis: MEMORY MALLOC-STATS), MALLOC_CONF=stats_print:true does so at "
+        "exit, jeprof reads its profiles",
         strings=(b"<jemalloc>: ",),
     ),
     Kind(
@@ -57,6 +64,15 @@ KINDS = (
         ("mi_version", "mi_malloc"),
         "MIMALLOC_SHOW_STATS=1 prints its figures at exit",
         strings=(b"mimalloc: ",),
+    ),
+    Kind(
+        "PartitionAlloc",
+        "",
+        (),
+        "about:memory-internals and about:tracing (memory-infra) report on it, process by process",
+        # its figures in memory-infra
+        strings=(b"partition_alloc/partitions",),
+        mapped_as=r"partition_alloc",
     ),
     Kind("Hoard", r"libhoard", ("xxmalloc",), "Hoard's own tools"),
     Kind("AddressSanitizer", r"lib(clang_rt\.)?asan", ("__asan_init",), SANITIZER),
@@ -83,28 +99,76 @@ KINDS = (
         "Go",
         "",
         ("runtime.mallocgc",),
-        "GODEBUG=gctrace=1, runtime/metrics and go tool pprof tell of its heap",
+        "GODEBUG=gctrace=1, runtime/metrics and go tool pprof report on its heap",
         own_heap=True,
         sections=(".go.buildinfo", ".gopclntab"),
+        mapped_as=r"Go: ",
     ),
     Kind(
         "JVM",
         r"libjvm\.so",
         ("JNI_CreateJavaVM",),
-        "jcmd PID VM.native_memory tells of its heap (start java with -XX:NativeMemoryTracking=summary)",
+        "jcmd PID VM.native_memory reports on its heap (start java with -XX:NativeMemoryTracking=summary)",
         own_heap=True,
     ),
     Kind(
         "V8",
         r"lib(node|v8)\.so",
         ("napi_create_object", "_ZN2v87Isolate3NewERKNS0_12CreateParamsE"),
-        "v8.getHeapStatistics() and node --heapsnapshot-signal=SIGUSR2 tell of its heap",
+        "v8.getHeapStatistics() and node --heapsnapshot-signal=SIGUSR2 report on its heap (in a browser: DevTools)",
         own_heap=True,
+        # a histogram that V8 itself defines
+        strings=(b"V8.MemoryHeapSampleTotalCommitted",),
+        mapped_as=r"v8$",
+    ),
+    Kind(
+        "CPython",
+        r"libpython3",
+        ("_PyObject_DebugMallocStats", "PyObject_Malloc"),
+        "sys._debugmallocstats() prints what its arenas hold, tracemalloc who allocated; PYTHONMALLOC=malloc gives all "
+        "to malloc",
+        own_heap=True,
+        mapped_as=r"cpython:",
+    ),
+    Kind(
+        "Ruby",
+        r"libruby",
+        ("rb_gc_stat",),
+        "GC.stat and ObjectSpace.memsize_of_all (require 'objspace') report on its heap",
+        own_heap=True,
+        mapped_as=r"Ruby:",
+    ),
+    Kind(
+        "Zend",
+        r"libphp",
+        ("zend_mm_gc", "zend_memory_usage"),
+        "memory_get_usage(true) reports on PHP's heap; gc_mem_caches() returns what is free in it",
+        own_heap=True,
+        mapped_as=r"zend_alloc",
+    ),
+    Kind(
+        "InnoDB",
+        r"ha_innodb\.so",
+        ("srv_buf_pool_size",),
+        "SHOW ENGINE INNODB STATUS reports on its buffer pool, innodb_buffer_pool_size sets it",
+        own_heap=True,
+        # help for one of its variables, in MySQL and in MariaDB
+        strings=(b"Abort a currently running load of the buffer pool",),
+        beside=("my_large_malloc",),
+    ),
+    Kind(
+        "PostgreSQL",
+        "",
+        ("BufferBlocks", "UsedShmemSegAddr"),
+        "pg_shmem_allocations lists its shared memory, shared_buffers sets most of it; "
+        "pg_log_backend_memory_contexts(PID) writes what a backend holds",
+        own_heap=True,
+        pointers=("BufferBlocks",),
     ),
 )
 HANDS_ON = re.compile(r"^lib(heaptrack_|memusage|mtrace|bytehound)")
 """Libraries that define malloc, record the call and pass it on to glibc."""
-NAMES = tuple(dict.fromkeys(name for kind in KINDS for name in kind.symbols))
+NAMES = tuple(dict.fromkeys(name for kind in KINDS for name in (*kind.symbols, *kind.beside)))
 ELSEWHERE = "that library's own statistics"
 
 
@@ -115,8 +179,8 @@ def find_allocators(target: Target, regions: Sequence[Region]) -> list[Allocator
     found: dict[str, Allocator] = {}
     for module in modules.all:
         kind = _by_name(module)
-        if kind is not None:
-            found.setdefault(kind.name, _mapped(kind, module, owner, known))
+        if kind is not None and _bears_out(modules, module, kind):
+            found.setdefault(kind.name, _mapped(modules, kind, module, owner, known))
     for allocator in _in_program(modules, owner, known):
         found.setdefault(allocator.name, allocator)
     if owner is not None and not any(each.replaces_malloc for each in found.values()):
@@ -129,6 +193,13 @@ def _by_name(module: Module) -> Optional[Kind]:
     if MUSL_NAME.search(module.path):
         return next(kind for kind in KINDS if kind.name == "musl")
     return next((kind for kind in KINDS if kind.libraries and re.match(kind.libraries, module.name)), None)
+
+
+def _bears_out(modules: Modules, module: Module, kind: Kind) -> bool:
+    """A file's name can lie: where its table of symbols can be read, a symbol of the kind or malloc is in it."""
+    if not kind.symbols or MUSL_NAME.search(module.path):
+        return True
+    return modules.exports_any(module, (*kind.symbols, "malloc")) is not False
 
 
 def _is_libc(module: Module) -> bool:
@@ -150,10 +221,10 @@ def _owner(modules: Modules) -> tuple[Optional[Module], bool]:
     return None, False
 
 
-def _mapped(kind: Kind, module: Module, owner: Optional[Module], known: bool) -> Allocator:
+def _mapped(modules: Modules, kind: Kind, module: Module, owner: Optional[Module], known: bool) -> Allocator:
     """A library that is recognised by its name. It need not be the one that malloc leads to."""
     if kind.own_heap:
-        return Allocator(kind.name, module.name, False, kind.instead)
+        return Allocator(kind.name, module.name, False, kind.instead, _places(modules, kind, module))
     if not known or module == owner or (kind.by_force and owner is None):
         return Allocator(kind.name, module.name, True, kind.instead)
     return Allocator(kind.name, f"{module.name}, behind {owner.name if owner else 'libc'}", False, kind.instead)
@@ -177,13 +248,32 @@ def _in_program(modules: Modules, owner: Optional[Module], known: bool) -> Itera
     for kind in KINDS:
         sign = next((name for name in kind.symbols if name in exported or name in static), None)
         sign = sign or next((name for name in kind.sections if name in sections), None)
-        if sign is None and sought and not static and modules.strings(program, kind.strings):
+        likely = (sought and not static) or any(name in exported for name in kind.beside)
+        if sign is None and likely and modules.strings(program, kind.strings):
             sign = "by its messages"
         if sign is not None:
             replaces: Optional[bool] = not kind.own_heap and (owns or kind.by_force)
             if not (known or static or kind.own_heap or kind.by_force):
                 replaces = None
-            yield Allocator(kind.name, f"in {program.name}: {sign}", replaces, kind.instead)
+            places = _places(modules, kind, program)
+            yield Allocator(kind.name, f"in {program.name}: {sign}", replaces, kind.instead, places)
+
+
+def _places(modules: Modules, kind: Kind, module: Module) -> tuple[int, ...]:
+    """Addresses in its memory, out of the module's own variables."""
+    variables = modules.exported(module, kind.pointers) if kind.pointers else {}
+    return tuple(place for place in map(modules.pointer, variables.values()) if place)
+
+
+def maker_of(region: Region, allocators: Sequence[Allocator]) -> str:
+    """The allocator whose mapping it is, by the name that the kernel was given for it or by that allocator's own
+    variables; "" where it is not known."""
+    name = re.match(r"\[anon: ?(.*)\]", region.path) if region.path else None
+    if name:
+        said = next((kind.name for kind in KINDS if kind.mapped_as and re.match(kind.mapped_as, name[1])), "")
+        if said:
+            return said
+    return next((each.name for each in allocators if any(region.contains(place) for place in each.places)), "")
 
 
 def _nameless(modules: Modules, owner: Module) -> Iterator[Allocator]:

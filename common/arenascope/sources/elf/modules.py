@@ -20,6 +20,7 @@ FIRST_PAGE = 4096
 STRINGS_LIMIT = 32 << 20
 """Names are not searched for in a larger table: a browser's debug build."""
 DATA_LIMIT = 1 << 30
+CONSTANTS = (".rodata", ".lrodata", ".data")
 
 
 class Module(NamedTuple):
@@ -59,6 +60,20 @@ class Modules:
             return {}
         return {name: symbol.value for name, symbol in found.items()}
 
+    def exports_any(self, module: Module, names: Iterable[str]) -> Optional[bool]:
+        """Whether the module exports one of the names; None where its tables are not to be had."""
+        try:
+            return bool(dynamic_symbols(lambda address, size: self._read(module, address, size), module.base, names))
+        except (ArenascopeError, struct.error):
+            return None
+
+    def pointer(self, address: int) -> int:
+        """What the variable there holds; 0 where that cannot be read."""
+        try:
+            return self._words(address, 1)[0]
+        except MemoryReadError:
+            return 0
+
     def static(self, module: Module, names: Sequence[str]) -> dict[str, int]:
         """Those of the names that the file's own tables of symbols have, with the addresses that it was linked for."""
         try:
@@ -79,10 +94,14 @@ class Modules:
             return set()
 
     def strings(self, module: Module, needles: Sequence[bytes]) -> set[bytes]:
-        """Those of the needles that stand anywhere in the file: what stripping leaves."""
+        """Those of the needles that stand among the file's constants: what stripping leaves."""
         try:
             with ElfFile(self.file_of(module) or "") as file:
-                return {each for each in needles if file.data.find(each, 0, DATA_LIMIT) >= 0}
+                constants = [each for each in file.sections if each.name.startswith(CONSTANTS)]
+                spans = [(each.offset, min(each.offset + each.size, DATA_LIMIT)) for each in constants]
+                # a file can be without sections, too
+                spans = spans or [(0, DATA_LIMIT)]
+                return {each for each in needles if any(file.data.find(each, *span) >= 0 for span in spans)}
         except ArenascopeError:
             return set()
 
