@@ -218,3 +218,58 @@ def test_it_is_its_owner_s_alone(tmp_path: Path) -> None:
     with start(BY_ID["bins"]) as subject:
         save(subject, file)
     assert os.stat(file).st_mode & 0o777 == 0o600
+
+
+REDACTED = ("arenas", "bins", "trim --ranges", "heaps", "check", "pins", "map", "chunks --summary", "mmapped", "report")
+REDACTED = (*REDACTED, "info", "stats", "threads")
+
+
+def holds(file: Path, secret: str) -> bool:
+    """Any 8 bytes of it."""
+    data = file.read_bytes()
+    return any(piece.encode() in data for piece in {(2 * secret)[at : at + 8] for at in range(len(secret))})
+
+
+@pytest.mark.parametrize(
+    "each",
+    [
+        *(pytest.param(each, id=each.id) for each in SCENARIOS),
+        *(pytest.param(each, id=each.id.replace("@", " on "), marks=pytest.mark.full) for each in MORE),
+    ],
+)
+def test_what_is_redacted_gives_the_same_figures(each: Scenario, tmp_path: Path) -> None:
+    file = tmp_path / "saved.core"
+    with start(each) as subject:
+        done = shell("save", subject.pid, file, "--redact", "--json")
+        assert done.returncode == 0, done.stderr
+        looks = [f"{command} --json" for command in REDACTED]
+        live = DOORS["shell"].run(Live(subject.pid, subject.program), looks)
+    saved = DOORS["shell"].run(Core(file, subject.program), looks)
+    assert valid(json.loads(done.stdout))["redacted"] is True
+    for command, one, other in zip(REDACTED, live, saved):
+        assert without_symbols(said(one.json())) == without_symbols(said(other.json())), command
+    # one that nobody would give away
+    assert [path.name for path in tmp_path.iterdir()] == ["saved.core"]
+
+
+def without_symbols(document: dict[str, Any]) -> dict[str, Any]:
+    """A pin's first word is the program's."""
+    for each in document.get("pins", ()):
+        each.pop("symbol", None)
+    return document
+
+
+@pytest.mark.parametrize("source", ["live", "saved", "kernel"])
+def test_what_is_redacted_has_no_secret(source: str, tmp_path: Path) -> None:
+    secret = os.urandom(8).hex()
+    whole, redacted = tmp_path / "whole.core", tmp_path / "redacted.core"
+    with Subject("secrets", secret, env={"SECRET": secret}) as subject:
+        save(subject, whole)
+        if source == "kernel":
+            image: object = subject.kernel_core()
+        else:
+            image = subject.pid if source == "live" else whole
+        done = shell("save", image, redacted, "--redact")
+        assert done.returncode == 0, done.stderr
+    assert holds(whole, secret)
+    assert not holds(redacted, secret)

@@ -10,7 +10,17 @@ from glibc_rows import Row
 from glibc_tables import INTS
 
 from arenascope.errors import MemoryReadError, UsageError
-from arenascope.target import ByteOrder, BytesAlone, Member, Region, RegisterSets, StructInfo, Symbol, ThreadInfo, View
+from arenascope.target import (
+    ByteOrder,
+    BytesAlone,
+    Member,
+    Region,
+    RegisterSets,
+    StructInfo,
+    Symbol,
+    ThreadInfo,
+    View,
+)
 
 # the processor of a row's architecture, where it has another name
 MACHINES = {"x86-64": "x86_64", "ppc64le": "ppc64", "ppc32": "ppc"}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from ..command import Answer, Context, argument, command
 from ..errors import UsageError
 from ..model import Statement
 from ..render.text import next_lines
+from ..saving import save
 from ..target import Saved
 
 
@@ -17,22 +16,24 @@ from ..target import Saved
     "save app.core",
     "The process stands still only while its memory is copied: what was never touched is not written. The file is an "
     "ELF core: GDB and LLDB open it with threads and registers, and every command here answers from it what it would "
-    "have answered of the process.",
-    (argument("file", metavar="FILE", help="where to write it; it must not be there yet"),),
+    "have answered of the process. --redact leaves zeros in place of blocks, stacks, variables, arguments and "
+    "environment: figures stay, data does not. Names of files and threads stay. It takes room for the whole file, "
+    "which has no name meanwhile.",
+    (
+        argument("file", metavar="FILE", help="where to write it"),
+        argument("--redact", action="store_true", help="malloc's own words alone: of the program's data only zeros"),
+    ),
 )
 def save_command(context: Context) -> Answer:
     path = context.options.file
-    # all that it needs is loaded before a process is held
-    import_module(f"{__package__.partition('.')[0]}.sources.live.saving")
-    target = context.target
-    saved = target.image.save(path, target.register_sets(), context.door.release)
+    saved = save(context.target, path, context.door.release, context.options.redact)
     if saved is None:
         raise UsageError("only what lies on this machine can be saved", "use the debugger's own gcore, or save there")
     keys = {
         "file": path,
         "bytes_written": saved.written,
         "resident_bytes": saved.resident,
-        "redacted": False,
+        "redacted": context.options.redact,
     }
     problems = [Statement("memory-lost", {"bytes": saved.lost})] if saved.lost else []
     return Answer(keys, _lines(context, saved), problems)

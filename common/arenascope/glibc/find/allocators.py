@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, Optional, Sequence
 
+from ...errors import ArenascopeError
 from ...model import Allocator
 from ...records import NamedTuple
 from ...sources.elf.modules import Module, Modules
@@ -187,6 +188,14 @@ def find_allocators(target: Target, regions: Sequence[Region]) -> list[Allocator
         nameless = _nameless(modules, owner)
         found.update({each.name: each for each in nameless})
     return sorted(found.values(), key=lambda each: each.replaces_malloc is not True)
+
+
+def places_of_modules(target: Target, regions: Sequence[Region]) -> list[tuple[int, int]]:
+    """(address, bytes) of what tells which modules are loaded, in which order."""
+    try:
+        return list(Modules(target, modules_of(regions)).places())
+    except ArenascopeError:
+        return []
 
 
 def _by_name(module: Module) -> Optional[Kind]:

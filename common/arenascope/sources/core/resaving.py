@@ -2,39 +2,80 @@
 
 from __future__ import annotations
 
+import os
 from typing import Iterator, Optional, Sequence
 
-from ...target import MappingUse, Residency, Saved, Span
-from ..elf.core_notes import OWN
-from ..elf.core_saving import CoreWriter, Piece, lay_out_notes
+from ...model import Range
+from ...target import MappingUse, Region, Residency, Saved, Span
+from ..elf.core_notes import NT_386_TLS, NT_ARM_TLS, NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, OWN
+from ..elf.core_saving import FINDERS, CoreWriter, Piece, lay_out_notes
 from ..elf.core_writing import Form
 from ..elf.moment import Moment
 from ..elf.notes import Note
+from ..elf.registers import without_values
 from .holes import data_within
 from .memory import CoreMemory
 
+ARGUMENT_BYTES = 80
+"""The end of NT_PRPSINFO: the command line."""
+KEPT_NOTES = (NT_SIGINFO, NT_AUXV, NT_FILE, NT_386_TLS, NT_ARM_TLS)
+
 
 def save_core(
-    core: CoreMemory, path: str, residency: Optional[Residency], uses: Optional[Sequence[MappingUse]]
+    core: CoreMemory,
+    path: str,
+    residency: Optional[Residency],
+    uses: Optional[Sequence[MappingUse]],
+    kept: Optional[Sequence[Range]] = None,
 ) -> Saved:
-    """`residency` and `uses` are what the core itself tells."""
+    """`residency` and `uses` are what the core itself tells. With `kept` all other memory becomes zeros."""
     with CoreWriter(path) as writer:
         form = Form(core.machine, core.pointer_size, core.elf.mark)
         notes = [Note(each.owner, each.type, each.data) for each in core.all_notes() if each.owner != OWN]
-        layout = lay_out_notes(form, [*_pieces(core)], notes, core.page_size)
+        moment = _moment(core, residency, uses)
+        if kept is not None:
+            notes = [*_redacted(core, notes)]
+            moment = moment._replace(environment=None, redacted=True) if moment is not None else None
+        layout = lay_out_notes(form, [*_pieces(core, kept is None)], notes, core.page_size)
         lost = writer.copy(layout, core.fill)
-        written = writer.finish(form, layout, _moment(core, residency, uses), lambda region: None)
-        return Saved(written, layout.bytes - lost, lost, 0.0)
+        words = writer.write_kept(layout, kept, core.read) if kept is not None else 0
+        written = writer.finish(form, layout, moment, lambda region: None)
+        return Saved(written, layout.bytes + words - lost, lost, 0.0)
 
 
-def _pieces(core: CoreMemory) -> Iterator[Piece]:
+def _pieces(core: CoreMemory, everything: bool) -> Iterator[Piece]:
+    names = {each.start: each for each in core.regions()}
     for segment in core.segments:
         start, end = segment.address, segment.address + segment.memory_size
         held = core.readable_end(segment)
         shift = start - segment.offset
-        data = data_within(core.file, segment.offset, held - shift)
+        region = names.get(start)
+        whole = everything or (region is not None and is_of_libc(region))
+        # headers of a file are no data of the program
+        limit = held if whole else min(held, start + core.page_size) if region and _begins_file(region) else start
+        data = data_within(core.file, segment.offset, limit - shift)
         copied = [Span(low + shift, high + shift) for low, high in data]
         yield Piece(start, end, segment.flags, held - start, copied)
+
+
+def is_of_libc(region: Region) -> bool:
+    """What is in libc's and ld.so's files, and never was the program's."""
+    return region.is_file and not region.writable and os.path.basename(region.path).startswith(FINDERS)
+
+
+def _begins_file(region: Region) -> bool:
+    return region.is_file and not region.writable and not region.offset
+
+
+def _redacted(core: CoreMemory, notes: Sequence[Note]) -> Iterator[Note]:
+    """Threads, where they stand and where their variables are; no other register."""
+    for note in notes:
+        if (note.owner, note.type) == ("CORE", NT_PRSTATUS):
+            yield note._replace(data=without_values(core.machine, core.pointer_size, note.data))
+        elif (note.owner, note.type) == ("CORE", NT_PRPSINFO):
+            yield note._replace(data=note.data[:-ARGUMENT_BYTES] + bytes(ARGUMENT_BYTES))
+        elif note.type in KEPT_NOTES:
+            yield note
 
 
 def _moment(core: CoreMemory, residency: Optional[Residency], uses: Optional[Sequence[MappingUse]]) -> Optional[Moment]:

@@ -10,7 +10,7 @@ from ...records import NamedTuple
 from ...target import ThreadInfo
 from .file import Elf
 from .notes import Note
-from .registers import ThreadRecord, thread_from_record
+from .registers import PRSTATUS, ThreadRecord, thread_from_record
 
 NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_SIGINFO, NT_FILE = 1, 3, 6, 0x53494749, 0x46494C45
 NT_386_TLS, NT_ARM_TLS = 0x200, 0x401
@@ -89,9 +89,7 @@ class CoreNotes:
             self._take_files(note.data)
 
     def _take_prstatus(self, data: bytes) -> None:
-        # struct elf_prstatus: siginfo and signal (16 bytes), two sets of signals, four pids, four timevals, registers
-        wide = self.elf.pointer_size == 8
-        pid_at, registers_at = (32, 112) if wide else (24, 72)
+        pid_at, registers_at = PRSTATUS[self.elf.pointer_size]
         if len(data) >= registers_at:
             tid = struct.unpack_from(self.elf.mark + "i", data, pid_at)[0]
             self.records.append(ThreadRecord(tid, data[registers_at:]))

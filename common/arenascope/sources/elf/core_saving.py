@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import threading
 from array import array
+from bisect import bisect_left, bisect_right
 from contextlib import suppress
 from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
 
 from ...errors import ArenascopeError, MemoryReadError
+from ...model import Range
 from ...records import NamedTuple
 from ...target import MappingUse, Region, RegisterSets, Span
 from .core_notes import OWN, FileMapping
@@ -22,12 +24,15 @@ from .file import MAGIC, PF_R, PF_W, PF_X, Segment
 from .moment import MARK, Moment
 from .notes import Note
 
+PAGE = 4096
 BLOCK = 1 << 20
 """Copied at a time: what has just been read lies in the processor's cache when it is written."""
 THREADS = 2
 LAST_NOTES = 1 << 20
 MOST_PIECES = 1 << 16
 """Of one mapping that is shared: beyond it is left out as a whole."""
+FINDERS = ("libc.so", "libc-2.", "ld-linux", "ld-2.", "ld.so", "ld64.so", "ld-musl")
+"""How files begin whose own bytes say where malloc is."""
 KERNEL_OWN = ("[vvar", "[vsyscall]")
 
 Fill = Callable[[int, memoryview], int]
@@ -194,6 +199,30 @@ class CoreWriter:
         except OSError as error:
             raise self._cannot(error) from error
 
+    def write_kept(self, layout: Layout, kept: Sequence[Range], read: Callable[[int, int], bytes]) -> int:
+        """These bytes, and zeros between them; how many were written."""
+        starts = [each.address for each in kept]
+        written = 0
+        for load in layout.segments:
+            if not (load.file_size and load.memory_size):
+                continue
+            end = load.address + load.file_size
+            # what goes on from one mapping to the next is cut
+            first = max(0, bisect_right(starts, load.address) - 1)
+            here = _within(kept[first : bisect_left(starts, end)], load.address, end)
+            for window in _windows(here):
+                low, high = window[0].address, window[-1].end
+                try:
+                    data = read(low, high - low)
+                except MemoryReadError:
+                    continue
+                block = bytearray(high - low)
+                for address, size in window:
+                    block[address - low : address - low + size] = data[address - low : address - low + size]
+                    written += size
+                os.pwrite(self._file, block, low - load.address + load.offset)
+        return written
+
     def finish(self, form: Form, layout: Layout, moment: Optional[Moment], open_file: OpenFile) -> int:
         """The rest, for which nobody waits; the bytes that the file takes on the disk."""
         try:
@@ -233,6 +262,25 @@ class CoreWriter:
         os.close(self._file)
         with suppress(OSError):
             os.unlink(self._partial)
+
+
+def _within(ranges: Iterable[Range], start: int, end: int) -> Iterator[Range]:
+    for each in ranges:
+        low, high = max(start, each.address), min(end, each.end)
+        if low < high:
+            yield Range(low, high - low)
+
+
+def _windows(kept: Iterable[Range]) -> Iterator[Sequence[Range]]:
+    """Those that lie close together: written at once."""
+    found: list[Range] = []
+    for each in kept:
+        if found and (each.address - found[-1].end >= PAGE or each.end - found[0].address > BLOCK):
+            yield found
+            found = []
+        found.append(each)
+    if found:
+        yield found
 
 
 class _Copying:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import struct
 from functools import cached_property
-from typing import Iterable, Optional, Sequence
+from typing import Iterable, Iterator, Optional, Sequence
 
 from ...errors import ArenascopeError, MemoryReadError
 from ...records import NamedTuple
 from ...target import Region, Target
+from .environment import read_string
 from .file import PT_DYNAMIC, SHT_SYMTAB, Elf, ElfFile
 from .linkmap import DT_DEBUG, MAX_MODULES
 from .symbols import dynamic_symbols, dynamic_tags, find_symbols
@@ -42,6 +43,14 @@ class Module(NamedTuple):
 
     def contains(self, address: int) -> bool:
         return self.base <= address < self.regions[-1].end
+
+
+class _Entry(NamedTuple):
+    """A struct link_map: its address, l_name, l_ld."""
+
+    address: int
+    name: int
+    dynamic: int
 
 
 class Modules:
@@ -154,18 +163,40 @@ class Modules:
         if not debug:
             return None
         found: list[Module] = []
-        seen: set[int] = set()
         try:
-            # struct r_debug: r_version, r_map; struct link_map: l_addr, l_name, l_ld, l_next
-            entry = self._words(debug, 2)[1]
-            while entry and entry not in seen and len(seen) < MAX_MODULES:
-                seen.add(entry)
-                _, _, dynamic, following = self._words(entry, 4)
-                found += [module for module in self.all if module.contains(dynamic)][:1]
-                entry = following
+            for each in self._entries(debug):
+                found += [module for module in self.all if module.contains(each.dynamic)][:1]
         except MemoryReadError:
             return None
         return found or None
+
+    def _entries(self, debug: int) -> Iterator[_Entry]:
+        seen: set[int] = set()
+        # struct r_debug: r_version, r_map; struct link_map: l_addr, l_name, l_ld, l_next
+        entry = self._words(debug, 2)[1]
+        while entry and entry not in seen and len(seen) < MAX_MODULES:
+            seen.add(entry)
+            _, name, dynamic, following = self._words(entry, 4)
+            yield _Entry(entry, name, dynamic)
+            entry = following
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """(address, bytes) of all that tells what is loaded, in which order."""
+        word = self.target.pointer_size
+        if self.program is None:
+            return
+        for segment in Elf(self.target.read, self.program.base, mapped=True).segments:
+            if segment.type == PT_DYNAMIC:
+                bias = self.program.base if segment.address < self.program.base else 0
+                yield segment.address + bias, segment.memory_size
+        debug = self._debug_address(self.program)
+        if not debug:
+            return
+        yield debug, 5 * word
+        for each in self._entries(debug):
+            yield each.address, 5 * word
+            if each.name:
+                yield each.name, len(read_string(self.target.read, each.name)) + 1
 
     def _words(self, address: int, count: int) -> tuple[int, ...]:
         word = self.target.pointer_size

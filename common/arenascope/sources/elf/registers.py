@@ -24,6 +24,11 @@ _REGISTERS: Mapping[int, tuple[int, int, Optional[int]]] = {
 }
 
 
+PRSTATUS: Mapping[int, tuple[int, int]] = {8: (32, 112), 4: (24, 72)}
+"""By the size of a word, where struct elf_prstatus has the thread's number and its registers: behind siginfo and signal
+(16 bytes), two sets of signals; then four pids, four timevals."""
+
+
 class ThreadRecord(NamedTuple):
     """A thread's registers as its NT_PRSTATUS holds them, and its TLS note."""
 
@@ -57,6 +62,23 @@ def thread_from_record(machine: int, pointer_size: int, byte_order: ByteOrder, r
         thread_pointer=pointer or None,
         program_counter=numbers.register(counter),
     )
+
+
+def without_values(machine: int, pointer_size: int, prstatus: bytes) -> bytes:
+    """An NT_PRSTATUS of which only where the thread stands, its stack and its own variables are left."""
+    _, at = PRSTATUS[pointer_size]
+    size = 8 if machine == EM_X86_64 else pointer_size
+    kept = bytearray(len(prstatus))
+    kept[:at] = prstatus[:at]
+    for index in _REGISTERS.get(machine, ()):
+        if index is not None:
+            kept[at + index * size : at + (index + 1) * size] = prstatus[at + index * size : at + (index + 1) * size]
+    if machine == EM_S390:
+        kept[at + 18 * size : at + 19 * size] = prstatus[at + 18 * size : at + 19 * size]
+    if machine == EM_386:
+        # gs selects the thread's own variables
+        kept[at + 10 * size : at + 11 * size] = prstatus[at + 10 * size : at + 11 * size]
+    return bytes(kept)
 
 
 class _Numbers:

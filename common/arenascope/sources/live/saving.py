@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Callable, Mapping, Optional, Protocol, Sequence
 
 from ...target import Image, Region, RegisterSets, Saved, Span
-from ..elf.core_saving import CoreWriter, Piece, first_notes, lay_out, pieces_of
+from ..elf.core_saving import FINDERS, CoreWriter, Piece, first_notes, lay_out, pieces_of
 from ..elf.core_writing import Form, Who
 from ..elf.moment import Moment
 from . import procfiles
@@ -34,10 +34,6 @@ class Process(Image, Protocol):
     def environment(self) -> Optional[Mapping[str, str]]: ...
 
     def open_file(self, region: Region) -> Optional[str]: ...
-
-
-FINDERS = ("libc.so", "libc-2.", "ld-linux", "ld-2.", "ld.so", "ld64.so", "ld-musl")
-"""How files begin whose own bytes say where malloc is."""
 
 
 def save_process(image: Process, path: str, registers: Sequence[RegisterSets], release: Callable[[], float]) -> Saved:
