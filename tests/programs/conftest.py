@@ -384,8 +384,7 @@ def replaced(request: pytest.FixtureRequest) -> Program:
     return request.param
 
 
-@pytest.fixture(scope="module")
-def running(program: Program) -> Iterator[Running]:
+def run(program: Program) -> Iterator[Running]:
     # not pytest's own folder: a socket's path must be short
     with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
         found = program.start(Path(folder))
@@ -394,3 +393,14 @@ def running(program: Program) -> Iterator[Running]:
             yield found
         finally:
             found.end()
+
+
+@pytest.fixture(scope="module")
+def running(program: Program) -> Iterator[Running]:
+    yield from run(program)
+
+
+@pytest.fixture
+def serving(request: pytest.FixtureRequest) -> Iterator[Running]:
+    """One for itself, by its name: it need not outlive the test."""
+    yield from run(next(each for each in PROGRAMS if each.name == request.param))
