@@ -74,6 +74,8 @@ def mariadb(folder: Path) -> Running:
             "--no-defaults",
             "--user=root",
             f"--datadir={folder}/data",
+            # one that starts deletes what it finds of temporary tables, also those of another
+            f"--tmpdir={folder}",
             f"--socket={folder}/socket",
             "--skip-networking",
             "--skip-grant-tables",
