@@ -138,8 +138,11 @@ class Session:
         """Where a variable of this libc's malloc lies: only its symbols tell."""
         found = self.target.symbol(name) if self.located.own_symbols else None
         main = self.target.symbol("main_arena") if found is not None else None
-        same = found is not None and main is not None and found.build_id == main.build_id
-        return found.address if found is not None and same else None
+        if found is None or main is None or found.build_id != main.build_id:
+            return None
+        # of two copies of one libc a debugger may tell either's
+        places = (found.address, found.address - main.address + self.located.main_arena)
+        return next((at for at in places if any(each.contains(at) for each in self.located.libc.data)), None)
 
     @cached_property
     def headers(self) -> list[ArenaHeader]:

@@ -8,6 +8,7 @@ debugger can reach is read through it.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..errors import ArenascopeError, MemoryReadError, TargetError, UsageError
@@ -159,18 +160,19 @@ def _status_number(pid: int, key: bytes) -> int:
 
 def held_files() -> list[str]:
     """Files that this debugger has open or mapped, or was called with: its API may not tell the core's name."""
-    held: list[str] = []
-    try:
-        held += [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if _is_link(fd)]
+    held = [path for path in map(_opened, os.listdir("/proc/self/fd")) if path]
+    with suppress(OSError):
         held += [region.path for region in read_regions(os.getpid()) if region.is_file]
         held += [os.fsdecode(word) for word in read_bytes("/proc/self/cmdline").split(b"\0")]
-    except OSError:
-        pass
     return [path for path in dict.fromkeys(held) if os.path.isfile(path)]
 
 
-def _is_link(descriptor: str) -> bool:
-    return os.path.islink(f"/proc/self/fd/{descriptor}")
+def _opened(descriptor: str) -> Optional[str]:
+    """Where it leads; None where another thread has closed it meanwhile, as it is listdir's own."""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return None
 
 
 def find_core(paths: Iterable[str], tids: Iterable[int], read: Read) -> Optional[CoreImage]:
