@@ -18,6 +18,20 @@ from .snapshot import take
 LONG_ENOUGH = 60
 """Over fewer seconds an hourly rate means nothing."""
 TREND = 64 << 10
+SHORT = {
+    "live": "in use",
+    "mmapped": "in mmapped blocks",
+    "tcache": "in thread caches",
+    "returnable": "free for a trim to return",
+    "thread_tops": "free in tops of thread arenas",
+    "main_top": "free in the main arena's top",
+    "scraps": "stranded",
+    "unread": "in arenas that could not be read",
+    "files": "program, libraries and files",
+    "other": "other anonymous memory",
+    "kernel": "the kernel's own",
+}
+"""Parts of resident memory as a sentence has them; the table has them in full."""
 TABLES = (
     ("part of resident memory", "parts"),
     ("arena, by what it took", "arenas"),
@@ -99,7 +113,8 @@ def _whole(value: Optional[float]) -> Optional[int]:
 def _lines(context: Context, found: Diff) -> Iterator[str]:
     style = context.style
     yield style.bold(_sentence(style, found))
-    rates = (found.seconds or 0) >= LONG_ENOUGH and found.one_process is not False
+    why_not = _no_rates(found)
+    rates = why_not is None
     for title, name in TABLES:
         changes: Sequence[Change] = getattr(found, name)
         if not changes:
@@ -123,6 +138,11 @@ def _lines(context: Context, found: Diff) -> Iterator[str]:
             form=style.form,
         )
         yield from left_out(style, more, "row")
+    if not any(getattr(found, name) for _, name in TABLES):
+        yield "nothing else changed"
+    elif why_not is not None:
+        yield ""
+        yield style.dim(why_not)
 
 
 def _sentence(style: Style, found: Diff) -> str:
@@ -134,11 +154,28 @@ def _sentence(style: Style, found: Diff) -> str:
 
 
 def _changed(style: Style, found: Diff, when: str) -> str:
-    if found.rss.change is None:
+    change = found.rss.change
+    if change is None:
         return f"{when}: how resident memory changed is not known"
-    moved = [f"{LABELS.get(each.name, each.name)} {signed(style, each.change)}" for each in found.parts[:3]]
-    tail = f": {'; '.join(moved)}" if moved else ""
-    return f"{when} RSS changed by {signed(style, found.rss.change)}, to {style.size(found.rss.after)}{tail}"
+    # of many parts a few pages come and go; where nothing else did, they are named
+    large = [each for each in found.parts if abs(each.change or 0) >= TREND] or found.parts
+    moved = ", ".join(f"{SHORT.get(each.name, each.name)} {signed(style, each.change)}" for each in large[:3])
+    tail = f": {moved}" if moved else ""
+    if not change:
+        return f"{when} RSS stayed at {style.size(found.rss.after)}{tail}"
+    verb = "grew" if change > 0 else "fell"
+    return f"{when} RSS {verb} by {style.size(abs(change))}, to {style.size(found.rss.after)}{tail}"
+
+
+def _no_rates(found: Diff) -> Optional[str]:
+    """Why nothing is said by the hour; None where it is."""
+    if found.one_process is False:
+        return "no rates per hour: these are two processes"
+    if found.seconds is None:
+        return "no rates per hour: one of the two does not tell when it was taken, as no core does"
+    if found.seconds < LONG_ENOUGH:
+        return f"no rates per hour: {time_apart(found.seconds)} are too short for one; take them a minute apart or more"
+    return None
 
 
 def signed(style: Style, change: Optional[int]) -> str:
