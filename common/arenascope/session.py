@@ -136,9 +136,11 @@ class Session:
 
     def _static(self, name: str) -> Optional[int]:
         """Where a variable of this libc's malloc lies: only its symbols tell."""
-        found = self.target.symbol(name) if self.located.own_symbols else None
+        found = self.target.symbol(name)
         main = self.target.symbol("main_arena") if found is not None else None
         if found is None or main is None or found.build_id != main.build_id:
+            return None
+        if not self.located.own_symbols and found.build_id != self.located.libc.build_id:
             return None
         # of two copies of one libc a debugger may tell either's
         places = (found.address, found.address - main.address + self.located.main_arena)

@@ -47,7 +47,8 @@ def told(outcome: Outcome, core: Core) -> object:
             assert advice.pop("how")
         return list(document.items())  # in its order
     # what to type next is named as it is typed there
-    return outcome.text.replace("arenascope ", "heap ").replace(f" {core.path}", "")
+    text = outcome.text.replace(", in the process while it runs", "")
+    return text.replace("arenascope ", "heap ").replace(f" {core.path}", "")
 
 
 @pytest.mark.xdist_group("same_bytes")

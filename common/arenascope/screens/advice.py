@@ -171,8 +171,8 @@ def _live(figure: Figures, action: str, say: Say) -> Words:
         (
             Typed(
                 "snapshot before.json",
-                "does it grow? Let it run, then report --since before.json",
-                alive=("report --again 30", "does it grow?"),
+                "whether it grows: let it run, then report --since before.json",
+                alive=("report --again 30", "whether it grows"),
             ),
             Typed("mmapped", "which blocks") if alone else Typed("chunks --summary", "which sizes"),
             "a heap profiler (heaptrack, memray, bpf memleak): who allocated them",
