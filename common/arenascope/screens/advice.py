@@ -109,9 +109,10 @@ def _thresholds(figure: Figures, facts: Facts, say: Say) -> Words:
         why = (
             f"mmap_threshold grew to {say(figure['mmap_threshold_bytes'])} by itself "
             f"(default {say(figure['mmap_threshold_default_bytes'])}), trim_threshold to {trim}; "
-            f"{say(figure['tops_bytes'])} of what is free lies in tops, {say(figure['large_free_bytes'])} in pieces "
-            "that a block above the default can have left"
+            f"{say(figure['tops_bytes'])} of what is free lies in tops"
         )
+        if figure["large_free_bytes"]:
+            why += f", {say(figure['large_free_bytes'])} in pieces that a block above the default can have left"
     return Words(
         "pin the thresholds: trim_threshold at 128 KiB, which also stops mmap_threshold from growing",
         why,

@@ -120,9 +120,14 @@ def _thresholds_grew(figure: Figures, names: Names, say: Say) -> Pair:
         f"a freed block of {say(grown)} raised mmap_threshold to {say(grown)} and trim_threshold to {say(trim)}: "
         "requests below the first come from arenas, and free() leaves a top below the second alone",
         f"mp_.mmap_threshold {grown:,} (default {figure['mmap_threshold_default_bytes']:,}), "
-        f"mp_.trim_threshold {trim:,}; {_where(figure, say)}, {say(figure['large_free_bytes'])} in free pieces of "
-        f"{say(figure['mmap_threshold_default_bytes'])} and more",
+        f"mp_.trim_threshold {trim:,}; {_where(figure, say)}{_left_by_large(figure, say)}",
     )
+
+
+def _left_by_large(figure: Figures, say: Say) -> str:
+    """Free pieces count only where most of them can be what large blocks left."""
+    size = figure["large_free_bytes"]
+    return f", {say(size)} in free pieces of {say(figure['mmap_threshold_default_bytes'])} and more" if size else ""
 
 
 def _top_below(figure: Figures, names: Names, say: Say) -> Pair:
