@@ -12,6 +12,7 @@ from typing import Any, Mapping, NamedTuple
 import pytest
 from doors import DOORS, Core, Live, give_up
 from looks import ROOT, plain_environment
+from scenarios import BY_ID
 from schemas import valid
 from subjects import Subject
 
@@ -175,3 +176,19 @@ def test_a_core_without_holes_tells_parts_of_address_space(story: str) -> None:
         if each["part"] in ("live", "other") and each["bytes"] > MIB:
             assert each["bytes"] <= parts[each["part"]] <= each["bytes"] + MIB, each
     assert parts.get("returnable", 0) == trimmed["totals"]["release_bytes"]
+
+
+@pytest.mark.parametrize("name", ["hoard", "many_heaps", "random-1"])
+def test_fewer_arenas_are_not_advised_where_they_bring_little(name: str) -> None:
+    """Each has much free outside two arenas; what keeps it there would keep it in one."""
+    each = BY_ID[name]
+
+    def own(env: Mapping[str, str]) -> tuple[int, Mapping[str, Any]]:
+        with Subject(each.fixture, *each.arguments, env={**each.env, **env}) as subject:
+            report = DOORS["shell"].run(Live(subject.pid, subject.program), ["report --json"])[0].json()
+            return subject.rollup("Anonymous"), report
+
+    before, report = own({})
+    after, _ = own(FEW)
+    assert before - after <= report["judgement"]["figures"]["free_bytes"] / 4
+    assert "limit-arenas" not in {advice["id"] for advice in report["advice"]}

@@ -100,14 +100,16 @@ def _periodic(facts: Facts) -> Iterator[Advice]:
         yield Advice("trim-regularly", None, {"between_bytes": size, "seconds": trim_seconds(size, facts.calls)})
 
 
-def _spare(arena: ArenaResident) -> int:
-    """What another thread could have used. Scraps come with live blocks, wherever those lie."""
-    return arena.returnable + arena.top + arena.tcache
+def _spare(facts: Facts, arena: ArenaResident) -> int:
+    """What another thread could have used. Scraps come with live blocks, wherever those lie; a top that a threshold
+    which has grown keeps would be there in one arena as in many."""
+    top = arena.top - (facts.kept_of_top(arena) if facts.grown else 0)
+    return arena.returnable + max(0, top) + arena.tcache
 
 
 def arena_max_bound(facts: Facts, arenas: int) -> int:
     """The most that fewer arenas could have saved: all that is free beside main_arena and the fullest others."""
-    threads = sorted((_spare(each) for each in facts.picture.arenas if each.arena), reverse=True)
+    threads = sorted((_spare(facts, each) for each in facts.picture.arenas if each.arena), reverse=True)
     return sum(threads[max(0, arenas - 1) :])
 
 

@@ -8,6 +8,7 @@ from ..model import Allocator, Params, Statement
 from ..records import NamedTuple
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import Picture
+from .resident import ArenaResident
 from .usage import ArenaUsage, orphans, total
 
 WORTH = 1 << 20
@@ -72,12 +73,15 @@ class Facts(NamedTuple):
             return 0
         return sum(each.large for each in self.picture.arenas)
 
+    def kept_of_top(self, arena: ArenaResident) -> int:
+        """What free() would have returned of a top, had trim_threshold stayed at its default."""
+        pad = self.params.values["top_pad"] if self.params else 0
+        size = arena.top + arena.top_end
+        return max(0, size - pad - self.page) if size >= TRIM_THRESHOLD else 0
+
     @property
     def tops_at_default(self) -> int:
-        """What free() would have returned of the tops, had trim_threshold stayed at its default."""
-        pad = self.params.values["top_pad"] if self.params else 0
-        held = (each.top + each.top_end for each in self.picture.arenas)
-        return sum(max(0, size - pad - self.page) for size in held if size >= TRIM_THRESHOLD)
+        return sum(self.kept_of_top(each) for each in self.picture.arenas)
 
     @property
     def foreign(self) -> bool:
@@ -87,8 +91,9 @@ class Facts(NamedTuple):
 
     @property
     def thresholds_explain(self) -> bool:
-        """Whether most of what is free is what thresholds at their defaults would have given back."""
-        return bool(self.grown) and 2 * (self.large + self.tops_at_default) >= self.picture.free
+        """Whether what thresholds at their defaults would have given back is the largest part of what is free."""
+        size = self.large + self.tops_at_default
+        return bool(self.grown) and size >= max(self.between - self.large, self.part("scraps"), self.part("tcache"))
 
 
 class Cause(NamedTuple):
