@@ -246,7 +246,7 @@ def test_every_help_has_an_example_under_its_prefix(gdb: Gdb) -> None:
     ("start", "expected"),
     [
         ("heap ar", ["heap arenas"]),
-        ("heap m", ["heap map", "heap mmapped"]),
+        ("heap m", ["heap map", "heap mappings", "heap mmapped"]),
         ("heap arenas --j", ["heap arenas --json"]),
         ("heap arenas --bytes --j", ["heap arenas --bytes --json"]),
         (

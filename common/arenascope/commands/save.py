@@ -6,7 +6,6 @@ from ..command import Answer, Context, argument, command
 from ..errors import UsageError
 from ..model import Statement
 from ..render.text import next_lines
-from ..saving import save
 from ..target import Saved
 
 
@@ -25,6 +24,9 @@ from ..target import Saved
     ),
 )
 def save_command(context: Context) -> Answer:
+    # all that it takes is loaded here, before a process is held, and not with a debugger's door
+    from ..saving import save
+
     path = context.options.file
     saved = save(context.target, path, context.door.release, context.options.redact)
     if saved is None:
