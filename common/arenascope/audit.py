@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
-from typing import Optional
+from itertools import islice
+from typing import Iterable, Iterator, Optional, Sequence, Union
 
 from .analysis.check import Busy, with_transients
+from .crew import share_out
+from .gather.sweeps import Part, swept
 from .glibc.arena import has_heap
 from .glibc.check.arenas import header_breaches, mmapped_breach
-from .glibc.check.bins import BinCheck, bins_cut
-from .glibc.check.chunks import ChunkCheck
+from .glibc.check.bins import BinCheck, Rescued, bins_cut
+from .glibc.check.chunks import ChunkCheck, ChunkSums
 from .glibc.check.lists import doubles, key_breaches, list_breach
 from .glibc.find.code import MallocCode
 from .glibc.find.stacks import Stacks
-from .meter import Meter, metered
-from .model import Arena, Breach, Finding, Statement
+from .meter import Meter, Unseen, metered
+from .model import Arena, ArenaHeader, Breach, Finding, Piece, Statement
+from .records import NamedTuple
 from .session import Session
+from .target import Span
 
 IN_DETAIL = ("bin-link", "size")
 """Rules whose findings are examined again, more closely."""
@@ -65,38 +71,149 @@ def _arenas(session: Session, wanted: Optional[int], found: Audit) -> None:
     arenas = session.arenas
     session.heed_ctrl_c()
     asked = [arena.header for arena in arenas if wanted in (None, arena.header.index)]
-    with session.meter("checking", sum(header.system_mem for header in asked)) as meter:
-        for arena in arenas:
-            check = BinCheck(session.memory, session.layout, arena.header, session.reaches[arena.header.index])
-            if arena.header.initialised:
-                check.run(arena.bins)
-            twice.update(chunk for chunk in check.binned if chunk in session.listed)
-            if wanted in (None, arena.header.index):
-                _arena(session, arena, check, found, meter)
+    size = sum(header.system_mem for header in asked)
+    processes = session.processes_for(size)
+    with session.meter("checking", size) as meter:
+        if processes > 1:
+            _by_several(session, arenas, asked, twice, found, processes, meter)
+        else:
+            for arena in arenas:
+                check = _bin_check(session, arena)
+                twice.update(chunk for chunk in check.binned if chunk in session.listed)
+                if arena.header in asked:
+                    _arena(session, arena, check, found, _Sweeping(session, arena.header, check, meter))
     _lists(session, twice, found)
 
 
-def _arena(session: Session, arena: Arena, check: BinCheck, found: Audit, meter: Meter) -> None:
+def _bin_check(session: Session, arena: Arena) -> BinCheck:
+    check = BinCheck(session.memory, session.layout, arena.header, session.reaches[arena.header.index])
+    if arena.header.initialised:
+        check.run(arena.bins)
+    return check
+
+
+class _Lists(NamedTuple):
+    """What a BinCheck found, to be sent."""
+
+    breaches: Sequence[Breach]
+    broken: Sequence[Rescued]
+    binned: array[int]
+    """In order."""
+    twice: Sequence[int]
+
+    @property
+    def entries(self) -> int:
+        return len(self.binned)
+
+
+def _by_several(
+    session: Session,
+    arenas: Sequence[Arena],
+    asked: Sequence[ArenaHeader],
+    twice: set[int],
+    found: Audit,
+    processes: int,
+    meter: Meter,
+) -> None:
+    """First the lists of all arenas, then the chunks of those that are asked for, each by several processes."""
+    listed = session.listed
+
+    def check_lists(arena: Arena, _: Meter) -> _Lists:
+        check = _bin_check(session, arena)
+        binned = array("Q", sorted(check.binned))
+        return _Lists(check.breaches, check.broken, binned, [chunk for chunk in binned if chunk in listed])
+
+    sizes = [arena.header.system_mem for arena in arenas]
+    with share_out(arenas, sizes, check_lists, processes, Unseen()) as checked:
+        lists = {arena.header.index: each for arena, each in zip(arenas, checked)}
+    for each in lists.values():
+        twice.update(each.twice)
+
+    def look(part: Part, pieces: Iterator[Piece]) -> ChunkSums:
+        start, end = part.stretch
+        known = lists[part.header.index]
+        inside = known.binned[bisect_left(known.binned, start) : bisect_left(known.binned, end)]
+        check = _chunk_check(session, part.header, [part.stretch], dict.fromkeys(inside, False), known.broken)
+        check.run(pieces)
+        return check.sums()
+
+    there = [header for header in asked if has_heap(session.layout, header)]
+    with swept(session, there, look, processes, meter) as heaps:
+        for arena in arenas:
+            if arena.header in asked:
+                known = lists[arena.header.index]
+                _arena(session, arena, known, found, _Gathering(session, arena.header, known, heaps))
+
+
+def _arena(
+    session: Session, arena: Arena, lists: Union[BinCheck, _Lists], found: Audit, way: Union[_Sweeping, _Gathering]
+) -> None:
     found.heaps += len(arena.heaps)
-    found.bin_entries += check.entries + sum(each.chunks for each in arena.fastbins)
-    found.breaches += check.breaches
-    found.unread += bins_cut(check.broken, session.layout, arena.header.index)
+    found.bin_entries += lists.entries + sum(each.chunks for each in arena.fastbins)
+    found.breaches += lists.breaches
+    found.unread += bins_cut(lists.broken, session.layout, arena.header.index)
     found.breaches += header_breaches(session.layout, arena.header)
     if has_heap(session.layout, arena.header):
-        _chunks(session, arena, check, found, meter)
+        _chunks(session, arena, way, found)
     found.arenas += 1
 
 
-def _chunks(session: Session, arena: Arena, lists: BinCheck, found: Audit, meter: Meter) -> None:
-    heaps = session.heaps[arena.header.index]
+def _chunk_check(
+    session: Session,
+    header: ArenaHeader,
+    within: Iterable[Span],
+    binned: dict[int, bool],
+    broken: Sequence[Rescued],
+) -> ChunkCheck:
     order = session.listed_order
-    parts = [order[bisect_left(order, heap.address) : bisect_left(order, heap.end)] for heap in heaps]
+    parts = [order[bisect_left(order, start) : bisect_left(order, end)] for start, end in within]
     listed = {chunk: session.listed[chunk] for part in parts for chunk in part}
-    check = ChunkCheck(
-        session.memory, session.layout, arena.header, lists.binned, listed, all(each.whole for each in lists.broken)
-    )
+    return ChunkCheck(session.memory, session.layout, header, binned, listed, all(each.whole for each in broken))
+
+
+class _Sweeping:
+    """An arena's chunks, checked here."""
+
+    def __init__(self, session: Session, header: ArenaHeader, lists: BinCheck, meter: Meter) -> None:
+        self.check = _chunk_check(session, header, _spans(session, header), lists.binned, lists.broken)
+        self._session, self._meter = session, meter
+
+    def run(self) -> None:
+        self.check.run(metered(self._session.sweep(self.check.header), self._meter))
+
+
+class _Gathering:
+    """An arena's chunks, checked by others."""
+
+    def __init__(
+        self, session: Session, header: ArenaHeader, lists: _Lists, heaps: Iterator[Sequence[ChunkSums]]
+    ) -> None:
+        self.check = _chunk_check(session, header, _spans(session, header), {}, lists.broken)
+        # each of them tells what it did not meet where it was; what is no heap's nobody meets
+        inside = [
+            range(bisect_left(lists.binned, start), bisect_left(lists.binned, end))
+            for start, end in _spans(session, header)
+        ]
+        places = {index for each in inside for index in each} if sum(map(len, inside)) < len(lists.binned) else None
+        self.check.unmet = (
+            set() if places is None else {chunk for at, chunk in enumerate(lists.binned) if at not in places}
+        )
+        self._heaps = islice(heaps, len(inside))
+
+    def run(self) -> None:
+        for parts in self._heaps:
+            for each in parts:
+                self.check.absorb(each)
+
+
+def _spans(session: Session, header: ArenaHeader) -> Sequence[Span]:
+    return [Span(heap.address, heap.end) for heap in session.heaps[header.index]]
+
+
+def _chunks(session: Session, arena: Arena, way: Union[_Sweeping, _Gathering], found: Audit) -> None:
+    check = way.check
     try:
-        check.run(metered(session.sweep(arena.header), meter))
+        way.run()
         hidden = check.hidden
         if hidden:
             check.find_hidden(hidden, session.sweep(arena.header))

@@ -124,7 +124,7 @@ def _look(command: Command, options: argparse.Namespace) -> int:
 
 
 def _run_held(command: Command, subject: Optional[str], options: argparse.Namespace) -> int:
-    door = ShellDoor(subject, options.stop, options.debug_dir, not options.no_symbols)
+    door = ShellDoor(subject, options.stop, options.debug_dir, not options.no_symbols, options.jobs)
     try:
         status = answer(command, options, door)
         door.release()

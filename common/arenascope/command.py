@@ -93,7 +93,7 @@ class Context:
             # half of all there is to import: not needed for help or the version
             from .session import Session
 
-            self.opened = Session(self.target, self.options.libc, Progress)
+            self.opened = Session(self.target, self.options.libc, Progress, self.door.processes)
         return self.opened
 
     def beside(self, options: argparse.Namespace) -> Context:

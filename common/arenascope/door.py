@@ -23,6 +23,9 @@ class Door(Protocol):
     held_seconds: Optional[float]
     """For how long this door itself held the process, once it runs on; None where it did not hold one."""
 
+    processes: int
+    """How many may share the work of one look, as Session has it."""
+
     @property
     def lets_go(self) -> bool:
         """Whether the target here runs on after release()."""

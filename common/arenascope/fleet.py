@@ -36,6 +36,8 @@ class Look(NamedTuple):
     folders: Sequence[str] = ()
     stop: str = "ptrace"
     symbols: bool = True
+    processes: int = 1
+    """How many may share it."""
 
 
 class Seen(NamedTuple):
@@ -74,7 +76,7 @@ def look(asked: Look) -> Seen:
 
 
 def _look(asked: Look) -> Seen:
-    door = _Collecting(asked.subject, asked.stop, asked.folders, asked.symbols)
+    door = _Collecting(asked.subject, asked.stop, asked.folders, asked.symbols, asked.processes)
     try:
         status = answer(find_command(asked.command), asked.options, door)
         door.release()
@@ -143,8 +145,11 @@ def run(looks: Sequence[Look], jobs: int, lines: bool) -> int:
     return worst
 
 
-def _all(looks: Sequence[Look], jobs: int) -> Iterator[Seen]:
-    jobs = min(jobs or os.cpu_count() or 1, len(looks))
+def _all(looks: Sequence[Look], asked: int) -> Iterator[Seen]:
+    jobs = min(asked or os.cpu_count() or 1, len(looks))
+    if len(looks) == 1:
+        yield look(looks[0]._replace(processes=asked))
+        return
     if jobs == 1:
         yield from map(look, looks)
         return

@@ -95,6 +95,10 @@ class Memory:
         self._ahead.begin(end)
         return self._ahead
 
+    def read_alone(self) -> None:
+        """In a process that was forked: a thread is not, and the processors have enough to do."""
+        self._threaded_fill = None
+
     @cached_property
     def _buffer(self) -> tuple[memoryview, memoryview]:
         data = memoryview(bytearray(self.BLOCK))

@@ -44,8 +44,10 @@ class SoFar(NamedTuple):
 class Session:
     """What the walkers find in one image, each thing read once."""
 
-    def __init__(self, target: Target, libc: int = 0, meter: MakeMeter = unseen) -> None:
-        """`meter` shows how far long walks are; `stopped`: Ctrl-C ended one, and what was read until then is there."""
+    def __init__(self, target: Target, libc: int = 0, meter: MakeMeter = unseen, processes: int = 1) -> None:
+        """`meter` shows how far long walks are; `processes`: so many may sweep a core's heaps, 0: as many as pay.
+        `stopped`: Ctrl-C ended a walk, and what was read until then is there."""
+        self._processes = processes
         self.target, self.libc, self.meter, self.stopped = target, libc, meter, False
         # only a core is mapped here: elsewhere every node would be asked for in vain
         window = target.window if target.kind == "core" else None
@@ -226,7 +228,8 @@ class Session:
         """The arenas with all their lists walked; after Ctrl-C, those that were not reached have none."""
         self.measure_residency()
         fast = self.fastbins
-        walk = bins.walk_all(self.memory, self.layout, self.reaches, self.findings, self.meter)
+        processes = self.processes_for(sum(header.system_mem for header in self.headers))
+        walk = bins.walk_all(self.memory, self.layout, self.reaches, self.findings, self.meter, processes)
         self.stopped |= walk.stopped
         for index, reach in self.reaches.items():
             reach.doubt_sum([*walk.lists[index].bins, *fast[index].bins], self.findings)
@@ -244,6 +247,14 @@ class Session:
             )
             for header in self.headers
         ]
+
+    def processes_for(self, size: int) -> int:
+        """How many processes share so many bytes of heap: whatever is held is read by one."""
+        if self._processes == 1 or self.target.kind != "core":
+            return 1
+        from .crew import how_many  # few looks need it
+
+        return how_many(self._processes, size)
 
     def heed_ctrl_c(self) -> None:
         """Between two long walks: stops here if asked to."""
@@ -331,10 +342,20 @@ class Session:
         """An arena, or one heap of it, in address order; not kept, as it can be as large as the heap itself."""
         for part in self.heaps[header.index] if only is None else (only,):
             found: list[Finding] = []
-            yield from sweep_heap(self.memory, self.layout, header, part, found, self.listed_order)
-            once = {each.key: each for each in found}
-            self.findings += [each for key, each in once.items() if key not in self._swept]
-            self._swept.update(once)
+            yield from self.sweep_part(header, part, None, found)
+            self.keep_findings(found)
+
+    def sweep_part(
+        self, header: ArenaHeader, heap: Heap, stretch: Optional[Span], found: list[Finding]
+    ) -> Iterator[Piece]:
+        """A heap, or a stretch of it; what is found goes where it is told."""
+        return sweep_heap(self.memory, self.layout, header, heap, found, self.listed_order, stretch)
+
+    def keep_findings(self, found: Sequence[Finding]) -> None:
+        """Those of the sweep of one heap."""
+        once = {each.key: each for each in found}
+        self.findings += [each for key, each in once.items() if key not in self._swept]
+        self._swept.update(once)
 
     @cached_property
     def mmapped(self) -> list[MmappedBlock]:

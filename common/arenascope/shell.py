@@ -28,10 +28,13 @@ class ShellDoor:
 
     name = "shell"
 
-    def __init__(self, subject: Optional[str], stop: str, folders: Sequence[str], symbols: bool = True) -> None:
+    def __init__(
+        self, subject: Optional[str], stop: str, folders: Sequence[str], symbols: bool = True, processes: int = 1
+    ) -> None:
         self.subject = subject
         self.stop = stop
         self.symbols = symbols
+        self.processes = processes
         self.folders = folders
         self.written: list[str] = []
         self.freeze: Optional[Freeze] = None

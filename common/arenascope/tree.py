@@ -49,7 +49,7 @@ IN_THE_SHELL = Group(
             type=int,
             default=0,
             metavar="N",
-            help="so many of them at a time (0: as many as there are processors)",
+            help="so many processes at a time, for several PID|CORE or one core's heaps (0: as many as pay)",
         ),
         argument(
             "--debug-dir",

@@ -59,7 +59,7 @@ def test_the_graph_is_read() -> None:
     }
 
 
-LOW = ("errors", "model", "records", "target", "memory", "meter", "printable", "read_ahead")
+LOW = ("errors", "model", "records", "target", "memory", "meter", "printable", "read_ahead", "crew")
 GLIBC = ("glibc", "glibc/chunks", "glibc/check", "glibc/derive", "glibc/find")
 ROOMS: dict[str, tuple[str, ...]] = {
     # each room, and what it may know; its own files always
@@ -69,6 +69,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "target": ("model",),
     "memory": ("errors", "read_ahead", "target"),
     "meter": (),
+    "crew": ("meter",),
     "printable": (),
     "read_ahead": ("errors",),
     "whole_file": ("errors",),
@@ -90,7 +91,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "gather": (*LOW, *GLIBC, "session", "analysis", "render"),
     "apply": (*LOW, *GLIBC, "session", "sources/live"),
     "saving": (*LOW, "session", "gather", "render", "sources", "sources/core", "sources/live"),
-    "audit": (*LOW, *GLIBC, "session", "analysis"),
+    "audit": (*LOW, *GLIBC, "session", "analysis", "gather"),
     "door": ("target", "render", "apply"),
     "command": (*LOW, "__init__", "arguments", "door", "session", "render", "commands"),
     "overview": ("command", "errors", "glossary"),

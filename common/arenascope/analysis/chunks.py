@@ -11,7 +11,7 @@ from itertools import compress, islice
 from typing import Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
-from ..model import Run, Tally
+from ..model import Piece, Run, Tally
 from ..records import NamedTuple
 
 BATCH = 1 << 16
@@ -75,6 +75,22 @@ class SweepSums:
         self._kept: list[_Batch] = []
         self._batch = _Batch()
         self._left = BATCH
+
+    def add(self, piece: Piece) -> None:
+        if isinstance(piece, Run):
+            self.add_run(piece)
+        else:
+            self.add_gap(piece.kind, piece.bytes)
+
+    def absorb(self, other: SweepSums) -> None:
+        """What another has kept."""
+        self._kept += other._kept
+
+    def without_listed(self) -> SweepSums:
+        """Only what it has kept, to be sent."""
+        found = SweepSums({})
+        found.absorb(self)
+        return found
 
     def add_gap(self, kind: str, size: int) -> None:
         self._batch.gaps[kind] += size

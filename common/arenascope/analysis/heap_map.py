@@ -8,10 +8,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from itertools import accumulate
+from operator import add
 from typing import Iterable, Iterator, Optional, Sequence
 
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
-from ..model import Heap, Range, Run
+from ..model import Heap, Piece, Range, Run
 from ..target import Span
 
 PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
@@ -44,6 +45,10 @@ class Strip:
         self._shift = cell.bit_length() - 1
         self._last_free: Optional[Range] = None
         """What chunks in use alone have followed since."""
+        self._told = False
+        """Whether anything was met besides chunks in use."""
+        self._first_free: Optional[Range] = None
+        """What was met first, if that was free."""
         self._layers: dict[str, array[int]] = {}
 
     def cells(self, layer: str) -> Optional[Sequence[int]]:
@@ -102,15 +107,33 @@ class Strip:
         for start, end in spans:
             self.add(layer, max(start, low), min(end, high) - max(start, low))
 
+    def add_piece(self, piece: Piece) -> None:
+        if isinstance(piece, Run):
+            self.add_run(piece)
+        else:
+            self.add_gap(piece.kind, piece.address, piece.bytes)
+
     def add_gap(self, kind: str, address: int, size: int) -> None:
         self.add(GAPS[kind], address, size)
         if kind == "top":
             self._split(address, size)
         else:
-            self._last_free = None
+            self._told, self._last_free = True, None
+
+    def absorb(self, other: Strip) -> None:
+        """What follows in the same heap, swept by itself."""
+        for name, cells in other._layers.items():
+            self._layers[name] = array("q", map(add, self._layer(name), cells))
+        self.met += other.met
+        if other._first_free is not None:
+            self._split(*other._first_free)
+        if other._told:
+            self._last_free = other._last_free
 
     def _split(self, address: int, size: int) -> None:
         """Told of everything free, in address order."""
+        if not self._told:
+            self._told, self._first_free = True, Range(address, size)
         last, self._last_free = self._last_free, Range(address, size)
         if last is not None and 0 < address - last.end < last.bytes + size:
             self._layer(SPLITS)[(last.end - self.heap.address) >> self._shift] += 1

@@ -36,9 +36,9 @@ class PinSearch:
         self.pending: tuple[Step, ...] = ()
         """What goes back at the next free() that makes a chunk of 64 KiB, whichever it is."""
 
-    def walk(self, heap: Heap, blocks: Iterable[Block]) -> None:
-        """Reads one heap in address order. Only blocks beside something free are looked at twice."""
-        self.tails.append(walk_heap(heap, self.main, blocks, self._between))
+    def walk(self, heap: Heap, blocks: Iterable[Block]) -> Optional[Tail]:
+        """Reads one heap in address order, and says what stands at its end, for `tails`."""
+        return walk_heap(heap, self.main, blocks, self._between)
 
     def _advised(self, start: int, end: int) -> Range:
         return advised(start, end, self.rules.layout.chunk_struct, self.rules.page)

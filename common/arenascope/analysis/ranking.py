@@ -77,19 +77,33 @@ class Ranking:
         self.together: list[Together] = []
         self._kept: list[tuple[int, int, int, Pin]] = []
 
+    def absorb(self, other: Ranking) -> None:
+        """What another was offered later."""
+        self.count += other.count
+        self.own_left_out += other.own_left_out
+        for entry in other._kept:
+            self._keep(entry)
+        for pin in other.best.values():
+            self._compare(pin)
+
     def offer(self, pin: Pin) -> None:
         gain = pin.gain
         if not self.own and gain.kept < min(gain.bytes, WORTH):
             self.own_left_out += 1
             return
         self.count += 1
-        entry = (gain.releases, -gain.bytes, -pin.address, pin)
+        self._keep((gain.releases, -gain.bytes, -pin.address, pin))
+        self._compare(pin)
+
+    def _keep(self, entry: tuple[int, int, int, Pin]) -> None:
         if self.limit is None or len(self._kept) < self.limit:
             heapq.heappush(self._kept, entry)
         elif self._kept and entry > self._kept[0]:
             heapq.heapreplace(self._kept, entry)
+
+    def _compare(self, pin: Pin) -> None:
         best = self.best.get(pin.arena)
-        if best is None or gain.releases > best.gain.releases:
+        if best is None or pin.gain.releases > best.gain.releases:
             self.best[pin.arena] = pin
 
     @property

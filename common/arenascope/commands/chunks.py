@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Optional
+from itertools import islice
+from typing import Iterable, Iterator, Optional, Sequence
 
 from ..analysis.chunks import (
     ExactSize,
@@ -19,13 +20,18 @@ from ..command import ARENA, LIMIT, Answer, Context, argument, command, parse_si
 from ..errors import UsageError
 from ..gather.foremost import ORDERS, Foremost, chunks_of
 from ..gather.problems import listed_not_met, parts_differ, problems_of, top_differs
-from ..meter import metered
-from ..model import ArenaHeader, Piece, Run, Statement, Tally
+from ..gather.sweeps import Part, swept
+from ..glibc.chunks.blocks import Block
+from ..meter import Meter, metered
+from ..model import ArenaHeader, Piece, Statement, Tally
 from ..records import NamedTuple
 from ..render.json import tally_json
 from ..render.spool import Spool
 from ..screens.chunks import FEW, Sizes, chunk_row, heading, summary_lines, table_of
 from ..session import Session
+
+FEW_ROWS = 10_000
+"""More are written as they are met, by one process."""
 
 
 class Filter(NamedTuple):
@@ -148,17 +154,18 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
     if limit and options.sort in ORDERS:
         foremost = ORDERS[options.sort](limit, wanted.wants)
     bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
+    processes = session.processes_for(bytes_in_all)
     adding: Optional[SweepSums] = None
     counting: Optional[ArenaHeader] = None
     try:
         with session.meter("sweeping", bytes_in_all) as meter:
+            if processes > 1 and foremost is None and limit is not None and limit <= FEW_ROWS:
+                _share_out(context, headers, wanted, limit, processes, meter, sweep)
+                return
             for header in headers:
                 adding, counting = SweepSums(listed), header
                 for piece in metered(session.sweep(header), meter):
-                    if isinstance(piece, Run):
-                        adding.add_run(piece)
-                    else:
-                        adding.add_gap(piece.kind, piece.bytes)
+                    adding.add(piece)
                     if foremost is not None:
                         foremost.add(piece, listed)
                     elif limit is None or sweep.rows.count < limit:
@@ -174,6 +181,41 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
         sweep.problems.append(Statement("stopped", {"chunks": done}))
     for chunk, size, state, arena in foremost.rows() if foremost is not None else ():
         sweep.rows.add(chunk_row(context.style, options.json, arena)(chunk, size, state))
+
+
+def _share_out(
+    context: Context,
+    headers: Sequence[ArenaHeader],
+    wanted: Filter,
+    limit: int,
+    processes: int,
+    meter: Meter,
+    sweep: Sweep,
+) -> None:
+    """The same by several processes: of rows each keeps as many as may be shown."""
+    session, listed = context.session, context.session.listed
+
+    def look(part: Part, pieces: Iterator[Piece]) -> tuple[SweepSums, list[Block]]:
+        adding = SweepSums(listed)
+        rows: list[Block] = []
+        for piece in pieces:
+            adding.add(piece)
+            if len(rows) < limit:
+                found = (each for each in chunks_of(piece, listed) if wanted.wants(*each[1:]))
+                rows += islice(found, limit - len(rows))
+        adding.keep()
+        return adding.without_listed(), rows
+
+    with swept(session, headers, look, processes, meter) as heaps:
+        for header in headers:
+            adding = SweepSums(listed)
+            row = chunk_row(context.style, context.options.json, header.index)
+            for parts in islice(heaps, len(session.heaps[header.index])):
+                for sums, rows in parts:
+                    adding.absorb(sums)
+                    for each in rows[: max(0, limit - sweep.rows.count)]:
+                        sweep.rows.add(row(*each))
+            _close(session, header, adding, wanted, sweep)
 
 
 def _close(session: Session, header: ArenaHeader, adding: SweepSums, wanted: Filter, sweep: Sweep) -> None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import islice
 from typing import Iterator, Optional
 
 from ..analysis.freeing import Thresholds
-from ..analysis.heap_ends import Block
+from ..analysis.heap_ends import Block, Tail
 from ..analysis.pins import PinSearch
 from ..analysis.ranking import Gain, Pin, Ranking, Step, Together, bytes_of
 from ..analysis.trim import Rules, until_locked
 from ..analysis.usage import total
 from ..command import ARENA, Answer, Context, argument, command
 from ..gather.problems import problems_of
+from ..gather.sweeps import Part, swept
 from ..gather.trims import resident_bytes, trim_rules
 from ..glibc.chunks.blocks import blocks
 from ..glibc.params import default_max_fast
 from ..glibc.tcache import tcache_index
-from ..meter import metered
 from ..model import ArenaHeader, Piece, Run, Statement
 from ..records import NamedTuple
 from ..render.json import address
@@ -83,20 +83,55 @@ def _search_all(session: Session, only: Optional[int], rules: Rules, ranking: Ra
     session.measure_residency()
     headers = [header for header in session.headers if only in (None, header.index)]
     bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
-    with session.meter("sweeping", bytes_in_all) as meter:
+    processes = session.processes_for(bytes_in_all)
+
+    def look(part: Part, pieces: Iterator[Piece]) -> Optional[tuple[Optional[Tail], Ranking]]:
+        found = ranking if processes < 2 else Ranking(ranking.limit, ranking.own)
+        search = _search(session, part.header, rules, found)
+        end = _End(_flat(pieces, session.listed), part.stretch.end if part.cut else None)
+        tail = search.walk(part.heap, end)
+        return None if part.cut and (tail is not None or not end.between_used) else (tail, found)
+
+    with session.meter("sweeping", bytes_in_all) as meter, swept(session, headers, look, processes, meter) as heaps:
         for header in headers:
-            search = PinSearch(
-                arena=header.index,
-                main=header.main,
-                top_end=header.top + (header.top_bytes or 0),
-                rules=rules,
-                thresholds=_thresholds(session, header, rules),
-                ranking=ranking,
-            )
-            for heap, pieces in groupby(session.sweep(header), lambda piece: piece.heap):
-                search.walk(heap, _flat(metered(pieces, meter), session.listed))
+            search = _search(session, header, rules, ranking)
+            for parts in islice(heaps, len(session.heaps[header.index])):
+                for _, found in parts:
+                    if found is not ranking:
+                        ranking.absorb(found)
+                search.tails.append(parts[-1][0])
             search.finish()
             pending[header.index] = bytes_of(search.pending)
+
+
+def _search(session: Session, header: ArenaHeader, rules: Rules, ranking: Ranking) -> PinSearch:
+    return PinSearch(
+        arena=header.index,
+        main=header.main,
+        top_end=header.top + (header.top_bytes or 0),
+        rules=rules,
+        thresholds=_thresholds(session, header, rules),
+        ranking=ranking,
+    )
+
+
+class _End:
+    """The blocks of a stretch, and where the heap was cut after it the block in use that the rest begins with."""
+
+    def __init__(self, blocks: Iterator[Block], cut: Optional[int]) -> None:
+        self._blocks = blocks
+        self._cut = cut
+        self.between_used = False
+        """Nothing before the cut could be joined with what follows: each side can be judged by itself."""
+
+    def __iter__(self) -> Iterator[Block]:
+        state = "free"
+        for block in self._blocks:
+            state = block[2]
+            yield block
+        if self._cut is not None:
+            self.between_used = state in ("used", "tcache")
+            yield self._cut, 0, "used"
 
 
 def _flat(pieces: Iterator[Piece], listed: dict[int, str]) -> Iterator[Block]:

@@ -7,12 +7,12 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ..analysis.heap_map import Strip, between, cell_bytes, overlap
 from ..analysis.trim import plan_trim, until_locked
-from ..meter import Meter, metered
-from ..model import ArenaHeader, Heap, Range, Run, Statement
+from ..model import ArenaHeader, Heap, Piece, Range, Statement
 from ..records import NamedTuple
 from ..session import Session
 from ..target import Span
 from .problems import listed_not_met, parts_differ, top_differs
+from .sweeps import Part, swept
 from .trims import trim_rules
 
 
@@ -42,13 +42,26 @@ def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], pictur
         goes_back = _goes_back(session, only, picture.problems)
         session.heed_ctrl_c()
         unknown, order = _doubtful(session), session.listed_order
-        with session.meter("sweeping", sum(heap.bytes for heap in fine)) as meter:
+        size = sum(heap.bytes for heap in fine)
+
+        def new_strip(heap: Heap) -> Strip:
+            return Strip(heap, cell_bytes(heap.bytes, session.target.page_size, fine[heap]), unknown)
+
+        def look(part: Part, pieces: Iterator[Piece]) -> Strip:
+            strip = new_strip(part.heap)
+            for piece in pieces:
+                strip.add_piece(piece)
+            return strip
+
+        processes = session.processes_for(size)
+        with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter) as heaps:
             for header in headers:
                 strips = []
                 for heap in session.heaps[header.index]:
-                    strip = Strip(heap, cell_bytes(heap.bytes, session.target.page_size, fine[heap]), unknown)
+                    strip = new_strip(heap)
                     _lay_over(strip, resident.pop(heap, None), goes_back[header.index])
-                    _sweep(session, header, strip, meter)
+                    for part in next(heaps):
+                        strip.absorb(part)
                     strips.append(strip)
                 picture.strips += strips
                 picture.problems += _differences(header, strips, order)
@@ -106,14 +119,6 @@ def _lay_over(strip: Strip, resident: Optional[Sequence[Span]], goes_back: GoesB
         strip.unknown.add("releasable_resident")
     else:
         strip.add_spans("releasable_resident", overlap(between(goes_back.really, start, end), resident or ()))
-
-
-def _sweep(session: Session, header: ArenaHeader, strip: Strip, meter: Meter) -> None:
-    for piece in metered(session.sweep(header, strip.heap), meter):
-        if isinstance(piece, Run):
-            strip.add_run(piece)
-        else:
-            strip.add_gap(piece.kind, piece.address, piece.bytes)
 
 
 def _differences(header: ArenaHeader, strips: Sequence[Strip], order: Sequence[int]) -> Iterator[Statement]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from array import array
 from typing import Iterator, Mapping, Optional
 
+from ..crew import share_out
 from ..errors import MemoryReadError
 from ..memory import Memory
-from ..meter import MakeMeter, metered
+from ..meter import MakeMeter, Meter, metered
 from ..model import ArenaHeader, Bin, Finding, Lists, Statement, cannot_read
 from ..records import NamedTuple
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, Sizes
@@ -136,18 +137,31 @@ class Walked(NamedTuple):
 
 
 def walk_all(
-    memory: Memory, layout: Layout, reaches: Reaches, findings: list[Finding], make_meter: MakeMeter
+    memory: Memory,
+    layout: Layout,
+    reaches: Reaches,
+    findings: list[Finding],
+    make_meter: MakeMeter,
+    processes: int = 1,
 ) -> Walked:
     """For every arena; after Ctrl-C, those not reached have none."""
     found: dict[int, Lists] = {}
     headers = [reach.header for reach in reaches.values()]
+
+    def walk(reach: Reach, telling: Meter) -> tuple[Lists, list[Finding]]:
+        header = reach.header
+        met: list[Finding] = []
+        lists = tuple(metered(walk_bins(memory, layout, header, reach, met), telling))
+        telling.advance(header.system_mem - sum(each.bytes for each in lists))
+        return Lists(lists, whole=not met), met
+
     try:
         with make_meter("walking free lists", sum(header.system_mem for header in headers)) as meter:
-            for header in headers:
-                before = len(findings)
-                lists = tuple(metered(walk_bins(memory, layout, header, reaches[header.index], findings), meter))
-                meter.advance(header.system_mem - sum(each.bytes for each in lists))
-                found[header.index] = Lists(lists, whole=len(findings) == before)
+            sizes = [header.system_mem for header in headers]
+            with share_out(list(reaches.values()), sizes, walk, processes, meter) as walked:
+                for header, (lists, met) in zip(headers, walked):
+                    findings += met
+                    found[header.index] = lists
     except KeyboardInterrupt:
         left = [header for header in headers if header.index not in found]
         unread = Statement("lists-not-reached", {"arenas": len(headers), "unread": len(left)})

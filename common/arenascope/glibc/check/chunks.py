@@ -29,6 +29,17 @@ class _Wrong(NamedTuple):
     figures: Mapping[str, int]
 
 
+class ChunkSums(NamedTuple):
+    """What came of checking a part of an arena's chunks."""
+
+    breaches: Sequence[Breach]
+    chunks: int
+    loose: int
+    unread: Sequence[Gap]
+    hidden: Sequence[int]
+    forgotten: Sequence[tuple[int, int]]
+
+
 class ChunkCheck:
     """One arena's chunks, checked against its lists. `binned` and `listed` say what should be where.
 
@@ -55,7 +66,7 @@ class ChunkCheck:
         self.loose = 0
         """Free chunks that may be in the part of a list that could not be read."""
         self.unread: list[Gap] = []
-        self._hidden: set[int] = set(listed)
+        self.unmet: set[int] = set(listed)
         """What caches and fastbins name and no header has led to so far."""
         self._forgotten: list[tuple[int, int]] = []
         """Where no headers were read."""
@@ -67,9 +78,26 @@ class ChunkCheck:
         self.previous: Optional[tuple[int, int]] = None
         """The last chunk, and where it ends."""
 
+    def sums(self) -> ChunkSums:
+        """For another to absorb."""
+        hidden = [chunk for chunk, met in self.binned.items() if not met]
+        return ChunkSums(self.breaches, self.chunks, self.loose, self.unread, [*hidden, *self.unmet], self._forgotten)
+
+    def absorb(self, other: ChunkSums) -> None:
+        """What another found in the part that follows; what it looked for there is not looked for here."""
+        self.breaches += other.breaches
+        self.chunks += other.chunks
+        self.loose += other.loose
+        self.unread += other.unread
+        self.unmet.update(other.hidden)
+        self._forgotten += other.forgotten
+
     def run(self, pieces: Iterable[Piece]) -> None:
         first = True
         for piece in pieces:
+            if piece.address == piece.heap.address:
+                # whatever the heap before it ends with
+                first, self.previous = True, None
             if isinstance(piece, Run):
                 self._run(piece, first)
                 first = False
@@ -86,19 +114,19 @@ class ChunkCheck:
         """`first`: nothing lies in front that could be free."""
         chunk, raw = run.address, run.raws[0]
         self._swept = run.address + run.bytes
-        wanted, binned, met = self.wanted, self.binned, self._hidden.discard
+        wanted, binned, met = self.wanted, self.binned, self.unmet.discard
         if first and not raw & PREV_INUSE:
             self._say(chunk, "prev-inuse", "prev-inuse-of-first", size_word=raw)
         front = 0 if raw & PREV_INUSE else self._front_of(chunk) or 0
-        size = 0
+        size = before = 0
         for following in chain(islice(run.raws, 1, None), (run.follow,)):
-            size = raw & ~SIZE_BITS
+            before, size = size, raw & ~SIZE_BITS
             if following & PREV_INUSE:
                 if not binned.get(chunk, True):
                     self._binned_yet_used(chunk, size, following)
                     binned[chunk] = True
                 elif raw & NON_MAIN_ARENA != wanted:
-                    self._flag(chunk, raw)
+                    self._flag(chunk, raw, chunk - before if before else self._front_of(chunk))
                 met(chunk)
                 front = 0
             else:
@@ -151,10 +179,10 @@ class ChunkCheck:
         else:
             self._say(end, "prev-inuse", "prev-inuse-of-binned", culprit=chunk, front=chunk, size_word=following)
 
-    def _flag(self, chunk: int, raw: int) -> None:
+    def _flag(self, chunk: int, raw: int, front: Optional[int]) -> None:
         what = "non-main-arena-clear" if self.wanted else "non-main-arena-set"
         figures = {"arena": self.header.index}
-        self._say(chunk, "non-main-arena", what, figures, self._front_of(chunk), size_word=raw)
+        self._say(chunk, "non-main-arena", what, figures, front, size_word=raw)
 
     def _front_of(self, chunk: int) -> Optional[int]:
         return self.previous[0] if self.previous and self.previous[1] == chunk else None
@@ -212,7 +240,7 @@ class ChunkCheck:
             return place >= 0 and chunk < forgotten[place][1]
 
         binned = (chunk for chunk, met in self.binned.items() if not met)
-        return sorted(chunk for chunk in {*binned, *self._hidden} if not unread(chunk))
+        return sorted(chunk for chunk in {*binned, *self.unmet} if not unread(chunk))
 
     def find_hidden(self, hidden: Sequence[int], pieces: Iterable[Piece]) -> None:
         """Listed chunks that no header leads to lie inside others, whose size is then wrong."""

@@ -17,7 +17,9 @@ SEARCHED = 256 << 20
 """How much is searched at most: somebody else's sbrk can be large."""
 
 
-def find_chain(memory: Memory, layout: Layout, main: bool, start: int, limit: int, sure: int = SURE) -> Optional[int]:
+def find_chain(
+    memory: Memory, layout: Layout, main: bool, start: int, limit: int, sure: int = SURE, searched: int = SEARCHED
+) -> Optional[int]:
     """The first address from which headers lead to `limit`, to a fencepost or through enough chunks; None: nowhere.
 
     Bytes that look like headers by chance, or are left over from merged blocks, can give a place too early.
@@ -27,7 +29,7 @@ def find_chain(memory: Memory, layout: Layout, main: bool, start: int, limit: in
     wrong = IS_MMAPPED | layout.mask & ~SIZE_BITS | (NON_MAIN_ARENA if main else 0)
     word, step = layout.word, layout.align
     position = start
-    while position < min(limit, start + SEARCHED):
+    while position < min(limit, start + searched):
         size = min(BLOCK, limit - position)
         block = memory.try_read(position, size)
         if block is None:

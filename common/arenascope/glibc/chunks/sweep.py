@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from functools import reduce
 from operator import or_
-from typing import Generator, Iterator, Sequence
+from typing import Generator, Iterator, Optional, Sequence
 
 from ...memory import Memory
 from ...model import ArenaHeader, Finding, Gap, Heap, Piece, Run, Statement
+from ...target import Span
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from ..layout import Layout
 from .follow import Follower, Trail
@@ -19,13 +20,20 @@ SPAN = 64 << 20
 
 
 def sweep_heap(
-    memory: Memory, layout: Layout, header: ArenaHeader, heap: Heap, findings: list[Finding], marked: Sequence[int] = ()
+    memory: Memory,
+    layout: Layout,
+    header: ArenaHeader,
+    heap: Heap,
+    findings: list[Finding],
+    marked: Sequence[int] = (),
+    stretch: Optional[Span] = None,
 ) -> Iterator[Piece]:
     """Everything between a heap's start and end, in order and without gaps: sizes sum to the heap's.
 
-    `marked` are addresses, in order, whose chunks a run points out.
+    `marked` are addresses, in order, whose chunks a run points out. `stretch` is all that is wanted of it: it begins at
+    a chunk, or with the heap; the last piece ends past it where no chunk begins at its end.
     """
-    return _Sweep(memory, layout, header, heap, findings, marked).pieces()
+    return _Sweep(memory, layout, header, heap, findings, marked, stretch or Span(heap.address, heap.end)).pieces()
 
 
 def first_chunk(layout: Layout, header: ArenaHeader, heap: Heap) -> int:
@@ -47,6 +55,7 @@ class _Sweep:
         heap: Heap,
         findings: list[Finding],
         marked: Sequence[int],
+        stretch: Span,
     ) -> None:
         self.memory = memory
         self.layout = layout
@@ -56,24 +65,28 @@ class _Sweep:
         self.has_top = heap.address <= header.top < heap.end
         self.limit = header.top if self.has_top else heap.end
         """Where the last chunk before top must end."""
-        self._follower = Follower(memory, layout.min_size, heap.address, self.limit, heap.end, marked)
+        self.start = stretch.start
+        self.stop = min(stretch.end, self.limit)
+        self._follower = Follower(memory, layout.min_size, self.start, self.stop, heap.end, marked)
         self._span = SPAN
         self._wrong = IS_MMAPPED | layout.mask & ~SIZE_BITS | (NON_MAIN_ARENA if header.main else 0)
         """Bits that no chunk of this heap has in its size word."""
 
     def pieces(self) -> Iterator[Piece]:
-        position = min(first_chunk(self.layout, self.header, self.heap), self.limit)
-        if position > self.heap.address:
-            yield self._gap(self.heap.address, position, "header")
-        while position < self.limit:
+        position = self.start
+        if position == self.heap.address:
+            position = min(first_chunk(self.layout, self.header, self.heap), self.limit)
+            if position > self.heap.address:
+                yield self._gap(self.heap.address, position, "header")
+        while position < self.stop:
             position = yield from self._chain(position)
-            if position < self.limit:
+            if position < self.stop:
                 piece = self._what_follows(position)
                 yield piece
                 position += piece.bytes
-                if piece.kind == "fencepost" and position < self.limit:
+                if piece.kind == "fencepost" and position < self.stop:
                     position = yield from self._foreign(position)
-        if self.has_top:
+        if self.has_top and self.stop == self.limit:
             yield self._gap(self.limit, self.heap.end, "top")
 
     def _gap(self, start: int, end: int, kind: str) -> Gap:
@@ -84,7 +97,7 @@ class _Sweep:
 
     def _chain(self, position: int) -> Generator[Piece, None, int]:
         """Runs from here up to the first word that is no chunk's, whose place is returned."""
-        while position < self.limit:
+        while position < self.stop:
             trail = self._follower.follow(position, self._span)
             if not trail.raws:
                 return position

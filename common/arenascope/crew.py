@@ -1,0 +1,265 @@
+"""Work shared out among processes: Python follows headers on one processor at a time, and heaps are independent.
+
+Each worker is forked from a look that has walked its lists already, and inherits all of them without a copy; only sums
+come back, through a pipe. Whoever is free takes the next jobs. What a worker that died has left undone is done here.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import struct
+from contextlib import AbstractContextManager, closing, suppress
+from types import TracebackType
+from typing import Callable, Generator, Optional, Sequence, TypeVar
+
+from .meter import Meter, Unseen
+
+WORTH = 64 << 20
+"""Less heap than this is swept in the time that it takes to fork."""
+SHARES = 8
+"""Into how many shares for each process the jobs are laid together: others wait for one of them at the end."""
+TOLD = 16 << 20
+"""How many bytes a worker goes through before it tells."""
+MOST = 4096
+"""Shares at most: their numbers lie in a pipe from the start, which holds 64 KiB."""
+PIPE_BYTES = 1 << 20
+F_SETPIPE_SZ = 1031
+_NUMBER = struct.Struct("=I")
+_HEAD = struct.Struct("=cQ")
+_PROGRESS, _DONE = b"p", b"d"
+
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+def processors() -> int:
+    """Those that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def how_many(asked: int, size: int) -> int:
+    """How many processes work on so many bytes of heap; `asked` is 0 where nobody said."""
+    return asked or max(1, min(processors(), size // WORTH))
+
+
+def share_out(
+    jobs: Sequence[Job], sizes: Sequence[int], do: Callable[[Job, Meter], Result], processes: int, meter: Meter
+) -> AbstractContextManager[Generator[Result, None, None]]:
+    """The results in the order of the jobs. Left early, by Ctrl-C or an error, it ends all processes at once.
+
+    `sizes`: what each costs, against the others.
+    """
+    if processes < 2 or len(jobs) < 2:
+        return closing(_alone(jobs, do, meter))
+    return closing(_shared(_shares(jobs, sizes, processes), do, processes, meter))
+
+
+def _alone(jobs: Sequence[Job], do: Callable[[Job, Meter], Result], meter: Meter) -> Generator[Result, None, None]:
+    for job in jobs:
+        yield do(job, meter)
+
+
+def _shared(
+    shares: Sequence[Sequence[Job]], do: Callable[[Job, Meter], Result], processes: int, meter: Meter
+) -> Generator[Result, None, None]:
+    import pickle  # with one process, nothing is packed up
+
+    def work(number: int, telling: Meter) -> bytes:
+        return pickle.dumps([do(job, telling) for job in shares[number]], pickle.HIGHEST_PROTOCOL)
+
+    with _Crew(len(shares), work, min(processes, len(shares)), meter) as crew:
+        for number, share in enumerate(shares):
+            made = crew.wait_for(number)
+            if made is None:
+                # an error comes up here as it would have without them
+                for job in share:
+                    yield do(job, Unseen())
+                continue
+            results: list[Result] = pickle.loads(made)
+            yield from results
+
+
+def _shares(jobs: Sequence[Job], sizes: Sequence[int], processes: int) -> list[list[Job]]:
+    """Jobs that follow each other, laid together: of 65,000 small heaps not each is worth a message."""
+    enough = max(1, sum(sizes) // (SHARES * processes))
+    least = -(-len(jobs) // MOST)
+    shares: list[list[Job]] = []
+    size = enough
+    for job, each in zip(jobs, sizes):
+        if size >= enough and (not shares or len(shares[-1]) >= least):
+            shares.append([])
+            size = 0
+        shares[-1].append(job)
+        size += each
+    return shares
+
+
+class _Worker:
+    """A process, and where it writes what it made."""
+
+    def __init__(self, pid: int, pipe: int) -> None:
+        self.pid = pid
+        self.pipe = pipe
+        self.unread = bytearray()
+
+
+class _Crew:
+    def __init__(self, shares: int, work: Callable[[int, Meter], bytes], processes: int, meter: Meter) -> None:
+        self._work = work
+        self._meter = meter
+        self._made: dict[int, bytes] = {}
+        self._workers: list[_Worker] = []
+        self._poll = select.poll()
+        self._processes = processes
+        self._shares = shares
+
+    def __enter__(self) -> _Crew:
+        numbers, mouth = os.pipe()
+        try:
+            os.write(mouth, b"".join(map(_NUMBER.pack, range(self._shares))))
+        finally:
+            os.close(mouth)
+        try:
+            # Ctrl-C is for whoever started them, who ends them
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            try:
+                for _ in range(self._processes):
+                    self._start(numbers)
+            except OSError:
+                pass  # no more processes, or no more files: those that there are do it, or nobody else
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        except BaseException:
+            self._end()
+            raise
+        finally:
+            os.close(numbers)
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self._end()
+
+    def _start(self, numbers: int) -> None:
+        reading, writing = os.pipe()
+        _widen(writing)
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(reading)
+            os.close(writing)
+            raise
+        if not pid:
+            # whatever happens, nothing of what the other one began is ended twice, and nothing said
+            try:
+                os.close(reading)
+                for each in self._workers:
+                    os.close(each.pipe)
+                _work_off(numbers, writing, self._work)
+            finally:
+                os._exit(0)
+        os.close(writing)
+        self._workers.append(_Worker(pid, reading))
+        self._poll.register(reading, select.POLLIN | select.POLLHUP)
+
+    def wait_for(self, number: int) -> Optional[bytes]:
+        """What was made of this share; None where whoever took it has ended without."""
+        while number not in self._made and self._open:
+            for pipe, _ in self._poll.poll():
+                worker = next(each for each in self._workers if each.pipe == pipe)
+                data = os.read(pipe, PIPE_BYTES)
+                if data:
+                    worker.unread += data
+                    self._hear(worker)
+                else:
+                    self._close(worker)
+        return self._made.pop(number, None)
+
+    @property
+    def _open(self) -> bool:
+        return any(each.pipe >= 0 for each in self._workers)
+
+    def _hear(self, worker: _Worker) -> None:
+        """Takes the messages that are whole."""
+        unread, at = worker.unread, 0
+        while len(unread) - at >= _HEAD.size:
+            kind, value = _HEAD.unpack_from(unread, at)
+            if kind == _PROGRESS:
+                self._meter.advance(value)
+                at += _HEAD.size
+                continue
+            start = at + _HEAD.size + _NUMBER.size
+            if len(unread) - start < value:
+                break
+            (number,) = _NUMBER.unpack_from(unread, at + _HEAD.size)
+            self._made[number] = bytes(unread[start : start + value])
+            at = start + value
+        del unread[:at]
+
+    def _close(self, worker: _Worker) -> None:
+        pipe, worker.pipe = worker.pipe, -1
+        self._poll.unregister(pipe)
+        os.close(pipe)
+
+    def _end(self) -> None:
+        """At once, and leaves nothing."""
+        # a second Ctrl-C must not leave one behind
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            for worker in self._workers:
+                with suppress(ProcessLookupError):
+                    os.kill(worker.pid, signal.SIGKILL)
+            for worker in self._workers:
+                with suppress(ChildProcessError):
+                    os.waitpid(worker.pid, 0)
+                if worker.pipe >= 0:
+                    self._close(worker)
+            self._workers.clear()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# in the worker
+
+Work = Callable[[int, Meter], bytes]
+
+
+class _Telling:
+    """A meter at the other end of a pipe."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+        self._untold = 0
+
+    def advance(self, amount: int) -> None:
+        self._untold += amount
+        if self._untold >= TOLD:
+            told, self._untold = self._untold, 0
+            os.write(self._pipe, _HEAD.pack(_PROGRESS, told))
+
+
+def _work_off(numbers: int, pipe: int, work: Work) -> None:
+    """Until no share is left, or an error ends it: whoever started it does that share again, and meets the error."""
+    telling = _Telling(pipe)
+    while True:
+        # a pipe hands out each number to one reader
+        taken = os.read(numbers, _NUMBER.size)
+        if len(taken) < _NUMBER.size:
+            return
+        (number,) = _NUMBER.unpack(taken)
+        made = work(number, telling)
+        message = memoryview(_HEAD.pack(_DONE, len(made)) + taken + made)
+        while message:
+            message = message[os.write(pipe, message) :]
+
+
+def _widen(pipe: int) -> None:
+    """So that nobody waits for the other; a user may have only so much of that."""
+    with suppress(OSError, ImportError):
+        import fcntl
+
+        fcntl.fcntl(pipe, F_SETPIPE_SZ, PIPE_BYTES)

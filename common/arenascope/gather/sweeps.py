@@ -1,0 +1,116 @@
+"""Heaps swept by several processes at once, and what they found in the order in which one would have found it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, closing
+from typing import Callable, Generator, Generic, Iterator, Optional, Sequence, TypeVar
+
+from ..analysis.heap_ends import TOGETHER
+from ..crew import SHARES, share_out
+from ..glibc.chunks.cuts import cuts
+from ..meter import Meter, Unseen, metered
+from ..model import ArenaHeader, Finding, Heap, Piece
+from ..records import NamedTuple
+from ..session import Session
+from ..target import Span
+
+SHORTEST = 1 << 20
+"""No heap is cut into shorter stretches than this."""
+
+Found = TypeVar("Found")
+
+
+class Part(NamedTuple):
+    """A heap, or a stretch of it."""
+
+    header: ArenaHeader
+    heap: Heap
+    stretch: Span
+
+    @property
+    def cut(self) -> bool:
+        """More of the heap follows."""
+        return self.stretch.end < self.heap.end
+
+
+Look = Callable[[Part, Iterator[Piece]], Optional[Found]]
+"""What a worker makes of a part; its result is all that comes back. None: the heap must be seen as a whole for that."""
+
+
+class _Made(Generic[Found]):
+    """Of one part."""
+
+    def __init__(self, end: int, findings: Sequence[Finding], found: Optional[Found]) -> None:
+        self.end = end
+        """Where its last piece ends."""
+        self.findings = findings
+        self.found = found
+
+
+def swept(
+    session: Session, headers: Sequence[ArenaHeader], look: Look[Found], processes: int, meter: Meter
+) -> AbstractContextManager[Iterator[list[Found]]]:
+    """For every heap of these arenas in turn, what `look` made of its parts, in address order."""
+    return closing(_swept(session, headers, look, processes, meter))
+
+
+def _swept(
+    session: Session, headers: Sequence[ArenaHeader], look: Look[Found], processes: int, meter: Meter
+) -> Generator[list[Found], None, None]:
+    # what every worker needs is read before there are any
+    _ = session.listed_order
+    heaps = [(header, heap) for header in headers for heap in session.heaps[header.index]]
+    longest: Optional[int] = None
+    if processes > 1:
+        longest = max(SHORTEST, sum(heap.bytes for _, heap in heaps) // (SHARES * processes))
+    parts = [part for header, heap in heaps for part in _parts_of(session, header, heap, longest)]
+    own = os.getpid()
+
+    def do(part: Part, telling: Meter) -> _Made[Found]:
+        if os.getpid() != own:
+            session.memory.read_alone()
+        return _make(session, part, look, telling)
+
+    with share_out(parts, [part.stretch.bytes for part in parts], do, processes, meter) as results:
+        made = zip(parts, results)
+        for header, heap in heaps:
+            together: list[_Made[Found]] = []
+            sure = True
+            for part, each in made:
+                together.append(each)
+                if part.stretch.end == heap.end:
+                    break
+                # a cut is a guess until what lies in front has led to it
+                sure &= each.end == part.stretch.end
+            found = [each.found for each in together if each.found is not None]
+            if not sure or len(found) < len(together):
+                together = [_make(session, _whole(header, heap), look, Unseen())]
+                found = [each.found for each in together if each.found is not None]
+            session.keep_findings([finding for each in together for finding in each.findings])
+            yield found
+
+
+def _whole(header: ArenaHeader, heap: Heap) -> Part:
+    return Part(header, heap, Span(heap.address, heap.end))
+
+
+def _parts_of(session: Session, header: ArenaHeader, heap: Heap, longest: Optional[int]) -> list[Part]:
+    if longest is None or heap.bytes < 2 * longest:
+        return [_whole(header, heap)]
+    inside = cuts(session.memory, session.layout, header, heap, session.listed, every=longest, after=TOGETHER)
+    return [Part(header, heap, Span(start, end)) for start, end in zip([heap.address, *inside], [*inside, heap.end])]
+
+
+def _make(session: Session, part: Part, look: Look[Found], meter: Meter) -> _Made[Found]:
+    findings: list[Finding] = []
+    end = part.stretch.start
+
+    def pieces() -> Iterator[Piece]:
+        nonlocal end
+        for piece in metered(session.sweep_part(part.header, part.heap, part.stretch, findings), meter):
+            end = piece.address + piece.bytes
+            yield piece
+
+    found = look(part, pieces())
+    return _Made(end, findings, found)
