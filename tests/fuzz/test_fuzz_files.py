@@ -96,6 +96,9 @@ class Bench:
         name, path, damager = rng.choice(self.cores)
         damage = damager.damage(rng)
         words = [rng.choice(NAMES), str(path), *(["--json"] if rng.random() < 0.7 else [])]
+        saved = self.folder / "saved.core"
+        if words[0] == "save":
+            words += [str(saved), *(["--redact"] if rng.random() < 0.5 else [])]
 
         def act() -> None:
             with open(path, "r+b") as file:
@@ -106,6 +109,7 @@ class Bench:
             try:
                 check(door(words), words)
             finally:
+                saved.unlink(missing_ok=True)
                 with open(path, "r+b") as file:
                     file.truncate(len(damager.data))
                     for at, data in damage.patches:

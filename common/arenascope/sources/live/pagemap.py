@@ -60,7 +60,7 @@ class PagemapResidency:
         self.page_size = page_size
         try:
             self._file = open(f"/proc/{pid}/pagemap", "rb", buffering=0)  # noqa: SIM115 - lives as long as this
-        except FileNotFoundError as error:
+        except (FileNotFoundError, ProcessLookupError) as error:
             raise TargetError(f"process {pid} has ended") from error
         except OSError as error:
             raise TargetError(f"cannot open /proc/{pid}/pagemap: {error.strerror}") from error
