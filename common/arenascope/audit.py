@@ -75,7 +75,7 @@ def _arenas(session: Session, wanted: Optional[int], found: Audit) -> None:
     processes = session.processes_for(size)
     with session.meter("checking", size) as meter:
         if processes > 1:
-            _by_several(session, arenas, asked, twice, found, processes, meter)
+            _by_several(session, arenas, asked, twice, found, processes=processes, meter=meter)
         else:
             for arena in arenas:
                 check = _bin_check(session, arena)

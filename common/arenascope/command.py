@@ -243,7 +243,7 @@ def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
         # everything was read: the document says for how long the process stood still for it
         door.release()
         document = envelope(
-            command.name, door.name, context.seen, located, found.problems, found.keys, door.held_seconds
+            command.name, door.name, context.seen, located, found.problems, found.keys, held_seconds=door.held_seconds
         )
         for part in in_blocks(document):
             door.write(part if part.isascii() else printable(part))

@@ -349,7 +349,7 @@ class Session:
         self, header: ArenaHeader, heap: Heap, stretch: Optional[Span], found: list[Finding]
     ) -> Iterator[Piece]:
         """A heap, or a stretch of it; what is found goes where it is told."""
-        return sweep_heap(self.memory, self.layout, header, heap, found, self.listed_order, stretch)
+        return sweep_heap(self.memory, self.layout, header, heap, found, marked=self.listed_order, stretch=stretch)
 
     def keep_findings(self, found: Sequence[Finding]) -> None:
         """Those of the sweep of one heap."""

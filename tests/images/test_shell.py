@@ -234,7 +234,7 @@ def test_a_libc_that_was_deleted(tmp_path):
         (["--completion", "tcsh"], "invalid choice: 'tcsh'"),
         (["--completion"], "expected one argument"),
         (["--gdb-path", "arenas"], "unrecognized arguments: arenas"),
-        (["help", "nonsense"], "there is no command 'nonsense'"),
+        (["help", "nonsense"], "there is no command or word 'nonsense'"),
         (["snapshot"], "required: FILE"),
         (["watch"], "required: PID"),
         (["arenas", "--jsonl"], "name a pid or a core file"),
@@ -254,7 +254,7 @@ def test_the_process_stands_anywhere_among_the_words(bins, tmp_path):
     for words in (["snapshot", new, pid], ["snapshot", pid, new], ["snapshot", new, pid, "--sizes"]):
         assert f"{new}: 3 arenas" in arenascope(*words).stdout
     for words in ([new, pid], [pid, new], [new, "--limit", "3", pid]):
-        assert "RSS changed by" in arenascope("diff", *words).stdout
+        assert "RSS " in arenascope("diff", *words).stdout
     for words in (["0x1234", pid], [pid, "0x1234"], ["--limit", "0x1234", pid]):
         wrong = "--limit" in words
         done = arenascope("chunk", *words, status=2 if wrong else 0)

@@ -33,7 +33,8 @@ def sweep_heap(
     `marked` are addresses, in order, whose chunks a run points out. `stretch` is all that is wanted of it: it begins at
     a chunk, or with the heap; the last piece ends past it where no chunk begins at its end.
     """
-    return _Sweep(memory, layout, header, heap, findings, marked, stretch or Span(heap.address, heap.end)).pieces()
+    stretch = stretch or Span(heap.address, heap.end)
+    return _Sweep(memory, layout, header, heap, findings, marked=marked, stretch=stretch).pieces()
 
 
 def first_chunk(layout: Layout, header: ArenaHeader, heap: Heap) -> int:
