@@ -160,7 +160,7 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
     try:
         with session.meter("sweeping", bytes_in_all) as meter:
             if processes > 1 and foremost is None and limit is not None and limit <= FEW_ROWS:
-                _share_out(context, headers, wanted, limit, processes, meter, sweep)
+                _share_out(context, headers, wanted, limit, processes, meter=meter, sweep=sweep)
                 return
             for header in headers:
                 adding, counting = SweepSums(listed), header

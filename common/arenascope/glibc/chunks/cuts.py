@@ -29,7 +29,7 @@ def cuts(
     found: list[int] = []
     position = first_chunk(layout, header, heap) + every
     while position + every // 2 < limit:
-        cut = _near(memory, layout, header, position, limit, listed, after)
+        cut = _near(memory, layout, header, position, limit, listed=listed, after=after)
         if cut is not None:
             found.append(cut)
         position = max(position, cut or 0) + every
