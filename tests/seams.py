@@ -26,16 +26,18 @@ from arenascope.sources.live.pagemap import EntryReader, PagemapResidency, Reade
 from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.live.ptrace import Tracer
 from arenascope.sources.live.sigstop import Stopper
+from arenascope.sources.live.still import KeptResidency, StillNodes, StillProcess
 from arenascope.sources.live.target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget
-from arenascope.target import BytesAlone, Image, Residency, Target
+from arenascope.target import BytesAlone, Image, Nodes, Residency, Target
 
 TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, ShellTarget, FakeTarget]
-SOURCES: list[type[Source]] = [ProcessImage, CoreImage, AskedImage]
+SOURCES: list[type[Source]] = [ProcessImage, StillProcess, CoreImage, AskedImage]
 IMAGES: list[type[Image]] = [BytesAlone]
 DOORS: list[type[Door]] = [GdbDoor, LldbDoor, ShellDoor, _Captured, FakeDoor]
 CONTROLLERS: list[type[Controller]] = [GdbController, LldbController]
-RESIDENCIES: list[type[Residency]] = [PagemapResidency, HoleResidency, DenseResidency]
+RESIDENCIES: list[type[Residency]] = [PagemapResidency, KeptResidency, HoleResidency, DenseResidency]
 READERS: list[type[Reader]] = [ScanReader, EntryReader]
 HOLDERS: list[type[Holder]] = [Tracer, Stopper]
 METERS: list[type[Meter]] = [Unseen, Progress]
+NODES: list[type[Nodes]] = [StillNodes]

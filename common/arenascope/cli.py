@@ -120,11 +120,12 @@ def _look(command: Command, options: argparse.Namespace) -> int:
     subject = subjects[0] if subjects else None
     if options.no_stop:
         return _run_unstopped(command, subject, options)
-    return unbroken(lambda: _run_held(command, subject, options))
+    return unbroken(lambda early: _run_held(command, subject, options, early))
 
 
-def _run_held(command: Command, subject: Optional[str], options: argparse.Namespace) -> int:
-    door = ShellDoor(subject, options.stop, options.debug_dir, not options.no_symbols, options.jobs)
+def _run_held(command: Command, subject: Optional[str], options: argparse.Namespace, early: bool) -> int:
+    lists_of = options.libc if early and command.ahead(options) else None
+    door = ShellDoor(subject, options.stop, options.debug_dir, not options.no_symbols, options.jobs, lists_of=lists_of)
     try:
         status = answer(command, options, door)
         door.release()

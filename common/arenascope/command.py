@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from collections import deque
+from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
 from itertools import chain
@@ -14,7 +16,7 @@ from . import commands
 from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser
 from .arguments import argument as argument
 from .door import Door
-from .errors import UsageError
+from .errors import ArenascopeError, UsageError
 from .model import Statement
 from .printable import printable
 from .records import NamedTuple
@@ -23,7 +25,7 @@ from .render.problems import first_sentences
 from .render.progress import Progress
 from .render.spool import in_blocks
 from .render.text import Style, fitted, known_form
-from .target import Target
+from .target import Nodes, Target
 
 if TYPE_CHECKING:
     from .session import Session
@@ -73,8 +75,18 @@ class Answer(NamedTuple):
 class Context:
     """What a command's function works with."""
 
-    def __init__(self, door: Door, options: argparse.Namespace, opened: Optional[Session] = None) -> None:
+    def __init__(
+        self,
+        door: Door,
+        options: argparse.Namespace,
+        opened: Optional[Session] = None,
+        ahead: Optional[Function] = None,
+    ) -> None:
+        """`ahead`: see Command.reads."""
         self._alone = opened is None
+        self._ahead = ahead
+        self._first: Optional[Session] = None
+        """What read the target ahead."""
         self.door = door
         self.options = options
         self.seen: Optional[Target] = opened.target if opened is not None else None
@@ -85,7 +97,27 @@ class Context:
     def target(self) -> Target:
         if self.seen is None:
             self.seen = self.door.target()
+            if self._ahead is not None and self.seen.nodes is not None:
+                self._read_ahead(self.seen, self.seen.nodes, self._ahead)
         return self.seen
+
+    def _read_ahead(self, target: Target, nodes: Nodes, reads: Function) -> None:
+        """Reads all that the command will want, and lets the process go: its image keeps what was read.
+
+        The command runs as if there were no free chunk, which is nearly all of its time; of these the image knows
+        where they are. Residency comes first, as it does in any command.
+        """
+        from .session import Session
+
+        session = self._first = Session(target, self.options.libc, lists=False)
+        with suppress(ArenascopeError):
+            answer = reads(Context(self.door, self.options, session))
+            if not self.options.json:
+                deque(answer.lines, 0)
+        with suppress(ArenascopeError):
+            if session.started:
+                session.links(nodes).find_again()
+        self.door.release()
 
     @property
     def session(self) -> Session:
@@ -94,6 +126,8 @@ class Context:
             from .session import Session
 
             self.opened = Session(self.target, self.options.libc, Progress, self.door.processes)
+            if self._first is not None:
+                self.opened.take_over(self._first)
         return self.opened
 
     def beside(self, options: argparse.Namespace) -> Context:
@@ -107,7 +141,7 @@ class Context:
 
     def renew(self) -> None:
         """Forgets what was read, once the process has moved."""
-        self.seen = self.opened = None
+        self.seen = self.opened = self._first = None
 
     @cached_property
     def style(self) -> Style:
@@ -123,6 +157,12 @@ class Context:
 
 
 Function = Callable[[Context], Answer]
+Lists = Callable[[argparse.Namespace], bool]
+
+
+def always(options: argparse.Namespace) -> bool:
+    """Whatever the options are."""
+    return True
 
 
 class Command(NamedTuple):
@@ -140,6 +180,15 @@ class Command(NamedTuple):
     """An empty line in a debugger must not repeat it."""
     optional_subject: bool = False
     """In the shell: it can work on files of its own alone, without a process or core."""
+    lists: Optional[Lists] = None
+    """Whether it walks the lists of free chunks, and no heap chunk by chunk: these are looked for before a process is
+    held."""
+    reads: Optional[Function] = None
+    """What it reads besides these, and does nothing else; None: the command itself is that harmless."""
+
+    def ahead(self, options: argparse.Namespace) -> Optional[Function]:
+        """What to run while a process is held, so that all is known when it is let go; None where it is not so."""
+        return (self.reads or self.function) if self.lists is not None and self.lists(options) else None
 
     def outline(self, also: Sequence[Group] = ()) -> Outline:
         groups = (Group("options", self.arguments), Group("options of every command", COMMON))
@@ -160,6 +209,8 @@ def command(
     arguments: Sequence[Argument] = (),
     dont_repeat: bool = False,
     optional_subject: bool = False,
+    lists: Optional[Lists] = None,
+    reads: Optional[Function] = None,
 ) -> Callable[[Function], Command]:
     """Makes a command of a function; its name is the function's without `_command`."""
 
@@ -175,6 +226,8 @@ def command(
             function=function,
             dont_repeat=dont_repeat,
             optional_subject=optional_subject,
+            lists=lists,
+            reads=reads,
         )
 
     return decorate
@@ -228,7 +281,7 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
 
 def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
     """Runs a command with its parsed arguments."""
-    context = Context(door, options)
+    context = Context(door, options, ahead=command.ahead(options))
     if context.options.table:
         # before a process is held
         known_form(context.options.table)

@@ -4,6 +4,7 @@
     ├── UsageError                  the command line is wrong
     ├── TargetError                 there is no process or core to look at, or it cannot be opened
     │   └── HoldEnded               a live process was let go before it was read whole
+    │       └── ReadLate            as nobody knew that more of it would be read
     ├── MemoryReadError             these bytes cannot be read
     ├── NotFoundError               no glibc heap could be located in this image
     ├── RefusedError                what was asked would not be safe now
@@ -47,6 +48,13 @@ class HoldEnded(TargetError):
     def __init__(self, message: str, hint: Optional[str] = None, again: bool = False) -> None:
         super().__init__(message, hint)
         self.again = again
+
+
+class ReadLate(HoldEnded):
+    """Something is wanted of a process that was let go; a look that holds it to the end succeeds."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "look again", again=True)
 
 
 class MemoryReadError(ArenascopeError):

@@ -15,7 +15,7 @@ from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from .analysis.report import LABELS
 from .command import Context, answer, find_command
-from .commands.snapshot import SECTIONS, take
+from .commands.snapshot import SECTIONS, read_all, take
 from .errors import ArenascopeError
 from .fault import STATUS, fault_line
 from .model import Statement
@@ -67,7 +67,7 @@ class _Collecting(ShellDoor):
 def look(asked: Look) -> Seen:
     """One subject; its error is data."""
     try:
-        return unbroken(lambda: _look(asked))
+        return unbroken(lambda early: _look(asked, early))
     except ArenascopeError as error:
         return Seen(asked.subject, "", one_line(str(error)), 2)
     except Exception as error:
@@ -75,10 +75,12 @@ def look(asked: Look) -> Seen:
         return Seen(asked.subject, "", fault_line(error, asked.command, "shell"), STATUS)
 
 
-def _look(asked: Look) -> Seen:
-    door = _Collecting(asked.subject, asked.stop, asked.folders, asked.symbols, asked.processes)
+def _look(asked: Look, early: bool) -> Seen:
+    command = find_command(asked.command)
+    lists_of = asked.options.libc if early and command.ahead(asked.options) else None
+    door = _Collecting(asked.subject, asked.stop, asked.folders, asked.symbols, asked.processes, lists_of=lists_of)
     try:
-        status = answer(find_command(asked.command), asked.options, door)
+        status = answer(command, asked.options, door)
         door.release()
         return Seen(asked.subject, "".join(door.written), None, status)
     finally:
@@ -91,17 +93,17 @@ def figures(subject: str) -> dict[str, Any]:
         # loaded before the process is held
         find_command(name)
     try:
-        return unbroken(lambda: _figures(subject))
+        return unbroken(lambda early: _figures(subject, early))
     except ArenascopeError as error:
         return {"error": one_line(str(error))}
     except Exception as error:
         return {"error": fault_line(error, "metrics", "shell")}
 
 
-def _figures(subject: str) -> dict[str, Any]:
-    door = _Collecting(subject, "ptrace", ())
+def _figures(subject: str, early: bool) -> dict[str, Any]:
+    door = _Collecting(subject, "ptrace", (), lists_of=0 if early else None)
     try:
-        found = take(Context(door, Namespace(libc=0)), sizes=False)
+        found = take(Context(door, Namespace(libc=0, json=True), ahead=read_all), sizes=False)
         door.release()
         return found
     finally:

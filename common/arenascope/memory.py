@@ -10,15 +10,14 @@ from typing import Callable, Optional, Sequence
 
 from .errors import MemoryReadError
 from .read_ahead import LONG, ReadAhead
-from .target import ByteOrder, View
+from .target import ByteOrder, View, Words
 
 Read = Callable[[int, int], bytes]
 Fill = Callable[[int, memoryview], int]
 """Reads into the buffer as far as this mapping goes: how many bytes. MemoryReadError where there is none."""
 Window = Callable[[int], Optional[View]]
 """The image's bytes around an address; None where it has no such window."""
-Node = Callable[[int], tuple[int, int, int]]
-"""(size word, fd, bk) of a free chunk: no record, as bin walks ask a million times."""
+Node = Callable[[int], Words]
 
 
 class Memory:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Callable, Optional, Sequence, TypeVar
 
-from .errors import HoldEnded, TargetError, UsageError
+from .errors import HoldEnded, ReadLate, TargetError, UsageError
 from .render.progress import OverwrittenLine
 from .render.text import Style, wants_colour
 from .target import Target
@@ -15,6 +16,9 @@ from .target import Target
 if TYPE_CHECKING:
     from .apply import Controller
     from .sources.live.freeze import Freeze
+    from .sources.live.process import ProcessImage
+    from .sources.live.still import StillProcess
+    from .sources.live.target import ProcessTarget
 
 LOADED_BEFORE = ("json", "queue", "threading")
 """Loads what would otherwise be loaded on demand, while a process stands still."""
@@ -29,8 +33,16 @@ class ShellDoor:
     name = "shell"
 
     def __init__(
-        self, subject: Optional[str], stop: str, folders: Sequence[str], symbols: bool = True, processes: int = 1
+        self,
+        subject: Optional[str],
+        stop: str,
+        folders: Sequence[str],
+        symbols: bool = True,
+        processes: int = 1,
+        lists_of: Optional[int] = None,
     ) -> None:
+        """`lists_of`: the lists of the libc of that number (see --libc) will be walked, so that a process's are looked
+        for before it is held; None: no lists."""
         self.subject = subject
         self.stop = stop
         self.symbols = symbols
@@ -38,6 +50,8 @@ class ShellDoor:
         self.folders = folders
         self.written: list[str] = []
         self.freeze: Optional[Freeze] = None
+        self._lists_of = lists_of if stop != "none" else None
+        self._still: Optional[StillProcess] = None
         self.held_seconds: Optional[float] = None
         """In all: `report --again` looks twice."""
         self._line = OverwrittenLine(sys.stderr)
@@ -73,9 +87,7 @@ class ShellDoor:
         return ShellTarget(CoreImage(self.subject, self.progress), self.folders, self.symbols)
 
     def _process(self, pid: int) -> Target:
-        from .sources.live.process import ProcessImage
-
-        image = ProcessImage(pid)  # the kernel's refusals are met here
+        image = self._open(pid)  # the kernel's refusals are met here
         if self.stop != "none":
             from .sources.live.freeze import Freeze
 
@@ -89,25 +101,58 @@ class ShellDoor:
         # everything that can be read beforehand is: symbols and modules
         target = ProcessTarget(image, self.folders, self.symbols)
         target.symbol("main_arena")
+        if self._still is not None:
+            self._find_lists(target, self._still)
         if self.freeze is not None:
             self.freeze.hold(image.pid, image.born)
             if self.freeze.how != self.stop:
                 self.notice("note: this Python has no ctypes, so that the process is held by a signal\n")
         target.look(self.freeze)
+        if self._still is not None:
+            self._still.hold()
         return target
+
+    def _open(self, pid: int) -> ProcessImage:
+        if self._lists_of is None:
+            from .sources.live.process import ProcessImage
+
+            return ProcessImage(pid)
+        from .sources.live.still import StillProcess
+
+        self._still = StillProcess(pid)
+        return self._still
+
+    def _find_lists(self, target: ProcessTarget, process: StillProcess) -> None:
+        from .session import Session
+
+        target.nodes = nodes = process.nodes
+        # it runs on under the reader: whatever breaks is looked at again when it is held, and only then is a finding
+        with suppress(Exception):
+            session = Session(target, self._lists_of or 0)
+            if session.started:
+                session.links(nodes).find()
+        nodes.prepare()
 
     def let_go(self) -> float:
         """The seconds for which the process was held; HoldEnded where it was let go before."""
         freeze, self.freeze = self.freeze, None
+        if self._still is not None:
+            self._still.let_go()
         if freeze is None:
             return 0.0
         held = freeze.release()
         self.held_seconds = (self.held_seconds or 0.0) + held
         return held
 
+    def be_sure(self) -> None:
+        """ReadLate where something that was wanted had not been read: no answer is right then."""
+        if self._still is not None and self._still.late is not None:
+            raise self._still.late
+
     def release(self) -> float:
         held = self.let_go()
         self._tell(held)
+        self.be_sure()
         return held
 
     def drop(self) -> None:
@@ -158,15 +203,18 @@ class ShellDoor:
 T = TypeVar("T")
 
 
-def unbroken(look: Callable[[], T]) -> T:
-    """The result of a look, started again if we were suspended and had to let the process go."""
+def unbroken(look: Callable[[bool], T]) -> T:
+    """The result of a look, started again if we were suspended and had to let the process go. Told False it holds the
+    process to its end: where one that let it go earlier wanted more."""
+    early = True
     for _ in range(TRIES):
         try:
-            return look()
+            return look(early)
         except HoldEnded as error:
             if not error.again:
                 raise
-    return look()
+            early = early and not isinstance(error, ReadLate)
+    return look(early)
 
 
 def _columns() -> int:

@@ -7,7 +7,7 @@ behind every door. A Target is made per command, from what is selected at that m
 
 from __future__ import annotations
 
-from typing import Callable, Literal, Mapping, Optional, Protocol, Sequence
+from typing import Callable, Iterator, Literal, Mapping, Optional, Protocol, Sequence
 
 from .model import Statement
 from .records import NamedTuple
@@ -17,6 +17,10 @@ ByteOrder = Literal["little", "big"]
 
 HUGE_PAGES = "/anon_hugepage"
 """What the kernel calls an anonymous mapping of hugetlbfs pages: a file of its own, that nobody can open."""
+
+
+Words = tuple[int, int, int]
+"""(size word, fd, bk) of a free chunk: no record, as there may be millions."""
 
 
 class Region(NamedTuple):
@@ -171,6 +175,29 @@ class Residency(Protocol):
         """The resident parts of [start, end), in order; None where that cannot be known."""
 
 
+class Nodes(Protocol):
+    """The free chunks of a process that were found while it ran on, and are read again in bulk while it is held."""
+
+    passed: set[int]
+    """Where links led to that was no free chunk of the heaps then, and may be one later."""
+
+    def __len__(self) -> int: ...
+
+    def __contains__(self, chunk: int) -> bool: ...
+
+    def node(self, chunk: int) -> Words:
+        """Its words; MemoryReadError."""
+
+    def add(self, chunk: int) -> Optional[Words]:
+        """Reads one more, and keeps it; None where it cannot be read."""
+
+    def read_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
+        """Some more; None for what cannot be read."""
+
+    def read_again(self) -> Iterator[int]:
+        """All of them; those that have changed. From now on they are answered from what was read."""
+
+
 class Saved(NamedTuple):
     """What came of writing an image into a file."""
 
@@ -256,6 +283,10 @@ class Target(Protocol):
 
     def read(self, address: int, size: int) -> bytes:
         """All of it, or MemoryReadError."""
+
+    @property
+    def nodes(self) -> Optional[Nodes]:
+        """Its free chunks, where they are read in bulk."""
 
     def fill(self, address: int, block: memoryview) -> int:
         """Reads into `block`, perhaps only as far as this mapping goes: how many bytes. MemoryReadError where none."""

@@ -6,15 +6,14 @@ import argparse
 import sys
 import time
 from functools import partial
-from typing import Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 from .arguments import HELP, Group, Outline, argument
-from .command import EXACT
+from .command import EXACT, Answer, Context
 from .errors import TargetError, UsageError
 from .gather.resident import resident_picture
 from .gather.trims import trims
 from .render.text import Style
-from .session import Session
 from .shell import ShellDoor, unbroken
 
 COLUMNS = {
@@ -106,13 +105,27 @@ def _columns(style: Style, several: bool) -> list[str]:
     return kept
 
 
-def _line(pid: str, style: Style, before: Optional[int]) -> tuple[list[str], Optional[int]]:
-    door = ShellDoor(pid, "ptrace", ())
+class _Quiet(ShellDoor):
+    """For how long a process was held stands in its line."""
+
+    def notice(self, text: str) -> None:
+        pass
+
+
+def _figures(context: Context) -> Answer:
+    session = context.session
+    picture = resident_picture(session, trims(session)) if session.started else None
+    return Answer({"picture": picture, "arenas": len(session.headers)}, ())
+
+
+def _line(pid: str, style: Style, before: Optional[int], early: bool) -> tuple[list[str], Optional[int]]:
+    door = _Quiet(pid, "ptrace", (), lists_of=0 if early else None)
+    look = argparse.Namespace(libc=0, json=True)
     try:
-        session = Session(door.target())
-        picture = resident_picture(session, trims(session)) if session.started else None
-        arenas = len(session.headers)
-        held = door.let_go()
+        found: Mapping[str, Any] = _figures(Context(door, look, ahead=_figures)).keys
+        picture, arenas = found["picture"], found["arenas"]
+        door.release()
+        held = door.held_seconds or 0.0
     finally:
         door.drop()
     now = time.strftime("%H:%M:%S")

@@ -136,6 +136,7 @@ class FakeTarget:
         return size
 
     threaded_fill = None
+    nodes = None
 
     def register_sets(self) -> Sequence[RegisterSets]:
         return ()

@@ -40,6 +40,7 @@ SORTS = {
         argument("--sort", choices=sorted(SORTS), default="index", help="the order of the rows"),
         LIMIT,
     ),
+    lists=lambda options: not options.quick,
 )
 def arenas_command(context: Context) -> Answer:
     session = context.session

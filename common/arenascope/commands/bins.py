@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from ..command import ARENA, LIMIT, Answer, Context, command
+from ..command import ARENA, LIMIT, Answer, Context, always, command
 from ..gather.problems import problems_of
 from ..model import Bin
 from ..records import NamedTuple
@@ -26,6 +26,7 @@ class Row(NamedTuple):
     "Thread-cache and fast chunks look in use to malloc and never merge; what lies in the other bins is merged with "
     "its free neighbours. Thread caches are a thread's, whatever arena their chunks came from.",
     (ARENA, LIMIT),
+    lists=always,
 )
 def bins_command(context: Context) -> Answer:
     context.check_arena(context.options.arena)

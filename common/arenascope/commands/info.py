@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..command import Answer, Context, command
+from ..command import Answer, Context, always, command
 from ..errors import RefusedError
 from ..gather.problems import inexact, problems_of, unknown_release
 from ..render.highlight import highlight
@@ -15,6 +15,7 @@ from ..render.malloc_info import malloc_info
     "info",
     "glibc's own oddities are kept: sizes of binned chunks carry a flag bit each. `arenas` tells the true sizes. "
     "Where not all of it can be read nothing is printed, as the XML has no word for what is not known.",
+    lists=always,
 )
 def info_command(context: Context) -> Answer:
     session = context.session

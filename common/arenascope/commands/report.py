@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from argparse import Namespace
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.advice import find_advice
@@ -12,7 +13,7 @@ from ..analysis.report import LABELS, SPACE, Picture
 from ..analysis.trim import Trim
 from ..analysis.usage import ArenaUsage
 from ..analysis.verdict import judge
-from ..command import Answer, Context, argument, command
+from ..command import Answer, Context, always, argument, command
 from ..errors import UsageError
 from ..gather.allocators import allocator_shares
 from ..gather.problems import problems_of
@@ -40,6 +41,18 @@ NO_RESIDENCY = "this image does not tell which pages were in memory: the figures
 LONGEST_PAUSE = 86400
 
 
+def _read_all(context: Context) -> Answer:
+    """All that is read, the moment before included."""
+    options = context.options
+    moments = options.since is not None or options.again is not None
+    beside = context.beside(Namespace(**{**vars(options), "since": None, "again": None}))
+    if moments:
+        from .snapshot import read_all
+
+        read_all(beside)
+    return report_command.function(beside)
+
+
 @command(
     "where it went",
     "Say where resident memory went, why it stays, and what would bring it back.",
@@ -51,6 +64,8 @@ LONGEST_PAUSE = 86400
         argument("--since", metavar="FILE", help="what grew since this snapshot was taken"),
         argument("--again", type=float, metavar="SECONDS", help="look twice, so long apart, and say what grew (shell)"),
     ),
+    lists=always,
+    reads=_read_all,
 )
 def report_command(context: Context) -> Answer:
     before = _moment_before(context)

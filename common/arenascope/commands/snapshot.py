@@ -23,6 +23,11 @@ SECTIONS = {
 SIZES = {"chunks": ("summary", "sizes")}
 
 
+def read_all(context: Context) -> Answer:
+    """All that a snapshot without sizes reads."""
+    return Answer(take(context, sizes=False), ())
+
+
 @command(
     "then and now",
     "Save the figures of this moment into a small file, without any of the program's data.",
@@ -34,6 +39,8 @@ SIZES = {"chunks": ("summary", "sizes")}
         argument("file", metavar="FILE", help="where to write it"),
         argument("--sizes", action="store_true", help="with the number of blocks of each size"),
     ),
+    lists=lambda options: not options.sizes,
+    reads=read_all,
 )
 def snapshot_command(context: Context) -> Answer:
     document = take(context, context.options.sizes)

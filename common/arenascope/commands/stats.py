@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..command import Answer, Context, command
+from ..command import Answer, Context, always, command
 from ..errors import RefusedError
 from ..gather.problems import inexact, problems_of
 from ..render.malloc_stats import malloc_stats
@@ -13,6 +13,7 @@ from ..render.malloc_stats import malloc_stats
     "Print the text of malloc_stats(), byte for byte, without calling it.",
     "stats",
     "Where not all of it can be read nothing is printed, as the text has no word for what is not known.",
+    lists=always,
 )
 def stats_command(context: Context) -> Answer:
     session = context.session

@@ -18,7 +18,7 @@ from ..apply import (
     release_tops,
     settle,
 )
-from ..command import ARENA, LIMIT, Answer, Context, argument, command
+from ..command import ARENA, LIMIT, Answer, Context, always, argument, command
 from ..errors import RefusedError, UsageError
 from ..gather.problems import RUN_ON, problems_of
 from ..gather.trims import trims
@@ -53,6 +53,7 @@ from ..target import MemoryUse
         LIMIT,
     ),
     dont_repeat=True,
+    lists=always,
 )
 def trim_command(context: Context) -> Answer:
     options = context.options

@@ -13,11 +13,14 @@ import errno
 import os
 import re
 from array import array
+from bisect import bisect_left, bisect_right
 from contextlib import suppress
 from fcntl import ioctl
 from functools import cached_property
+from itertools import accumulate
+from operator import sub
 from struct import Struct
-from typing import Iterator, Optional, Protocol, Sequence
+from typing import Iterable, Iterator, Optional, Protocol, Sequence
 
 from ...errors import TargetError
 from ...target import Pages, Span
@@ -39,6 +42,59 @@ Run = tuple[int, int, bool]
 """(start, end, swapped): pages that are in memory, or in swap."""
 
 
+class Runs:
+    """Runs of pages, in order, none over another."""
+
+    def __init__(self) -> None:
+        self.starts, self.ends = array("Q"), array("Q")
+
+    @cached_property
+    def _sums(self) -> Sequence[int]:
+        """The bytes in front of each."""
+        return [0, *accumulate(map(sub, self.ends, self.starts))]
+
+    def _within(self, low: int, high: int) -> tuple[int, int]:
+        return bisect_right(self.ends, low), bisect_left(self.starts, high)
+
+    def bytes_in(self, low: int, high: int) -> int:
+        first, end = self._within(low, high)
+        if first >= end:
+            return 0
+        outside = max(low - self.starts[first], 0) + max(self.ends[end - 1] - high, 0)
+        return self._sums[end] - self._sums[first] - outside
+
+    def spans_in(self, low: int, high: int) -> list[Span]:
+        """Neighbours as one."""
+        first, end = self._within(low, high)
+        merged: list[Span] = []
+        for start, stop in zip(self.starts[first:end], self.ends[first:end]):
+            start, stop = max(start, low), min(stop, high)
+            if merged and merged[-1].end == start:
+                start = merged.pop().start
+            merged.append(Span(start, stop))
+        return merged
+
+
+class Stretch:
+    """What a stretch of address space has in memory and in swap, of one moment."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start, self.end = start, end
+        self.here, self.away = Runs(), Runs()
+
+    def count(self, low: int, high: int) -> Pages:
+        return Pages(self.here.bytes_in(low, high), self.away.bytes_in(low, high))
+
+    def resident(self, low: int, high: int) -> Sequence[Span]:
+        return self.here.spans_in(low, high)
+
+    def add(self, runs: Iterable[Run]) -> None:
+        for low, high, swapped in runs:
+            kind = self.away if swapped else self.here
+            kind.starts.append(low)
+            kind.ends.append(high)
+
+
 class Reader(Protocol):
     """One way of reading page tables."""
 
@@ -51,6 +107,9 @@ class Reader(Protocol):
 
     def runs(self, start: int, end: int) -> Iterator[Run]:
         """Where it has it, in address order."""
+
+    def collect(self, into: Stretch) -> None:
+        """All of that stretch."""
 
 
 class PagemapResidency:
@@ -77,14 +136,14 @@ class PagemapResidency:
         self._file.close()
 
     def count(self, start: int, end: int) -> Optional[Pages]:
-        start, end = self._whole_pages(start, end)
+        start, end = self.whole_pages(start, end)
         try:
             return self._reader.count(start, end) if start < end else Pages(0)
         except (OSError, ValueError):  # ended meanwhile, or closed
             return None
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
-        start, end = self._whole_pages(start, end)
+        start, end = self.whole_pages(start, end)
         merged: list[Span] = []
         try:
             for low, high, swapped in self._reader.runs(start, end):
@@ -100,13 +159,13 @@ class PagemapResidency:
     def states(self, start: int, end: int) -> tuple[Sequence[Span], Sequence[Span]]:
         """(in memory, in swap), each in order."""
         found: tuple[list[Span], list[Span]] = [], []
-        for low, high, swapped in self._reader.runs(*self._whole_pages(start, end)):
+        for low, high, swapped in self._reader.runs(*self.whole_pages(start, end)):
             found[swapped].append(Span(low, high))
         return found
 
     def own(self, start: int, end: int) -> Sequence[Span]:
         """Of a private mapping of a file: the pages that are no longer the file's."""
-        start, end = self._whole_pages(start, end)
+        start, end = self.whole_pages(start, end)
         size = (end - start) // self.page_size * 8
         entries = array("Q", os.pread(self._file.fileno(), size, start // self.page_size * 8))
         found: list[Span] = []
@@ -118,7 +177,14 @@ class PagemapResidency:
                 found.append(Span(low, start + (index + 1) * self.page_size))
         return found
 
-    def _whole_pages(self, start: int, end: int) -> Span:
+    def stretch(self, start: int, end: int) -> Stretch:
+        """All of [start, end), whole pages, at once."""
+        found = Stretch(start, end)
+        self._reader.collect(found)
+        return found
+
+    def whole_pages(self, start: int, end: int) -> Span:
+        """The pages that it touches."""
         size = self.page_size
         return Span(start // size * size, min((end + size - 1) // size * size, USER_LIMIT))
 
@@ -209,6 +275,14 @@ class ScanReader:
         for batch in self._batches(start, end):
             yield from self._settled(*batch)
 
+    def collect(self, into: Stretch) -> None:
+        for starts, ends, kinds in self._batches(into.start, into.end):
+            if kinds.count(PRESENT | WRITTEN) == len(kinds):
+                into.here.starts += starts
+                into.here.ends += ends
+            else:
+                into.add(self._settled(starts, ends, kinds))
+
     def _settled(self, *batch: array[int]) -> Iterator[Run]:
         sure = SWAPPED | WRITTEN if self._leave_out & GUARD else -1
         for low, high, kind in zip(*batch):
@@ -274,3 +348,6 @@ class EntryReader:
             for run in _RUN.finditer(kinds):
                 low, high = run.span()
                 yield address + low * size, address + high * size, kinds[low] == IN_SWAP
+
+    def collect(self, into: Stretch) -> None:
+        into.add(self.runs(into.start, into.end))

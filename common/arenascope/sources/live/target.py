@@ -21,13 +21,14 @@ class ProcessTarget(ShellTarget):
         super().__init__(process, folders, symbols)
         self._process = process
         self._freeze: Optional[Freeze] = None
+        self._threads: Optional[Sequence[ThreadInfo]] = None
 
     def look(self, freeze: Optional[Freeze]) -> None:
         """From now on it is held by `freeze`, or still runs on: symbols stay, mappings are read anew.
 
         And the same image: were it another program's by now, its memory would say so.
         """
-        self._regions, self._naming = None, Naming(self._folders)
+        self._regions, self._threads, self._naming = None, None, Naming(self._folders)
         self._freeze = freeze
         if freeze is not None:
             freeze.on_end(self._process.give_up)
@@ -36,6 +37,11 @@ class ProcessTarget(ShellTarget):
         return self._freeze.register_sets() if self._freeze is not None else ()
 
     def threads(self) -> Sequence[ThreadInfo]:
+        if self._threads is None:
+            self._threads = self._read_threads()
+        return self._threads
+
+    def _read_threads(self) -> Sequence[ThreadInfo]:
         records = self._freeze.records() if self._freeze is not None else []
         if not records:
             return super().threads()

@@ -1,0 +1,104 @@
+"""Every chunk that the lists of free chunks lead to, found without a judgement, for whoever reads them in bulk.
+
+A process that runs on changes under the reader: what looks wrong is no finding, and what was passed over is looked at
+again when it is held. Then all that changed is followed, and all that was new: whatever a walk asks for afterwards is
+there. A list's end is what is known already, the header of a bin, or anything that can be no free chunk.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from contextlib import suppress
+from typing import Iterable, Optional, Sequence
+
+from ..errors import MemoryReadError
+from ..memory import Memory
+from ..model import ArenaHeader, Heap
+from ..target import Nodes
+from .bins import NBINS
+from .chunk import PREV_INUSE, SIZE_BITS, masked, reveal
+from .fastbins import fastbin_size
+from .layout import Layout
+from .tcache import LIST_LIMIT, read_tcache
+
+
+class Links:
+    """What the arenas' lists lead to, in their heaps."""
+
+    def __init__(
+        self, memory: Memory, layout: Layout, headers: Sequence[ArenaHeader], heaps: Iterable[Heap], nodes: Nodes
+    ) -> None:
+        self._layout, self._nodes = layout, nodes
+        ordered = sorted(heaps, key=lambda heap: heap.address)
+        self._starts = [heap.address for heap in ordered]
+        self._ends = [heap.end for heap in ordered]
+        self._most = sum(header.system_mem for header in headers) // layout.min_size
+        self._largest_fast = fastbin_size(layout, layout.fastbins - 1) if layout.fastbins else 0
+        self._bins: list[int] = []
+        self._fast: list[int] = []
+        for header in headers:
+            with suppress(MemoryReadError):
+                self._bins += memory.words(header.address + layout.arena["bins"], 2 * (NBINS - 1))
+            if layout.fastbins:
+                with suppress(MemoryReadError):
+                    self._fast += memory.words(header.address + layout.arena["fastbinsY"], layout.fastbins)
+
+    def find(self) -> None:
+        """While the process runs on."""
+        self._follow(self._fast, fast=True, bins=False)
+        self._follow(self._bins, fast=False, bins=True, back=True)
+
+    def find_again(self) -> None:
+        """While it is held: from all that is not as it was, which may have gone from one kind of list to another."""
+        nodes = self._nodes
+        links = [*self._fast, *self._bins, *nodes.passed]
+        for chunk in nodes.read_again():
+            links += self._after(chunk, nodes.node(chunk), fast=True, bins=True)
+        self._follow(links, fast=True, bins=True)
+
+    def _after(self, chunk: int, words: tuple[int, int, int], fast: bool, bins: bool, back: bool = False) -> list[int]:
+        """Where a chunk may lead, the likeliest last."""
+        raw, forward, backward = words
+        layout, found = self._layout, []
+        if fast and masked(raw) <= self._largest_fast:
+            safe = layout.behaviour.safe_linking
+            found.append(reveal(forward, chunk + layout.header) if safe else forward)
+        if bins and raw & (layout.mask | SIZE_BITS) == PREV_INUSE:
+            found += [backward, forward] if back else [forward]
+        return found
+
+    def _follow(self, links: Sequence[int], fast: bool, bins: bool, back: bool = False) -> None:
+        nodes, mask, header = self._nodes, self._layout.mask, self._layout.header
+        starts, ends, passed = self._starts, self._ends, nodes.passed
+        stack = list(links)
+        while stack:
+            chunk = stack.pop()
+            if chunk in nodes:
+                continue
+            place = bisect_right(starts, chunk) - 1
+            if (chunk + header) & mask or place < 0 or chunk >= ends[place] or len(nodes) > self._most:
+                passed.add(chunk)
+                continue
+            words = nodes.add(chunk)
+            if words is None:
+                passed.add(chunk)
+            else:
+                stack += self._after(chunk, words, fast, bins, back)
+
+
+def read_caches(memory: Memory, layout: Layout, caches: Iterable[Optional[int]], nodes: Nodes) -> None:
+    """What thread caches hold, in bulk: the first chunk of every list, then the second of every list."""
+    form, safe = layout.tcache, layout.behaviour.safe_linking
+    users: list[int] = []
+    seen: set[int] = set()
+    for cache in caches if form is not None else ():
+        if cache and form is not None:
+            with suppress(MemoryReadError):
+                users += read_tcache(memory, form, cache).entries
+    for _ in range(LIST_LIMIT):
+        users = [user for user in users if user and not user & layout.mask and user not in seen]
+        if not users:
+            return
+        seen.update(users)
+        read = nodes.read_many([user - layout.header for user in users])
+        users = [reveal(words[1], user) if safe else words[1] for user, words in zip(users, read) if words is not None]

@@ -1,0 +1,113 @@
+"""Many small places of a process read in few system calls (process_vm_readv), by two threads where there are many.
+
+What it costs is the walk of page tables for each place, not the call: in the order of addresses it takes half as long.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+from array import array
+from contextlib import suppress
+from typing import Any, Callable, Optional, Sequence
+
+from ...errors import MemoryReadError
+
+AT_ONCE = 1024
+"""IOV_MAX: the kernel takes no more places in a call."""
+ENOUGH_FOR_TWO = 16 * AT_ONCE
+
+
+class ManyReader:
+    """Places of one size, each to its own place in a buffer. All that takes time but the reading is done first."""
+
+    def __init__(self, pid: int, read: Callable[[int, int], bytes], places: Sequence[int], size: int) -> None:
+        """`read` serves where the kernel or this Python has no such call, and says what cannot be read."""
+        self._pid, self._read, self._size = pid, read, size
+        self.buffer = bytearray(size * len(places))
+        self.lost: list[int] = []
+        """Which of the places could not be read."""
+        self._order = array("Q", sorted(range(len(places)), key=places.__getitem__))
+        self._places = array("Q", map(places.__getitem__, self._order))
+        self._call = _find_call() if places else None
+        if self._call is None:
+            return
+        import ctypes
+
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self.buffer))
+        self._theirs = _iovecs(self._places, size)
+        self._ours = _iovecs(array("Q", (base + size * index for index in self._order)), size)
+
+    def run(self) -> None:
+        """Reads them all."""
+        number = len(self._places)
+        half = number // 2 // AT_ONCE * AT_ONCE if number >= ENOUGH_FOR_TWO and (os.cpu_count() or 1) > 1 else 0
+        if not half:
+            self._run(0, number)
+            return
+        done = _thread.allocate_lock()
+        done.acquire()
+        # signals are for the thread that waits
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            _thread.start_new_thread(self._run, (0, half, done))
+        except RuntimeError:
+            half = 0
+            done.release()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        try:
+            self._run(half, number)
+        finally:
+            done.acquire()
+
+    def _run(self, first: int, end: int, done: Optional[Any] = None) -> None:
+        try:
+            if self._call is None:
+                self._one_by_one(first, end)
+                return
+            size, call, pid = self._size, self._call, self._pid
+            theirs, ours = self._theirs.buffer_info()[0], self._ours.buffer_info()[0]
+            while first < end:
+                number = min(AT_ONCE, end - first)
+                got = call(pid, ours + 16 * first, number, theirs + 16 * first, number, 0)
+                first += max(got, 0) // size
+                if got != size * number:
+                    # where it stopped; /proc/PID/mem also reads what the process itself may not
+                    self._one_by_one(first, first + 1)
+                    first += 1
+        finally:
+            if done is not None:
+                done.release()
+
+    def _one_by_one(self, first: int, end: int) -> None:
+        size = self._size
+        for place in range(first, end):
+            index = self._order[place]
+            try:
+                self.buffer[size * index : size * (index + 1)] = self._read(self._places[place], size)
+            except MemoryReadError:
+                self.lost.append(index)
+
+
+def _iovecs(addresses: array[int], size: int) -> array[int]:
+    found = array("Q", bytes(16 * len(addresses)))
+    found[0::2] = addresses
+    found[1::2] = array("Q", [size]) * len(addresses)
+    return found
+
+
+def _find_call() -> Optional[Callable[..., int]]:
+    """None where this Python has no ctypes, or is of 32 bits."""
+    with suppress(ImportError, AttributeError, OSError):
+        import ctypes
+
+        call = ctypes.CDLL(None).process_vm_readv
+        word, pointer = ctypes.c_ulong, ctypes.c_void_p
+        call.argtypes = [ctypes.c_int, pointer, word, pointer, word, word]
+        call.restype = ctypes.c_ssize_t
+        if ctypes.sizeof(pointer) == 8:
+            found: Callable[..., int] = call
+            return found
+    return None

@@ -1,0 +1,160 @@
+"""A process is held only while what was found beforehand is read again: answers as of one that stands still."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+
+import pytest
+from schemas import valid
+from subjects import Subject
+
+from arenascope import fleet
+from arenascope.command import find_command
+from arenascope.sources.live import freeze, many, process
+from arenascope.sources.live.procfiles import thread_ids, thread_state
+
+COMMANDS = ("arenas", "bins", "trim", "trim --ranges", "report", "report --full", "info", "stats")
+PASSES = 0.05
+"""Seconds between what is found beforehand and the hold: the process goes on meanwhile."""
+
+
+def asked(pid, words):
+    name, *rest = words.split()
+    options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
+    return fleet.Look(str(pid), name, options)
+
+
+def answer(pid, words, early):
+    """The document; ReadLate where something was wanted that had not been read."""
+    seen = fleet._look(asked(pid, words), early)
+    document = valid(json.loads(seen.text))
+    assert document.pop("held_seconds") > 0
+    return document
+
+
+def stop(pid):
+    os.kill(pid, signal.SIGSTOP)
+    limit = time.monotonic() + 20
+    while any(thread_state(pid, tid) not in "TXZ" for tid in thread_ids(pid)):
+        assert time.monotonic() < limit
+        time.sleep(0.001)
+
+
+@pytest.fixture
+def stopped_at_the_hold(monkeypatch):
+    """Whatever is held stands still from then on, by SIGSTOP: what looks later sees the same moment."""
+    hold = freeze.Freeze.hold
+
+    def stopping(self, pid, born):
+        if thread_state(pid, pid) != "T":
+            time.sleep(PASSES)
+            stop(pid)
+        hold(self, pid, born)
+
+    monkeypatch.setattr(freeze.Freeze, "hold", stopping)
+
+
+def both_ways(subject, words):
+    try:
+        early, late = answer(subject.pid, words, early=True), answer(subject.pid, words, early=False)
+    finally:
+        os.kill(subject.pid, signal.SIGCONT)
+    assert early == late, words
+    assert list(early) == list(late)
+    return early
+
+
+@pytest.mark.parametrize(
+    "fixture",
+    [("bins",), ("hoard", "3", "12"), ("tcache",), ("foreign_sbrk",), ("mmapped",), ("locked",)],
+    ids=lambda words: words[0],
+)
+def test_the_same_as_of_one_that_stands_still(stopped_at_the_hold, fixture):
+    with Subject(*fixture) as subject:
+        for words in COMMANDS:
+            assert both_ways(subject, words)["complete"], words
+        assert subject.quit() == 0
+
+
+@pytest.mark.parametrize("call", ["process_vm_readv", "none"])
+def test_the_same_under_churn(stopped_at_the_hold, monkeypatch, call):
+    """Every list has changed since it was looked for; without the system call each chunk is read by itself."""
+    if call == "none":
+        monkeypatch.setattr(many, "_find_call", lambda: None)
+    with Subject("churn") as subject:
+        for words in 3 * COMMANDS:
+            both_ways(subject, words)
+        assert subject.send("check") == "intact"
+
+
+def test_what_is_wrong_while_it_runs_is_no_finding(stopped_at_the_hold, monkeypatch):
+    """Beforehand half of all words are torn; the hold mends that."""
+    read = process.ProcessImage.read
+    reads = [0]
+
+    def torn(self, address, size):
+        data = read(self, address, size)
+        reads[0] += 1
+        tear = size == 24 and not getattr(self, "_held", True) and reads[0] % 2
+        return data[::-1] if tear else data
+
+    monkeypatch.setattr(process.ProcessImage, "read", torn)
+    with Subject("hoard", "3", "12") as subject:
+        assert both_ways(subject, "arenas")["complete"]
+
+
+def test_a_chunk_costs_no_call_of_its_own(monkeypatch):
+    """While it is held as good as nothing is read in single calls, and nothing at all afterwards."""
+    reads, held = [], [False]
+    read, hold, release = process.ProcessImage.read, freeze.Freeze.hold, freeze.Freeze.release
+
+    def counted(self, address, size):
+        reads.append(held[0])
+        return read(self, address, size)
+
+    def holding(self, pid, born):
+        hold(self, pid, born)
+        held[0] = True
+
+    def releasing(self):
+        held[0] = None
+        return release(self)
+
+    run = many.ManyReader.run
+    monkeypatch.setattr(many.ManyReader, "run", lambda self: (reads.append(held[0]), run(self)))
+    monkeypatch.setattr(process.ProcessImage, "read", counted)
+    monkeypatch.setattr(freeze.Freeze, "hold", holding)
+    monkeypatch.setattr(freeze.Freeze, "release", releasing)
+    with Subject("big", "40") as subject:
+        for words in COMMANDS:
+            reads.clear()
+            held[0] = False
+            document = answer(subject.pid, words, early=True)
+            assert reads.count(None) == 0, words
+            assert reads.count(False) > 4000 > 4 * reads.count(True), (words, len(reads), document["complete"])
+
+
+def test_a_look_that_wants_more_holds_to_the_end(monkeypatch):
+    """Nothing was read beforehand but what the command wants of a heap without lists: it must begin anew."""
+    monkeypatch.setattr("arenascope.glibc.links.Links.find_again", lambda self: None)
+    holds = []
+    hold = freeze.Freeze.hold
+    monkeypatch.setattr(freeze.Freeze, "hold", lambda self, *who: (holds.append(who), hold(self, *who)))
+    with Subject("bins") as subject:
+        seen = fleet.look(asked(subject.pid, "info"))
+        assert seen.error is None
+        assert len(holds) == 2
+        assert json.loads(seen.text)["xml"] == subject.info_xml
+
+
+def test_figures_for_metrics_and_watch(stopped_at_the_hold):
+    with Subject("churn") as subject:
+        try:
+            early, late = (fleet._figures(str(subject.pid), each) for each in (True, False))
+        finally:
+            os.kill(subject.pid, signal.SIGCONT)
+        early.pop("taken"), late.pop("taken")
+        assert early == late
