@@ -25,3 +25,14 @@ def test_a_process_that_never_stands_still(door: str) -> None:
             assert {each["arena"] for each in document["breaches"]} <= {*locked, None}
         # what was looked at goes on living
         assert subject.send("check") == "intact"
+
+
+def test_a_single_thread_in_a_system_call_of_mallocs() -> None:
+    """It takes no lock: only where it stands tells that top is not yet what it will be."""
+    shell = DOORS["shell"]
+    with Subject("trimmer") as subject:
+        subject.process.stdin.write(b"tick\n")
+        for _ in range(20):
+            document = shell.run(Live(subject.pid, subject.program), ["check --json"])[0].json()
+            assert [each for each in document["breaches"] if not each["transient"]] == [], document["busy"]
+        subject.process.kill()

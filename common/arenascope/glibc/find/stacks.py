@@ -21,8 +21,9 @@ MAX_BYTES = 64 << 20
 """How many bytes of a stack are searched."""
 STACKS = 16
 """How many stacks one thread may be on: a handler's, what that interrupted, and so on."""
-RETURNS = 4
-"""How many words of a stack may lie above the return address of a function that malloc calls (brk, mprotect)."""
+RETURNS = 10
+"""How many words of a stack may lie above malloc's own return address in what it calls: brk() in sbrk() has saved up to
+seven registers there, mprotect() and madvise() fewer."""
 # struct rt_sigframe of x86-64 (asm/ucontext.h), in words from uc_flags on: uc_link, rsp, rip and the segments, of
 # which cs and ss are the same in every 64-bit process
 UC_LINK, UC_SP, UC_PC, UC_SEGMENTS = 1, 20, 21, 23
