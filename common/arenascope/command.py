@@ -28,6 +28,7 @@ from .render.text import Style, fitted, known_form
 from .target import Nodes, Target
 
 if TYPE_CHECKING:
+    from .ahead import Ahead
     from .session import Session
 
 INTERRUPTED = 130
@@ -85,7 +86,7 @@ class Context:
         """`ahead`: see Command.reads."""
         self._alone = opened is None
         self._ahead = ahead
-        self._first: Optional[Session] = None
+        self._first: Optional[Ahead] = None
         """What read the target ahead."""
         self.door = door
         self.options = options
@@ -107,16 +108,15 @@ class Context:
         The command runs as if there were no free chunk, which is nearly all of its time; of these the image knows
         where they are. Residency comes first, as it does in any command.
         """
-        from .session import Session
+        from .ahead import Ahead, find_lists_again
 
-        session = self._first = Session(target, self.options.libc, lists=False)
+        session = self._first = Ahead(target, self.options.libc)
         with suppress(ArenascopeError):
             answer = reads(Context(self.door, self.options, session))
             if not self.options.json:
                 deque(answer.lines, 0)
         with suppress(ArenascopeError):
-            if session.started:
-                session.links(nodes).find_again()
+            find_lists_again(session, nodes)
         self.door.release()
 
     @property
@@ -127,7 +127,7 @@ class Context:
 
             self.opened = Session(self.target, self.options.libc, Progress, self.door.processes)
             if self._first is not None:
-                self.opened.take_over(self._first)
+                self._first.hand_over(self.opened)
         return self.opened
 
     def beside(self, options: argparse.Namespace) -> Context:

@@ -18,7 +18,6 @@ from .glibc.derive.tcache_form import settle
 from .glibc.find import thread_pointers, threads
 from .glibc.find.locate import Located, locate
 from .glibc.layout import Layout
-from .glibc.links import Links, read_caches
 from .glibc.owners import Owners
 from .glibc.reach import Reaches, reaches_of
 from .memory import Memory
@@ -26,7 +25,7 @@ from .meter import MakeMeter, unseen
 from .model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
 from .printable import one_line
 from .records import NamedTuple
-from .target import Nodes, Pages, Region, Residency, Span, Target, ThreadInfo
+from .target import Pages, Region, Residency, Span, Target, ThreadInfo
 
 if TYPE_CHECKING:
     from .glibc.trail import Trail
@@ -45,14 +44,9 @@ class SoFar(NamedTuple):
 class Session:
     """What the walkers find in one image, each thing read once."""
 
-    def __init__(
-        self, target: Target, libc: int = 0, meter: MakeMeter = unseen, processes: int = 1, lists: bool = True
-    ) -> None:
+    def __init__(self, target: Target, libc: int = 0, meter: MakeMeter = unseen, processes: int = 1) -> None:
         """`meter` shows how far long walks are; `processes`: so many may sweep a core's heaps, 0: as many as pay.
-        `stopped`: Ctrl-C ended a walk, and what was read until then is there.
-
-        Without `lists` free chunks are left out, as if there were none: for reading all else that is needed.
-        """
+        `stopped`: Ctrl-C ended a walk, and what was read until then is there."""
         self._processes = processes
         self.target, self.libc, self.meter, self.stopped = target, libc, meter, False
         # only a core is mapped here: elsewhere every node would be asked for in vain
@@ -62,7 +56,6 @@ class Session:
         )
         if target.nodes is not None:
             self.memory.node = target.nodes.node
-        self._lists = lists
         self.findings: list[Finding] = []
         self.trail: Optional[Trail] = None
         """Keeps the candidates, if set before anything was found."""
@@ -96,11 +89,11 @@ class Session:
             return layout
         if layout.newer is not None:
             return settle(self.memory, layout, [each.tcache for each in self.thread_words if each.tcache])
-        sizes = [(each.tcache, self._chunk_size(each.tcache)) for each in self.thread_words if each.tcache]
+        sizes = [(each.tcache, self.chunk_size(each.tcache)) for each in self.thread_words if each.tcache]
         arenas = [each.address for each in self.headers]
         return settle_release(self.memory, self.target.machine, layout, sizes, arenas, self.trail)
 
-    def _chunk_size(self, user: int) -> int:
+    def chunk_size(self, user: int) -> int:
         return masked(self.memory.try_word(user - self.target.pointer_size) or 0)
 
     @cached_property
@@ -225,8 +218,6 @@ class Session:
     @cached_property
     def fastbins(self) -> dict[int, Lists]:
         """By arena; no other list is walked for them."""
-        if not self._lists:
-            return {header.index: Lists() for header in self.headers}
         return {
             header.index: fastbins.read_fastbins(
                 self.memory, self.layout, header, self.reaches[header.index], self.findings
@@ -239,12 +230,7 @@ class Session:
         """The arenas with all their lists walked; after Ctrl-C, those that were not reached have none."""
         self.measure_residency()
         fast = self.fastbins
-        processes = self.processes_for(sum(header.system_mem for header in self.headers))
-        walk = (
-            bins.walk_all(self.memory, self.layout, self.reaches, self.findings, self.meter, processes)
-            if self._lists
-            else bins.Walked({header.index: Lists() for header in self.headers})
-        )
+        walk = self.walk_bins()
         self.stopped |= walk.stopped
         for index, reach in self.reaches.items():
             reach.doubt_sum([*walk.lists[index].bins, *fast[index].bins], self.findings)
@@ -263,6 +249,10 @@ class Session:
             for header in self.headers
         ]
 
+    def walk_bins(self) -> bins.Walked:
+        processes = self.processes_for(sum(header.system_mem for header in self.headers))
+        return bins.walk_all(self.memory, self.layout, self.reaches, self.findings, self.meter, processes)
+
     def processes_for(self, size: int) -> int:
         """How many processes share so many bytes of heap: whatever is held is read by one."""
         if self._processes == 1 or self.target.kind != "core":
@@ -270,16 +260,6 @@ class Session:
         from .crew import how_many  # few looks need it
 
         return how_many(self._processes, size)
-
-    def take_over(self, first: Session) -> None:
-        """From a session of the same moment what it looked for page by page, and no list has a part in."""
-        if "mmapped" in vars(first):
-            self.mmapped = first.mmapped
-
-    def links(self, nodes: Nodes) -> Links:
-        """Where the lists of free chunks begin; nothing is walked."""
-        heaps = [heap for heaps in self.heaps.values() for heap in heaps]
-        return Links(self.memory, self.layout, self.headers, heaps, nodes)
 
     def heed_ctrl_c(self) -> None:
         """Between two long walks: stops here if asked to."""
@@ -342,14 +322,12 @@ class Session:
 
     @cached_property
     def thread_caches(self) -> list[ThreadCache]:
-        chunks = [self._chunk_size(each.tcache) for each in self.thread_words if each.tcache]
+        chunks = [self.chunk_size(each.tcache) for each in self.thread_words if each.tcache]
         layout = with_tcache_seen(self.layout, chunks)
         slots = self.params.get("tcache_count") if self.params else None
-        if self.target.nodes is not None:
-            read_caches(self.memory, layout, [each.address for each in self.thread_owners], self.target.nodes)
         found = []
         for owner in self.thread_owners:
-            if owner.address and self._lists:
+            if owner.address:
                 lists = tcache.walk_tcache(self.memory, layout, owner.address, slots, self.findings)
                 owner = owner._replace(bins=lists.bins, known=lists.whole)
             found.append(owner)

@@ -123,14 +123,13 @@ class ShellDoor:
         return self._still
 
     def _find_lists(self, target: ProcessTarget, process: StillProcess) -> None:
+        from .ahead import find_lists
         from .session import Session
 
         target.nodes = nodes = process.nodes
         # it runs on under the reader: whatever breaks is looked at again when it is held, and only then is a finding
         with suppress(Exception):
-            session = Session(target, self._lists_of or 0)
-            if session.started:
-                session.links(nodes).find()
+            find_lists(Session(target, self._lists_of or 0), nodes)
         nodes.prepare()
 
     def let_go(self) -> float:

@@ -85,6 +85,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "glibc/derive": (*LOW, "glibc"),
     "glibc/find": (*LOW, "glibc", "glibc/derive", "sources/elf"),
     "session": (*LOW, *GLIBC),
+    "ahead": (*LOW, *GLIBC, "session"),
     "analysis": ("errors", "model", "target", "glibc"),
     # render/json.py's envelope says what was looked at, and how it was found
     "render": ("errors", "model", "printable", "target", "glibc", "glibc/find"),
@@ -93,7 +94,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "saving": (*LOW, "session", "gather", "render", "sources", "sources/core", "sources/live"),
     "audit": (*LOW, *GLIBC, "session", "analysis", "gather"),
     "door": ("target", "render", "apply"),
-    "command": (*LOW, "__init__", "arguments", "door", "session", "render", "commands"),
+    "command": (*LOW, "__init__", "arguments", "door", "session", "ahead", "render", "commands"),
     "overview": ("command", "errors", "glossary"),
     "glossary": ("arguments",),
     "load_once": (),

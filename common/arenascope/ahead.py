@@ -1,0 +1,58 @@
+"""Reading a process ahead: all that a command will want of it, but the lists of free chunks, which its image knows.
+
+See sources/live/still.py for what becomes of it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from .glibc import bins
+from .glibc.derive.rows import with_tcache_seen
+from .glibc.links import Links, read_caches
+from .model import Lists, ThreadCache
+from .session import Session
+from .target import Nodes
+
+
+def links_of(session: Session, nodes: Nodes) -> Links:
+    """Where the lists of free chunks begin; nothing is walked."""
+    heaps = [heap for heaps in session.heaps.values() for heap in heaps]
+    return Links(session.memory, session.layout, session.headers, heaps, nodes)
+
+
+class Ahead(Session):
+    """A session in which no chunk is free: all that a command wants besides is read as it would be."""
+
+    @cached_property
+    def fastbins(self) -> dict[int, Lists]:
+        return {header.index: Lists() for header in self.headers}
+
+    def walk_bins(self) -> bins.Walked:
+        return bins.Walked({header.index: Lists() for header in self.headers})
+
+    @cached_property
+    def thread_caches(self) -> list[ThreadCache]:
+        _ = self.params
+        chunks = [self.chunk_size(each.tcache) for each in self.thread_words if each.tcache]
+        layout, owners = with_tcache_seen(self.layout, chunks), self.thread_owners
+        if self.target.nodes is not None:
+            read_caches(self.memory, layout, [each.address for each in owners], self.target.nodes)
+        return owners
+
+    def hand_over(self, to: Session) -> None:
+        """What was looked for page by page, and no list has a part in: to a session of the same moment."""
+        if "mmapped" in vars(self):
+            to.mmapped = self.mmapped
+
+
+def find_lists(session: Session, nodes: Nodes) -> None:
+    """While the process runs on."""
+    if session.started:
+        links_of(session, nodes).find()
+
+
+def find_lists_again(session: Session, nodes: Nodes) -> None:
+    """While it is held."""
+    if session.started:
+        links_of(session, nodes).find_again()
