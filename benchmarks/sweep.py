@@ -5,7 +5,7 @@
 
 The least of several rounds in turns, in seconds by the clock and of processors (a thread reads ahead: the first is less
 where there are two). The C program and the shell's door are timed as whole processes, "own" is a command's share inside
-the debugger.
+the debugger. Memory is that of the largest process: what it has mapped of the core's file counts, too.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from typing import Mapping, NamedTuple, Sequence
 from subject import ARENASCOPE, PROGRAM, QUIET, ROOT, WITH_US, big
 
 SUMMARY = "chunks --summary"
+SHARED = (SUMMARY, "check", "pins", "map")
+"""What several processes share in the shell."""
 COMMANDS = (SUMMARY, "arenas", "bins", "trim")
 IN_GDB = """
 import json, time
@@ -106,8 +108,8 @@ class Subject:
     def least(self) -> Cost:
         return run([str(self.follow), str(self.core), *self.places])
 
-    def shell(self) -> Cost:
-        return run([*ARENASCOPE, *SUMMARY.split(), str(self.core)])
+    def shell(self, command: str, processes: int) -> Cost:
+        return run([*ARENASCOPE, *command.split(), "--jobs", str(processes), str(self.core)])
 
     def gdb(self) -> dict[str, Cost]:
         script = self._script("in_gdb.py", IN_GDB)
@@ -164,7 +166,9 @@ def measure(subject: Subject, rounds: int) -> Mapping[str, Cost]:
 
     for _ in range(rounds):
         note("C: follow size headers", subject.least())
-        note(f"shell, arenascope {SUMMARY}", subject.shell())
+        for command in SHARED:
+            for processes in (1, 2):
+                note(f"shell, arenascope {command} --jobs {processes}", subject.shell(command, processes))
         doors = {"GDB": subject.gdb, **({"LLDB 19": subject.lldb} if shutil.which("lldb-19") else {})}
         for door, spend in doors.items():
             for name, cost in spend().items():
@@ -191,6 +195,9 @@ def main() -> None:
                 f"| {heap} | {what} | {cost.seconds:.2f} | {cost.seconds / least.seconds:.1f} "
                 f"| {cost.processor:.2f} | {memory} |"
             )
+        for command in SHARED:
+            one, two = (best[f"shell, arenascope {command} --jobs {processes}"].seconds for processes in (1, 2))
+            print(f"| {megabytes} MB | {command}: one process against two | | {one / two:.2f} | | |")
 
 
 if __name__ == "__main__":

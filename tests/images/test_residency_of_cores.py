@@ -7,9 +7,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from subjects import Subject
 
+from arenascope.gather import trims
+from arenascope.model import Range
+from arenascope.session import Session
 from arenascope.sources.core.holes import core_residency
 from arenascope.sources.core.image import CoreImage
+from arenascope.sources.shell_target import ShellTarget
 from arenascope.target import Pages
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -150,3 +155,22 @@ def test_a_cut_behind_a_page_of_zeros(dumped, tmp_path):
         residency = core_residency(core)
         assert residency.count(zeroed, zeroed + 3 * PAGE) == Pages(3 * PAGE)
         assert residency.count(zeroed, zeroed + 4 * PAGE) is None
+
+
+@pytest.mark.parametrize("many", [1, 1 << 60])
+def test_of_many_ranges_as_of_each(many, monkeypatch):
+    """Against the page tables; the ranges lie in heaps, and some in none."""
+    monkeypatch.setattr(trims, "MANY", many)
+    with Subject("random") as subject:
+        present, own = subject.present(), subject.curbrk() + 64 * PAGE
+        core = subject.kernel_core()
+        with CoreImage(str(core)) as image:
+            session = Session(ShellTarget(image))
+            chunks = [
+                chunk for arena in session.arenas for each in arena.bins for chunk in zip(each.addresses, each.sizes)
+            ]
+            ranges = [Range(start + 40, size - 40) for start, size in chunks if size > 2 * PAGE]
+            assert len(ranges) > 20
+            truth = sum(present.within(each.address // PAGE * PAGE, -(-each.end // PAGE) * PAGE) for each in ranges)
+            assert 0 < truth < sum(each.bytes for each in ranges) + 2 * PAGE * len(ranges)
+            assert trims.resident_bytes(session, [*ranges, Range(own, PAGE)]) == truth

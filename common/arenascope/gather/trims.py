@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Optional
+from bisect import bisect_left
+from typing import Iterable, Optional, Sequence
 
+from ..analysis.resident import covered
 from ..analysis.trim import ArenaTrim, Residents, Rules, Trim, plan_trim, until_locked
 from ..glibc.find.brk import current_brk
 from ..model import Range
 from ..session import Session
+from ..target import Residency, Span
 from .usage import full_usages
+
+MANY = 256
+"""From so many ranges on they are laid over what is in memory, rather than asked for one by one."""
 
 
 def trims(session: Session, bounds: bool = False) -> list[Trim]:
@@ -54,9 +60,32 @@ def resident_bytes(session: Session, ranges: Optional[Iterable[Range]]) -> Optio
     if residency is None or ranges is None:
         return None
     found = 0
+    ranges = sorted(ranges)
+    if len(ranges) >= MANY and residency.exact and session.target.kind == "core":
+        found, ranges = _merged(session, residency, ranges)
     for each in ranges:
         pages = residency.count(each.address, each.end)
         if pages is None:
             return None
         found += pages.resident
     return found
+
+
+def _merged(session: Session, residency: Residency, ranges: Sequence[Range]) -> tuple[int, Sequence[Range]]:
+    """How much of those that lie in heaps is in memory, by one question for each heap; and those that are left."""
+    page, found, at = session.target.page_size, 0, 0
+    left: list[Range] = []
+    for start, end in sorted((heap.address, heap.end) for heaps in session.heaps.values() for heap in heaps):
+        first = bisect_left(ranges, (start, 0), at)
+        last = bisect_left(ranges, (end, 0), first)
+        left += ranges[at:first]
+        at = last
+        inside = ranges[first:last]
+        resident = residency.resident_ranges(start, end) if inside and inside[-1].end <= end else None
+        if resident is None:
+            left += inside
+        else:
+            # partial pages count in full, as when each is asked for
+            whole = (Span(each.address // page * page, -(-each.end // page) * page) for each in inside)
+            found += covered(((each.start, each.bytes) for each in whole), resident)
+    return found, [*left, *ranges[at:]]
