@@ -54,8 +54,7 @@ class Session:
         self.memory = Memory(
             target.read, target.pointer_size, target.byte_order, target.fill, window, target.threaded_fill
         )
-        if target.nodes is not None:
-            self.memory.node = target.nodes.node
+        self.memory.node = target.nodes.node if target.nodes is not None else self.memory.node
         self.findings: list[Finding] = []
         self.trail: Optional[Trail] = None
         """Keeps the candidates, if set before anything was found."""
