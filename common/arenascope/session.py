@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
+from .crew import how_many
 from .glibc import bins, fastbins, mmapped, params, regions, tcache
 from .glibc.arena import has_heap, is_closed, walk_ring
 from .glibc.chunk import masked
@@ -254,11 +255,7 @@ class Session:
 
     def processes_for(self, size: int) -> int:
         """How many processes share so many bytes of heap: whatever is held is read by one."""
-        if self._processes == 1 or self.target.kind != "core":
-            return 1
-        from .crew import how_many  # few looks need it
-
-        return how_many(self._processes, size)
+        return how_many(self._processes, size) if self.target.kind == "core" else 1
 
     def heed_ctrl_c(self) -> None:
         """Between two long walks: stops here if asked to."""
