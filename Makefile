@@ -81,6 +81,7 @@ bench: setup fixtures ## measure what README says about speed
 	@$(PYTHON) benchmarks/run.py
 	@$(PYTHON) benchmarks/sweep.py
 	@$(PYTHON) benchmarks/trim.py
+	@$(PYTHON) benchmarks/holds.py
 
 zipapp: setup-python ## pack the shell door into one file, dist/arenascope.pyz
 	@$(ANY_PYTHON) scripts/pack.py

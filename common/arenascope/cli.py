@@ -15,6 +15,7 @@ from .overview import meaning
 from .printable import make_streams_safe, one_line
 from .render import optional
 from .shell import ShellDoor, unbroken
+from .target import HOLD_AT_MOST
 from .tree import HELP_NAME, LOOPS, PROGRAM, Tree, branch_names, find_loop
 
 DONE, NOTHING, FAILED = 0, 1, 2
@@ -112,6 +113,11 @@ def _look(command: Command, options: argparse.Namespace) -> int:
     subjects, symbols = options.subjects, not options.no_symbols
     if options.jobs < 0:
         raise UsageError(f"--jobs {options.jobs} is no number of looks at a time", "0 is one for each processor")
+    if not 0 < options.hold_at_most <= HOLD_AT_MOST * 1000:
+        raise UsageError(
+            f"--hold-at-most {options.hold_at_most:g} is no time to hold a process for",
+            f"more than 0 milliseconds, {HOLD_AT_MOST * 1000:,.0f} at most",
+        )
     if (options.jsonl and subjects) or len(subjects) > 1:
         from . import fleet  # several processes, which a single look does not need
 
@@ -126,6 +132,7 @@ def _look(command: Command, options: argparse.Namespace) -> int:
 def _run_held(command: Command, subject: Optional[str], options: argparse.Namespace, early: bool) -> int:
     lists_of = options.libc if early and command.ahead(options) else None
     door = ShellDoor(subject, options.stop, options.debug_dir, not options.no_symbols, options.jobs, lists_of=lists_of)
+    door.hold_at_most = options.hold_at_most / 1000
     try:
         status = answer(command, options, door)
         door.release()

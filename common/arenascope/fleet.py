@@ -25,6 +25,7 @@ from .render.json import SCHEMA
 from .render.problems import statement_json
 from .render.text import Style
 from .shell import ShellDoor, unbroken
+from .target import HOLD_AT_MOST
 
 
 class Look(NamedTuple):
@@ -79,6 +80,7 @@ def _look(asked: Look, early: bool) -> Seen:
     command = find_command(asked.command)
     lists_of = asked.options.libc if early and command.ahead(asked.options) else None
     door = _Collecting(asked.subject, asked.stop, asked.folders, asked.symbols, asked.processes, lists_of=lists_of)
+    door.hold_at_most = getattr(asked.options, "hold_at_most", HOLD_AT_MOST * 1000) / 1000
     try:
         status = answer(command, asked.options, door)
         door.release()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Callable, Optional, Sequence, TypeVar
 from .errors import HoldEnded, ReadLate, TargetError, UsageError
 from .render.progress import OverwrittenLine
 from .render.text import Style, wants_colour
-from .target import Target
+from .target import HOLD_AT_MOST, Target
 
 if TYPE_CHECKING:
     from .apply import Controller
@@ -50,6 +50,7 @@ class ShellDoor:
         self.folders = folders
         self.written: list[str] = []
         self.freeze: Optional[Freeze] = None
+        self.hold_at_most = HOLD_AT_MOST
         self._lists_of = lists_of if stop != "none" else None
         self._still: Optional[StillProcess] = None
         self.held_seconds: Optional[float] = None
@@ -92,7 +93,7 @@ class ShellDoor:
             from .sources.live.freeze import Freeze
 
             # it gets ready while we do
-            self.freeze = Freeze(self.stop)
+            self.freeze = Freeze(self.stop, self.hold_at_most)
         # loaded before the process is held, and not for a core
         for name in LOADED_BEFORE:
             import_module(name)

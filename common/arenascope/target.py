@@ -15,6 +15,8 @@ from .records import NamedTuple
 ByteOrder = Literal["little", "big"]
 
 
+HOLD_AT_MOST = 120.0
+"""Seconds: a service that stood still for so long is missed. A heap of 50 GiB is read in half of it."""
 HUGE_PAGES = "/anon_hugepage"
 """What the kernel calls an anonymous mapping of hugetlbfs pages: a file of its own, that nobody can open."""
 

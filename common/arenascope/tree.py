@@ -14,6 +14,7 @@ from .arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, 
 from .command import Command, command_names, find_command
 from .overview import GROUP_OF_LOOPS, command_lines, row
 from .records import NamedTuple
+from .target import HOLD_AT_MOST
 from .words import MAYBE, NOT, UNLIKELY, full_names, likeliest
 
 PROGRAM = "arenascope"
@@ -38,6 +39,13 @@ IN_THE_SHELL = Group(
             choices=("ptrace", "signal"),
             default="ptrace",
             help="how a live process is held while it is read (ptrace)",
+        ),
+        argument(
+            "--hold-at-most",
+            type=float,
+            default=HOLD_AT_MOST * 1000,
+            metavar="MS",
+            help="let it go after so many milliseconds, read whole or not: an error then (120,000)",
         ),
         argument("--no-stop", action="store_true", help="do not hold it: read until two readings agree"),
         argument(

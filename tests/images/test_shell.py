@@ -98,6 +98,19 @@ def test_a_document_says_for_how_long_it_was_held(bins):
     assert json.loads(arenascope("arenas", bins.pid, "--json", "--no-stop").stdout)["held_seconds"] is None
 
 
+def test_a_hold_is_as_long_as_it_may_be(tmp_path):
+    """It is let go, whatever was not read by then."""
+    with Running(tmp_path, BUILD / "big", tmp_path, "160") as running:
+        for words in (["chunks", "--summary"], ["arenas"]):
+            done = arenascope(*words, running.pid, "--hold-at-most", "1", status=2)
+            assert "was let go before it was read whole: it had been held for 0.001 s (--hold-at-most" in done.stderr
+            assert (done.stdout, done.stderr.count("\n")) == ("", 1)
+            assert comes_to(running.pid, "S")
+        assert arenascope("arenas", running.pid, "--hold-at-most", "120000").stdout
+        for wrong in ("0", "-1", "120001", "nan"):
+            assert "is no time to hold" in arenascope("arenas", running.pid, f"--hold-at-most={wrong}", status=2).stderr
+
+
 def test_a_python_without_ctypes(bins, tmp_path):
     """As in minimal images: ptrace is out of reach, a signal is not."""
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['_ctypes'] = None\n")

@@ -11,12 +11,10 @@ from typing import Any, Callable, Optional
 
 from ...errors import HoldEnded, TargetError
 from ...records import NamedTuple
-from ...target import RegisterSet, RegisterSets
+from ...target import HOLD_AT_MOST, RegisterSet, RegisterSets
 from ..elf.registers import ThreadRecord
 from . import guard
 
-AT_MOST = 120.0
-"""Seconds: a service that stood still for so long is missed. A heap of 50 GiB is read in half of it."""
 ANSWERS_IN = 15.0
 """Longer than the guard itself waits for a thread to stop."""
 LETS_GO_IN = 2.0
@@ -25,7 +23,7 @@ LETS_GO_IN = 2.0
 class Freeze:
     """A process that is held: from hold() to release()."""
 
-    def __init__(self, how: str, at_most: float = AT_MOST) -> None:
+    def __init__(self, how: str, at_most: float = HOLD_AT_MOST) -> None:
         """Starts the guard, which makes itself ready meanwhile. `how`: "ptrace" or "signal"."""
         self.how, self.at_most = how, at_most
         self._pid = 0
@@ -83,7 +81,7 @@ class Freeze:
         if self._why == guard.TOO_LONG or time.monotonic() - self._started > self.at_most:
             return HoldEnded(
                 f"{who}: it had been held for {self.at_most:g} s",
-                "--no-stop does not hold it; arenas --quick reads little",
+                "--hold-at-most allows more; --no-stop does not hold it; arenas --quick reads little",
             )
         return HoldEnded(f"{who}: what held it was killed", "look again")
 

@@ -132,7 +132,8 @@ class _Guard:
         """Until there is a reason to let go."""
         state = os.open(f"/proc/{self._parent}/stat", os.O_RDONLY)
         while True:
-            if _readable(self._orders, TICK_MS):
+            left = max(0, int(1000 * (until - time.monotonic())) + 1)
+            if _readable(self._orders, min(TICK_MS, left)):
                 order = receive(self._orders)
                 if order == "release":
                     return DONE

@@ -1,0 +1,59 @@
+"""For how long a live process is held, and what of that each free chunk costs: found beforehand, and by a plain walk.
+
+    make bench
+    python3 benchmarks/holds.py --megabytes 5000 --rounds 5
+
+Both ways in turns in one process of Python, the least of some rounds. The goal: half a
+microsecond a free chunk and 30 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from subject import ROOT, running
+
+sys.path.append(str(ROOT / "common"))
+from arenascope import fleet
+from arenascope.command import find_command
+
+COMMANDS = ("arenas", "bins", "trim", "report", "info")
+
+
+def held(pid: int, name: str, early: bool) -> float:
+    options = find_command(name).parser("arenascope").parse_args(["--json"])
+    seen = fleet._look(fleet.Look(str(pid), name, options), early)
+    seconds: float = json.loads(seen.text)["held_seconds"]
+    return seconds
+
+
+def chunks(pid: int) -> int:
+    options = find_command("bins").parser("arenascope").parse_args(["--json"])
+    rows = json.loads(fleet.look(fleet.Look(str(pid), "bins", options)).text)["bins"]
+    return sum(row["chunks"] for row in rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabytes", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, running("big", Path(folder), str(options.megabytes)) as process:
+        number = chunks(process.pid)
+        print(f"a heap of {options.megabytes:,} MB with {number:,} free chunks")
+        print("command   held      a chunk   plain walk   ratio")
+        for name in COMMANDS:
+            ways = [[held(process.pid, name, early) for early in (True, False)] for _ in range(options.rounds)]
+            early, late = (min(each) for each in zip(*ways))
+            print(
+                f"{name:8}  {early * 1000:6.0f} ms {early / number * 1e6:6.2f} µs  {late * 1000:6.0f} ms"
+                f"   1 : {late / early:.1f}"
+            )
+
+
+if __name__ == "__main__":
+    main()
