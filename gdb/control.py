@@ -11,7 +11,7 @@ from typing import Callable, Iterator, Optional, Sequence
 
 import gdb
 
-from arenascope.apply import FATAL_SIGNALS, call_expression, gone, locked_out, still_at_work, taken_back
+from arenascope.apply import FATAL_SIGNALS, ROUNDS, Call, gone, locked_out, still_at_work, taken_back
 from arenascope.errors import EndedError, RefusedError
 from arenascope.glibc.find.code import StackFrame
 from arenascope.sources.live.procfiles import exit_code, is_dead
@@ -28,6 +28,8 @@ FRAMES_BEYOND = 16
 
 class GdbController:
     """Drives the selected inferior; settings, breakpoints, thread and frame are as they were when it is done."""
+
+    rounds = ROUNDS
 
     def frames(self, thread: ThreadInfo, limit: int) -> Sequence[StackFrame]:
         with _selected(thread):
@@ -51,13 +53,13 @@ class GdbController:
                     out.delete()
             return out.reached
 
-    def call(self, address: int, arguments: Sequence[int], seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
+    def call(self, what: Call, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
         # with `unwindonsignal on` an interrupted call would be torn out of the middle of malloc
         chosen = (*QUIET, ("unwindonsignal", "off"), ("language", "c"))
         with _selected(None), _settings(*chosen), _without_breakpoints(), _last_signal() as last:
             try:
                 # not parse_and_eval(): what GDB says of an interrupted call would go to its output
-                expression = f"${RETURNED} = {call_expression(address, arguments)}"
+                expression = f"${RETURNED} = {what.expression}"
                 with _limit(seconds):
                     gdb.execute(f"set variable {expression}", to_string=True)
                 value = gdb.convenience_variable(RETURNED)

@@ -9,7 +9,7 @@ from typing import Callable, Iterator, Optional, Sequence
 
 import lldb
 
-from arenascope.apply import FATAL_SIGNALS, call_expression, gone, locked_out, still_at_work, taken_back
+from arenascope.apply import FATAL_SIGNALS, ROUNDS, Call, gone, locked_out, still_at_work, taken_back
 from arenascope.errors import EndedError, RefusedError
 from arenascope.glibc.find.code import StackFrame
 from arenascope.target import ThreadInfo
@@ -27,6 +27,8 @@ INLINED = 32
 
 class LldbController:
     """Drives the selected process; held threads, mode and the selected thread are as they were when it is done."""
+
+    rounds = ROUNDS
 
     def __init__(self, debugger: lldb.SBDebugger, target: lldb.SBTarget) -> None:
         self.debugger = debugger
@@ -72,13 +74,11 @@ class LldbController:
         finally:
             self.target.BreakpointDelete(stop.GetID())
 
-    def call(self, address: int, arguments: Sequence[int], seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
+    def call(self, what: Call, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
         thread = self.process.GetSelectedThread()
         before = _place(thread)
         with self._alone(thread):
-            value = thread.GetFrameAtIndex(0).EvaluateExpression(
-                call_expression(address, arguments), _call_options(seconds)
-            )
+            value = thread.GetFrameAtIndex(0).EvaluateExpression(what.expression, _call_options(seconds))
             if value.GetError().Success():
                 return value.GetValueAsSigned()
             self._check_alive()
@@ -128,7 +128,7 @@ class LldbController:
         for context in self.target.FindSymbols("getpid"):
             address = context.GetSymbol().GetStartAddress().GetLoadAddress(self.target)
             if address != lldb.LLDB_INVALID_ADDRESS:
-                self.call(address, [0], WARM_UP_SECONDS, lambda name: False)
+                self.call(Call(address, [0]), WARM_UP_SECONDS, lambda name: False)
                 return
 
     def _thread(self, thread: ThreadInfo) -> lldb.SBThread:

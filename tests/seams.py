@@ -17,6 +17,7 @@ from arenascope.door import Door
 from arenascope.meter import Meter, Unseen
 from arenascope.render.progress import Progress
 from arenascope.shell import ShellDoor
+from arenascope.shell_control import ShellController
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.debugged import AskedImage
@@ -35,8 +36,8 @@ TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, ShellTarget
 SOURCES: list[type[Source]] = [ProcessImage, StillProcess, CoreImage, AskedImage]
 IMAGES: list[type[Image]] = [BytesAlone]
 DOORS: list[type[Door]] = [GdbDoor, LldbDoor, ShellDoor, _Captured, FakeDoor]
-CONTROLLERS: list[type[Controller]] = [GdbController, LldbController]
 RESIDENCIES: list[type[Residency]] = [PagemapResidency, KeptResidency, HoleResidency, DenseResidency]
+CONTROLLERS: list[type[Controller]] = [GdbController, LldbController, ShellController]
 READERS: list[type[Reader]] = [ScanReader, EntryReader]
 HOLDERS: list[type[Holder]] = [Tracer, Stopper]
 METERS: list[type[Meter]] = [Unseen, Progress]

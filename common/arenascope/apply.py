@@ -28,6 +28,7 @@ STEP_SECONDS = (0.1, 0.5, 2.0)
 CALL_SECONDS = 120.0
 ANOTHER_WAY = "let the process run for a moment, then try again"
 ROUNDS = 20
+"""Of a controller that can stop a thread just where it leaves malloc."""
 FRAMES = 1 << 14
 """How many frames of a thread are read: of a deeper stack the words are examined instead."""
 
@@ -60,22 +61,37 @@ def gone(thread: ThreadInfo) -> RefusedError:
     return RefusedError(f"thread {thread.tid} is gone", "try again")
 
 
-def call_expression(address: int, arguments: Sequence[int]) -> str:
-    """A call in C, which every debugger takes."""
-    types = ", ".join("unsigned long" for _ in arguments)
-    values = ", ".join(f"{value}UL" for value in arguments)
-    return f"((long (*) ({types})) {address:#x}) ({values})"
+class Call(NamedTuple):
+    """A function to be called in the process."""
+
+    address: int
+    arguments: Sequence[int]
+    lock: Optional[int] = None
+    """What must be held meanwhile, where a controller's own end would let other threads run."""
+
+    @property
+    def expression(self) -> str:
+        """In C, which every debugger takes."""
+        types = ", ".join("unsigned long" for _ in self.arguments)
+        values = ", ".join(f"{value}UL" for value in self.arguments)
+        return f"((long (*) ({types})) {self.address:#x}) ({values})"
 
 
 class Controller(Protocol):
     """What a door needs to be able to do to a live process, beyond looking."""
 
+    rounds: int
+    """How often threads are let run before they are given up."""
+
     def frames(self, thread: ThreadInfo, limit: int) -> Sequence[StackFrame]: ...
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
-        """Lets this thread alone run until its frame `depth` has returned; False where it does not within the time."""
+        """Lets this thread alone run until its frame `depth` has returned; False where it does not within the time.
 
-    def call(self, address: int, arguments: Sequence[int], seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
+        Who cannot stop it just there lets it run for a moment, many `rounds`; False where it went nowhere.
+        """
+
+    def call(self, what: Call, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
         """Calls a function in the process while every other thread is held; RefusedError where it does not return."""
 
 
@@ -111,7 +127,7 @@ def settle(controller: Controller, session: Session) -> None:
         raise RefusedError("where malloc's code lies is not known: a thread could be inside", "load libc's symbols")
     patience = iter(STEP_SECONDS)
     seconds = next(patience)
-    for _ in range(ROUNDS):
+    for _ in range(controller.rounds):
         inside = list(_inside(controller, session, code))
         if not inside:
             return
@@ -204,18 +220,22 @@ def check_locks(session: Session) -> None:
 
 def call_trim(controller: Controller, session: Session) -> None:
     address = _function(session, "malloc_trim")
-    controller.call(address, [0], CALL_SECONDS, lambda name: name in LOCK_WAITS)
+    controller.call(Call(address, [0]), CALL_SECONDS, lambda name: name in LOCK_WAITS)
 
 
-def release_tops(controller: Controller, session: Session, ranges: Sequence[Range]) -> int:
+def release_tops(controller: Controller, session: Session, tops: Sequence[tuple[int, Range]]) -> int:
     """madvise(MADV_DONTNEED): takes none of malloc's locks, and top's pages after its header hold nothing.
 
-    How many of them the kernel refused.
+    Each with the address of its arena. How many of them the kernel is known to have refused.
     """
     address = _function(session, "madvise")
+    mutex = session.layout.arena["mutex"]
     return sum(
-        controller.call(address, [each.address, each.bytes, MADV_DONTNEED], CALL_SECONDS, lambda name: False) != 0
-        for each in ranges
+        controller.call(
+            Call(address, [each.address, each.bytes, MADV_DONTNEED], arena + mutex), CALL_SECONDS, lambda name: False
+        )
+        != 0
+        for arena, each in tops
     )
 
 

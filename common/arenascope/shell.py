@@ -55,6 +55,7 @@ class ShellDoor:
         self._still: Optional[StillProcess] = None
         self.held_seconds: Optional[float] = None
         """In all: `report --again` looks twice."""
+        self._seen: Optional[ProcessTarget] = None
         self._line = OverwrittenLine(sys.stderr)
 
     @property
@@ -76,6 +77,9 @@ class ShellDoor:
         return quote(self.subject)
 
     def target(self) -> Target:
+        if self._seen is not None and self.freeze is not None:
+            self._seen.moved()  # it is held, and had been let run for a while
+            return self._seen
         if self.subject is None:
             raise TargetError("there is nothing to look at", "name a pid or a core file")
         if self._is_process:
@@ -111,6 +115,7 @@ class ShellDoor:
         target.look(self.freeze)
         if self._still is not None:
             self._still.hold()
+        self._seen = target
         return target
 
     def _open(self, pid: int) -> ProcessImage:
@@ -165,10 +170,18 @@ class ShellDoor:
             self.notice(f"process {self.subject} was held for {held * 1000:.1f} ms\n")
 
     def controller(self) -> Optional[Controller]:
-        return None
+        if self.freeze is None or self._seen is None or self._still is not None:
+            return None  # what is kept of it would not be what it is once it has moved
+        from .shell_control import ShellController
+
+        return ShellController(self._seen, self.freeze)
 
     def confirm(self, question: str) -> bool:
-        raise UsageError("the shell only looks")
+        if not os.isatty(0):
+            raise UsageError("there is nobody to ask", "-y says yes beforehand")
+        sys.stderr.write(f"{question} (y or n) ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def style(self) -> Style:
         terminal = sys.stdout.isatty()

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 from applying import ANOTHER_WAY, APPLY, CONSOLIDATE, FREE, applied, drive, lives_on, stands_at, stop_at, tell
-from doors import DOORS, GDB, LOAD, Live
+from doors import DOORS, GDB, LOAD, SHELL, Live
 from lldb_door import LLDB_LOAD, NEWEST_LLDB
 from looks import HERE, Outcome, one_line, opened
 from platforms import HOST
@@ -28,6 +28,10 @@ CASES = (
     pytest.param("gdb", ("bare", "alternate"), CONSOLIDATE, "trim", BARE, marks=pytest.mark.full),
     (NEWEST_LLDB.name, ("deep", "alternate"), ("unlink_chunk",), "tick", INSIDE),
     (NEWEST_LLDB.name, ("bare",), ("unlink_chunk",), "tick", BARE),
+    (SHELL.name, ("deep",), ("unlink_chunk",), "tick", INSIDE),
+    (SHELL.name, ("deep", "alternate"), ("systrim",), "trim", INSIDE),
+    (SHELL.name, ("bare",), FREE, "tick", BARE),
+    pytest.param(SHELL.name, ("bare", "alternate"), CONSOLIDATE, "trim", BARE, marks=pytest.mark.full),
     ("lldb-16", ("bare", "alternate"), FREE, "tick", BARE),
     ("lldb-16", ("deep",), FREE, "tick", INSIDE),
 )
@@ -104,11 +108,14 @@ def test_a_handler_outside_malloc_is_in_nobodys_way() -> None:
         for door in ("gdb", NEWEST_LLDB.name):
             (outcome,) = look(door, subject, "trim --apply -y --json")
             assert outcome.json()["applied"]["released_bytes"] >= 0
+        # but where a handler's stack ends nobody can tell who is alone with a thread on it
+        (refused,) = look(SHELL.name, subject, "trim --apply -y")
+        assert "no thread can be made to call and put back as it was" in one_line(refused)
         os.kill(subject.pid, signal.SIGUSR2)
         lives_on(subject)
 
 
-@pytest.mark.parametrize("door", ["gdb", NEWEST_LLDB.name])
+@pytest.mark.parametrize("door", ["gdb", NEWEST_LLDB.name, SHELL.name])
 def test_names_alone_put_nobody_inside_malloc(door: str) -> None:
     """The program's own new_heap and systrim are on the stack for as long as it lives."""
     with Subject("namesakes") as subject:

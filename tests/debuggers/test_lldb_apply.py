@@ -101,13 +101,13 @@ def test_apply_to_threads_that_never_stop(lldb: Lldb, symbols: bool) -> None:
 
 CALL = """
 import struct
-from arenascope.apply import LOCK_WAITS
+from arenascope.apply import LOCK_WAITS, Call
 from arenascope.debugger_door import load_beside
 seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
 control = load_beside("lldb", "heap_control", FOLDER).LldbController(debugger, target)
 def place(): return [(thread.frame[0].pc, thread.frame[0].sp, thread.IsSuspended()) for thread in process]
 def call(name, argument):
-    try: return control.call(seen.symbol(name).address, [argument], 1.0, lambda name: name in LOCK_WAITS)
+    try: return control.call(Call(seen.symbol(name).address, [argument]), 1.0, lambda name: name in LOCK_WAITS)
     except Exception as error: return [type(error).__name__, str(error)]
 def lock(value): process.WriteMemory(seen.symbol("main_arena").address, struct.pack("<I", value), lldb.SBError())
 before = place()

@@ -156,6 +156,43 @@ def test_the_zipapp_runs_on_a_bare_python(tmp_path, process):
     assert "not beside this package" in run("/usr/bin/python3", "-I", "-S", app, "--gdb-path", status=2).stderr
 
 
+POD = """
+for each in usr/lib usr/lib64 usr/bin proc tmp; do mkdir -p "$1/$each"; done
+ln -s usr/lib usr/lib64 "$1"
+for each in lib lib64; do mount --bind "/usr/$each" "$1/usr/$each"; done
+cp -L "$(readlink -f /usr/bin/python3)" "$1/usr/bin/python3"
+cp "$2" "$1/service"
+cp "$3" "$1/arenascope.pyz"
+mount -t proc proc "$1/proc"
+exec env -i "PATH=$PATH:/usr/sbin" chroot "$1" /service /tmp/truth 4 12
+"""
+"""A root with libraries, one service as process 1, and Python; no shell, no debugger, no tools."""
+
+
+@pytest.mark.needs_root
+@pytest.mark.xdist_group("packaging")
+def test_the_zipapp_trims_process_1_of_a_pod(tmp_path):
+    if subprocess.run(["unshare", "-pfm", "true"], capture_output=True).returncode:
+        pytest.skip("unshare is refused here (not root)")
+    app, service = tmp_path / "arenascope.pyz", FIXTURE.with_name("hoard")
+    run(sys.executable, ROOT / "scripts" / "pack.py", app)
+    command = ["unshare", "-pfm", "sh", "-ec", POD, "sh", tmp_path / "root", service, app]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as pod:
+        try:
+            assert pod.stdout.readline() == "ready 1\n"
+            first = Path(f"/proc/{pod.pid}/task/{pod.pid}/children").read_text().split()[0]
+            inside = ["nsenter", "-t", first, "-m", "-p", "-r", "/usr/bin/python3", "-I", "-S", "/arenascope.pyz"]
+            done = json.loads(run(*inside, "trim", "1", "--apply", "--tops", "-y", "--json").stdout)["applied"]
+            assert done["released_bytes"] >= done["predicted_bytes"] - (64 << 10) > 30 << 20
+            for word, reply in (("check", "intact"), ("tick", "ticked"), ("check", "intact")):
+                pod.stdin.write(f"{word}\n")
+                pod.stdin.flush()
+                assert pod.stdout.readline() == f"{reply}\n"
+        finally:
+            pod.stdin.close()
+            pod.kill()
+
+
 # started from a folder in which every name of the standard library is somebody else's
 
 STDLIB = sorted(getattr(sys, "stdlib_module_names", ("argparse", "codecs", "json", "re", "textwrap", "typing", "zlib")))

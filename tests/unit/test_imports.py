@@ -185,7 +185,7 @@ def test_what_render_and_analysis_take_is_types_alone() -> None:
 def test_what_only_reads_does_not_know_what_calls() -> None:
     """In the shell, in commands/__init__ and in the text it is a type alone."""
     users = {name for name in GRAPH if "apply" in GRAPH[name]}
-    assert users == {"commands/trim", "door", "screens/trim", "shell"}
+    assert users == {"commands/trim", "door", "screens/trim", "shell", "shell_control"}
 
 
 def test_no_circles() -> None:

@@ -18,7 +18,7 @@ from ..apply import (
     release_tops,
     settle,
 )
-from ..command import ARENA, LIMIT, Answer, Context, always, argument, command
+from ..command import ARENA, LIMIT, Answer, Context, argument, command
 from ..errors import RefusedError, UsageError
 from ..gather.problems import RUN_ON, problems_of
 from ..gather.trims import trims
@@ -53,7 +53,8 @@ from ..target import MemoryUse
         LIMIT,
     ),
     dont_repeat=True,
-    lists=always,
+    # what is called into has moved meanwhile: nothing that was read before holds
+    lists=lambda options: not options.apply,
 )
 def trim_command(context: Context) -> Answer:
     options = context.options
@@ -115,20 +116,21 @@ def _all(context: Context) -> bool:
 
 def _prepare(context: Context) -> Controller:
     """Asks, then brings every thread out of malloc, so that what is planned afterwards stands still."""
+    asked = context.options.yes
+    if context.door.lets_go and not asked:
+        # nobody is held while a user thinks
+        asked = _confirm(context, context.style.subject)
     if context.target.kind != "live":
         raise RefusedError("a core cannot be trimmed", "--apply needs the live process")
     controller = context.door.controller()
     if controller is None:
-        raise RefusedError("the shell only looks and cannot call into a process", "use --apply from GDB or LLDB")
+        raise RefusedError("nothing is called in a process that is not held", "leave out --no-stop")
     if context.target.image.memory_use() is None:
         raise RefusedError("the process is on another machine: nothing can be measured", "use arenascope there")
     if context.target.pid is not None:
         check_filters(context.target.pid, context.options.even_under_seccomp)
-    what = "madvise on the tops of thread arenas" if context.options.tops else ""
-    if context.options.arena is None:
-        what = "malloc_trim(0)" + (f" and {what}" if what else "")
-    if not context.options.yes and not context.door.confirm(f"Call {what} in process {context.target.pid}?"):
-        raise RefusedError("not done")
+    if not asked:
+        _confirm(context, str(context.target.pid))
     before = Session(context.target, context.options.libc)
     settle(controller, before)
     context.renew()
@@ -136,6 +138,15 @@ def _prepare(context: Context) -> Controller:
     if context.options.tops:
         check_tops(context.session)
     return controller
+
+
+def _confirm(context: Context, process: str) -> bool:
+    what = "madvise on the tops of thread arenas" if context.options.tops else ""
+    if context.options.arena is None:
+        what = "malloc_trim(0)" + (f" and {what}" if what else "")
+    if not context.door.confirm(f"Call {what} in process {process}?"):
+        raise RefusedError("not done")
+    return True
 
 
 def _check_soundness(context: Context) -> None:
@@ -166,8 +177,11 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
             predicted += [trim.resident.trim for trim in plans]
             calls.append(_released("malloc_trim(0)", "range", len(ranges), _kept(before, _in_memory(context, ranges))))
         if context.options.tops:
-            tops = [trim.plan.tops for trim in plans if trim.plan.tops]
+            tops = [(trim.plan.address, trim.plan.tops) for trim in plans if trim.plan.tops]
+            inside = [each for _, each in tops]
+            before = _in_memory(context, inside)
             refused = release_tops(controller, context.session, tops)
+            refused = max(refused, _kept(before, _in_memory(context, inside)))
             predicted += [trim.resident.tops for trim in plans]
             calls.append(_released("madvise", "top", len(tops), refused))
     end = context.target.image.memory_use() or MemoryUse(0, 0)

@@ -75,8 +75,8 @@ class Style(NamedTuple):
         return " ".join(filter(None, (self.program, name, self.subject, rest)))
 
     def typed_to_apply(self, words: str) -> str:
-        """One that only a debugger obeys."""
-        if not self.subject:
+        """One that changes a process: the shell calls into x86-64 ones alone."""
+        if not self.subject or (self.subject.isdigit() and os.uname().machine == "x86_64"):
             return self.typed(words)
         if not self.subject.isdigit():
             return f"heap {words}, in the process while it runs"

@@ -138,12 +138,14 @@ def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[lis
         thread.tid: thread.thread_pointer - TLS_BIAS.get(machine, 0) for thread in threads if thread.thread_pointer
     }
     many = len(pointers) > SAMPLE and caches.trail is None
-    shown = _arena_among(caches, _sample(pointers), ENOUGH) if many else None
+    # no TLS lies below a stack pointer, where what has returned left its words
+    floors = {thread.tid: thread.stack_pointer for thread in threads if thread.stack_pointer is not None}
+    shown = _arena_among(caches, _sample(pointers), floors, ENOUGH) if many else None
     # guesses are asked where no thread shows it: stacks of threads that have ended hold much that is stale
     living = {tid: pointer for tid, pointer in pointers.items() if tid > 0}
-    shown = shown or _arena_among(caches, living, 1)
+    shown = shown or _arena_among(caches, living, floors, 1)
     if shown is None and len(living) < len(pointers):
-        shown = _arena_among(caches, pointers, 1)
+        shown = _arena_among(caches, pointers, floors, 1)
     if shown is None:
         return None
     blocks, at_arena, windows = shown
@@ -191,16 +193,25 @@ def _sample(pointers: Mapping[int, int]) -> Mapping[int, int]:
     return {tid: pointers[tid] for tid in tids[:: -(-len(tids) // SAMPLE)]}
 
 
-def _arena_among(caches: CacheFinder, pointers: Mapping[int, int], least: int) -> Optional[_Shown]:
+def _arena_among(
+    caches: CacheFinder, pointers: Mapping[int, int], floors: Mapping[int, int], least: int
+) -> Optional[_Shown]:
     """By the words of these threads; None where fewer than `least` of them agree."""
     for windows in SPANS:
         blocks = {
-            tid: _tls_words(caches.memory, caches.target.machine, pointer, windows) for tid, pointer in pointers.items()
+            tid: _above(_tls_words(caches.memory, caches.target.machine, pointer, windows), pointer, floors.get(tid))
+            for tid, pointer in pointers.items()
         }
         at_arena = _agreed_offset(blocks, caches.arenas, caches.trail, least)
         if at_arena is not None:
             return _Shown(blocks, at_arena, windows)
     return None
+
+
+def _above(words: dict[int, int], pointer: int, floor: Optional[int]) -> dict[int, int]:
+    if floor is None or not floor < pointer:
+        return words
+    return {distance: value for distance, value in words.items() if pointer + distance >= floor}
 
 
 def _holds_any(memory: Memory, machine: str, pointer: int, at_arena: int, windows: int) -> bool:

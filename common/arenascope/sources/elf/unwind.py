@@ -64,6 +64,21 @@ class Unwind(NamedTuple):
     """Nothing called this: a thread or the process begins here."""
 
 
+class Entry(NamedTuple):
+    """A function's entry in the tables: how to leave it is what its two programs say (DW_CFA_…)."""
+
+    start: int
+    end: int
+    is_signal: bool
+    returns: int
+    """The number of the register that has the return address."""
+    code_align: int
+    data_align: int
+    common: bytes
+    """What holds at the start of this and many other functions."""
+    own: bytes
+
+
 class UnwindTables:
     """The tables of every module that is mapped, looked up by address."""
 
@@ -80,6 +95,14 @@ class UnwindTables:
         return self._known[address]
 
     def _find(self, address: int) -> Optional[Unwind]:
+        entry = self.entry(address)
+        try:
+            return self._ends(entry, address) if entry is not None else None
+        except (ArenascopeError, LookupError):
+            return None
+
+    def entry(self, address: int) -> Optional[Entry]:
+        """All that the tables say of the function at this address."""
         base = self._base(address)
         if base is None:
             return None
@@ -87,8 +110,8 @@ class UnwindTables:
             self._headers[base] = self._header(base)
         header = self._headers[base]
         try:
-            entry = self._search(header, address) if header is not None else None
-            found = self._read(entry, address) if entry is not None else None
+            place = self._search(header, address) if header is not None else None
+            found = self._parse(place) if place is not None else None
         except (ArenascopeError, LookupError):
             return None
         return found if found is not None and found.start <= address < found.end else None
@@ -136,13 +159,20 @@ class UnwindTables:
         # 0xffffffff: a 64-bit length, which nobody writes
         return self.memory.read(address + 4, length) if length <= LIMIT else b""
 
-    def _read(self, address: int, wanted: int) -> Optional[Unwind]:
+    def _ends(self, entry: Entry, wanted: int) -> Unwind:
+        common, own = (Cursor(code, self.memory.byte_order) for code in (entry.common, entry.own))
+        undefined = _leaves_undefined(common, entry.returns, entry.code_align, self.memory.top)
+        undefined = _leaves_undefined(own, entry.returns, entry.code_align, wanted - entry.start, undefined)
+        return Unwind(entry.start, entry.end, entry.is_signal, undefined)
+
+    def _parse(self, address: int) -> Optional[Entry]:
         """A frame description entry, with the common information entry that it names."""
-        body = _Bytes(self._entry(address), self.memory.byte_order)
-        common = _Bytes(self._entry(address + 4 - body.number(4)), self.memory.byte_order)
+        body = Cursor(self._entry(address), self.memory.byte_order)
+        common = Cursor(self._entry(address + 4 - body.number(4)), self.memory.byte_order)
         common.number(4)
         version, letters = common.number(1), common.text()
-        code_align, _, returns = common.uleb(), common.sleb(), common.number(1) if version == 1 else common.uleb()
+        code_align, data_align = common.uleb(), common.sleb()
+        returns = common.number(1) if version == 1 else common.uleb()
         encoding = 0
         rest = common.uleb() if letters.startswith("z") else 0
         after = common.at + rest
@@ -155,7 +185,6 @@ class UnwindTables:
                 common.number(self._size(common.number(1)))
             elif letter not in "SB":
                 return None
-        common.at = after
         size = self._size(encoding)
         place = address + 8
         start, length = body.number(size), body.number(size)
@@ -163,15 +192,22 @@ class UnwindTables:
         start = (start + place if encoding & 0x70 == 0x10 else start) & self.memory.top
         if letters.startswith("z"):
             body.at = body.uleb() + body.at
-        undefined = _leaves_undefined(common, returns, code_align, self.memory.top)
-        undefined = _leaves_undefined(body, returns, code_align, wanted - start, undefined)
-        return Unwind(start, start + length, "S" in letters, undefined)
+        return Entry(
+            start,
+            start + length,
+            "S" in letters,
+            returns=returns,
+            code_align=code_align,
+            data_align=data_align,
+            common=common.data[after:],
+            own=body.data[body.at :],
+        )
 
     def _size(self, encoding: int) -> int:
         return SIZES[encoding & 0x0F] or self.memory.pointer_size
 
 
-class _Bytes:
+class Cursor:
     """A cursor over an entry."""
 
     def __init__(self, data: bytes, byte_order: ByteOrder) -> None:
@@ -199,11 +235,13 @@ class _Bytes:
             if not byte & 0x80:
                 return value
 
-    sleb = uleb
-    """The same bytes; no signed number is made use of."""
+    def sleb(self) -> int:
+        start, value = self.at, self.uleb()
+        bits = 7 * (self.at - start)
+        return value - (1 << bits) if value >> (bits - 1) else value
 
 
-def _leaves_undefined(code: _Bytes, register: int, align: int, reach: int, undefined: bool = False) -> bool:
+def _leaves_undefined(code: Cursor, register: int, align: int, reach: int, undefined: bool = False) -> bool:
     """Whether the return address is said to be undefined (DW_CFA_undefined) `reach` bytes into the function."""
     place = 0
     while code.at < len(code.data):
@@ -225,7 +263,7 @@ def _leaves_undefined(code: _Bytes, register: int, align: int, reach: int, undef
     return undefined
 
 
-def _skip(code: _Bytes, operation: int) -> int:
+def _skip(code: Cursor, operation: int) -> int:
     """Steps over an instruction's operands; by how much it advances."""
     if operation not in OPERANDS:
         raise IndexError

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Sequence
 
 from ...errors import HoldEnded, TargetError
 from ...records import NamedTuple
@@ -53,9 +53,13 @@ class Freeze:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def _answer(self) -> Any:
+    def obey(self, order: Sequence[object], seconds: float) -> Any:
+        """What running.py can do; a text says why not."""
+        return self._ask(tuple(order), seconds)
+
+    def _answer(self, seconds: float = ANSWERS_IN) -> Any:
         try:
-            return guard.receive(self._replies, ANSWERS_IN)
+            return guard.receive(self._replies, seconds)
         except TimeoutError:
             os.kill(self._guard, signal.SIGKILL)
             raise self._broken() from None
@@ -96,12 +100,12 @@ class Freeze:
             for tid, general, others in self._ask("register sets")
         ]
 
-    def _ask(self, order: str) -> Any:
+    def _ask(self, order: Any, seconds: float = ANSWERS_IN) -> Any:
         try:
             guard.send(self._orders, order)
         except OSError:
             raise self._broken() from None
-        return self._answer()
+        return self._answer(seconds)
 
     def release(self) -> float:
         """Lets go; the seconds for which it was held. HoldEnded where that had ended before. Again: 0.0."""

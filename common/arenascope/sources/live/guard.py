@@ -94,6 +94,7 @@ class _Guard:
     def __init__(self, how: str, orders: int, replies: int, last_word: int, parent: int) -> None:
         self._orders, self._replies, self._last_word, self._parent = orders, replies, last_word, parent
         self._ptrace: Any = None
+        self._runner: Any = None
         with suppress(ImportError):  # a Python without ctypes can hold by signals alone
             # it takes its time to load: before anybody is held
             self._ptrace = import_module(f"{__package__}.ptrace")
@@ -128,6 +129,17 @@ class _Guard:
         if why == DONE:
             send(self._replies, time.monotonic() - started)
 
+    def _obey(self, holder: Holder, order: Any) -> Any:
+        if isinstance(order, tuple):
+            try:
+                if self._runner is None:
+                    # few holds are for more than looking
+                    self._runner = import_module(f"{__package__}.running").Runner(holder)
+                return self._runner.obey(order)
+            except (OSError, TargetError) as error:
+                return str(error)
+        return holder.register_sets() if order == "register sets" else holder.records()
+
     def _guard(self, holder: Holder, until: float) -> bytes:
         """Until there is a reason to let go."""
         state = os.open(f"/proc/{self._parent}/stat", os.O_RDONLY)
@@ -137,7 +149,7 @@ class _Guard:
                 order = receive(self._orders)
                 if order == "release":
                     return DONE
-                send(self._replies, holder.register_sets() if order == "register sets" else holder.records())
+                send(self._replies, self._obey(holder, order))
             elif os.getppid() != self._parent:
                 return ENDED
             elif os.pread(state, 512, 0).rpartition(b")")[2].split()[0] == b"T":

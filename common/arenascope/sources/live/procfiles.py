@@ -281,6 +281,18 @@ def read_status(pid: int) -> Status:
     )
 
 
+def status_row(pid: int, name: str) -> str:
+    """A row of /proc/PID/status; "" where this kernel has none of that name."""
+    rows = read_bytes(f"/proc/{pid}/status").decode("latin-1").splitlines()
+    return next((row.partition(":")[2].strip() for row in rows if row.startswith(name + ":")), "")
+
+
+def inner_number(folder: str, row: str) -> int:
+    """What a thread calls itself or its process, from NSpid or NStgid: the innermost pid namespace comes last."""
+    rows = read_bytes(f"{folder}/status").splitlines()
+    return int(next(each for each in rows if each.startswith(row.encode() + b":")).split()[-1])
+
+
 def thread_ids(pid: int) -> list[int]:
     return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
 

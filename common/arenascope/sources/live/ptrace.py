@@ -37,45 +37,45 @@ class Tracer:
     name = "ptrace"
 
     def __init__(self, pid: int, born: int) -> None:
-        self._pid, self._born = pid, born
-        self._ptrace = ctypes.CDLL(None, use_errno=True).ptrace
-        self._ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-        self._ptrace.restype = ctypes.c_long
-        self._held: dict[int, int] = {}
+        self.pid, self._born = pid, born
+        self.ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+        self.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        self.ptrace.restype = ctypes.c_long
+        self.held: dict[int, int] = {}
         """By thread: the signal at whose delivery it stopped; 0: at our own asking, or with its whole process."""
 
     def hold(self) -> None:
         limit = time.monotonic() + WAIT_SECONDS
         for _ in range(ROUNDS):
-            new = [tid for tid in procfiles.thread_ids(self._pid) if tid not in self._held]
+            new = [tid for tid in procfiles.thread_ids(self.pid) if tid not in self.held]
             # all are told to stop before the first is waited for
             seized = [tid for tid in new if self._seize(tid)]
             for tid in seized:
-                self._await_stop(tid, limit)
+                self.await_stop(tid, limit)
             if not seized:
-                procfiles.check_born(self._pid, self._born)
+                procfiles.check_born(self.pid, self._born)
                 return
-        raise TargetError(f"process {self._pid} starts threads faster than they can be held", "--stop signal")
+        raise TargetError(f"process {self.pid} starts threads faster than they can be held", "--stop signal")
 
     def _seize(self, tid: int) -> bool:
         """False where this thread is no more: it may stay in the list, as main does that left by pthread_exit."""
-        if self._ptrace(PTRACE_SEIZE, tid, None, None) == -1:
+        if self.ptrace(PTRACE_SEIZE, tid, None, None) == -1:
             error = ctypes.get_errno()
-            if procfiles.thread_state(self._pid, tid) in "ZX":
+            if procfiles.thread_state(self.pid, tid) in "ZX":
                 return False
             tracer = procfiles.tracer_of(tid)
             if tracer:
                 raise TargetError(
-                    f"process {self._pid} is already traced by process {tracer}", "ask there, or use --no-stop"
+                    f"process {self.pid} is already traced by process {tracer}", "ask there, or use --no-stop"
                 )
             raise TargetError(
-                f"cannot hold process {self._pid}: {os.strerror(error)}", "use sudo, --stop signal or --no-stop"
+                f"cannot hold process {self.pid}: {os.strerror(error)}", "use sudo, --stop signal or --no-stop"
             )
-        self._held[tid] = 0
-        self._ptrace(PTRACE_INTERRUPT, tid, None, None)
+        self.held[tid] = 0
+        self.ptrace(PTRACE_INTERRUPT, tid, None, None)
         return True
 
-    def _await_stop(self, tid: int, limit: float) -> None:
+    def await_stop(self, tid: int, limit: float) -> None:
         while True:
             try:
                 told = os.waitid(os.P_PID, tid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG | WALL)
@@ -83,16 +83,16 @@ class Tracer:
                 told = None
                 gone = True  # it ended, or its number went to another thread of its process that called execve
             else:
-                gone = told is None and procfiles.thread_state(self._pid, tid) in "ZX"
+                gone = told is None and procfiles.thread_state(self.pid, tid) in "ZX"
             if told is not None and told.si_code in (os.CLD_TRAPPED, os.CLD_STOPPED):
                 event, number = told.si_status >> 8, told.si_status & 0x7F
-                self._held[tid] = 0 if event else number
+                self.held[tid] = 0 if event else number
                 return
             if told is not None:
                 # not reaped, it would keep others from calling execve until the guard ends
                 os.waitid(os.P_PID, tid, os.WEXITED | os.WNOHANG | WALL)
             if gone or told is not None:
-                del self._held[tid]
+                del self.held[tid]
                 return
             if time.monotonic() > limit:
                 raise TargetError(
@@ -103,32 +103,35 @@ class Tracer:
     def records(self) -> list[tuple[int, bytes, bytes]]:
         """(thread, registers, TLS note) of each."""
         found = []
-        for tid in self._held:
-            registers = self._register_set(tid, NT_PRSTATUS)
-            tls = self._register_set(tid, NT_ARM_TLS) or self._register_set(tid, NT_386_TLS)
+        for tid in self.held:
+            registers = self.register_set(tid, NT_PRSTATUS)
+            tls = self.register_set(tid, NT_ARM_TLS) or self.register_set(tid, NT_386_TLS)
             found.append((tid, registers, tls))
         return found
 
     def register_sets(self) -> list[tuple[int, bytes, list[tuple[str, int, bytes]]]]:
         """(thread, general registers, all other sets as notes of a core) of each."""
         found = []
-        for tid in self._held:
-            others = [(owner, kind, self._register_set(tid, kind)) for owner, kind in REGISTER_NOTES]
-            found.append((tid, self._register_set(tid, NT_PRSTATUS), [each for each in others if each[2]]))
+        for tid in self.held:
+            others = [(owner, kind, self.register_set(tid, kind)) for owner, kind in REGISTER_NOTES]
+            found.append((tid, self.register_set(tid, NT_PRSTATUS), [each for each in others if each[2]]))
         return found
 
-    def _register_set(self, tid: int, kind: int) -> bytes:
+    def register_set(self, tid: int, kind: int) -> bytes:
         buffer = ctypes.create_string_buffer(REGISTER_BYTES)
-        iovec = _Iovec(ctypes.cast(buffer, ctypes.c_void_p), REGISTER_BYTES)
-        if self._ptrace(PTRACE_GETREGSET, tid, kind, ctypes.addressof(iovec)) == -1:
+        iovec = self.iovec(buffer)
+        if self.ptrace(PTRACE_GETREGSET, tid, kind, ctypes.addressof(iovec)) == -1:
             return b""
         return buffer.raw[: iovec.length]
 
+    def iovec(self, buffer: ctypes.Array[ctypes.c_char]) -> _Iovec:
+        return _Iovec(ctypes.cast(buffer, ctypes.c_void_p), len(buffer))
+
     def release(self) -> None:
         """What could not be stopped, or was killed meanwhile, is let go by the guard's end."""
-        for tid, number in self._held.items():
-            self._ptrace(PTRACE_DETACH, tid, None, number)
-        self._held = {}
+        for tid, number in self.held.items():
+            self.ptrace(PTRACE_DETACH, tid, None, number)
+        self.held = {}
 
 
 class _Sigevent(ctypes.Structure):

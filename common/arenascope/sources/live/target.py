@@ -20,6 +20,7 @@ class ProcessTarget(ShellTarget):
     def __init__(self, process: ProcessImage, folders: Sequence[str], symbols: bool) -> None:
         super().__init__(process, folders, symbols)
         self._process = process
+        self.image: ProcessImage = process
         self._freeze: Optional[Freeze] = None
         self._threads: Optional[Sequence[ThreadInfo]] = None
 
@@ -32,6 +33,10 @@ class ProcessTarget(ShellTarget):
         self._freeze = freeze
         if freeze is not None:
             freeze.on_end(self._process.give_up)
+
+    def moved(self) -> None:
+        """It ran for a while: its mappings are others."""
+        self._regions = None
 
     def register_sets(self) -> Sequence[RegisterSets]:
         return self._freeze.register_sets() if self._freeze is not None else ()

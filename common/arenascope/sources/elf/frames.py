@@ -1,0 +1,272 @@
+"""The frames of a stack by unwind tables alone, for who has no debugger: where they lack a word, the list ends.
+
+x86-64 and aarch64. What a signal handler interrupted is found in the frame that the kernel made for it (rt_sigframe).
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator, Mapping, Optional, Sequence
+
+from ...errors import MemoryReadError
+from ...memory import Memory
+from ...records import NamedTuple
+from .unwind import Cursor, Entry, UnwindTables
+
+
+class Machine(NamedTuple):
+    """What unwinding needs to know, in DWARF's numbers of registers."""
+
+    stack: int
+    from_signal: Mapping[int, int]
+    """Where the kernel keeps each register for a handler's return, counted from that frame's stack pointer."""
+    signal_counter: int
+    address_bits: int
+    """What lies above these is a signature (pointer authentication)."""
+
+
+# ucontext: flags, link, stack (24 bytes), then on x86 the registers of struct sigcontext in its order; on ARM the
+# siginfo comes first (128), and the mask's 128 bytes stand before fault_address, x0 to x30, sp, pc
+_X86_ORDER = (8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7)
+_ARM_REGISTERS = 128 + 168 + 8 + 8
+MACHINES: Mapping[str, Machine] = {
+    "x86_64": Machine(7, {number: 40 + 8 * at for at, number in enumerate(_X86_ORDER)}, 40 + 8 * 16, 64),
+    "aarch64": Machine(31, {number: _ARM_REGISTERS + 8 * number for number in range(32)}, _ARM_REGISTERS + 256, 48),
+}
+
+CFA = -1
+
+
+class Rule(NamedTuple):
+    """Where a register's value in the caller is: `at` bytes from the frame's address, or what an expression says."""
+
+    at: int = 0
+    expression: Optional[bytes] = None
+    is_value: bool = False
+    """It is the value itself, not where it lies."""
+    register: Optional[int] = None
+    """For the frame's own address: the register that `at` counts from. For another: it is kept in that one."""
+
+
+class Row(NamedTuple):
+    """What holds at one instruction."""
+
+    cfa: Rule
+    rules: Mapping[int, Optional[Rule]]
+    """None: the value is lost (DW_CFA_undefined). What is not named is as it was."""
+
+
+class Frame(NamedTuple):
+    pc: int
+    stack_pointer: int
+
+
+class CannotUnwind(Exception):
+    """Tables say what is not understood here, or nothing."""
+
+
+class Unwinder:
+    """The frames of threads of one process at one moment."""
+
+    def __init__(self, memory: Memory, tables: UnwindTables, machine: str) -> None:
+        self.memory, self.tables, self.machine = memory, tables, MACHINES[machine]
+        self._rows: dict[int, tuple[Entry, Row]] = {}
+
+    def frames(self, registers: Mapping[int, int], pc: int, limit: int) -> Iterator[Frame]:
+        """Innermost first. `registers` by DWARF's numbers."""
+        exact, here = True, dict(registers)
+        for _ in range(limit):
+            stack = here[self.machine.stack]
+            yield Frame(pc, stack)
+            try:
+                entry, row = self._row(pc if exact else pc - 1)
+                if entry.is_signal:
+                    here, pc, exact = *self._interrupted(stack), True
+                    continue
+                here, pc = self._caller(entry, row, here)
+            except (CannotUnwind, MemoryReadError, LookupError):
+                return
+            exact = False
+            if not pc or here[self.machine.stack] < stack:
+                return  # a caller lies above
+
+    def _interrupted(self, stack: int) -> tuple[dict[int, int], int]:
+        found = {number: self.memory.word(stack + at) for number, at in self.machine.from_signal.items()}
+        return found, self.memory.word(stack + self.machine.signal_counter)
+
+    def _caller(self, entry: Entry, row: Row, here: Mapping[int, int]) -> tuple[dict[int, int], int]:
+        top = self.memory.top
+        cfa = self._value(row.cfa, here, 0) if row.cfa.expression is not None else None
+        if cfa is None:
+            cfa = (here[row.cfa.register if row.cfa.register is not None else CFA] + row.cfa.at) & top
+        before = dict(here)
+        for number, rule in row.rules.items():
+            if rule is None:
+                before.pop(number, None)
+            elif rule.register is not None:
+                before[number] = here[rule.register]
+            else:
+                value = self._value(rule, here, cfa)
+                before[number] = value if rule.is_value else self.memory.word(value)
+        before[self.machine.stack] = cfa
+        if entry.returns not in before:
+            raise CannotUnwind
+        return before, before[entry.returns] & ((1 << self.machine.address_bits) - 1)
+
+    def _value(self, rule: Rule, here: Mapping[int, int], cfa: int) -> int:
+        if rule.expression is None:
+            return (cfa + rule.at) & self.memory.top
+        return evaluate(self.memory, rule.expression, here, cfa)
+
+    def _row(self, address: int) -> tuple[Entry, Row]:
+        if address not in self._rows:
+            entry = self.tables.entry(address)
+            if entry is None:
+                raise CannotUnwind
+            self._rows[address] = entry, row_at(entry, address, self.memory)
+        return self._rows[address]
+
+
+def row_at(entry: Entry, address: int, memory: Memory) -> Row:
+    """Runs an entry's programs up to an instruction."""
+    state = _Rows(entry, memory)
+    state.run(entry.common, memory.top)
+    state.first = dict(state.rules)
+    state.run(entry.own, address - entry.start)
+    if state.cfa is None:
+        raise CannotUnwind
+    return Row(state.cfa, state.rules)
+
+
+class _Rows:
+    """DW_CFA_ instructions at work."""
+
+    def __init__(self, entry: Entry, memory: Memory) -> None:
+        self.entry, self.memory = entry, memory
+        self.cfa: Optional[Rule] = None
+        self.rules: dict[int, Optional[Rule]] = {}
+        self.first: dict[int, Optional[Rule]] = {}
+        self.kept: list[tuple[Optional[Rule], dict[int, Optional[Rule]]]] = []
+
+    def run(self, program: bytes, reach: int) -> None:
+        code = Cursor(program, self.memory.byte_order)
+        place = 0
+        while code.at < len(program):
+            operation = code.number(1)
+            kind, low = operation & 0xC0, operation & 0x3F
+            if kind == 0x40 or operation in (2, 3, 4):
+                place += (low if kind else code.number(1 << (operation - 2))) * self.entry.code_align
+                if place > reach:
+                    return
+            elif kind == 0x80:
+                self.rules[low] = Rule(code.uleb() * self.entry.data_align)
+            elif kind == 0xC0:
+                self._restore(low)
+            else:
+                self._obey(operation, code)
+
+    def _restore(self, number: int) -> None:
+        self.rules.pop(number, None)
+        if number in self.first:
+            self.rules[number] = self.first[number]
+
+    def _obey(self, operation: int, code: Cursor) -> None:
+        align = self.entry.data_align
+        if operation in (0x00, 0x2D, 0x2E):  # nop; the return address is signed; what callers push
+            if operation == 0x2E:
+                code.uleb()
+        elif operation in (0x05, 0x11):  # offset_extended, and signed
+            self.rules[code.uleb()] = Rule((code.uleb() if operation == 0x05 else code.sleb()) * align)
+        elif operation == 0x06:
+            self._restore(code.uleb())
+        elif operation == 0x07:
+            self.rules[code.uleb()] = None
+        elif operation == 0x08:  # same_value
+            self.rules.pop(code.uleb(), None)
+        elif operation == 0x09:
+            self.rules[code.uleb()] = Rule(register=code.uleb())
+        elif operation == 0x0A:
+            self.kept.append((self.cfa, dict(self.rules)))
+        elif operation == 0x0B:
+            self.cfa, self.rules = self.kept.pop()
+        elif operation in (0x0C, 0x12):  # def_cfa, and signed
+            number = code.uleb()
+            self.cfa = Rule(code.uleb() if operation == 0x0C else code.sleb() * align, register=number)
+        elif operation in (0x0D, 0x0E, 0x13) and self.cfa is not None and self.cfa.expression is None:
+            if operation == 0x0D:
+                self.cfa = self.cfa._replace(register=code.uleb())
+            else:
+                self.cfa = self.cfa._replace(at=code.uleb() if operation == 0x0E else code.sleb() * align)
+        elif operation == 0x0F:
+            self.cfa = Rule(expression=_block(code), is_value=True)
+        elif operation in (0x10, 0x16):  # expression, val_expression
+            self.rules[code.uleb()] = Rule(expression=_block(code), is_value=operation == 0x16)
+        elif operation in (0x14, 0x15):  # val_offset, and signed
+            number = code.uleb()
+            self.rules[number] = Rule((code.uleb() if operation == 0x14 else code.sleb()) * align, is_value=True)
+        else:
+            raise CannotUnwind
+
+
+def _block(code: Cursor) -> bytes:
+    size = code.uleb()
+    start, code.at = code.at, code.at + size
+    return code.data[start : code.at]
+
+
+def evaluate(memory: Memory, program: bytes, here: Mapping[int, int], first: int) -> int:
+    """A DW_OP_ expression, as far as compilers and linkers write them into these tables."""
+    code, stack = Cursor(program, memory.byte_order), [first]
+    while code.at < len(program):
+        _operate(memory, code, stack, here)
+        stack[-1] &= memory.top
+    return stack[-1]
+
+
+def _operate(memory: Memory, code: Cursor, stack: list[int], here: Mapping[int, int]) -> None:
+    operation = code.number(1)
+    if 0x30 <= operation <= 0x4F:
+        stack.append(operation - 0x30)
+    elif 0x70 <= operation <= 0x8F:
+        stack.append(here[operation - 0x70] + code.sleb())
+    elif operation in UNSIGNED:
+        stack.append(code.number(UNSIGNED[operation]))
+    elif operation in SIGNED:
+        size = SIGNED[operation]
+        value = code.number(size)
+        stack.append(value - (1 << 8 * size) if value >> (8 * size - 1) else value)
+    elif operation == 0x06:
+        stack.append(memory.word(stack.pop()))
+    elif operation == 0x10:
+        stack.append(code.uleb())
+    elif operation == 0x11:
+        stack.append(code.sleb())
+    elif operation == 0x23:
+        stack.append(stack.pop() + code.uleb())
+    elif operation in PAIRS:
+        second, one = stack.pop(), stack.pop()
+        stack.append(PAIRS[operation](one, second))
+    else:
+        raise CannotUnwind
+
+
+UNSIGNED: Mapping[int, int] = {0x08: 1, 0x0A: 2, 0x0C: 4, 0x0E: 8}
+SIGNED: Mapping[int, int] = {0x09: 1, 0x0B: 2, 0x0D: 4, 0x0F: 8}
+PAIRS: Mapping[int, Callable[[int, int], int]] = {
+    0x1A: lambda one, second: one & second,
+    0x1C: lambda one, second: one - second,
+    0x21: lambda one, second: one | second,
+    0x22: lambda one, second: one + second,
+    0x24: lambda one, second: one << (second & 63),
+    0x2A: lambda one, second: int(one >= second),
+}
+
+
+def by_number(machine: str, values: Mapping[str, int]) -> dict[int, int]:
+    """Registers by DWARF's numbers, from their names."""
+    return {at: values[name] for at, name in enumerate(NAMES[machine]) if name in values}
+
+
+NAMES: Mapping[str, Sequence[str]] = {
+    "x86_64": ("rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", *(f"r{number}" for number in range(8, 16))),
+    "aarch64": (*(f"x{number}" for number in range(31)), "sp"),
+}

@@ -1,0 +1,185 @@
+"""Threads that are held, let run one at a time, and made to call something. Works in the guard alone (guard.py).
+
+Whatever happens to the guard at any moment, every thread goes on: one that was let run is left running, and one that
+was made to call has all laid out that it needs to find back alone (injection.py).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+from ..elf.core_notes import NT_PRSTATUS, NT_X86_XSTATE
+from . import procfiles
+from .injection import Order
+from .ptrace import PTRACE_INTERRUPT, Tracer
+
+PTRACE_CONT, PTRACE_SETREGSET, PTRACE_GETSIGMASK, PTRACE_SETSIGMASK = 7, 0x4205, 0x420A, 0x420B
+PTRACE_GET_RSEQ_CONFIGURATION = 0x420F
+STOPS_IN = 10.0
+RSEQ_CS = 8
+"""Where struct rseq has the address of the critical section that the thread is in."""
+FATAL = tuple(int(each) for each in (signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE))
+FATAL += (int(signal.SIGSEGV), int(signal.SIGSYS))
+GENERAL_BYTES = 27 * 8
+PIECE = 1024
+
+RETURNED, AT_SIGNAL, ENDED, AT_WORK, REFUSED = "returned", "at signal", "ended", "at work", "refused"
+"""What became of a call; with the number of a signal or, where the process ended, its wait status."""
+
+
+class Runner:
+    """Does more with the threads that a Tracer holds."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer, self._pid = tracer, tracer.pid
+        self._ptrace, self._register_set, self._await_stop = tracer.ptrace, tracer.register_set, tracer.await_stop
+        self._orders: Mapping[str, Callable[..., Any]] = {
+            "states": self.states,
+            "run": self.run,
+            "call": self.call,
+        }
+
+    def obey(self, order: Sequence[Any]) -> Any:
+        return self._orders[order[0]](*order[1:])
+
+    def states(self) -> list[tuple[int, bytes, bytes, int, bool]]:
+        """Of each thread that may be made to call: its registers, vectors, signal mask, and whether it stands alone:
+        at no signal's delivery, and in no critical section that the kernel would break off (rseq)."""
+        found = []
+        for tid, number in self._tracer.held.items():
+            mask = self._mask(tid)
+            general = self._register_set(tid, NT_PRSTATUS)
+            if mask is not None and len(general) == GENERAL_BYTES:
+                free = not number and not self._in_sequence(tid)
+                found.append((tid, general, self._register_set(tid, NT_X86_XSTATE), mask, free))
+        return found
+
+    def _mask(self, tid: int) -> Optional[int]:
+        buffer = ctypes.create_string_buffer(8)
+        if self._ptrace(PTRACE_GETSIGMASK, tid, 8, ctypes.addressof(buffer)) == -1:
+            return None
+        return int.from_bytes(buffer.raw, "little")
+
+    def _in_sequence(self, tid: int) -> bool:
+        buffer = ctypes.create_string_buffer(24)
+        if self._ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, 24, ctypes.addressof(buffer)) == -1:
+            return False  # before Linux 5.13: no libc of that time uses any
+        address = int.from_bytes(buffer.raw[:8], "little")
+        if not address:
+            return False
+        with open(f"/proc/{tid}/mem", "rb", 0) as memory:
+            return os.pread(memory.fileno(), 8, address + RSEQ_CS) != bytes(8)
+
+    def run(self, tid: int, seconds: float) -> bool:
+        """Lets this thread alone run for a while; all it has started meanwhile is held, too. False where it ended."""
+        if tid not in self._tracer.held:
+            return False
+        self._continue(tid, self._tracer.held[tid])
+        limit = time.monotonic() + seconds
+        while self._stopped(tid) is None and (left := limit - time.monotonic()) > 0:
+            time.sleep(min(left, 0.001))
+        if self._stopped(tid) is None:
+            # not in vain: it would stop once more when it is let run again
+            self._ptrace(PTRACE_INTERRUPT, tid, None, None)
+        self._await_stop(tid, time.monotonic() + STOPS_IN)
+        self._tracer.hold()
+        return tid in self._tracer.held
+
+    def _continue(self, tid: int, number: int) -> bool:
+        done: int = self._ptrace(PTRACE_CONT, tid, None, number)
+        return done != -1
+
+    def call(self, told: Mapping[str, Any]) -> tuple[str, int]:
+        order = Order(**told)
+        tid = order.tid
+        if self._tracer.held.get(tid) != 0 or self._register_set(tid, NT_PRSTATUS) != order.general:
+            return REFUSED, 0
+        limit = time.monotonic() + order.seconds
+        memory = os.open(f"/proc/{tid}/mem", os.O_RDWR | os.O_CLOEXEC)
+        address, data = order.block
+        low, size = address - order.room, order.room + len(data)
+        try:
+            below = os.pread(memory, size, low)
+            if len(below) != size or os.pwrite(memory, data, address) != len(data):
+                return REFUSED, 0
+            for entry, stop in zip(order.entries, order.stops):
+                # in this order: from here on the thread finds back alone, and opens its mask itself
+                if not self._set(tid, NT_PRSTATUS, entry):
+                    return REFUSED, 0
+                self._set_mask(tid, order.meanwhile)
+                became, number = self._go(tid, stop, order.at_end, limit)
+                if became in (AT_WORK, ENDED):
+                    return became, number
+                if became == AT_SIGNAL:
+                    break
+            os.pwrite(memory, order.errno[1], order.errno[0])
+            # the registers come last: until then it stands where it finds back alone
+            self._set(tid, NT_X86_XSTATE, order.vectors)
+            self._set_mask(tid, order.mask)
+            self._set(tid, NT_PRSTATUS, order.general)
+            # nobody reads what lies below a stack, but for who looks for traces of malloc there
+            after = os.pread(memory, size, low)
+            for at in range(0, size, PIECE):
+                if below[at : at + PIECE] != after[at : at + PIECE]:
+                    os.pwrite(memory, below[at : at + PIECE], low + at)
+            return became, number
+        finally:
+            os.close(memory)
+
+    def _go(self, tid: int, stop: tuple[int, int], at_end: int, limit: float) -> tuple[str, int]:
+        number = 0
+        while True:
+            self._tracer.held[tid] = 0
+            if not self._continue(tid, number):
+                return ENDED, procfiles.exit_code(self._pid) or 0
+            while True:
+                stopped = self._stopped(tid)
+                if stopped is not None:
+                    break
+                if time.monotonic() > limit:
+                    self._ptrace(PTRACE_INTERRUPT, tid, None, None)
+                    self._await_stop(tid, time.monotonic() + STOPS_IN)
+                    return AT_WORK, 0
+                time.sleep(0.00005)
+            event, number = stopped
+            if number < 0:
+                return ENDED, procfiles.exit_code(self._pid) or 0
+            if event:
+                number = 0  # stopped with its whole process: it goes on, and stops again when it is let go
+            elif number == at_end:
+                if self._stands(tid) == stop:
+                    return RETURNED, 0
+                number = 0  # somebody else's: it means nothing to this process
+            elif number in FATAL:
+                return AT_SIGNAL, number
+
+    def _stopped(self, tid: int) -> Optional[tuple[int, int]]:
+        """(event, signal) of a stop; a negative signal where it is no more; None: it runs."""
+        try:
+            told = os.waitid(os.P_PID, tid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG | 0x40000000)
+        except ChildProcessError:
+            return 0, -1
+        if told is None:
+            return (0, -1) if procfiles.thread_state(self._pid, tid) in "ZX" else None
+        if told.si_code not in (os.CLD_TRAPPED, os.CLD_STOPPED):
+            return 0, -1
+        return told.si_status >> 8, told.si_status & 0x7F
+
+    def _stands(self, tid: int) -> tuple[int, int]:
+        registers = self._register_set(tid, NT_PRSTATUS)
+        words = [int.from_bytes(registers[at : at + 8], "little") for at in (16 * 8, 19 * 8)]
+        return words[0], words[1]
+
+    def _set(self, tid: int, kind: int, data: bytes) -> bool:
+        buffer = ctypes.create_string_buffer(data, len(data))
+        iovec = self._tracer.iovec(buffer)
+        done: int = self._ptrace(PTRACE_SETREGSET, tid, kind, ctypes.addressof(iovec))
+        return done != -1
+
+    def _set_mask(self, tid: int, mask: int) -> None:
+        buffer = ctypes.create_string_buffer(mask.to_bytes(8, "little"), 8)
+        self._ptrace(PTRACE_SETSIGMASK, tid, 8, ctypes.addressof(buffer))

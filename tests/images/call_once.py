@@ -1,0 +1,49 @@
+"""trim --apply with one thread chosen to call, and a guard that is killed in the middle: run by test_calling.py.
+
+Arguments: pid, the threads, one after the other (0: any), at which of the guard's own calls of ptrace(2) it is killed,
+each in turn (-1: never), for how many microseconds it waits before (so that the thread runs meanwhile), and trim's
+other words.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from itertools import product
+
+from arenascope import cli, shell_control
+from arenascope.sources.live import running
+
+pid, delay = int(sys.argv[1]), int(sys.argv[4])
+chosen, at = 0, -1
+every = shell_control._Moment.candidates
+shell_control._Moment.candidates = lambda self: [each for each in every(self) if chosen in (0, each[0].tid)]
+
+call = running.Runner.call
+
+
+def counted(self, *arguments):
+    left, ptrace = [at], self._ptrace
+
+    def one(*what):
+        if not left[0]:
+            time.sleep(delay / 1e6)
+            os.kill(os.getpid(), signal.SIGKILL)
+        left[0] -= 1
+        return ptrace(*what)
+
+    self._ptrace = one
+    try:
+        return call(self, *arguments)
+    finally:
+        self._ptrace = ptrace
+
+
+running.Runner.call = counted
+status = 0
+for each in product(map(int, sys.argv[2].split(",")), map(int, sys.argv[3].split(","))):
+    chosen, at = each
+    status = max(status, cli.main(["trim", str(pid), "--apply", "-y", *sys.argv[5:]]))
+sys.exit(status)

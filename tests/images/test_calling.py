@@ -1,0 +1,179 @@
+"""trim --apply in the shell: the thread that calls is left as it was, even by a guard that is killed in the middle."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from platforms import HOST
+from subjects import Subject
+
+pytestmark = pytest.mark.skipif(HOST.machine != "x86_64", reason="the shell calls into x86-64 processes alone")
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
+CALL_ONCE = Path(__file__).with_name("call_once.py")
+NEVER = -1
+OF_A_TRIM, OF_A_TOP = 6, 12
+"""How often the guard calls ptrace(2) for one call, and for one under a lock: three steps."""
+TOPS = ("--tops", "--arena", "1")
+
+
+def threads(subject):
+    return sorted(int(each.name) for each in Path(f"/proc/{subject.pid}/task").iterdir())
+
+
+def spinner(subject):
+    return next(tid for tid in threads(subject) if tid != subject.pid)
+
+
+def call(subject, *words, tids=(0,), at=(NEVER,), delay=0):
+    chosen, when = (",".join(map(str, each)) for each in (tids, at))
+    command = [sys.executable, str(CALL_ONCE), str(subject.pid), chosen, when, str(delay), *words]
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+
+
+def done(subject, *words, tids=(0,)):
+    said = call(subject, "--json", *words, tids=tids)
+    assert said.returncode in (0, 1), said.stderr
+    return json.loads(said.stdout)["applied"]
+
+
+def states(subject):
+    found = []
+    for each in Path(f"/proc/{subject.pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            found.append((each / "stat").read_text().rpartition(")")[2].split()[0])
+    return found
+
+
+def is_well(subject):
+    """Nobody is left stopped, nor with a mask that is not its own; every thread goes on, and finds what it had."""
+    limit = time.monotonic() + 20
+    while {"t", "T"} & set(states(subject)):
+        assert time.monotonic() < limit
+        time.sleep(0.002)
+    assert subject.send("tick") == "ticked"
+    assert subject.send("check") == "intact"
+
+
+def masks(subject):
+    rows = {}
+    for each in Path(f"/proc/{subject.pid}/task").iterdir():
+        text = (each / "status").read_text()
+        rows[each.name] = next(line for line in text.splitlines() if line.startswith("SigBlk"))
+    return rows
+
+
+def test_a_thread_that_computes_is_left_as_it_was():
+    """Its registers of all kinds, what lies below its stack pointer, errno, its mask and its other stack."""
+    with Subject("spinning") as subject:
+        before, spins = masks(subject), spinner(subject)
+        first = done(subject, tids=[spins])
+        assert first["released_bytes"] >= first["predicted_bytes"] - (128 << 10) > 1 << 20
+        assert done(subject, *TOPS, tids=[spins])["released_bytes"] >= 900 << 10
+        for _ in range(3):
+            done(subject, tids=[spins])
+            is_well(subject)
+        assert masks(subject) == before
+        assert subject.quit() == 0
+
+
+def test_whoever_waits_goes_on_waiting():
+    """Each of the threads calls in its turn, also those whose time to wait the kernel alone remembers."""
+    with Subject("waiting", "10") as subject:
+        said = call(subject, "--json", tids=threads(subject))
+        assert said.returncode in (0, 1), said.stderr
+        assert said.stdout.count('"applied"') == len(threads(subject))
+        assert subject.send("tick") == "ticked"  # once the last of them is back
+        assert subject.send("check") == "intact"
+        assert subject.quit() == 0
+
+
+def test_a_guard_that_is_killed_anywhere_leaves_it_sound():
+    """At each step of a call, with the thread standing there or just let run."""
+    with Subject("spinning") as subject:
+        before = masks(subject)
+        for words, number in (((), OF_A_TRIM), (TOPS, OF_A_TOP)):
+            said = call(subject, *words, tids=[spinner(subject)], at=range(number))
+            assert said.stderr.count("what held it was killed") == number, said.stderr
+            is_well(subject)
+        assert masks(subject) == before
+        # and no lock is left behind
+        done(subject, "--tops")
+        is_well(subject)
+        assert subject.quit() == 0
+
+
+def test_a_guard_that_is_killed_leaves_waits_sound():
+    """What is lost at most is how long a thread had waited."""
+    with Subject("waiting", "10") as subject:
+        said = call(subject, tids=threads(subject), at=(1, 3))
+        assert said.stderr.count("what held it was killed") == 2 * len(threads(subject)), said.stderr
+        assert subject.send("tick") == "ticked"
+        assert subject.send("check") == "intact"
+        assert subject.quit() == 0
+
+
+def rounds(number, arguments, env):
+    """All goes on beside it: blocks are written, checked and freed, tops are taken from."""
+    with Subject("churn", *arguments, env=env) as subject:
+        killed = 0
+        for turn in range(number):
+            words = ("--tops",) if turn % 2 else ()
+            if turn % 3 == 2:
+                said = call(subject, *words, at=[random.randrange(40)], delay=random.choice((0, 20, 300, 3000)))
+                killed += "what held it was killed" in said.stderr
+            else:
+                said = call(subject, *words)
+            assert said.returncode in (0, 1, 2), said.stderr
+            assert said.returncode != 2 or "was killed" in said.stderr, said.stderr
+            is_well(subject)
+        assert subject.quit() == 0
+        return killed
+
+
+CHURNS = ((("4",), {}), (("4",), {"MALLOC_ARENA_MAX": "1"}), (("12",), {"MALLOC_ARENA_MAX": "2"}))
+
+
+@pytest.mark.parametrize(("arguments", "env"), CHURNS, ids=["own-arenas", "one-arena", "crowd"])
+def test_a_process_that_never_stands_still(arguments, env):
+    rounds(3, arguments, env)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("arguments", "env"), CHURNS, ids=["own-arenas", "one-arena", "crowd"])
+def test_a_thousand_rounds(arguments, env):
+    assert rounds(334, arguments, env) > 20
+
+
+def test_no_signal_is_lost():
+    with Subject("signals", "8") as subject:
+        said = call(subject, at=(NEVER, *range(OF_A_TRIM), NEVER))
+        assert said.stderr.count("what held it was killed") == OF_A_TRIM, said.stderr
+        is_well(subject)
+        assert subject.quit() == 0
+
+
+def test_a_trim_that_is_killed_from_outside():
+    """At any moment while it holds the process."""
+    with Subject("churn") as subject:
+        for number in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            words = [sys.executable, "-m", "arenascope", "trim", str(subject.pid), "--apply", "--tops", "-y"]
+            started = subprocess.Popen(words, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            while set(states(subject)) - {"t"} and started.poll() is None:
+                time.sleep(0.002)
+            time.sleep(random.uniform(0, 0.4))
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(started.pid, number)
+            assert b"Traceback" not in started.communicate(timeout=60)[1]
+            is_well(subject)
+        assert subject.quit() == 0
