@@ -135,6 +135,7 @@ class MallocCode:
         """`symbols`: those that the target knows are this libc's."""
         self.libc = _code_of(libc, regions)
         edges, forks = _functions(target, memory, libc, EDGES), _functions(target, memory, libc, FORKS)
+        self._sbrk = _functions(target, memory, libc, ("sbrk",))
         self.known = bool(edges)
         first = min((start for start, _ in edges), default=0)
         self._exported = Span(first, max((end for _, end in edges), default=0))
@@ -154,6 +155,10 @@ class MallocCode:
         if self.holds(frame.pc):
             return True
         return self._has_names and plain_name(frame.name) in FAMILY and self.in_libc(frame.pc)
+
+    def in_sbrk(self, address: int) -> bool:
+        """A function of libc's that malloc calls, and which calls brk() in turn."""
+        return any(low <= address < high for low, high in self._sbrk)
 
     def in_libc(self, address: int) -> bool:
         return any(region.contains(address) for region in self.libc)

@@ -21,9 +21,10 @@ MAX_BYTES = 64 << 20
 """How many bytes of a stack are searched."""
 STACKS = 16
 """How many stacks one thread may be on: a handler's, what that interrupted, and so on."""
-RETURNS = 10
-"""How many words of a stack may lie above malloc's own return address in what it calls: brk() in sbrk() has saved up to
-seven registers there, mprotect() and madvise() fewer."""
+RETURNS = 4
+"""How many words of a stack may lie above the return address of a function that malloc calls (brk, mprotect)."""
+SAVED = 10
+"""How many more where that is sbrk, which saves registers. Further words may be left from long ago."""
 # struct rt_sigframe of x86-64 (asm/ucontext.h), in words from uc_flags on: uc_link, rsp, rip and the segments, of
 # which cs and ss are the same in every 64-bit process
 UC_LINK, UC_SP, UC_PC, UC_SEGMENTS = 1, 20, 21, 23
@@ -214,6 +215,8 @@ class Stacks:
             return False
         word = self.memory.pointer_size
         above = [self.memory.try_word(stack_pointer + n * word) for n in range(RETURNS)]
+        if any(value is not None and self.code.in_sbrk(value) for value in above):
+            above = [self.memory.try_word(stack_pointer + n * word) for n in range(RETURNS + SAVED)]
         return any(value is not None and self.code.holds(value) for value in above)
 
 

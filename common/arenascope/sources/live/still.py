@@ -8,6 +8,7 @@ What was not is never read then: ReadLate, and the look begins anew with a proce
 from __future__ import annotations
 
 from bisect import bisect_right
+from contextlib import suppress
 from struct import Struct
 from typing import Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
@@ -36,7 +37,11 @@ class StillProcess(ProcessImage):
         self.nodes = StillNodes(self)
 
     def hold(self) -> None:
-        """It is held from now on."""
+        """It is held from now on. Where it has ended, or become another program, since it was opened, it says so."""
+        first = next((each for each in self._regions if each.readable), None)
+        if first is not None:
+            with suppress(MemoryReadError):
+                super().read(first.start, 1)
         self._held = True
 
     def let_go(self) -> None:
