@@ -211,9 +211,10 @@ def _no_help(figure: Figures, facts: Facts, say: Say) -> Words:
 
 def _leave(figure: Figures, facts: Facts, say: Say) -> Words:
     bound, free = figure["outside_bytes"], figure["free_bytes"]
+    kept = " in tops that the grown trim_threshold would keep in one arena as in many," if facts.grown else ""
     why = (
         f"{say(free - bound)} of {say(free)} free would still be there: it lies inside main_arena and the fullest "
-        "other arena, or in pages that blocks in use share"
+        f"other arena,{kept} or in pages that blocks in use share"
     )
     if 2 * bound >= free:
         why = (
