@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
@@ -16,12 +15,10 @@ from platforms import HOST, Platform
 from scenarios import Scenario, View
 from subjects import Subject
 
-HERE = Path(__file__).parent
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if item.nodeid.startswith("tests/debuggers/"):
             item.add_marker(pytest.mark.debugger)
             if any(map(elsewhere, parameters(item).values())):
                 item.add_marker(pytest.mark.full)

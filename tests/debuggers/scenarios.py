@@ -104,6 +104,8 @@ ALIKE = (
     "arenas14",
     "bins-static-pie",
     "full_heap-retired",
+    "foreign_sbrk-last",
+    "many_heaps",
     "random-2",
     "random-3",
 )

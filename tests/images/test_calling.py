@@ -113,6 +113,7 @@ def test_a_guard_that_is_killed_anywhere_leaves_it_sound():
         assert subject.quit() == 0
 
 
+@pytest.mark.full
 def test_a_guard_that_is_killed_leaves_waits_sound():
     """What is lost at most is how long a thread had waited."""
     with Subject("waiting", "10") as subject:

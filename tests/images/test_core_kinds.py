@@ -18,6 +18,7 @@ from arenascope.sources.core.image import CoreImage
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.full
 def test_more_mappings_than_a_header_counts(build, start):
     """65,536 program headers and more: the number moves to section header 0 (PN_XNUM)."""
     limit = int(Path("/proc/sys/vm/max_map_count").read_text())

@@ -79,7 +79,7 @@ def test_the_same_as_of_one_that_stands_still(stopped_at_the_hold, fixture):
         assert subject.quit() == 0
 
 
-@pytest.mark.parametrize("call", ["process_vm_readv", "none"])
+@pytest.mark.parametrize("call", ["process_vm_readv", pytest.param("none", marks=pytest.mark.full)])
 def test_the_same_under_churn(stopped_at_the_hold, monkeypatch, call):
     """Every list has changed since it was looked for; without the system call each chunk is read by itself."""
     if call == "none":

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from kept import Sights
 from machine_album import Album
 from machine_table import View
 
-HERE = Path(__file__).parent
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if item.nodeid.startswith("tests/machines/"):
             item.add_marker(pytest.mark.debugger)
             item.add_marker(pytest.mark.full)
 

@@ -28,7 +28,7 @@ http {{
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if item.nodeid.startswith("tests/programs/"):
             item.add_marker(pytest.mark.debugger)
             if item.path.name != "test_counterfactual.py":
                 item.add_marker(pytest.mark.full)

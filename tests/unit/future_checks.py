@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional
+from itertools import product
+from typing import Any, Callable, Iterable, Mapping, Optional
 
 from fake_door import located_once, run_json
 from fake_target import FakeTarget
@@ -136,3 +137,14 @@ def _params(image: HeapImage, document: Mapping[str, Any]) -> bool:
     for name, value in given.items():
         compare(f"mp_.{name}", value, true.get(name, "no such member"))
     return set(given) == set(true)
+
+
+def every(check: Callable[..., None], *columns: Iterable[object]) -> None:
+    """One test for thousands of small checks, which pytest would collect again in each of its workers."""
+    failed = {}
+    for values in product(*columns):
+        try:
+            check(*values)
+        except AssertionError as error:
+            failed[values] = error
+    assert failed == {}

@@ -26,6 +26,7 @@ rows = pytest.mark.parametrize("row", ROWS)
 WOUNDS = {**LISTS, **ARENAS}
 
 
+@pytest.mark.in_turns("name", "row")
 @rows
 @pytest.mark.parametrize("name", WOUNDS)
 def test_a_wound_shows_and_stays_where_it_is(row: str, name: str) -> None:
@@ -138,6 +139,7 @@ def test_a_count_that_is_one_behind(row: str) -> None:
 # whatever may come
 
 
+@pytest.mark.in_turns("row", "seed")
 @pytest.mark.parametrize("row", ["2.17-64", "2.31-i386", "2.36-64", "2.42.x-64", "2.43-64", "2.43-arm"])
 @pytest.mark.parametrize("seed", range(5))
 def test_scribbles_never_end_in_an_exception(row: str, seed: int) -> None:

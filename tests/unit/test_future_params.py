@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Sequence
 
 import pytest
 from fake_door import run_json, run_text
-from future_checks import verdict
+from future_checks import every, verdict
 from future_rows import Change, fill, future, insert, move, remove
 from heapbuilder import HeapImage, Row
 
@@ -80,6 +81,7 @@ def right_or_partial(base: str, change: str, setting: str, value: int, view: str
         assert found == "right" or (found == "partial" and view != "debug information")
 
 
+@pytest.mark.in_turns("change", "base")
 @pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.36-64"])
 @pytest.mark.parametrize("change", PAR)
 def test_mp_is_right_or_given_in_parts(base: str, change: str) -> None:
@@ -92,11 +94,8 @@ def test_mp_is_right_or_given_in_parts(base: str, change: str) -> None:
 @pytest.mark.fuzz
 @pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.43-s390x", "2.36-64"])
 @pytest.mark.parametrize("change", PAR)
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("value", [0, 1, 3, 0x21000])
-@pytest.mark.parametrize("view", VIEWS)
-def test_mp_with_every_value(base: str, change: str, setting: str, value: int, view: str) -> None:
-    right_or_partial(base, change, setting, value, view)
+def test_mp_with_every_value(base: str, change: str) -> None:
+    every(partial(right_or_partial, base, change), SETTINGS, [0, 1, 3, 0x21000], VIEWS)
 
 
 @pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.43-s390x"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Callable, Sequence
 
 import pytest
 from fake_door import run_json
 from future_changes import BASES, REFUSED, STATE, VALUES, VIEWS, changed, lone
-from future_checks import verdict
+from future_checks import every, verdict
 from future_rows import Change, fill, future, insert, members, move, remove
 from heap_mixtures import everything
 from heapbuilder import ROWS, HeapImage, Row
@@ -29,6 +30,7 @@ def check_state(base: str, change: str, value: str, view: str, make: Callable[[R
         assert found == "refused"
 
 
+@pytest.mark.in_turns("change", "base")
 @pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.36-64"])
 @pytest.mark.parametrize("change", STATE)
 def test_malloc_state(base: str, change: str) -> None:
@@ -41,15 +43,11 @@ def test_malloc_state(base: str, change: str) -> None:
 @pytest.mark.fuzz
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("change", STATE)
-@pytest.mark.parametrize("value", VALUES)
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("make", [everything, lone])
-def test_malloc_state_with_every_value(
-    base: str, change: str, value: str, view: str, make: Callable[[Row], HeapImage]
-) -> None:
-    check_state(base, change, value, view, make)
+def test_malloc_state_with_every_value(base: str, change: str) -> None:
+    every(partial(check_state, base, change), VALUES, VIEWS, [everything, lone])
 
 
+@pytest.mark.in_turns("change", "base")
 @pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.43-s390x"])
 @pytest.mark.parametrize(
     "change",
@@ -101,6 +99,7 @@ HEAP: dict[str, Sequence[Change]] = {
 }
 
 
+@pytest.mark.in_turns("change", "base")
 @pytest.mark.parametrize("base", ["2.43-64", "2.43-arm", "2.43-s390x"])
 @pytest.mark.parametrize("change", HEAP)
 def test_heap_info(base: str, change: str) -> None:

@@ -36,6 +36,7 @@ def cached(row: Row, threads: int, **mp: int) -> HeapImage:
     return image
 
 
+@pytest.mark.in_turns("form", "base")
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("form", FORMS)
 def test_form(base: str, form: str) -> None:

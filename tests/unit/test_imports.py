@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import typing
+from functools import cache
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -21,7 +22,9 @@ MODULES = {path.relative_to(PACKAGE).with_suffix("").as_posix(): path for path i
 SOURCES = [path for folder in ("common", "gdb", "lldb") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
-TREES = {name: ast.parse(path.read_text(), str(path)) for name, path in MODULES.items()}
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {name: ast.parse(path.read_text(), str(path)) for name, path in MODULES.items()}
 
 
 def imported(name: str, tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
@@ -46,14 +49,16 @@ def ours(name: str, tree: ast.AST) -> set[str]:
     return {target for target, node in imported(name, tree) if isinstance(node, ast.ImportFrom) and node.level}
 
 
-GRAPH = {name: ours(name, tree) for name, tree in TREES.items()}
+@cache
+def graph() -> dict[str, set[str]]:
+    return {name: ours(name, tree) for name, tree in trees().items()}
 
 
 def test_the_graph_is_read() -> None:
-    assert "glibc/find/locate" in GRAPH["session"]
-    assert "errors" in GRAPH["memory"]
-    assert "render/text" in GRAPH["commands/arenas"]
-    assert {target for targets in GRAPH.values() for target in targets} <= {
+    assert "glibc/find/locate" in graph()["session"]
+    assert "errors" in graph()["memory"]
+    assert "render/text" in graph()["commands/arenas"]
+    assert {target for targets in graph().values() for target in targets} <= {
         *MODULES,
         *(name.rpartition("/__init__")[0] for name in MODULES),
     }
@@ -130,25 +135,25 @@ def room_of(name: str) -> str:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_what_a_room_may_know(room: str) -> None:
-    files = [name for name in GRAPH if room_of(name) == room]
+    files = [name for name in graph() if room_of(name) == room]
     assert files
     for name in files:
-        for target in GRAPH[name]:
+        for target in graph()[name]:
             assert room_of(target) in (*ROOMS[room], room, "records"), f"{name} imports {target}"
 
 
 def test_every_room_is_listed() -> None:
-    assert {room_of(name) for name in GRAPH if "/" in name} <= {*ROOMS}
+    assert {room_of(name) for name in graph() if "/" in name} <= {*ROOMS}
 
 
 def test_the_tree_is_as_drawn() -> None:
     """docs/architecture.md draws every room and every module that stands in none; the structures of glibc, too."""
     drawing = (ROOT / "docs" / "architecture.md").read_text().split("```")[1]
     drawn = set(re.findall(r"[a-z_]+(?:/|\.py)?", drawing))
-    rooms = {f"{room.rpartition('/')[2]}/" for room in {room_of(name) for name in GRAPH} if (PACKAGE / room).is_dir()}
-    alone = {f"{name}.py" for name in GRAPH if "/" not in name and name != "__init__"}
+    rooms = {f"{room.rpartition('/')[2]}/" for room in {room_of(name) for name in graph()} if (PACKAGE / room).is_dir()}
+    alone = {f"{name}.py" for name in graph() if "/" not in name and name != "__init__"}
     structures = {
-        name.partition("/")[2] for name in GRAPH if room_of(name) == "glibc" and not name.endswith("__init__")
+        name.partition("/")[2] for name in graph() if room_of(name) == "glibc" and not name.endswith("__init__")
     }
     assert not {*rooms, *alone, *structures} - drawn
     assert {each for each in drawn if each.endswith("/")} - {*rooms, "gdb/", "lldb/"} == {"docs/", "proc/"}
@@ -174,17 +179,17 @@ def test_where_you_go_is_there() -> None:
 
 def test_what_render_and_analysis_take_is_types_alone() -> None:
     """Located and Target are annotations there: nothing of them runs."""
-    users = {name for name in GRAPH if name.startswith("render/") and GRAPH[name] & {"glibc/find/locate", "target"}}
+    users = {name for name in graph() if name.startswith("render/") and graph()[name] & {"glibc/find/locate", "target"}}
     assert users <= {"render/json"}
-    for name in GRAPH:
+    for name in graph():
         if name.startswith("analysis/"):
-            used = {node.attr for node in ast.walk(TREES[name]) if isinstance(node, ast.Attribute)}
+            used = {node.attr for node in ast.walk(trees()[name]) if isinstance(node, ast.Attribute)}
             assert not used & {"read", "try_word", "words", "node", "u32", "symbol", "thread_local"}, name
 
 
 def test_what_only_reads_does_not_know_what_calls() -> None:
     """In the shell, in commands/__init__ and in the text it is a type alone."""
-    users = {name for name in GRAPH if "apply" in GRAPH[name]}
+    users = {name for name in graph() if "apply" in graph()[name]}
     assert users == {"commands/trim", "door", "screens/trim", "shell", "shell_control"}
 
 
@@ -194,23 +199,23 @@ def test_no_circles() -> None:
     def visit(name: str, path: tuple[str, ...]) -> None:
         assert name not in path, " -> ".join([*path, name])
         if name not in done:
-            for target in sorted(GRAPH.get(name, ())):
+            for target in sorted(graph().get(name, ())):
                 visit(target, (*path, name))
             done.add(name)
 
-    for name in sorted(GRAPH):
+    for name in sorted(graph()):
         visit(name, ())
 
 
 def test_nothing_imports_a_debugger() -> None:
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for target, _ in imported(name, tree):
             assert target.split(".")[0] not in ("gdb", "lldb"), name
 
 
 def test_other_peoples_code_is_optional() -> None:
     """Loaded by name where it is to be had; only what that load proved is imported, inside the function."""
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         top = {id(node) for node in tree.body}
         for target, node in imported(name, tree):
             if isinstance(node, ast.ImportFrom) and node.level:
@@ -276,8 +281,10 @@ def test_version_and_help_load_nothing_that_reads() -> None:
 
 def test_records_are_named_tuples() -> None:
     """Those of records.py, which are made sooner than typing's; it takes annotations as they are written."""
-    assert [name for name, tree in TREES.items() for target, _ in imported(name, tree) if target == "dataclasses"] == []
-    for name, tree in TREES.items():
+    assert [
+        name for name, tree in trees().items() for target, _ in imported(name, tree) if target == "dataclasses"
+    ] == []
+    for name, tree in trees().items():
         taken = {each.name: node for _, node in imported(name, tree) for each in getattr(node, "names", ())}
         if "NamedTuple" in taken and name != "records":
             source = taken["NamedTuple"]
@@ -326,7 +333,7 @@ def is_version(node: ast.AST) -> bool:
 
 
 def test_versions_stand_in_one_file() -> None:
-    found = {name for name, tree in TREES.items() if any(is_version(node) for node in ast.walk(tree))}
+    found = {name for name, tree in trees().items() if any(is_version(node) for node in ast.walk(tree))}
     assert found == {"glibc/versions"}
 
 
