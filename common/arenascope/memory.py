@@ -81,7 +81,7 @@ class Memory:
         One buffer serves all: they hold until the next block. No number is made before it is asked for.
         """
         if self._fill is None:
-            return self._as_words(self.read(address, min(size, self.BLOCK)))
+            return self.as_words(self.read(address, min(size, self.BLOCK)))
         data, words = self._buffer
         return words[: self._fill(address, data[:size]) // self.pointer_size]
 
@@ -103,7 +103,8 @@ class Memory:
         data = memoryview(bytearray(self.BLOCK))
         return data, data.cast("Q" if self.pointer_size == 8 else "I")
 
-    def _as_words(self, data: bytes) -> Sequence[int]:
+    def as_words(self, data: bytes) -> Sequence[int]:
+        """The same as numbers that are made when they are asked for."""
         if self.byte_order == sys.byteorder:
             return memoryview(data).cast("Q" if self.pointer_size == 8 else "I")
         words = array("Q" if self.pointer_size == 8 else "I", data)

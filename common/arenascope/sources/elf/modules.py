@@ -64,7 +64,7 @@ class Modules:
     def exported(self, module: Module, names: Iterable[str]) -> dict[str, int]:
         """Addresses of those of the names that the module exports; {} where its tables are not available."""
         try:
-            found = dynamic_symbols(lambda address, size: self._read(module, address, size), module.base, names)
+            found = dynamic_symbols(lambda address, size: self.read(module, address, size), module.base, names)
         except (ArenascopeError, struct.error):
             return {}
         return {name: symbol.value for name, symbol in found.items()}
@@ -72,7 +72,7 @@ class Modules:
     def exports_any(self, module: Module, names: Iterable[str]) -> Optional[bool]:
         """Whether the module exports one of the names; None where its tables are not to be had."""
         try:
-            return bool(dynamic_symbols(lambda address, size: self._read(module, address, size), module.base, names))
+            return bool(dynamic_symbols(lambda address, size: self.read(module, address, size), module.base, names))
         except (ArenascopeError, struct.error):
             return None
 
@@ -134,7 +134,7 @@ class Modules:
         except (ArenascopeError, struct.error):
             return None
 
-    def _read(self, module: Module, address: int, size: int) -> bytes:
+    def read(self, module: Module, address: int, size: int) -> bytes:
         """Memory, or what the file has there: the loader leaves read-only parts as they are."""
         try:
             return self.target.read(address, size)

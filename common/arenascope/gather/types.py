@@ -1,0 +1,213 @@
+"""What every live block is: all arenas swept once, and the blocks served by mmap.
+
+The kinds of a sweep are settled only when all of it was seen (a vtable that was left behind is told by the sizes of the
+others), so that what it found is kept: a size word and a kind for each chunk.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from itertools import accumulate, islice
+from typing import Iterable, Iterator, Optional, Sequence, Union
+
+from ..errors import MemoryReadError
+from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..glibc.chunks.blocks import blocks
+from ..model import ArenaHeader, Gap, Heap, MmappedBlock, Piece, Run
+from ..recognise.catalogue import NONE, Catalogue
+from ..recognise.contents import LOOKED_AT
+from ..recognise.ground import Ground
+from ..recognise.kinds import Kind
+from ..records import NamedTuple
+from ..session import Session
+from .sweeps import Part, swept
+
+FAR = 16 << 10
+"""Blocks further apart are read one by one."""
+Block = tuple[int, int, str, int]
+"""(chunk address, bytes, its state or a gap's kind, its kind's index or NONE)."""
+
+
+class Typed(NamedTuple):
+    """Chunks that lie back to back, as in a Run."""
+
+    heap: Heap
+    address: int
+    bytes: int
+    raws: Sequence[int]
+    follow: int
+    kinds: Sequence[int]
+    """Of each: the index of its kind, or NONE."""
+
+
+Swept = Union[Typed, Gap]
+
+
+class Found(NamedTuple):
+    """What a heap, or a stretch of it, was found to be."""
+
+    kinds: Sequence[Kind]
+    pieces: Sequence[Swept]
+
+
+class HeapBlocks(NamedTuple):
+    """A heap with the kinds of its blocks."""
+
+    header: ArenaHeader
+    heap: Heap
+    pieces: Sequence[Swept]
+
+
+class Live:
+    """All live blocks of some arenas."""
+
+    def __init__(
+        self,
+        kinds: Sequence[Kind],
+        heaps: Sequence[HeapBlocks],
+        mmapped: Sequence[tuple[MmappedBlock, int]],
+        listed: dict[int, str],
+    ) -> None:
+        self.kinds = kinds
+        self.heaps = heaps
+        self.mmapped = mmapped
+        self._listed = listed
+
+    def blocks(self, heap: HeapBlocks) -> Iterator[Block]:
+        """Every chunk and gap of a heap in address order."""
+        for piece in heap.pieces:
+            if isinstance(piece, Gap):
+                yield piece.address, piece.bytes, piece.kind, NONE
+                continue
+            run = Run(
+                piece.heap,
+                piece.address,
+                bytes=piece.bytes,
+                raws=piece.raws,
+                follow=piece.follow,
+                counts={},
+                marks=(),
+            )
+            for (chunk, size, state), kind in zip(blocks(run, self._listed), piece.kinds):
+                yield chunk, size, state, kind
+
+
+def ground_of(session: Session) -> Ground:
+    return Ground(session.target, session.memory, session.regions)
+
+
+def catalogue_of(session: Session) -> Catalogue:
+    heaps = [heap for each in session.heaps.values() for heap in each]
+    mapped = session.mmapped
+    starts = [*(heap.address for heap in heaps), *(block.base for block in mapped)]
+    ends = [*(heap.end for heap in heaps), *(block.base + block.bytes for block in mapped)]
+    return Catalogue(ground_of(session), min(starts, default=0), max(ends, default=0))
+
+
+def live_kinds(session: Session, only: Optional[int] = None) -> Live:
+    """The live blocks of one arena, or of all and those served by mmap; KeyboardInterrupt."""
+    session.measure_residency()
+    headers = [header for header in session.headers if only in (None, header.index)]
+    size = sum(heap.bytes for header in headers for heap in session.heaps[header.index])
+    processes = session.processes_for(size)
+    catalogue = catalogue_of(session)
+
+    def look(part: Part, pieces: Iterator[Piece]) -> Found:
+        found = [_typed(session, catalogue, piece) if isinstance(piece, Run) else piece for piece in pieces]
+        return Found(catalogue.kinds if processes > 1 else (), found)
+
+    heaps: list[HeapBlocks] = []
+    with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter) as swept_heaps:
+        for header in headers:
+            ours = session.heaps[header.index]
+            for heap, parts in zip(ours, islice(swept_heaps, len(ours))):
+                heaps.append(HeapBlocks(header, heap, [each for part in parts for each in _taken_in(catalogue, part)]))
+    mapped = [] if only is not None else list(_of_mmapped(session, catalogue))
+    return Live(catalogue.kinds, heaps, mapped, session.listed)
+
+
+def _taken_in(catalogue: Catalogue, part: Found) -> Iterable[Swept]:
+    """A part's pieces; a worker numbers its kinds by itself."""
+    if not part.kinds:
+        return part.pieces
+    ours = [*map(catalogue.index_of, part.kinds), NONE]
+    return [
+        piece._replace(kinds=array("i", map(ours.__getitem__, piece.kinds))) if isinstance(piece, Typed) else piece
+        for piece in part.pieces
+    ]
+
+
+def _typed(session: Session, catalogue: Catalogue, run: Run) -> Typed:
+    """A run's chunks, those in use with their kinds."""
+    header, word = session.layout.header, session.layout.word
+    raws = run.raws
+    sizes = [raw & ~SIZE_BITS for raw in raws]
+    used = [raw & PREV_INUSE for raw in islice(raws, 1, None)]
+    used.append(run.follow & PREV_INUSE)
+    for index, _ in run.marks:
+        used[index] = 0
+    users = list(accumulate(sizes, initial=run.address + header))
+    live = [index for index, each in enumerate(used) if each]
+    found = array("i", [NONE]) * len(raws)
+    kinds = kinds_between(session, catalogue, [users[index] for index in live], [sizes[index] - word for index in live])
+    for index, kind in zip(live, kinds):
+        found[index] = kind
+    code = session.memory.code
+    return Typed(run.heap, run.address, run.bytes, array(code, raws), run.follow, found)
+
+
+def kinds_between(
+    session: Session, catalogue: Catalogue, users: Sequence[int], usables: Sequence[int]
+) -> Iterator[int]:
+    """Of blocks in address order, read many at a time."""
+    memory, at = session.memory, 0
+    while at < len(users):
+        base = users[at]
+        # those whose heads lie close enough together
+        end = bisect_left(users, base + memory.BLOCK - LOOKED_AT, at)
+        if end < len(users) or users[end - 1] - base > FAR * (end - at):
+            end = _close_ones(users, at, end)
+        last = users[end - 1] + min(usables[end - 1], LOOKED_AT)
+        try:
+            data = memory.read(base, last - base)
+        except MemoryReadError:
+            yield from _one_by_one(session, catalogue, users[at:end], usables[at:end])
+        else:
+            data = data[: len(data) // memory.pointer_size * memory.pointer_size]
+            yield from catalogue.classify_many(memory.as_words(data), data, base, users[at:end], usables[at:end])
+        at = end
+
+
+def _close_ones(users: Sequence[int], at: int, end: int) -> int:
+    """How far one reads without reading much that lies between."""
+    for index in range(at + 1, end):
+        if users[index] - users[index - 1] > FAR:
+            return index
+    return end
+
+
+def _one_by_one(session: Session, catalogue: Catalogue, users: Sequence[int], usables: Sequence[int]) -> Iterator[int]:
+    """What can be read of it: a core may have been cut."""
+    for user, usable in zip(users, usables):
+        head = session.memory.try_read(user, min(usable, LOOKED_AT))
+        yield catalogue.by_size(usable) if head is None else catalogue.classify(user, usable, head)
+
+
+def _of_mmapped(session: Session, catalogue: Catalogue) -> Iterator[tuple[MmappedBlock, int]]:
+    header = session.layout.header
+    for block in session.mmapped:
+        usable = block.base + block.bytes - block.chunk - header
+        (kind,) = _one_by_one(session, catalogue, [block.chunk + header], [usable])
+        yield block, kind
+
+
+def kinds_of(session: Session, placed: Sequence[tuple[int, int]]) -> dict[int, Kind]:
+    """Of single live blocks, by (chunk, bytes)."""
+    catalogue = catalogue_of(session)
+    header, word = session.layout.header, session.layout.word
+    found = {}
+    for chunk, size in placed:
+        (kind,) = _one_by_one(session, catalogue, [chunk + header], [size - word])
+        found[chunk] = catalogue.kinds[kind]
+    return found

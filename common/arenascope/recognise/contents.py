@@ -1,0 +1,69 @@
+"""What a block holds where nothing tells whose it is: text, zeros, addresses."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+LOOKED_AT = 256
+"""So much of a block is looked at, from its start."""
+SHORTEST = 4
+"""Letters: fewer are a number as well."""
+_WHITE = b"\t\n\r\x0b\x0c\x1b"
+PLAIN = bytes(range(32, 127)) + _WHITE
+_STARTS = bytes(int(byte >= 0xC2 or byte in PLAIN) for byte in range(256))
+
+
+def text_in(data: bytes, usable: int) -> Optional[str]:
+    """The encoding of the text that takes up most of a block; `data` is its beginning."""
+    end = data.find(b"\0")
+    if end < 0:
+        end = len(data)
+    if end >= SHORTEST:
+        return _narrow(data, end, usable)
+    if 0 < end < len(data):
+        return _wide(data, usable)
+    return None
+
+
+def _narrow(data: bytes, end: int, usable: int) -> Optional[str]:
+    if not _STARTS[data[0]] or not _fills(data, end, usable):
+        return None
+    rest = data[:end].translate(None, PLAIN)
+    if not rest:
+        return "ASCII"
+    if rest.isascii() or len(data[:end].decode("utf-8", "ignore")) < SHORTEST:
+        return None
+    try:
+        data[:end].decode()
+    except UnicodeDecodeError as error:
+        # what is looked at may end within a letter
+        if end < len(data) or error.start < end - 3 or error.reason != "unexpected end of data":
+            return None
+    return "UTF-8"
+
+
+def _fills(data: bytes, end: int, usable: int) -> bool:
+    """What follows is less, or nothing: a number in front of other things can look like letters."""
+    return 2 * end >= min(usable, len(data)) or not data[end:].strip(b"\0")
+
+
+def _wide(data: bytes, usable: int) -> Optional[str]:
+    """Latin letters of two or four bytes; data is in the order of this machine's numbers, so both orders are tried."""
+    for size, name in ((2, "UTF-16"), (4, "UTF-32")):
+        for low in (0, size - 1):
+            letters = data[low : len(data) // size * size : size]
+            end = letters.find(b"\0")
+            end = len(letters) if end < 0 else end
+            if end < SHORTEST or letters[:end].translate(None, PLAIN):
+                continue
+            others = b"".join(data[place : size * end : size] for place in range(size) if place != low)
+            if not others.strip(b"\0") and _fills(data, size * end, usable):
+                return name
+    return None
+
+
+def are_addresses(words: Sequence[int], low: int, high: int, align: int) -> bool:
+    """Whether most of a block's words that are not 0 point into the heaps, and enough of them."""
+    some = [word for word in words if word]
+    inside = sum(1 for word in some if low <= word < high and not word % align)
+    return inside > 2 and 4 * inside >= 3 * len(some) and 2 * len(some) >= len(words)

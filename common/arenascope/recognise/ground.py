@@ -1,0 +1,83 @@
+"""What recognisers read besides the blocks: what the modules of the process hold, from memory or from their files."""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import Optional, Sequence
+
+from ..errors import ArenascopeError, MemoryReadError
+from ..memory import Memory
+from ..sources.elf.modules import Module, Modules
+from ..sources.elf.naming import modules_of
+from ..target import Region, Target
+
+PAGE_SHIFT = 12
+MOST_PAGES = 1 << 20
+"""4 GiB of modules."""
+LONGEST_STRING = 4096
+PIECE = 256
+
+
+class Ground:
+    """The modules of one image."""
+
+    def __init__(self, target: Target, memory: Memory, regions: Sequence[Region]) -> None:
+        self.target = target
+        self.memory = memory
+        self.modules = Modules(target, modules_of(regions))
+        self.pages: set[int] = set()
+        """The numbers of the pages of modules: what does not lie there needs no second look."""
+        for module in self.modules.all:
+            for region in module.regions:
+                first, last = region.start >> PAGE_SHIFT, region.end - 1 >> PAGE_SHIFT
+                if region.readable and len(self.pages) + last - first < MOST_PAGES:
+                    self.pages.update(range(first, last + 1))
+        self._following = {region.start: region for region in regions if not region.path}
+
+    def module_of(self, address: int) -> Optional[Module]:
+        return next((each for each in self.modules.all if each.contains(address)), None)
+
+    def module_name(self, address: int) -> Optional[str]:
+        module = self.module_of(address)
+        return os.path.basename(module.name) if module is not None else None
+
+    def read(self, address: int, size: int) -> bytes:
+        """What is there; a core may leave out what the loader does not change. MemoryReadError."""
+        try:
+            return self.memory.read(address, size)
+        except MemoryReadError:
+            module = self.module_of(address)
+            if module is None:
+                raise
+            try:
+                return self.modules.read(module, address, size)
+            except (ArenascopeError, struct.error):
+                raise MemoryReadError(address, size) from None
+
+    def words(self, address: int, count: int) -> Optional[tuple[int, ...]]:
+        """None where they cannot be read."""
+        try:
+            return self.memory.unpack_words(self.read(address, count * self.memory.pointer_size))
+        except MemoryReadError:
+            return None
+
+    def word(self, address: int) -> Optional[int]:
+        found = self.words(address, 1)
+        return found[0] if found else None
+
+    def string(self, address: int, most: int = LONGEST_STRING) -> Optional[bytes]:
+        """Up to its zero byte; None where there is none."""
+        found = b""
+        while len(found) < most:
+            # no further than the page, as nothing says what follows it
+            size = min(PIECE, (1 << PAGE_SHIFT) - (address + len(found)) % (1 << PAGE_SHIFT))
+            try:
+                piece = self.read(address + len(found), size)
+            except MemoryReadError:
+                return None
+            end = piece.find(b"\0")
+            if end >= 0:
+                return found + piece[:end]
+            found += piece
+        return None
