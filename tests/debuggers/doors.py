@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import tempfile
-import time
 from functools import cache
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence
 
 from lldb_door import LLDBS
 from looks import (
-    BREAKDOWNS,
     HERE,
     ROOT,
     TIMEOUT,
@@ -29,8 +26,8 @@ from looks import (
     Outcome,
     each_core,
     give_up,
-    plain_environment,
     read_results,
+    run,
     stripped,
 )
 from platforms import HOST, libc_of
@@ -110,7 +107,7 @@ class Gdb:
         """gdb -batch with these arguments; fails the test where it breaks down."""
         # other people's scripts, Debian's for the JVM say, end in tracebacks where debug symbols are missing
         command = [
-            "gdb",
+            self.name,
             "-nx",
             "-q",
             "-batch",
@@ -122,19 +119,7 @@ class Gdb:
             "set python print-stack full",
             *arguments,
         ]
-        start = time.monotonic()
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            env=plain_environment(variables),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            stdin=subprocess.DEVNULL,
-        )
-        finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
-        assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
-        return finished
+        return run(command, variables, cwd, timeout)
 
 
 GDB = Gdb()

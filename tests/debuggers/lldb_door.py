@@ -7,13 +7,11 @@ import json
 import shutil
 import subprocess
 import tempfile
-import time
 from functools import cache
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence
 
 from looks import (
-    BREAKDOWNS,
     HERE,
     ROOT,
     TIMEOUT,
@@ -24,8 +22,8 @@ from looks import (
     Outcome,
     each_core,
     give_up,
-    plain_environment,
     read_results,
+    run,
     stripped,
 )
 from platforms import libc_of
@@ -113,7 +111,7 @@ class Lldb:
         hide: Optional[Mapping[Path, Path]] = None,
     ) -> Finished:
         """lldb --batch with these arguments; instead of what `hide` names it sees what is named beside that."""
-        environment = plain_environment(variables)
+        environment = dict(variables or {})
         if self.version == 14:
             # Debian's package: its own `lldb -P` names a folder that does not exist
             environment["PYTHONPATH"] = "/usr/lib/llvm-14/lib/python3.11/dist-packages"
@@ -121,20 +119,7 @@ class Lldb:
         mounts = [f"mount --bind {other} {path};" for path, other in (hide or {}).items() if path.exists()]
         if mounts:
             command = ["unshare", "--mount", "sh", "-ec", " ".join([*mounts, 'exec "$@"']), "sh", *command]
-        start = time.monotonic()
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            stdin=subprocess.DEVNULL,
-        )
-        finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
-        assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
-        return finished
+        return run(command, environment, cwd, timeout)
 
 
 def hidden(image: Image, symbols: bool) -> dict[Path, Path]:

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -118,6 +119,29 @@ class Finished:
         return self.stdout + self.stderr
 
 
+def run(
+    command: Sequence[str],
+    variables: Optional[dict[str, str]] = None,
+    cwd: Optional[Path] = None,
+    timeout: float = TIMEOUT,
+) -> Finished:
+    """A debugger's whole run, or the shell's; fails the test where it breaks down."""
+    start = time.monotonic()
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=plain_environment(variables),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout,
+        stdin=subprocess.DEVNULL,
+    )
+    finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+    assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
+    return finished
+
+
 def give_up(reason: str) -> NoReturn:
     """Skips the test for want of something; in CI (CI=true) that is a failure, unless no such thing can be had here."""
     known = NOT_TO_BE_HAD.read_text().split() if NOT_TO_BE_HAD.exists() else []
@@ -164,10 +188,10 @@ def plain_environment(variables: Optional[dict[str, str]] = None) -> dict[str, s
 
 
 @cache
-def stripped(program: Path) -> Path:
+def stripped(program: Path, strip: str = "strip") -> Path:
     """A copy without symbols; its build-id is the same, so debuggers take it for the program."""
     folder = tempfile.mkdtemp(prefix="arenascope-stripped-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copy = Path(folder) / program.name
-    subprocess.run(["strip", "-o", str(copy), str(program)], check=True)
+    subprocess.run([strip, "-o", str(copy), str(program)], check=True)
     return copy

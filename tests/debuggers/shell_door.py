@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
-from looks import BREAKDOWNS, HERE, TIMEOUT, Asked, Finished, Image, Live, Outcome, plain_environment, read_results
+from looks import HERE, Asked, Image, Live, Outcome, read_results, run
 from platforms import libc_of
 
 
@@ -40,17 +38,7 @@ class Shell:
             results = Path(folder) / "results"
             variables = {"ARENASCOPE_STEPS": json.dumps(steps), "ARENASCOPE_RESULTS": str(results)}
             command = [sys.executable, str(HERE / "drive_shell.py")]
-            start = time.monotonic()
-            done = subprocess.run(
-                command,
-                env=plain_environment(variables),
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT,
-                stdin=subprocess.DEVNULL,
-            )
-            finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
-            assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
+            finished = run(command, variables)
             outcomes = iter(read_results(results, steps, finished))
             return [
                 [replace(outcome, command=command) for command, outcome in zip(commands, outcomes)]

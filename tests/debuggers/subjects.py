@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -15,8 +14,10 @@ import tempfile
 import time
 from array import array
 from bisect import bisect_left
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Optional
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
 
 import pytest
 from guards import refuse_guard_regions
@@ -41,7 +42,7 @@ def await_parked(pid: int, seconds: float = START_SECONDS) -> None:
     """Until its main thread sleeps: having said something it is on its way to wait for what it is told next, and uses
     another page of its stack for that. One that never sleeps is let be."""
     limit = time.monotonic() + seconds
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         while Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] in "RD" and time.monotonic() < limit:
             time.sleep(0.001)
 
@@ -84,32 +85,44 @@ class Subject:
         self.left_out = False
 
     def __enter__(self) -> Subject:
-        self.folder = Path(tempfile.mkdtemp(prefix="arenascope-subject-"))
-        inherited = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD"))
-        }
-        self._messages = open(self.folder / "stderr.txt", "wb")
-        self.process = subprocess.Popen(
-            [str(self.program), str(self.folder / "truth"), *self.arguments],
-            cwd=self.folder,
-            env={**inherited, **self.env},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._messages,
-            bufsize=0,
-            start_new_session=True,
-            preexec_fn=self._prepare,
-        )
-        try:
-            reply = self._read_line(START_SECONDS)
-            assert reply == f"ready {self.pid}", f"{self.program.name} said {reply!r}: {self._said()}"
+        self._start([str(self.program), str(self.folder / "truth"), *self.arguments])
+        with self._ended_if_it_fails():
+            self.wait_until_ready()
             await_parked(self.pid)
+        return self
+
+    def _start(self, command: Sequence[str], *without: str) -> None:
+        """In an environment without what changes malloc, nor anything that begins with one of `without`."""
+        apart = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", *without)
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(apart)}
+        with (self.folder / "stderr.txt").open("wb") as messages:
+            self.process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env={**inherited, **self.env},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=messages,
+                bufsize=0,
+                start_new_session=True,
+                preexec_fn=self._prepare,
+            )
+
+    @contextmanager
+    def _ended_if_it_fails(self) -> Iterator[None]:
+        try:
+            yield
         except BaseException:
             self.end()
             raise
-        return self
+
+    @cached_property
+    def folder(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix="arenascope-subject-"))
+
+    def wait_until_ready(self) -> None:
+        reply = self._read_line(START_SECONDS)
+        assert reply == f"ready {self.pid}", f"{self.program.name} said {reply!r}: {self._said()}"
 
     def __exit__(self, *_: object) -> None:
         self.end()
@@ -140,7 +153,7 @@ class Subject:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self._messages):
+        for stream in (self.process.stdin, self.process.stdout):
             stream.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 

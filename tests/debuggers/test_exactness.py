@@ -5,27 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from album import DOCUMENTS, Sight
+from figures import mallinfo
 from scenarios import seen
+from schemas import ENVELOPE, OWN_KEYS
 
-ENVELOPE = [
-    "schema",
-    "command",
-    "door",
-    "complete",
-    "problems",
-    "problem_records",
-    "target",
-    "glibc",
-    "held_seconds",
-]
-OWN_KEYS = {
-    "arenas": ["arenas", "mmapped", "totals", "allocators", "share"],
-    "heaps": ["heaps"],
-    "bins": ["bins"],
-    "threads": ["threads", "unattached_arenas"],
-    "params": ["params", "arenas"],
-    "mmapped": ["blocks", "expected", "match"],
-}
 ARENA_KEYS = [
     "index",
     "address",
@@ -68,22 +51,7 @@ def test_malloc_stats_byte_for_byte(sight: Sight) -> None:
 
 @seen()
 def test_mallinfo_from_arenas(sight: Sight) -> None:
-    document = sight.json("arenas")
-    arenas = document["arenas"]
-    free = sum(each["top_bytes"] + each["bins"]["bytes"] + each["fast"]["bytes"] for each in arenas)
-    system = sum(each["system_bytes"] for each in arenas)
-    assert sight.mallinfo == {
-        "arena": system,
-        "ordblks": sum(1 + each["bins"]["chunks"] for each in arenas),
-        "smblks": sum(each["fast"]["chunks"] for each in arenas),
-        "hblks": document["mmapped"]["chunks"],
-        "hblkhd": document["mmapped"]["bytes"],
-        "usmblks": 0,
-        "fsmblks": sum(each["fast"]["bytes"] for each in arenas),
-        "uordblks": system - free,
-        "fordblks": free,
-        "keepcost": arenas[0]["top_bytes"],
-    }
+    assert sight.mallinfo == mallinfo(sight.json("arenas"))
 
 
 @seen()

@@ -6,13 +6,11 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import tempfile
 from pathlib import Path
 
 from looks import give_up
 from machine_table import Machine, Scenario
-from subjects import DUMP_SECONDS, START_SECONDS, Subject
+from subjects import DUMP_SECONDS, Subject
 
 
 class Emulated(Subject):
@@ -29,30 +27,10 @@ class Emulated(Subject):
         self.stub = stub
 
     def __enter__(self) -> Emulated:
-        self.folder = Path(tempfile.mkdtemp(prefix="arenascope-emulated-"))
-        inherited = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "QEMU_"))
-        }
-        self._messages = open(self.folder / "stderr.txt", "wb")
-        self.process = subprocess.Popen(
-            self._command(),
-            cwd=self.folder,
-            env={**inherited, **self.env},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._messages,
-            bufsize=0,
-            start_new_session=True,
-            preexec_fn=self._prepare,
-        )
+        self._start(self._command(), "QEMU_")
         if not self.stub:
-            try:
+            with self._ended_if_it_fails():
                 self.wait_until_ready()
-            except BaseException:
-                self.end()
-                raise
         return self
 
     def _command(self) -> list[str]:
@@ -66,10 +44,6 @@ class Emulated(Subject):
     @property
     def socket(self) -> str:
         return str(self.folder / "stub")
-
-    def wait_until_ready(self) -> None:
-        reply = self._read_line(START_SECONDS)
-        assert reply == f"ready {self.pid}", f"{self.program.name} said {reply!r}: {self._said()}"
 
     def guest_core(self) -> Path:
         """The core that QEMU writes of its guest, which is gone afterwards."""

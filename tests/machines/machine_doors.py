@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import shutil
-import subprocess
-import tempfile
-import time
-from functools import cache
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
 from doors import LOAD, Gdb
 from lldb_door import LLDBS, Lldb
-from looks import BREAKDOWNS, TIMEOUT, Core, Finished, Outcome, give_up, plain_environment
+from looks import Core, Outcome, give_up, stripped
 from machine_table import GDB_NAME, Machine
 from shell_door import SHELL
 
@@ -27,38 +22,6 @@ class GdbMultiarch(Gdb):
 
     def available(self) -> Optional[str]:
         return None if shutil.which(self.name) else f"{self.name} is not installed"
-
-    def start(
-        self,
-        arguments: Sequence[str],
-        variables: Optional[dict[str, str]] = None,
-        cwd: Optional[Path] = None,
-        timeout: float = TIMEOUT,
-    ) -> Finished:
-        command = [
-            self.name,
-            "-nx",
-            "-q",
-            "-batch",
-            "-iex",
-            "set debuginfod enabled off",
-            "-iex",
-            "set python print-stack full",
-            *arguments,
-        ]
-        start = time.monotonic()
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            env=plain_environment(variables),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            stdin=subprocess.DEVNULL,
-        )
-        finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
-        assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
-        return finished
 
 
 MULTIARCH = GdbMultiarch()
@@ -131,11 +94,5 @@ def heap(commands: Sequence[str]) -> list[dict[str, Any]]:
     return steps(*(f"heap {command}" for command in commands))
 
 
-@cache
 def without_symbols(machine: Machine, program: Path) -> Path:
-    """A stripped copy; its build-id is the same, so debuggers take it for the program."""
-    folder = tempfile.mkdtemp(prefix="arenascope-stripped-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    copy = Path(folder) / program.name
-    subprocess.run([f"{machine.triple}-strip", "-o", str(copy), str(program)], check=True)
-    return copy
+    return stripped(program, f"{machine.triple}-strip")

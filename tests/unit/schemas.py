@@ -18,6 +18,27 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "null": lambda value: value is None,
 }
+# the contract's order
+ENVELOPE = [
+    "schema",
+    "command",
+    "door",
+    "complete",
+    "problems",
+    "problem_records",
+    "target",
+    "glibc",
+    "held_seconds",
+]
+OWN_KEYS = {
+    "arenas": ["arenas", "mmapped", "totals", "allocators", "share"],
+    "heaps": ["heaps"],
+    "bins": ["bins"],
+    "threads": ["threads", "unattached_arenas"],
+    "params": ["params", "arenas"],
+    "mmapped": ["blocks", "expected", "match"],
+    "trim": ["arenas", "totals", "reasons", "applied"],
+}
 KNOWN = {
     "$schema",
     "title",

@@ -9,6 +9,7 @@ import pytest
 from fake_door import FakeDoor, run_json, run_text
 from heap_mixtures import everything
 from heapbuilder import HeapImage
+from schemas import ENVELOPE, OWN_KEYS
 
 from arenascope.command import command_names, execute, find_command
 from arenascope.errors import UsageError
@@ -125,34 +126,13 @@ def test_a_library_that_is_nowhere() -> None:
 
 # whole documents
 
-ENVELOPE = [
-    "schema",
-    "command",
-    "door",
-    "complete",
-    "problems",
-    "problem_records",
-    "target",
-    "glibc",
-    "held_seconds",
-]
-KEYS = {
-    "arenas": ["arenas", "mmapped", "totals", "allocators", "share"],
-    "heaps": ["heaps"],
-    "bins": ["bins"],
-    "threads": ["threads", "unattached_arenas"],
-    "params": ["params", "arenas"],
-    "mmapped": ["blocks", "expected", "match"],
-    "trim": ["arenas", "totals", "reasons", "applied"],
-}
 
-
-@pytest.mark.parametrize("command", KEYS)
+@pytest.mark.parametrize("command", OWN_KEYS)
 def test_keys_are_in_the_contracts_order(command: str) -> None:
     written = run_text(everything("2.36-64").target(), command, "--json")
     assert written.count("\n") == 1
     assert written.endswith("}\n")
-    assert list(json.loads(written)) == [*ENVELOPE, *KEYS[command]]
+    assert list(json.loads(written)) == [*ENVELOPE, *OWN_KEYS[command]]
 
 
 ROWS_KEYS = {
