@@ -32,6 +32,8 @@ class ToyArena:
         self.row, self.mp, self.brk = image.row, dict(image.truth.mp), image.truth.curbrk
         self.main = arena.index == 0
         self.page, self.heap_max, self.grain = image.row.page_size, image.heap_max, image.grain
+        self.gone: set[int] = set()
+        """The pages that went back, by their number."""
         self.heaps = []
         self.ends = [[heap.address, heap.end] for heap in arena.heaps]
         states = [*arena.states(), *((fence.address, fence.size, "fence") for fence in arena.fences)]
@@ -57,6 +59,9 @@ class ToyArena:
     def trim_top(self) -> int:
         self.consolidate()
         return self._systrim_by_free() if self.main else self._heap_trim()
+
+    def _give_back(self, start: int, end: int) -> None:
+        self.gone.update(range(start // self.page, end // self.page))
 
     def _find(self, at: int) -> tuple[list[Cell], int]:
         return next((cells, index) for cells in self.heaps for index, cell in enumerate(cells) if cell.at == at)
@@ -95,6 +100,7 @@ class ToyArena:
         extra = spare - spare % unit
         top.size -= extra
         self.brk -= extra
+        self._give_back(self.brk, self.brk + extra)
         return extra
 
     # heap_trim
@@ -118,10 +124,12 @@ class ToyArena:
             address, stop = self.ends.pop()
             self.heaps.pop()
             released += stop - address
+            self._give_back(address, stop)
             self.heaps[-1] = [*rest, Cell(start, end - start, "top")]
         shrunk = self._shrink(self.top.size, pad, page)
         self.top.size -= shrunk
         self.ends[-1][1] -= shrunk
+        self._give_back(self.ends[-1][1], self.ends[-1][1] + shrunk)
         return released + shrunk
 
     def _shrink(self, size: int, pad: int, page: int) -> int:
@@ -143,6 +151,7 @@ class ToyArena:
                 if cell.kind == "free" and cell.size >= self.page + 6 * self.row.word:
                     first = -(-(cell.at + 6 * self.row.word) // self.page)
                     released += max(cell.end // self.page - first, 0) * self.page
+                    self._give_back(first * self.page, cell.end)
         return released + (self._systrim(0) if self.main else 0)
 
 
@@ -160,6 +169,25 @@ def worth(image: HeapImage, arena: ArenaTruth) -> dict[int, tuple[int, str]]:
         by_trim = by_free + toy.malloc_trim() - (now_after_pending if looked else now)
         by_free -= pending if looked else 0
         found[block.address] = max((by_free, "free"), (by_trim, "trim"), key=lambda each: each[0])
+    return found
+
+
+def held(image: HeapImage, arena: ArenaTruth) -> dict[int, int]:
+    """By the size of blocks: what more goes back with all of that size freed, the oldest heap's lowest first, and a
+    malloc_trim(0) after that. What any free() brings at top is none's."""
+    whole = ToyArena(image, arena)
+    now = whole.copy()
+    now.malloc_trim()
+    other = whole.copy()
+    if arena.top:
+        other.trim_top()
+    found = {}
+    for size in {block.size for block in arena.used}:
+        toy = whole.copy()
+        for at in [cell.at for cells in whole.heaps for cell in cells if (cell.kind, cell.size) == ("used", size)]:
+            toy.free(at)
+        toy.malloc_trim()
+        found[size] = toy.page * len(toy.gone - now.gone - other.gone)
     return found
 
 

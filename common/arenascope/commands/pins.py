@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import Iterator, Optional
 
-from ..analysis.freeing import Thresholds
 from ..analysis.heap_ends import Block, Tail
 from ..analysis.pins import PinSearch
 from ..analysis.ranking import Gain, Pin, Ranking, Step, Together, bytes_of
@@ -14,7 +13,7 @@ from ..analysis.usage import total
 from ..command import ARENA, Answer, Context, argument, command
 from ..gather.problems import problems_of
 from ..gather.sweeps import Part, swept
-from ..gather.trims import resident_bytes, trim_rules
+from ..gather.trims import resident_bytes, thresholds_of, trim_rules
 from ..glibc.chunks.blocks import blocks
 from ..glibc.params import default_max_fast
 from ..glibc.tcache import tcache_index
@@ -110,7 +109,7 @@ def _search(session: Session, header: ArenaHeader, rules: Rules, ranking: Rankin
         main=header.main,
         top_end=header.top + (header.top_bytes or 0),
         rules=rules,
-        thresholds=_thresholds(session, header, rules),
+        thresholds=thresholds_of(session, header, rules),
         ranking=ranking,
     )
 
@@ -140,17 +139,6 @@ def _flat(pieces: Iterator[Piece], listed: dict[int, str]) -> Iterator[Block]:
             yield from blocks(piece, listed)
         else:
             yield piece.address, piece.bytes, piece.kind
-
-
-def _thresholds(session: Session, header: ArenaHeader, rules: Rules) -> Optional[Thresholds]:
-    params = session.params
-    if params is None or header.top_bytes is None:
-        return None
-    page = None
-    heaps = session.heaps[header.index]
-    if not header.main and heaps and "pagesize" in session.layout.heap:
-        page = session.memory.try_word(heaps[-1].address + session.layout.heap["pagesize"])
-    return Thresholds(params.values["trim_threshold"], params.values["top_pad"], page or rules.page)
 
 
 def _resident(session: Session, gain: Gain) -> Optional[int]:

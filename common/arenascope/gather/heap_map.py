@@ -12,6 +12,7 @@ from ..records import NamedTuple
 from ..session import Session
 from ..target import Span
 from .problems import listed_not_met, parts_differ, top_differs
+from .resident import resident_spans
 from .sweeps import Part, swept
 from .trims import trim_rules
 
@@ -38,7 +39,7 @@ def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], pictur
     headers = [header for header in session.headers if only in (None, header.index)]
     try:
         # reading a heap maps zero pages: residency is read before anything is walked
-        resident = {heap: _resident(session, heap) for heap in fine}
+        resident = {heap: resident_spans(session, heap) for heap in fine}
         goes_back = _goes_back(session, only, picture.problems)
         session.heed_ctrl_c()
         unknown, order = _doubtful(session), session.listed_order
@@ -76,13 +77,6 @@ def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], pictur
 def _doubtful(session: Session) -> Sequence[str]:
     """A chunk that looks used may be in a list that was not read to its end."""
     return () if session.caches_known and session.fast_known else ("used", "cached")
-
-
-def _resident(session: Session, heap: Heap) -> Optional[Sequence[Span]]:
-    """None also where the heap's first page, which was written, is absent."""
-    if session.residency is None or session.memory.try_word(heap.address) is None:
-        return None
-    return session.residency.resident_ranges(heap.address, heap.end)
 
 
 def _goes_back(session: Session, only: Optional[int], problems: list[Statement]) -> Mapping[int, GoesBack]:

@@ -8,7 +8,7 @@ from ..analysis.report import Extent, Picture, picture
 from ..analysis.resident import ArenaResident, arena_resident, clipped
 from ..analysis.trim import Trim
 from ..glibc.find.allocators import maker_of
-from ..model import Range
+from ..model import Heap, Range
 from ..records import NamedTuple
 from ..session import Session
 from ..target import MappingUse, Pages, Region, Residency, Span
@@ -24,6 +24,13 @@ class _Everything:
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
         return [Span(start, end)]
+
+
+def resident_spans(session: Session, heap: Heap) -> Optional[Sequence[Span]]:
+    """What a heap has in memory, in address order; None also where its first page, which was written, is absent."""
+    if session.residency is None or session.memory.try_word(heap.address) is None:
+        return None
+    return session.residency.resident_ranges(heap.address, heap.end)
 
 
 def resident_picture(

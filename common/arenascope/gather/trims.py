@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Iterable, Optional, Sequence
 
+from ..analysis.freeing import Thresholds
 from ..analysis.resident import covered
 from ..analysis.trim import ArenaTrim, Residents, Rules, Trim, plan_trim, until_locked
 from ..glibc.find.brk import current_brk
-from ..model import Range
+from ..model import ArenaHeader, Range
 from ..session import Session
 from ..target import Residency, Span
 from .usage import full_usages
@@ -40,6 +41,18 @@ def trim_rules(session: Session) -> Rules:
     brk = current_brk(session.target, session.memory, located.libc, session.regions, session.headers[0])
     thp = params.get("thp_pagesize") if params else None
     return Rules(session.layout, session.target.page_size, brk, thp or 0)
+
+
+def thresholds_of(session: Session, header: ArenaHeader, rules: Rules) -> Optional[Thresholds]:
+    """What free() goes by at an arena's end; None where mp_ or top is not known."""
+    params = session.params
+    if params is None or header.top_bytes is None:
+        return None
+    page = None
+    heaps = session.heaps[header.index]
+    if not header.main and heaps and "pagesize" in session.layout.heap:
+        page = session.memory.try_word(heaps[-1].address + session.layout.heap["pagesize"])
+    return Thresholds(params.values["trim_threshold"], params.values["top_pad"], page or rules.page)
 
 
 def _residents(session: Session, plan: ArenaTrim) -> Residents:

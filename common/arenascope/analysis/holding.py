@@ -1,0 +1,285 @@
+"""What each kind of live block keeps from going back: all of a kind freed at once, for every kind in one pass.
+
+What a kind holds is what goes back once all of its blocks are free and malloc_trim(0) was called after that, and does
+not go back at a malloc_trim(0) now. Really free, that is: that thread caches and fastbins keep some of them first is
+let out of account, as in pins. They are freed in the order of their addresses, an arena's oldest heap first, and free()
+does meanwhile what it does by itself: heap_trim at the end of a thread's arena, too, which no malloc_trim touches.
+What any other free() of 64 KiB would give back there is nobody's.
+
+Blocks of one kind with nothing but free memory between and beside them are a run: once they are freed it is one chunk,
+of which malloc_trim gives back the whole pages. Any other block ends it, so each run can be judged by itself, whatever
+becomes of the rest; only what is free at the ends of heaps depends on other heaps.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from itertools import accumulate
+from typing import Iterable, Iterator, Optional, Sequence
+
+from ..model import Heap, Range
+from ..records import NamedTuple
+from ..target import Span
+from .freeing import Break, HeapTrim, Thresholds
+from .heap_ends import Tail
+from .pins import TRIES_TRIMMING
+from .ranking import Step
+from .trim import Rules, advised, until_locked
+
+Typed = tuple[int, int, str, int]
+"""A heap_ends.Block with its kind's number, which says something of blocks in use alone."""
+
+
+class Held(NamedTuple):
+    """What a kind keeps from going back."""
+
+    releases: int
+    """Of address space."""
+    resident: Optional[int]
+    """What RSS would fall by; None where that is not known."""
+
+
+class Present:
+    """How much of any range is in memory, for a heap of which that is known."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._spans = spans
+        self._starts = [span.start for span in spans]
+        self._before = [0, *accumulate(span.end - span.start for span in spans)]
+
+    def within(self, start: int, end: int) -> int:
+        return self._below(end) - self._below(start)
+
+    def _below(self, address: int) -> int:
+        at = bisect_right(self._starts, address)
+        if not at:
+            return 0
+        span = self._spans[at - 1]
+        return self._before[at - 1] + min(address, span.end) - span.start
+
+
+class Holdings:
+    """By the kind's number, over all arenas."""
+
+    def __init__(self) -> None:
+        self.releases: Counter[int] = Counter()
+        self.resident: Counter[int] = Counter()
+        self.unknown: set[int] = set()
+        """Kinds of which blocks lie where it cannot be told what free() would do."""
+        self.resident_known = True
+
+    def of(self, kind: int) -> Optional[Held]:
+        """None where it is not known."""
+        if kind in self.unknown:
+            return None
+        return Held(self.releases[kind], self.resident[kind] if self.resident_known else None)
+
+
+class _Last(NamedTuple):
+    """The run at a heap's end, which goes as far as its top or its fencepost."""
+
+    kind: int
+    left: int
+    chunk: Optional[int]
+    """Where the one chunk begins that free() of the last block makes; None where a fast one ends it."""
+    ended: bool
+    """In that case: it has 64 KiB."""
+    tried: bool
+    """So had one further up, before a fast one."""
+
+
+class _End(NamedTuple):
+    """A heap's."""
+
+    tail: Optional[Tail]
+    last: Optional[_Last]
+    parts: Sequence[Range]
+    """What malloc_trim(0) gives back now of that run, or of what is free there."""
+    alone: set[int]
+    """Kinds whose free() makes a chunk of 64 KiB further up."""
+    joined: set[int]
+    """The same once fast chunks are merged."""
+    present: Optional[Present]
+
+
+class HoldSearch:
+    """One arena: its heaps are walked one after another, the oldest first, then `finish` judges their ends."""
+
+    def __init__(
+        self, main: bool, top_end: int, rules: Rules, thresholds: Optional[Thresholds], found: Holdings
+    ) -> None:
+        self.main = main
+        self.top_end = top_end
+        self.rules = rules
+        self.thresholds = thresholds
+        self.found = found
+        self.locked: Sequence[Span] = ()
+        """madvise ends there."""
+        self._ends: list[_End] = []
+
+    def walk(self, heap: Heap, blocks: Iterable[Typed], present: Optional[Present]) -> None:
+        """Reads one heap in address order."""
+        page, kept = self.rules.page, self.rules.layout.chunk_struct
+        self._present = present
+        if present is None:
+            self.found.resident_known = False
+        self._alone: set[int] = set()
+        self._joined: set[int] = set()
+        # the run: what kind it is of, where it begins, and what of it goes back now
+        kind: Optional[int] = None
+        left = 0
+        parts: list[Range] = []
+        # what is free and not yet closed; the chunk in it that free() would merge with a block behind it
+        span = free = 0
+        # what free() has merged with this run's blocks, as far as no fast chunk lies in between
+        chunk: Optional[int] = None
+        ended = tried = False
+        end = heap.address
+        for address, size, state, what in blocks:
+            if state == "used":
+                if span:
+                    part = advised(span, address, kept, page) if address - span >= page else None
+                    if part and part.bytes:
+                        parts.append(part)
+                    if what != kind:
+                        if kind is not None and address - left >= page:
+                            self._close(_Last(kind, left, chunk, ended, tried), address, parts)
+                        kind, left, chunk, ended, tried = what, span, free or address, False, False
+                        parts = [part] if part and part.bytes else []
+                    elif chunk is None:
+                        chunk, ended, tried = free or address, False, tried or ended
+                    span = free = 0
+                elif what != kind:
+                    if kind is not None and address - left >= page:
+                        self._close(_Last(kind, left, chunk, ended, tried), address, parts)
+                    kind, left, chunk, parts = what, address, address, []
+                    ended = tried = False
+            elif state == "free":
+                span, free = span or address, address
+            elif state == "fast":
+                if chunk is not None:
+                    ended, chunk = address - chunk >= TRIES_TRIMMING, None
+                span, free = span or address, 0
+            else:
+                if span and state != "top" and address - span >= page:
+                    parts.append(advised(span, address, kept, page))
+                run = _Last(kind, left, chunk, ended, tried) if kind is not None else None
+                if state == "top" or (state == "fencepost" and not self.main):
+                    tail = Tail(heap, address, span or address, (), address)
+                    self._ends.append(_End(tail, run, parts, self._alone, self._joined, present))
+                    return
+                if run:
+                    self._close(run, address, parts)
+                kind, parts, span, free, chunk = None, [], 0, 0, None
+            end = address + size
+        if kind is not None:
+            self._close(_Last(kind, left, chunk, ended, tried), span or end, parts)
+        self._ends.append(_End(None, None, (), self._alone, self._joined, present))
+
+    def _close(self, run: _Last, right: int, parts: Sequence[Range]) -> None:
+        """A run that another block ends."""
+        if right - run.left >= TRIES_TRIMMING:
+            self._joined.add(run.kind)
+            if run.tried or _tries(run.chunk, right, run.ended):
+                self._alone.add(run.kind)
+        self._add(run.kind, [self._step(run.left, right)], parts, self._present)
+
+    def _step(self, left: int, right: int) -> Step:
+        return Step("madvise", advised(left, right, self.rules.layout.chunk_struct, self.rules.page))
+
+    def _add(self, kind: int, gone: Sequence[Step], already: Sequence[Range], present: Optional[Present]) -> None:
+        """What goes back of one heap, without what does now."""
+        found = self.found
+        found.releases[kind] += sum(step.range.bytes - overlap(step.range, already) for step in gone)
+        if present is None:
+            return
+        if self.locked:
+            gone = [step._replace(range=each) for step in gone for each in self._really(step)]
+            already = list(until_locked(already, self.locked))
+        for _, each in gone:
+            found.resident[kind] += present.within(each.address, each.end)
+            for start, end in _common(each, already):
+                found.resident[kind] -= present.within(start, end)
+
+    def _really(self, step: Step) -> Iterable[Range]:
+        """The break moves back over locked pages, and so does munmap; madvise does not."""
+        return until_locked([step.range], self.locked) if step.how == "madvise" else [step.range]
+
+    def finish(self) -> None:
+        """The runs at the ends of heaps."""
+        if self.main:
+            for end in self._ends:
+                if end.tail and end.last:
+                    now = Break(self.top_end, self.rules, self.thresholds or Thresholds(0, 0, 0))
+                    already = [*end.parts, *(step.range for step in now.trimmed(end.tail.start).steps)]
+                    self._add(end.last.kind, now.trimmed(end.last.left).steps, already, end.present)
+            return
+        kinds = {end.last.kind for end in self._ends if end.last}
+        if self.thresholds is None:
+            self.found.unknown |= kinds
+            return
+        pending = HeapTrim([end.tail for end in self._ends], self.rules, self.thresholds).shrunk().steps
+        for kind in kinds:
+            self._finish_thread(kind, [step.range for step in pending], self.thresholds)
+
+    def _finish_thread(self, kind: int, pending: Sequence[Range], limits: Thresholds) -> None:
+        tails, gone = self._freed(kind, limits)
+        for end in self._ends[: len(tails) - 1]:
+            # in front of top's heap: a free chunk like any other
+            if end.tail and end.last and end.last.kind == kind:
+                gone.append(self._step(end.last.left, end.tail.fence))
+        for end in self._ends:
+            if end.tail:
+                heap = end.tail.heap
+                here = [step for step in gone if heap.address <= step.range.address < heap.end]
+                already = [*end.parts, *(each for each in pending if heap.address <= each.address < heap.end)]
+                self._add(kind, here, already, end.present)
+
+    def _freed(self, kind: int, limits: Thresholds) -> tuple[list[Optional[Tail]], list[Step]]:
+        """The ends of the heaps that are left once all of a kind are freed, and what free() gave back by itself."""
+        tails = [end.tail for end in self._ends]
+        gone: list[Step] = []
+        merged = False
+        for index, end in enumerate(self._ends):
+            last = end.last if end.last and end.last.kind == kind else None
+            if kind in (end.joined if merged else end.alone) or (last and last.tried):
+                merged = True
+                tails = self._trimmed(tails, limits, gone)
+            tail = tails[index] if index < len(tails) else None
+            if tail is None or last is None:
+                continue
+            right = tail.heap.end if index == len(tails) - 1 else tail.fence
+            tails[index] = tail._replace(start=last.left)
+            if _tries(last.left if merged else last.chunk, right, last.ended):
+                merged = True
+                tails = self._trimmed(tails, limits, gone)
+        return tails, gone
+
+    def _trimmed(self, tails: list[Optional[Tail]], limits: Thresholds, gone: list[Step]) -> list[Optional[Tail]]:
+        """heap_trim, which leaves these."""
+        shrunk = HeapTrim(tails, self.rules, limits).shrunk()
+        gone += shrunk.steps
+        left = tails[: shrunk.heap + 1]
+        tail = left[-1]
+        for step in shrunk.steps:
+            if tail and step.how == "madvise":
+                left[-1] = tail._replace(heap=tail.heap._replace(end=step.range.address))
+        return left
+
+
+def _tries(chunk: Optional[int], end: int, ended: bool) -> bool:
+    """Whether the last free() in a run makes a chunk so large that it looks at top."""
+    return end - chunk >= TRIES_TRIMMING if chunk is not None else ended
+
+
+def _common(one: Range, others: Iterable[Range]) -> Iterator[Span]:
+    """What a range has in common with each of others."""
+    for each in others:
+        start, end = max(one.address, each.address), min(one.end, each.end)
+        if start < end:
+            yield Span(start, end)
+
+
+def overlap(one: Range, others: Iterable[Range]) -> int:
+    return sum(span.end - span.start for span in _common(one, others))

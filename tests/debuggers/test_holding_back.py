@@ -1,0 +1,78 @@
+"""What a kind of block holds back, against what leaves memory once the subject has freed all of that kind."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Sequence
+
+import pytest
+from platforms import ELSEWHERE, HOST, Platform
+from subjects import Subject
+
+from arenascope.analysis.holding import Held, Typed
+from arenascope.gather.holding import held_back, in_memory
+from arenascope.glibc.chunks.blocks import blocks
+from arenascope.model import ArenaHeader, Heap, Run
+from arenascope.session import Session
+from arenascope.sources.live.process import ProcessImage
+from arenascope.sources.live.target import ProcessTarget
+
+UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+"""So that what the subject frees is free."""
+
+
+class Look:
+    """One look at a parked subject: its blocks by the size of their chunks."""
+
+    def __init__(self, pid: int) -> None:
+        target = ProcessTarget(ProcessImage(pid), (), False)
+        target.look(None)
+        self.session = Session(target)
+        self.blocks: dict[int, int] = {}
+        present = in_memory(self.session)
+        self._held = held_back(self.session, present, self._by_size)
+        self.heaps = [(heap.address, heap.end) for heap in present]
+
+    def _by_size(self, header: ArenaHeader, heap: Heap) -> Iterator[Typed]:
+        for piece in self.session.sweep(header, heap):
+            if not isinstance(piece, Run):
+                yield piece.address, piece.bytes, piece.kind, -1
+                continue
+            for chunk, size, state in blocks(piece, self.session.listed):
+                self.blocks[size] = self.blocks.get(size, 0) + (state == "used")
+                yield chunk, size, state, size
+
+    def held(self, size: int) -> Held:
+        found = self._held.of(size)
+        assert found is not None
+        return found
+
+
+def in_heaps(subject: Subject, heaps: Sequence[tuple[int, int]]) -> int:
+    """What is in memory of the mappings that these heaps lie in, by the kernel's own count."""
+    parts: dict[tuple[int, int], Any] = subject.anonymous()
+    return sum(size for (low, high), size in parts.items() if any(low < end and start < high for start, end in heaps))
+
+
+def chunk_bytes(requested: int, word: int) -> int:
+    return max((requested + word + 15) // 16 * 16, 4 * word)
+
+
+@pytest.mark.parametrize("platform", [HOST, *ELSEWHERE], ids=lambda platform: platform.id)
+def test_each_of_ten_holds_back_what_leaves_memory_without_it(platform: Platform) -> None:
+    held, unmapped = [], 0
+    for index in range(10):
+        with Subject("holding", env=UNCACHED, platform=platform) as subject:
+            size = subject.truth["notes"]["sizes"][index]
+            look = Look(subject.pid)
+            kind = chunk_bytes(size, platform.pointer_bytes)
+            subject.send("trim")
+            before = in_heaps(subject, look.heaps)
+            assert subject.send(f"freesize {size}") == f"freed {look.blocks[kind]}"
+            subject.send("trim")
+            fall = before - in_heaps(subject, look.heaps)
+            assert look.held(kind).resident == fall, f"blocks of {size}: {look.held(kind)}"
+            held.append(fall)
+            left = subject.anonymous()
+            unmapped += sum(not any(low <= start < high for low, high in left) for start, _ in look.heaps)
+    assert min(held) > 0
+    assert unmapped  # a whole heap of one size
