@@ -16,6 +16,8 @@ from arenascope.target import ThreadInfo
 
 PATIENCE = 3
 """How often a call that was interrupted while it works, not in a lock, is resumed."""
+UNWINDS = 10
+"""How often LLDB is told to unwind a call."""
 WARM_UP_SECONDS = 5.0
 WHERE_LOCKS_SHOW = 3
 """How many frames down the function that waits for a lock may be."""
@@ -94,10 +96,10 @@ class LldbController:
         for _ in range(PATIENCE):
             name = self._signal_of(thread)
             if name in FATAL_SIGNALS:
-                thread.UnwindInnermostExpression()
+                self._take_back(thread, before)
                 raise taken_back(name)
             if any(is_lock_wait(frame.GetFunctionName() or "") for frame in _stack(thread, WHERE_LOCKS_SHOW)):
-                thread.UnwindInnermostExpression()
+                self._take_back(thread, before)
                 raise locked_out()
             with self._watchdog(seconds):
                 self.process.Continue()
@@ -105,6 +107,19 @@ class LldbController:
             if _place(thread) == before:
                 return 0
         raise still_at_work()
+
+    def _take_back(self, thread: lldb.SBThread, before: tuple[int, int]) -> None:
+        """Seen once on a busy machine: the thread stood in the call still when LLDB had unwound it."""
+        said = None
+        for _ in range(UNWINDS):
+            said = thread.UnwindInnermostExpression().GetCString() or said
+            if _place(thread) == before:
+                return
+            time.sleep(0.1)
+        raise RefusedError(
+            f"the call was not taken back: {said or 'LLDB does not say why'}; thread {thread.GetThreadID()} still stands in it",
+            "thread return -x takes it back, before anything else runs the process",
+        )
 
     def _check_alive(self) -> None:
         """EndedError with the cause of death."""
