@@ -117,7 +117,7 @@ class LldbController:
                 return
             time.sleep(0.1)
         raise RefusedError(
-            f"the call was not taken back: {said or 'LLDB does not say why'}; thread {thread.GetThreadID()} still stands in it",
+            f"thread {thread.GetThreadID()} still stands in the call: {said or 'LLDB does not say why'}",
             "thread return -x takes it back, before anything else runs the process",
         )
 
