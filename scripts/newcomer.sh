@@ -2,7 +2,7 @@
 # Does what a newcomer does, on machines that have git and make and nothing else: makes a minimal root of each Debian
 # suite, clones the project's last commit into it and runs the commands of README's "Try it" there, word for word.
 #   scripts/newcomer.sh [--short] [SUITE...]        bookworm, trixie and sid where none is named
-# --short only collects what the last of the commands would run. Needs root and debootstrap. The archive, proxies and pip's
+# --short only collects what `make test` would run, and asks apt whether it could install what test-all takes. Needs root and debootstrap. The archive, proxies and pip's
 # settings are this machine's own. Logs stay in fixtures/build/newcomer; all else is gone at the end, however that comes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -58,7 +58,10 @@ inside() {
     [ -e "$root/dev/ptmx" ] || ln -s pts/ptmx "$root/dev/ptmx"
     mapfile -t variables < <(settings)
     while IFS= read -r command; do
-        [ -z "$short" ] || [[ $command == *demo* ]] || command+=" PYTEST_ARGS='--collect-only -qq'"
+        case ${short:+$command} in
+            *test-all*) command="scripts/setup.sh --simulate all" ;;
+            *test*) command+=" PYTEST_ARGS='--collect-only -qq'" ;;
+        esac
         printf '\n$ %s\n' "$command"
         SECONDS=0
         chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb \

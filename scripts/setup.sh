@@ -5,6 +5,7 @@
 #   scripts/setup.sh runtime    what `make demo` needs: GDB, a compiler, libc's debug symbols
 #   scripts/setup.sh test       that, and what `make test` needs: an LLDB, small tools
 #   scripts/setup.sh all        that, and what `make test-all` looks at: more LLDBs, allocators, machines, programs
+#   scripts/setup.sh --simulate LEVEL    asks apt whether it could, and does nothing
 # Says first what it will install and roughly how long that takes. Needs root only where a package is missing. What
 # tests can do without is named in one line where it cannot be had, and they skip.
 set -euo pipefail
@@ -15,6 +16,8 @@ for part in needs debian libraries; do
     . "scripts/setup/$part.sh"
 done
 
+simulate=
+[ "${1:-}" != --simulate ] || { simulate=yes && shift; }
 level=${1:-test}
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 work=$(mktemp -d)
@@ -48,7 +51,7 @@ cannot_have() {
 
 known_absent() { grep -qx -e "$1" "$absent"; }
 
-below=" $(levels "$level") " || die "usage: scripts/setup.sh [python|check|runtime|test|all]"
+below=" $(levels "$level") " || die "usage: scripts/setup.sh [--simulate] [python|check|runtime|test|all]"
 done_something=
 absent=$work/absent
 : >"$absent"
@@ -58,6 +61,7 @@ while read -r its_level rank need patterns; do
     known_absent "$need" || have "$need" || echo "$rank $need $patterns"
 done < <(needs) >"$work/missing"
 [ ! -s "$work/missing" ] || install_packages "$work/missing"
+[ -z "$simulate" ] || exit 0
 [ "$level" != all ] || unpack_lldbs
 if [ "$level" != python ]; then
     make_venv

@@ -27,6 +27,10 @@ install_packages() {
     mapfile -t wanted < <(cut -d '|' -f 3 "$work/options" | xargs -n 1)
     [ ${#wanted[@]} -gt 0 ] || return 0
     say "apt-get install $(foretell "${wanted[@]}"): ${wanted[*]}"
+    if [ -n "$simulate" ]; then
+        quietly "${apt[@]}" --simulate install "${wanted[@]}"
+        return
+    fi
     hold_services
     install "${wanted[@]}" || install_in_turn "$work/options"
     release_services

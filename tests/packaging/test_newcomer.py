@@ -48,7 +48,7 @@ def test_each_target_asks_for_what_it_needs() -> None:
 def test_a_level_that_is_none_is_refused() -> None:
     done = bash('scripts/setup.sh "$1"', "everything")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "setup: usage: scripts/setup.sh [python|check|runtime|test|all]\n"
+    assert done.stderr == "setup: usage: scripts/setup.sh [--simulate] [python|check|runtime|test|all]\n"
 
 
 @pytest.mark.skipif(not shutil.which("apt-cache"), reason="this is no Debian")
