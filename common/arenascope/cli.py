@@ -14,7 +14,7 @@ from .errors import ArenascopeError, TargetError, UsageError
 from .overview import meaning
 from .printable import make_streams_safe, one_line
 from .render import optional
-from .shell import ShellDoor, unbroken
+from .shell import ShellDoor, seconds_to_hold, unbroken
 from .target import HOLD_AT_MOST
 from .tree import HELP_NAME, LOOPS, PROGRAM, Tree, branch_names, find_loop
 
@@ -113,7 +113,7 @@ def _look(command: Command, options: argparse.Namespace) -> int:
     subjects, symbols = options.subjects, not options.no_symbols
     if options.jobs < 0:
         raise UsageError(f"--jobs {options.jobs} is no number of looks at a time", "0 is one for each processor")
-    if not 0 < options.hold_at_most <= HOLD_AT_MOST * 1000:
+    if options.hold_at_most is not None and not 0 < options.hold_at_most <= HOLD_AT_MOST * 1000:
         raise UsageError(
             f"--hold-at-most {options.hold_at_most:g} is no time to hold a process for",
             f"more than 0 milliseconds, {HOLD_AT_MOST * 1000:,.0f} at most",
@@ -132,7 +132,8 @@ def _look(command: Command, options: argparse.Namespace) -> int:
 def _run_held(command: Command, subject: Optional[str], options: argparse.Namespace, early: bool) -> int:
     lists_of = options.libc if early and command.ahead(options) else None
     door = ShellDoor(subject, options.stop, options.debug_dir, not options.no_symbols, options.jobs, lists_of=lists_of)
-    door.hold_at_most = options.hold_at_most / 1000
+    door.whole = command.whole(options)
+    door.hold_at_most = seconds_to_hold(door.whole, options.hold_at_most)
     try:
         status = answer(command, options, door)
         door.release()

@@ -16,8 +16,8 @@ from . import commands
 from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser
 from .arguments import argument as argument
 from .door import Door
-from .errors import ArenascopeError, UsageError
-from .model import Statement
+from .errors import ArenascopeError, HoldOver, UsageError
+from .model import HOLD_OVER, Statement
 from .printable import printable
 from .records import NamedTuple
 from .render.json import envelope
@@ -115,8 +115,11 @@ class Context:
             answer = reads(Context(self.door, self.options, session))
             if not self.options.json:
                 deque(answer.lines, 0)
-        with suppress(ArenascopeError):
-            find_lists_again(session, nodes)
+        try:
+            with suppress(ArenascopeError):
+                find_lists_again(session, nodes)
+        except HoldOver:
+            nodes.cut_short()
         self.door.release()
 
     @property
@@ -157,12 +160,16 @@ class Context:
 
 
 Function = Callable[[Context], Answer]
-Lists = Callable[[argparse.Namespace], bool]
+Options = Callable[[argparse.Namespace], bool]
 
 
 def always(options: argparse.Namespace) -> bool:
     """Whatever the options are."""
     return True
+
+
+def never(options: argparse.Namespace) -> bool:
+    return False
 
 
 class Command(NamedTuple):
@@ -180,11 +187,13 @@ class Command(NamedTuple):
     """An empty line in a debugger must not repeat it."""
     optional_subject: bool = False
     """In the shell: it can work on files of its own alone, without a process or core."""
-    lists: Optional[Lists] = None
+    lists: Optional[Options] = None
     """Whether it walks the lists of free chunks, and no heap chunk by chunk: these are looked for before a process is
     held."""
     reads: Optional[Function] = None
     """What it reads besides these, and does nothing else; None: the command itself is that harmless."""
+    whole: Options = never
+    """Whether half of what it does would be worth nothing: then a process may be held for longer."""
 
     def ahead(self, options: argparse.Namespace) -> Optional[Function]:
         """What to run while a process is held, so that all is known when it is let go; None where it is not so."""
@@ -209,8 +218,9 @@ def command(
     arguments: Sequence[Argument] = (),
     dont_repeat: bool = False,
     optional_subject: bool = False,
-    lists: Optional[Lists] = None,
+    lists: Optional[Options] = None,
     reads: Optional[Function] = None,
+    whole: Options = never,
 ) -> Callable[[Function], Command]:
     """Makes a command of a function; its name is the function's without `_command`."""
 
@@ -228,6 +238,7 @@ def command(
             optional_subject=optional_subject,
             lists=lists,
             reads=reads,
+            whole=whole,
         )
 
     return decorate
@@ -287,7 +298,7 @@ def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
         known_form(context.options.table)
     found = command.function(context)
     status = found.status
-    if context.opened is not None and context.opened.stopped:
+    if context.opened is not None and context.opened.stopped and HOLD_OVER not in (each.id for each in found.problems):
         status = INTERRUPTED
     located = context.opened.so_far.located if context.opened is not None else None
     for note in located.notes if located is not None else ():

@@ -10,6 +10,8 @@
     ├── RefusedError                what was asked would not be safe now
     └── EndedError                  the process ended while it was made to do something
 
+HoldOver is none of them: it ends a walk as Ctrl-C does, and what was read until then is the answer.
+
 Damage inside a heap is not an error: it is a Finding that travels with what could be read.
 """
 
@@ -55,6 +57,18 @@ class ReadLate(HoldEnded):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "look again", again=True)
+
+
+class HoldOver(KeyboardInterrupt):
+    """The process may be held no longer; `ended` says so where nothing had been read that would be an answer."""
+
+    def __init__(self, ended: HoldEnded) -> None:
+        super().__init__(str(ended))
+        self.ended = ended
+
+
+class Unread(HoldOver):
+    """It was let go before this one was read, of many: others may have been."""
 
 
 class MemoryReadError(ArenascopeError):

@@ -24,8 +24,7 @@ from .records import NamedTuple
 from .render.json import SCHEMA
 from .render.problems import statement_json
 from .render.text import Style
-from .shell import ShellDoor, unbroken
-from .target import HOLD_AT_MOST
+from .shell import ShellDoor, seconds_to_hold, unbroken
 
 
 class Look(NamedTuple):
@@ -80,7 +79,8 @@ def _look(asked: Look, early: bool) -> Seen:
     command = find_command(asked.command)
     lists_of = asked.options.libc if early and command.ahead(asked.options) else None
     door = _Collecting(asked.subject, asked.stop, asked.folders, asked.symbols, asked.processes, lists_of=lists_of)
-    door.hold_at_most = getattr(asked.options, "hold_at_most", HOLD_AT_MOST * 1000) / 1000
+    door.whole = command.whole(asked.options)
+    door.hold_at_most = seconds_to_hold(door.whole, getattr(asked.options, "hold_at_most", None))
     try:
         status = answer(command, asked.options, door)
         door.release()

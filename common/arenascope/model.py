@@ -29,6 +29,10 @@ def cannot_read(id: str, address: int, size: int) -> Statement:
     return Statement(id, {"bytes": size}, {"from": f"{address:#x}"})
 
 
+HOLD_OVER = "hold-over"
+"""The id of what an answer says that tells no more than was read in the time for which the process may be held."""
+
+
 class Finding(NamedTuple):
     """Something in memory that is not as glibc leaves it, or that could not be read."""
 

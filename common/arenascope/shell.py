@@ -8,10 +8,10 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Callable, Optional, Sequence, TypeVar
 
-from .errors import HoldEnded, ReadLate, TargetError, UsageError
+from .errors import HoldEnded, HoldOver, ReadLate, TargetError, Unread, UsageError
 from .render.progress import OverwrittenLine
 from .render.text import Style, wants_colour
-from .target import HOLD_AT_MOST, Target
+from .target import HOLD, HOLD_AT_MOST, Target
 
 if TYPE_CHECKING:
     from .apply import Controller
@@ -50,7 +50,9 @@ class ShellDoor:
         self.folders = folders
         self.written: list[str] = []
         self.freeze: Optional[Freeze] = None
-        self.hold_at_most = HOLD_AT_MOST
+        self.hold_at_most = HOLD
+        self.whole = False
+        """Nothing is told of what was read by half: see Command.whole."""
         self._lists_of = lists_of if stop != "none" else None
         self._still: Optional[StillProcess] = None
         self.held_seconds: Optional[float] = None
@@ -113,8 +115,10 @@ class ShellDoor:
             if self.freeze.how != self.stop:
                 self.notice("note: this Python has no ctypes, so that the process is held by a signal\n")
         target.look(self.freeze)
-        if self._still is not None:
-            self._still.hold()
+        if self._still is not None and self.freeze is not None:
+            self._still.hold(self.freeze)
+        elif self.freeze is not None and not self.whole:
+            target.heed(self.freeze)
         self._seen = target
         return target
 
@@ -223,11 +227,20 @@ def unbroken(look: Callable[[bool], T]) -> T:
     for _ in range(TRIES):
         try:
             return look(early)
+        except HoldOver as over:
+            if not (early and isinstance(over, Unread)):
+                raise over.ended from None
+            early = False
         except HoldEnded as error:
             if not error.again:
                 raise
             early = early and not isinstance(error, ReadLate)
     return look(early)
+
+
+def seconds_to_hold(whole: bool, milliseconds: Optional[float]) -> float:
+    """What was asked for, or what is right where nothing was."""
+    return milliseconds / 1000 if milliseconds is not None else HOLD_AT_MOST if whole else HOLD
 
 
 def _columns() -> int:

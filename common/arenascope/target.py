@@ -15,8 +15,12 @@ from .records import NamedTuple
 ByteOrder = Literal["little", "big"]
 
 
+HOLD = 10.0
+"""Seconds for which a process is held where nobody said: a supervisor that asks three times in 30 s, a lease, a client
+wait longer. The free lists of a heap of 50 GB are read in half of it."""
 HOLD_AT_MOST = 120.0
-"""Seconds: a service that stood still for so long is missed. A heap of 50 GiB is read in half of it."""
+"""And where half of what is done would be worth nothing; nobody may ask for more. A heap of 50 GB is copied in half
+of it."""
 HUGE_PAGES = "/anon_hugepage"
 """What the kernel calls an anonymous mapping of hugetlbfs pages: a file of its own, that nobody can open."""
 
@@ -199,6 +203,9 @@ class Nodes(Protocol):
     def read_again(self) -> Iterator[int]:
         """All of them; those that have changed. From now on they are answered from what was read."""
 
+    def cut_short(self) -> None:
+        """HoldOver came before all were read: of any other that is asked for, Unread."""
+
 
 class Saved(NamedTuple):
     """What came of writing an image into a file."""
@@ -216,6 +223,9 @@ class Saved(NamedTuple):
 class Image(Protocol):
     """What stands behind a Target: a process, a core's file, or something that only the debugger reaches. It answers
     what the kernel knows about memory besides the bytes; None wherever that cannot be known from here."""
+
+    cut: Optional[Statement]
+    """Why it was not read to the end: a process that could not be held for long enough."""
 
     def residency(self) -> Optional[Residency]:
         """Which pages are in memory."""
@@ -242,6 +252,8 @@ class Image(Protocol):
 
 class BytesAlone:
     """An Image that knows nothing but the bytes."""
+
+    cut: Optional[Statement] = None
 
     def residency(self) -> Optional[Residency]:
         return None

@@ -14,7 +14,7 @@ from .arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, 
 from .command import Command, command_names, find_command
 from .overview import GROUP_OF_LOOPS, command_lines, row
 from .records import NamedTuple
-from .target import HOLD_AT_MOST
+from .target import HOLD, HOLD_AT_MOST
 from .words import MAYBE, NOT, UNLIKELY, full_names, likeliest
 
 PROGRAM = "arenascope"
@@ -43,9 +43,10 @@ IN_THE_SHELL = Group(
         argument(
             "--hold-at-most",
             type=float,
-            default=HOLD_AT_MOST * 1000,
             metavar="MS",
-            help="let it go after so many milliseconds, read whole or not: an error then (120,000)",
+            help="let it go after so many milliseconds: what was read by then is the answer, said to be a part "
+            f"({HOLD * 1000:,.0f}, which health checks and leases outlast; {HOLD_AT_MOST * 1000:,.0f} for save and "
+            "a trim that is applied, of which half would be worth nothing)",
         ),
         argument("--no-stop", action="store_true", help="do not hold it: read until two readings agree"),
         argument(

@@ -11,9 +11,9 @@ import pytest
 from schemas import valid
 from subjects import Subject
 
-from arenascope import fleet
+from arenascope import ahead, fleet
 from arenascope.command import find_command
-from arenascope.sources.live import freeze, many, process
+from arenascope.sources.live import freeze, many, process, still
 from arenascope.sources.live.procfiles import thread_ids, thread_state
 
 COMMANDS = ("arenas", "bins", "trim", "trim --ranges", "report", "report --full", "info", "stats")
@@ -158,3 +158,108 @@ def test_figures_for_metrics_and_watch(stopped_at_the_hold):
             os.kill(subject.pid, signal.SIGCONT)
         early.pop("taken"), late.pop("taken")
         assert early == late
+
+
+@pytest.fixture
+def time_is_up(monkeypatch):
+    """When the hold is over is told by what was done, not by a clock: a list with True in it."""
+    told = [False]
+    monkeypatch.setattr(freeze.Freeze, "is_over", lambda self: told[0])
+    return told
+
+
+def ids(document):
+    return [each["id"] for each in document["problem_records"]]
+
+
+def is_part_of(part, whole):
+    """Whatever is told in it is the same there."""
+    if isinstance(part, dict):
+        return all(is_part_of(value, whole[key]) for key, value in part.items())
+    return part is None or part == whole
+
+
+@pytest.mark.parametrize("call", ["process_vm_readv", "none"])
+def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, monkeypatch, call):
+    """Some batches of free chunks, then time is up: arenas whose lists were read are told, of the others nothing."""
+    with Subject("big", "40") as subject:
+        whole = answer(subject.pid, "arenas", early=True)
+        find, again, read_now, left = many._find_call, ahead.find_lists_again, still.StillProcess.read_now, [0]
+
+        def begins(session, nodes):
+            left[0] = 4 if call == "process_vm_readv" else 5000
+            again(session, nodes)
+
+        def count():
+            left[0] -= 1
+            time_is_up[0] = left[0] == 0 or time_is_up[0]
+
+        monkeypatch.setattr(ahead, "find_lists_again", begins)
+        if call == "process_vm_readv":
+            monkeypatch.setattr(many, "_find_call", lambda: lambda *words: (find()(*words), count())[0])
+        else:
+            monkeypatch.setattr(many, "_find_call", lambda: None)
+            monkeypatch.setattr(still.StillProcess, "read_now", lambda *words: (read_now(*words), count())[0])
+        try:
+            for words in ("arenas", "trim", "bins", "report"):
+                time_is_up[0] = False
+                seen = fleet._look(asked(subject.pid, words), True)
+                part = valid(json.loads(seen.text))
+                assert (seen.status, part["complete"]) == (0, False), words
+                assert "hold-over" in ids(part), words
+                if words == "arenas":
+                    assert is_part_of(part["totals"], whole["totals"])
+                    told = [row["bins"]["bytes"] is not None for row in part["arenas"]]
+                    assert True in told
+                    assert False in told
+                    assert all(is_part_of(row, other) for row, other in zip(part["arenas"], whole["arenas"]))
+        finally:
+            os.kill(subject.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("words", ["chunks --summary", "check", "pins", "map"])
+def test_a_sweep_ends_in_time_with_what_it_has(time_is_up, monkeypatch, words):
+    """As at Ctrl-C, but that it is no failure."""
+    fill, blocks = process.ProcessImage.fill, []
+
+    def filled(self, address, block):
+        blocks.append(address)
+        time_is_up[0] = len(blocks) > 20
+        return fill(self, address, block)
+
+    with Subject("big", "160") as subject:
+        whole = valid(json.loads(fleet.look(asked(subject.pid, words)).text))
+        monkeypatch.setattr(process.ProcessImage, "fill", filled)
+        seen = fleet.look(asked(subject.pid, words))
+        part = valid(json.loads(seen.text))
+        assert (seen.error, seen.status, part["complete"]) == (None, 0, False)
+        assert {"hold-over", "stopped"} <= set(ids(part))
+        if words == "chunks --summary":
+            assert 0 < part["summary"]["used"]["chunks"] < whole["summary"]["used"]["chunks"]
+        if words == "check":
+            assert part["judgement"]["id"] == "no-breach-in-part"
+            assert part["checked"]["chunks"] < whole["checked"]["chunks"]
+        assert subject.quit() == 0
+
+
+@pytest.mark.parametrize("words", ["arenas", "arenas --quick", "check", "threads"])
+def test_nothing_read_in_time_is_one_line(time_is_up, words):
+    time_is_up[0] = True
+    with Subject("bins") as subject:
+        seen = fleet.look(asked(subject.pid, words))
+        assert "was let go before it was read whole: it had been held for 10 s" in seen.error
+        assert seen.status == 2
+        assert subject.quit() == 0
+
+
+def test_half_a_copy_is_none(time_is_up, monkeypatch, tmp_path):
+    """What is worth nothing by half is held for longer, and never cut."""
+    limits = []
+    make = freeze.Freeze.__init__
+    monkeypatch.setattr(freeze.Freeze, "__init__", lambda self, how, most: limits.append(most) or make(self, how, most))
+    time_is_up[0] = True
+    with Subject("bins") as subject:
+        seen = fleet.look(asked(subject.pid, f"save {tmp_path / 'core'}"))
+        assert seen.error is None
+        copied = json.loads(seen.text)
+        assert (copied["complete"], limits) == (True, [120.0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..command import Answer, Context, argument, command
+from ..command import Answer, Context, always, argument, command
 from ..errors import UsageError
 from ..model import Statement
 from ..render.text import next_lines
@@ -22,6 +22,7 @@ from ..target import Saved
         argument("file", metavar="FILE", help="where to write it"),
         argument("--redact", action="store_true", help="malloc's own words alone: of the program's data only zeros"),
     ),
+    whole=always,
 )
 def save_command(context: Context) -> Answer:
     # all that it takes is loaded here, before a process is held, and not with a debugger's door

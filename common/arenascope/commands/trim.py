@@ -55,6 +55,7 @@ from ..target import MemoryUse
     dont_repeat=True,
     # what is called into has moved meanwhile: nothing that was read before holds
     lists=lambda options: not options.apply,
+    whole=lambda options: bool(options.apply),
 )
 def trim_command(context: Context) -> Answer:
     options = context.options
@@ -165,7 +166,7 @@ def _check_soundness(context: Context) -> None:
 
 def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> Applied:
     if context.session.stopped:
-        raise RefusedError("not done: stopped at Ctrl-C")
+        raise RefusedError("not done: stopped before all was read")
     start = context.target.image.memory_use() or MemoryUse(0, 0)
     calls: list[Statement] = []
     predicted: list[Optional[int]] = []

@@ -22,7 +22,9 @@ RUN_ON = "threads-run-on"
 
 def problems_of(session: Session) -> list[Statement]:
     """What a reader must know before trusting a figure, in the order in which it was met."""
-    problems = [*session.target.image.shortage(), *(finding.statement for finding in session.findings)]
+    image = session.target.image
+    problems = [*image.shortage(), *([image.cut] if image.cut is not None else [])]
+    problems += [finding.statement for finding in session.findings]
     problems += _absent(session)
     past = replaced(session)
     if past:

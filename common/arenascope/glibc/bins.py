@@ -6,7 +6,7 @@ from array import array
 from typing import Iterator, Mapping, Optional
 
 from ..crew import share_out
-from ..errors import MemoryReadError
+from ..errors import MemoryReadError, Unread
 from ..memory import Memory
 from ..meter import MakeMeter, Meter, metered
 from ..model import ArenaHeader, Bin, Finding, Lists, Statement, cannot_read
@@ -148,10 +148,16 @@ def walk_all(
     found: dict[int, Lists] = {}
     headers = [reach.header for reach in reaches.values()]
 
+    unread: list[int] = []
+
     def walk(reach: Reach, telling: Meter) -> tuple[Lists, list[Finding]]:
         header = reach.header
         met: list[Finding] = []
-        lists = tuple(metered(walk_bins(memory, layout, header, reach, met), telling))
+        try:
+            lists = tuple(metered(walk_bins(memory, layout, header, reach, met), telling))
+        except Unread:
+            unread.append(header.index)
+            return Lists(whole=False), []
         telling.advance(header.system_mem - sum(each.bytes for each in lists))
         return Lists(lists, whole=not met), met
 
@@ -163,12 +169,12 @@ def walk_all(
                     findings += met
                     found[header.index] = lists
     except KeyboardInterrupt:
-        left = [header for header in headers if header.index not in found]
-        unread = Statement("lists-not-reached", {"arenas": len(headers), "unread": len(left)})
-        findings.append(Finding(unread, unknown="stopped"))
-        found.update((header.index, Lists(whole=False)) for header in left)
-        return Walked(found, stopped=True)
-    return Walked(found)
+        unread += [header.index for header in headers if header.index not in found]
+        found.update((index, Lists(whole=False)) for index in unread)
+    if unread:
+        left = Statement("lists-not-reached", {"arenas": len(headers), "unread": len(unread)})
+        findings.append(Finding(left, unknown="stopped"))
+    return Walked(found, stopped=bool(unread))
 
 
 def find_bin(memory: Memory, layout: Layout, header: ArenaHeader, chunk: int) -> Optional[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from ..errors import MemoryReadError
+from ..errors import MemoryReadError, Unread
 from ..memory import Memory
 from ..model import ArenaHeader, Bin, Finding, Lists, cannot_read
 from .chunk import OneWay
@@ -23,7 +23,10 @@ def fastbin_size(layout: Layout, index: int) -> int:
 def read_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach, findings: list[Finding]) -> Lists:
     """An arena's fastbins."""
     before = len(findings)
-    lists = tuple(reach.within(each, findings) for each in walk_fastbins(memory, layout, header, findings))
+    try:
+        lists = tuple(reach.within(each, findings) for each in walk_fastbins(memory, layout, header, findings))
+    except Unread:
+        return Lists(whole=False)
     return Lists(lists, whole=len(findings) == before)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Optional, Sequence
 
-from ..errors import MemoryReadError
+from ..errors import MemoryReadError, Unread
 from ..memory import Memory
 from ..model import Bin, Finding, Lists, Statement, cannot_read
 from ..records import NamedTuple
@@ -131,7 +131,10 @@ def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[in
             holder=address,
             arena=None,
         )
-        addresses, sizes = links.follow(memory, layout, entry, findings)
+        try:
+            addresses, sizes = links.follow(memory, layout, entry, findings)
+        except Unread:
+            return Lists(whole=False)
         bin_whole = len(findings) == before
         if expected is not None and expected != len(addresses):
             # malloc and free change the list before the count, so one more or less only means "busy"

@@ -25,7 +25,7 @@ WORDS: Mapping[str, str] = {
     "bin-size": "bin {bin}: a chunk of size {size}, which does not belong here",
     "bin-bk": "bin {bin}: bk is {bk}, expected {expected}",
     "bin-flags": "bin {bin}: a free chunk with {flags} (size word {size_word})",
-    "lists-not-reached": "stopped at Ctrl-C: the free lists of {unread} of {arenas} arenas were not read to their end",
+    "lists-not-reached": "stopped: the free lists of {unread} of {arenas} arenas were not read to their end",
     "fastbins-unreadable": "fastbins: {unread}",
     "link-misaligned": "{list}: a link is not a {kind}'s address",
     "link-unreadable": "{list}: a link leads to unreadable memory",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Sequence, Union
 
-from ..model import WHAT, Statement
+from ..model import HOLD_OVER, WHAT, Statement
 from .text import count
 
 PER_ARENA = "arena {arena}: "
@@ -14,7 +14,7 @@ NOT_AS_COUNTED = "block-count"
 def _stopped(said: Statement) -> str:
     figures = said.figures
     done = [count(None if figures[many] is None else int(figures[many] or 0), many[:-1]) for many in figures]
-    return f"stopped at Ctrl-C after {', '.join(done)}"
+    return f"stopped after {', '.join(done)}"
 
 
 def _block_count(said: Statement) -> str:
@@ -44,6 +44,8 @@ IN_NONE = "{address} lies in no chunk: "
 IN_ARENA = "{address} lies in arena {arena}: "
 SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "stopped": _stopped,
+    HOLD_OVER: "the process may be held for {milliseconds:,} ms and was let go: what was not read by then is not told "
+    "(--hold-at-most allows more; a copy made by save may be asked for as long as you like)",
     "memory-lost": "{bytes} bytes of what was in memory could not be read, and are holes in the file",
     "mp-not-found": "mp_ was not found: thresholds and blocks served by mmap are not known",
     "caches-not-found": "not every thread's cache was found: what they hold is not told from blocks in use",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Optional, Protocol
 
 from ..memory import Fill
+from ..model import Statement
 from .elf.machines import machine_name
 
 
@@ -17,6 +18,8 @@ class _Image(Protocol):
 
 class LocalImage:
     """Half of a Source: its processor is an ELF header's, and every thread may read it."""
+
+    cut: Optional[Statement] = None
 
     @property
     def machine_name(self: _Image) -> str:

@@ -9,7 +9,8 @@ import time
 from contextlib import suppress
 from typing import Any, Callable, Optional, Sequence
 
-from ...errors import HoldEnded, TargetError
+from ...errors import HoldEnded, HoldOver, TargetError
+from ...model import HOLD_OVER, Statement
 from ...records import NamedTuple
 from ...target import HOLD_AT_MOST, RegisterSet, RegisterSets
 from ..elf.registers import ThreadRecord
@@ -18,6 +19,8 @@ from . import guard
 ANSWERS_IN = 15.0
 """Longer than the guard itself waits for a thread to stop."""
 LETS_GO_IN = 2.0
+RESERVE, LONGEST_RESERVE = 0.2, 1.0
+"""What is kept of the time, a part of it and seconds: what was read becomes an answer before the guard lets go."""
 
 
 class Freeze:
@@ -28,6 +31,7 @@ class Freeze:
         self.how, self.at_most = how, at_most
         self._pid = 0
         self._started = 0.0
+        self._until = float("inf")
         self._why: Optional[bytes] = None
         self._lost: Optional[HoldEnded] = None
         self._on_end: Optional[Callable[[HoldEnded], None]] = None
@@ -37,6 +41,7 @@ class Freeze:
     def hold(self, pid: int, born: int) -> None:
         """Stops the process that was started at `born`; TargetError where that cannot be done."""
         self._pid, self._started = pid, time.monotonic()
+        self._until = self._started + self.at_most - min(RESERVE * self.at_most, LONGEST_RESERVE)
         guard.send(self._orders, (pid, born, self.at_most))
         held, said, hint = self._answer()
         if not held:
@@ -83,11 +88,28 @@ class Freeze:
         if self._why == guard.SUSPENDED:
             return HoldEnded(f"{who}: arenascope was suspended", "look again", again=True)
         if self._why == guard.TOO_LONG or time.monotonic() - self._started > self.at_most:
-            return HoldEnded(
-                f"{who}: it had been held for {self.at_most:g} s",
-                "--hold-at-most allows more; --no-stop does not hold it; arenas --quick reads little",
-            )
+            return self._too_long(who)
         return HoldEnded(f"{who}: what held it was killed", "look again")
+
+    def _too_long(self, who: str) -> HoldEnded:
+        return HoldEnded(
+            f"{who}: it had been held for {self.at_most:g} s",
+            "--hold-at-most allows more; --no-stop does not hold it; arenas --quick reads little",
+        )
+
+    def is_over(self) -> bool:
+        """Whether it is time to stop reading."""
+        return time.monotonic() > self._until
+
+    def over(self) -> HoldOver:
+        """For whoever stops then."""
+        return HoldOver(self._too_long(f"process {self._pid} was let go before it was read whole"))
+
+    @property
+    def cut(self) -> Statement:
+        """And for the reader of what had been read until then."""
+        milliseconds = round(self.at_most * 1000, 3)
+        return Statement(HOLD_OVER, {"milliseconds": int(milliseconds) if milliseconds % 1 == 0 else milliseconds})
 
     def records(self) -> list[ThreadRecord]:
         """The threads' registers, where holding them gives a right to see them."""

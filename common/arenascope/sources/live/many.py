@@ -22,9 +22,19 @@ ENOUGH_FOR_TWO = 16 * AT_ONCE
 class ManyReader:
     """Places of one size, each to its own place in a buffer. All that takes time but the reading is done first."""
 
-    def __init__(self, pid: int, read: Callable[[int, int], bytes], places: Sequence[int], size: int) -> None:
-        """`read` serves where the kernel or this Python has no such call, and says what cannot be read."""
-        self._pid, self._read, self._size = pid, read, size
+    def __init__(
+        self,
+        pid: int,
+        read: Callable[[int, int], bytes],
+        places: Sequence[int],
+        size: int,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`read` serves where the kernel or this Python has no such call, and says what cannot be read; `is_over`
+        when no more is to be read."""
+        self._pid, self._read, self._size, self._is_over = pid, read, size, is_over
+        self.unread: list[int] = []
+        """Which of them it did not come to."""
         self.buffer = bytearray(size * len(places))
         self.lost: list[int] = []
         """Which of the places could not be read."""
@@ -67,9 +77,9 @@ class ManyReader:
             if self._call is None:
                 self._one_by_one(first, end)
                 return
-            size, call, pid = self._size, self._call, self._pid
+            size, call, pid, is_over = self._size, self._call, self._pid, self._is_over
             theirs, ours = self._theirs.buffer_info()[0], self._ours.buffer_info()[0]
-            while first < end:
+            while first < end and not is_over():
                 number = min(AT_ONCE, end - first)
                 got = call(pid, ours + 16 * first, number, theirs + 16 * first, number, 0)
                 first += max(got, 0) // size
@@ -77,6 +87,7 @@ class ManyReader:
                     # where it stopped; /proc/PID/mem also reads what the process itself may not
                     self._one_by_one(first, first + 1)
                     first += 1
+            self.unread += self._order[first:end]
         finally:
             if done is not None:
                 done.release()
@@ -85,6 +96,9 @@ class ManyReader:
         size = self._size
         for place in range(first, end):
             index = self._order[place]
+            if self._is_over():
+                self.unread.append(index)
+                continue
             try:
                 self.buffer[size * index : size * (index + 1)] = self._read(self._places[place], size)
             except MemoryReadError:

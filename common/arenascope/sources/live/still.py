@@ -3,6 +3,9 @@
 Three times: while it runs on, the places of its free chunks are found (glibc/links.py); while it is held, these are
 read again, in bulk, and whatever else is read is kept; once it was let go, everything is answered from what was kept.
 What was not is never read then: ReadLate, and the look begins anew with a process that is held to the end.
+
+Where it may be held no longer before all chunks were read again, the answer is of those lists that were: Unread is what
+leads out of another (`cut` in process.py says so to the reader). Before that there is no answer: HoldOver.
 """
 
 from __future__ import annotations
@@ -10,13 +13,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from contextlib import suppress
 from struct import Struct
-from typing import Callable, Iterator, Mapping, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
-from ...errors import MemoryReadError, ReadLate
+from ...errors import MemoryReadError, ReadLate, Unread
 from ...target import MappingUse, MemoryUse, Pages, Region, Span, Words
 from .many import ManyReader
 from .pagemap import PagemapResidency, Stretch
 from .process import ProcessImage
+
+if TYPE_CHECKING:
+    from .freeze import Freeze
 
 T = TypeVar("T")
 BLOCK = 1024
@@ -32,12 +38,14 @@ class StillProcess(ProcessImage):
         self._kept: dict[tuple[int, int], Optional[bytes]] = {}
         """By address and size; None: not to be read."""
         self._answers: dict[str, object] = {}
+        self._freeze: Optional[Freeze] = None
         self.late: Optional[ReadLate] = None
         """Something was asked for that was not kept: whatever was answered is worth nothing."""
         self.nodes = StillNodes(self)
 
-    def hold(self) -> None:
+    def hold(self, freeze: Freeze) -> None:
         """It is held from now on. Where it has ended, or become another program, since it was opened, it says so."""
+        self._freeze = freeze
         first = next((each for each in self._regions if each.readable), None)
         if first is not None:
             with suppress(MemoryReadError):
@@ -47,6 +55,24 @@ class StillProcess(ProcessImage):
     def let_go(self) -> None:
         """It will run on: nothing more is read."""
         self._let_go = True
+
+    def is_time(self) -> bool:
+        """To stop reading."""
+        return self._freeze is not None and self._freeze.is_over()
+
+    def heed_time(self) -> None:
+        """Between two readings of what must be read: HoldOver."""
+        if self._freeze is not None and self._held and self._freeze.is_over():
+            raise self._freeze.over()
+
+    def cut_short(self) -> None:
+        """Some of its chunks were not read in time."""
+        if self._freeze is not None:
+            self.cut = self._freeze.cut
+
+    def unread(self) -> Unread:
+        assert self._freeze is not None
+        return Unread(self._freeze.over().ended)
 
     def _too_late(self) -> ReadLate:
         self.late = ReadLate(f"process {self.pid} was let go before it was read whole")
@@ -61,6 +87,7 @@ class StillProcess(ProcessImage):
             if found is None:
                 if self._let_go:
                     raise self._too_late()
+                self.heed_time()
                 try:
                     found = super().read(address, size)
                 except MemoryReadError:
@@ -90,6 +117,7 @@ class StillProcess(ProcessImage):
     def fill(self, address: int, block: memoryview) -> int:
         if self._let_go:
             raise self._too_late()
+        self.heed_time()
         return super().fill(address, block)
 
     def _once(self, what: str, ask: Callable[[], T]) -> T:
@@ -98,6 +126,7 @@ class StillProcess(ProcessImage):
         if what not in self._answers:
             if self._let_go:
                 raise self._too_late()
+            self.heed_time()
             self._answers[what] = ask()
         found: T = self._answers[what]  # type: ignore[assignment]
         return found
@@ -120,6 +149,7 @@ class StillProcess(ProcessImage):
         def ask(start: int, end: int) -> Stretch:
             if self._let_go:
                 raise self._too_late()
+            self.heed_time()
             return pages.stretch(start, end)
 
         return KeptResidency(pages, ask)
@@ -157,6 +187,8 @@ class StillNodes:
             place = self._places.get(chunk)
             if place is not None:
                 return self._unpack(self._data, place)
+            if self._process.cut is not None and self._process.kept(chunk + self._word, self._size) is None:
+                raise self._process.unread()
         return self._unpack(self._process.read(chunk + self._word, self._size))
 
     def part(self, address: int, size: int) -> Optional[bytes]:
@@ -192,8 +224,10 @@ class StillNodes:
         if process.is_over:
             return ()  # it was done while it was held
         places = [chunk + self._word for chunk in chunks]
-        reader = ManyReader(process.memory_tid, process.read_now, places, size)
+        reader = ManyReader(process.memory_tid, process.read_now, places, size, process.is_time)
         reader.run()
+        if reader.unread:
+            process.heed_time()
         lost = set(reader.lost)
         found: list[Optional[Words]] = []
         for index, place in enumerate(places):
@@ -206,7 +240,8 @@ class StillNodes:
         """All that reading them again needs, before the process is held."""
         word = self._word
         places = [chunk + word for chunk in self._places]
-        self._again = ManyReader(self._process.memory_tid, self._process.read_now, places, self._size)
+        process = self._process
+        self._again = ManyReader(process.memory_tid, process.read_now, places, self._size, process.is_time)
 
     def read_again(self) -> Iterator[int]:
         """Those of them that have changed since; what cannot be read any more is none."""
@@ -217,8 +252,10 @@ class StillNodes:
         again.run()
         chunks = list(self._places)
         self._data = again.buffer
-        for index in again.lost:
+        for index in (*again.lost, *again.unread):
             del self._places[chunks[index]]
+        if again.unread:
+            self._process.heed_time()
         if before == again.buffer:
             return
         old, new = memoryview(before), memoryview(again.buffer)
@@ -229,6 +266,10 @@ class StillNodes:
             for place in range(start, min(start + step, len(old)), size):
                 if old[place : place + size] != new[place : place + size]:
                     yield chunks[place // size]
+
+    def cut_short(self) -> None:
+        self._fresh = True
+        self._process.cut_short()
 
 
 class KeptResidency:

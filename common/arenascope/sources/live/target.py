@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Optional, Sequence
 
+from ...errors import MemoryReadError
 from ...target import RegisterSets, ThreadInfo
 from ..elf.naming import Naming
 from ..elf.registers import thread_from_record
@@ -33,6 +34,35 @@ class ProcessTarget(ShellTarget):
         self._freeze = freeze
         if freeze is not None:
             freeze.on_end(self._process.give_up)
+
+    def heed(self, freeze: Freeze) -> None:
+        """HoldOver from a read, once, when it has been held for as long as it may be: what was read by then is the
+        answer, and a part of the time is left for all that goes with it."""
+        read, fill = self.read, self.fill
+
+        def is_over() -> bool:
+            return self.image.cut is None and freeze.is_over()
+
+        def heed() -> None:
+            if is_over():
+                self.image.cut = freeze.cut
+                raise freeze.over()
+
+        def read_on(address: int, size: int) -> bytes:
+            heed()
+            return read(address, size)
+
+        def fill_on(address: int, block: memoryview) -> int:
+            heed()
+            return fill(address, block)
+
+        def fill_ahead(address: int, block: memoryview) -> int:
+            if is_over():
+                # whoever waits reads there again, and meets it in the command's own thread
+                raise MemoryReadError(address, len(block))
+            return fill(address, block)
+
+        self.read, self.fill, self.threaded_fill = read_on, fill_on, fill_ahead
 
     def moved(self) -> None:
         """It ran for a while: its mappings are others."""
