@@ -145,7 +145,7 @@ def walk_all(
     processes: int = 1,
 ) -> Walked:
     """For every arena; after Ctrl-C, those not reached have none."""
-    found: dict[int, Lists] = {}
+    by_arena: dict[int, Lists] = {}
     headers = [reach.header for reach in reaches.values()]
 
     unread: list[int] = []
@@ -167,14 +167,14 @@ def walk_all(
             with share_out(list(reaches.values()), sizes, walk, processes, meter) as walked:
                 for header, (lists, met) in zip(headers, walked):
                     findings += met
-                    found[header.index] = lists
+                    by_arena[header.index] = lists
     except KeyboardInterrupt:
-        unread += [header.index for header in headers if header.index not in found]
-        found.update((index, Lists(whole=False)) for index in unread)
+        unread += [header.index for header in headers if header.index not in by_arena]
+        by_arena.update((index, Lists(whole=False)) for index in unread)
     if unread:
         left = Statement("lists-not-reached", {"arenas": len(headers), "unread": len(unread)})
         findings.append(Finding(left, unknown="stopped"))
-    return Walked(found, stopped=bool(unread))
+    return Walked(by_arena, stopped=bool(unread))
 
 
 def find_bin(memory: Memory, layout: Layout, header: ArenaHeader, chunk: int) -> Optional[int]:

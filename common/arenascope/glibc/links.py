@@ -59,13 +59,13 @@ class Links:
     def _after(self, chunk: int, words: tuple[int, int, int], fast: bool, bins: bool, back: bool = False) -> list[int]:
         """Where a chunk may lead, the likeliest last."""
         raw, forward, backward = words
-        layout, found = self._layout, []
+        layout, leads = self._layout, []
         if fast and masked(raw) <= self._largest_fast:
             safe = layout.behaviour.safe_linking
-            found.append(reveal(forward, chunk + layout.header) if safe else forward)
+            leads.append(reveal(forward, chunk + layout.header) if safe else forward)
         if bins and raw & (layout.mask | SIZE_BITS) == PREV_INUSE:
-            found += [backward, forward] if back else [forward]
-        return found
+            leads += [backward, forward] if back else [forward]
+        return leads
 
     def _follow(self, links: Sequence[int], fast: bool, bins: bool, back: bool = False) -> None:
         nodes, mask, header = self._nodes, self._layout.mask, self._layout.header

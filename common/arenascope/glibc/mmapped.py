@@ -89,14 +89,14 @@ def find_mmapped(
         return list(walk_mmapped(memory, layout, page, ranges))
     if not counted.chunks and (not counted.bytes or counts_headers_twice(layout, counted.bytes, 0)):
         return []
-    found: list[MmappedBlock] = []
+    blocks: list[MmappedBlock] = []
     total = 0
     for block in walk_mmapped(memory, layout, page, ranges):
-        found.append(block)
+        blocks.append(block)
         total += block.bytes
-        if alone and (len(found), total) == counted:
-            return found
-    return without_strangers(found, counted)
+        if alone and (len(blocks), total) == counted:
+            return blocks
+    return without_strangers(blocks, counted)
 
 
 def chunk_offsets(layout: Layout, page: int) -> list[int]:
@@ -190,11 +190,11 @@ def _likely(memory: Memory, page: int, offsets: Sequence[int], start: int, end: 
         words = ()
     if len(words) * word < end - start:
         return range(start, end, page)  # not all of it can be read
-    found = set()
+    pages = set()
     for offset in offsets:
         sizes = words[offset // word + 1 :: page // word]
-        found.update([place for place, raw in enumerate(sizes) if raw & SIZE_BITS == IS_MMAPPED])
-    return [start + place * page for place in sorted(found)]
+        pages.update([place for place, raw in enumerate(sizes) if raw & SIZE_BITS == IS_MMAPPED])
+    return [start + place * page for place in sorted(pages)]
 
 
 def _block_at(
@@ -228,8 +228,8 @@ def _aligned_within(memory: Memory, layout: Layout, page: int, block: MmappedBlo
         if chunk - (user - layout.header) < layout.min_size:
             chunk += alignment
         if chunk + layout.header <= block.base + block.bytes:
-            found = read_mmapped(memory, layout, chunk, page)
-            if found and (found.base, found.bytes) == (block.base, block.bytes):
-                return found
+            aligned = read_mmapped(memory, layout, chunk, page)
+            if aligned and (aligned.base, aligned.bytes) == (block.base, block.bytes):
+                return aligned
         alignment *= 2
     return None

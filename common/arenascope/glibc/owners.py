@@ -40,7 +40,7 @@ class Owners:
         It can only belong to an arena of which not all heaps are known. Where its flags name another arena than the one
         that it lies in, they were written over.
         """
-        found: dict[Optional[int], Tally] = {}
+        by_arena: dict[Optional[int], Tally] = {}
         lost = False
         stray: Optional[int] = None
         doubtful: set[Optional[int]] = set()
@@ -51,7 +51,7 @@ class Owners:
                 except MemoryReadError:
                     lost = True
                     continue
-                found[owner] = found.get(owner, Tally()).plus(Tally(1, size))
+                by_arena[owner] = by_arena.get(owner, Tally()).plus(Tally(1, size))
                 around = self._around(chunk)
                 if around is None and not self._partial:
                     stray = chunk
@@ -64,12 +64,12 @@ class Owners:
             findings.append(Finding(Statement("cached-in-no-heap"), stray, unknown="cached-chunks-unowned"))
             doubtful.update(self._all)
         for index, free in ((arena.header.index, arena.free_bytes) for arena in arenas):
-            kept = found.get(index, Tally()).bytes
+            kept = by_arena.get(index, Tally()).bytes
             if free is not None and index not in doubtful and free + kept > arenas[index].header.system_mem:
                 what = Statement("cached-beyond-arena", {"bytes": kept})
                 findings.append(Finding(what, arenas[index].header.address, index, unknown="cached-chunks-unowned"))
                 doubtful.add(index)
-        return {**found, **dict.fromkeys(doubtful, None)}
+        return {**by_arena, **dict.fromkeys(doubtful, None)}
 
     def _around(self, chunk: int) -> Optional[int]:
         """The arena that this address lies in."""

@@ -42,21 +42,21 @@ class Reach:
         holds = self.holds
         return next((index for index, chunk in enumerate(zip(addresses, sizes)) if not holds(*chunk)), None)
 
-    def within(self, found: Bin, findings: list[Finding]) -> Bin:
+    def within(self, walked: Bin, findings: list[Finding]) -> Bin:
         """The list up to its first chunk that lies elsewhere, with a finding where there is one."""
-        index = self.first_outside(found.addresses, found.sizes)
+        index = self.first_outside(walked.addresses, walked.sizes)
         if index is None:
-            return found
-        chunk = found.addresses[index]
-        of, link = ("fast", "fast-link") if found.kind == "fast" else ("bin", "bin-link")
-        holder = found.addresses[index - 1] if index else self.header.address
-        outside = Statement("link-outside", {"bin": found.index}, {"list": of})
+            return walked
+        chunk = walked.addresses[index]
+        of, link = ("fast", "fast-link") if walked.kind == "fast" else ("bin", "bin-link")
+        holder = walked.addresses[index - 1] if index else self.header.address
+        outside = Statement("link-outside", {"bin": walked.index}, {"list": of})
         findings.append(Finding(outside, chunk, self.header.index, link, holder=holder))
-        return found._replace(
-            addresses=found.addresses[:index],
-            sizes=found.sizes[:index],
+        return walked._replace(
+            addresses=walked.addresses[:index],
+            sizes=walked.sizes[:index],
             whole=False,
-            raw_flags=found.raw_flags and index,
+            raw_flags=walked.raw_flags and index,
         )
 
     def doubt_sum(self, lists: Sequence[Bin], findings: list[Finding]) -> None:

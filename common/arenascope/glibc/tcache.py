@@ -64,8 +64,8 @@ class TcacheWords(NamedTuple):
 
 def is_tcache(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> bool:
     """Whether a live tcache_perthread_struct of this form is at `address`."""
-    found = read_if_sized(memory, layout, form, address)
-    return found is not None and not damaged_bins(layout, form, found)
+    words = read_if_sized(memory, layout, form, address)
+    return words is not None and not damaged_bins(layout, form, words)
 
 
 def read_if_sized(memory: Memory, layout: Layout, form: TcacheLayout, address: int) -> Optional[TcacheWords]:

@@ -169,11 +169,11 @@ WIDER: Mapping[str, Release] = {"ppc": (2, 24), "i386": (2, 26)}
 
 def behaviour(release: Release) -> Behaviour:
     """The rows that differ in what code does rather than in where fields lie."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for change in CHANGES:
         if change.release <= release:
-            found.update(change.behaviour)
-    return Behaviour(**found)
+            values.update(change.behaviour)
+    return Behaviour(**values)
 
 
 def alignment(word: int, machine: str, release: Release) -> int:
