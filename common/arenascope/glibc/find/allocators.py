@@ -177,17 +177,17 @@ def find_allocators(target: Target, regions: Sequence[Region]) -> list[Allocator
     """What serves malloc in place of glibc, and what has a heap of its own; the one that owns malloc comes first."""
     modules = Modules(target, modules_of(regions))
     owner, known = _owner(modules)
-    found: dict[str, Allocator] = {}
+    allocators: dict[str, Allocator] = {}
     for module in modules.all:
         kind = _by_name(module)
         if kind is not None and _bears_out(modules, module, kind):
-            found.setdefault(kind.name, _mapped(modules, kind, module, owner, known))
+            allocators.setdefault(kind.name, _mapped(modules, kind, module, owner, known))
     for allocator in _in_program(modules, owner, known):
-        found.setdefault(allocator.name, allocator)
-    if owner is not None and not any(each.replaces_malloc for each in found.values()):
+        allocators.setdefault(allocator.name, allocator)
+    if owner is not None and not any(each.replaces_malloc for each in allocators.values()):
         nameless = _nameless(modules, owner)
-        found.update({each.name: each for each in nameless})
-    return sorted(found.values(), key=lambda each: each.replaces_malloc is not True)
+        allocators.update({each.name: each for each in nameless})
+    return sorted(allocators.values(), key=lambda each: each.replaces_malloc is not True)
 
 
 def places_of_modules(target: Target, regions: Sequence[Region]) -> list[tuple[int, int]]:

@@ -17,10 +17,10 @@ def exported(memory: Memory, libc: Libc, *names: str) -> dict[str, int]:
     if libc.base is None:
         return {}
     try:
-        found = dynamic_symbols(memory.read, libc.base, names)
+        symbols = dynamic_symbols(memory.read, libc.base, names)
     except ArenascopeError:
         return {}
-    return {name: symbol.value for name, symbol in found.items()}
+    return {name: symbol.value for name, symbol in symbols.items()}
 
 
 def current_brk(
@@ -33,8 +33,8 @@ def current_brk(
     address = exported(memory, libc, "__curbrk").get("__curbrk")
     if address is None:
         address = _by_symbol(target, memory, libc, regions)
-    found = memory.try_word(address) if address is not None else None
-    return found if found is not None else _by_mapping(main, regions)
+    brk = memory.try_word(address) if address is not None else None
+    return brk if brk is not None else _by_mapping(main, regions)
 
 
 def _by_symbol(target: Target, memory: Memory, libc: Libc, regions: Sequence[Region]) -> Optional[int]:

@@ -89,9 +89,9 @@ class CacheFinder:
             return None
         here = next((region for region in self.regions if region.start == self.libc.base), None)
         files = self.target.symbol_files(here, self.libc.build_id) if here is not None else ()
-        found = tls_offsets(files, self.libc.build_id, ("tcache", *ARENA_NAMES))
-        arena = next((found[name] for name in ARENA_NAMES if name in found), None)
-        return found["tcache"] - arena if arena is not None and "tcache" in found else None
+        offsets = tls_offsets(files, self.libc.build_id, ("tcache", *ARENA_NAMES))
+        arena = next((offsets[name] for name in ARENA_NAMES if name in offsets), None)
+        return offsets["tcache"] - arena if arena is not None and "tcache" in offsets else None
 
     def reach(self) -> int:
         """How far from thread_arena another variable of libc's can be: less than its TLS segment is long."""
@@ -110,20 +110,20 @@ class CacheFinder:
         # one without an arena never called malloc, and has no cache to show
         asked = {tid: words for tid, words in blocks.items() if words.get(at_arena) in self.arenas}
         sample = {tid: asked[tid] for tid in list(asked)[:SAMPLE]}
-        found = self._new(sample, at_arena) if self.layout.newer is not None else self._known(sample, at_arena)
-        found = found or self._of_nobody(sample, blocks)
+        place = self._new(sample, at_arena) if self.layout.newer is not None else self._known(sample, at_arena)
+        place = place or self._of_nobody(sample, blocks)
         if self.trail is not None:
-            taken = _name(found.offset, found.form) if found.offset is not None else None
+            taken = _name(place.offset, place.form) if place.offset is not None else None
             self.trail.choose("thread_caches", taken, Statement("fewer-caches-there"))
-        return found
+        return place
 
-    def pointer(self, found: Found, value: int) -> Optional[int]:
+    def pointer(self, place: Found, value: int) -> Optional[int]:
         """The cache that a thread's word leads to, 0 where it says that there is none; None where it says neither."""
         if not value:
             return 0
         if self.layout.newer is not None and self.in_heap(value):
             return value
-        forms = [found.form] if found.form is not None else tcache_forms(self.layout)
+        forms = [place.form] if place.form is not None else tcache_forms(self.layout)
         if self.layout.newer is None and any(has_tcache_size(self.memory, self.layout, form, value) for form in forms):
             return value
         return 0 if self._among_constants(value) and self._zeros(value) is not False else None
@@ -178,13 +178,13 @@ class CacheFinder:
 
     def _shown(self, sample: Blocks, form: TcacheLayout, wrong: int) -> Iterator[tuple[int, list[int]]]:
         """At which distances words lead to caches of this form, with what shows each of them."""
-        found: dict[int, list[int]] = {}
+        by_offset: dict[int, list[int]] = {}
         for words in sample.values():
             for offset, value in words.items():
                 shown = cache_shown(self.memory, self.layout, form, value, wrong)
                 if shown is not None and self._is_ours(value):
-                    found.setdefault(offset, []).append(shown)
-        yield from found.items()
+                    by_offset.setdefault(offset, []).append(shown)
+        yield from by_offset.items()
 
     def _new(self, sample: Blocks, at_arena: int) -> Optional[Found]:
         """In a release that the table does not know: the form that fits most of them, and is more than zeros."""

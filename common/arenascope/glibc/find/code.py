@@ -177,11 +177,11 @@ def _code_of(libc: Libc, regions: Sequence[Region]) -> list[Region]:
 def _functions(target: Target, memory: Memory, libc: Libc, names: Sequence[str]) -> list[Span]:
     """libc's functions, from its own tables, as the debugger's may be another library's."""
     try:
-        found = dynamic_symbols(memory.read, libc.base, names) if libc.base is not None else {}
+        symbols = dynamic_symbols(memory.read, libc.base, names) if libc.base is not None else {}
     except ArenascopeError:
-        found = {}
-    if found:
-        return [Span(each.value, each.value + (each.size or LAST_FUNCTION)) for each in found.values()]
+        symbols = {}
+    if symbols:
+        return [Span(each.value, each.value + (each.size or LAST_FUNCTION)) for each in symbols.values()]
     if LIBC_NAME.search(libc.path):
         return []
     told = [target.symbol(name) for name in names]

@@ -80,25 +80,25 @@ def find_copies(
     trail: Optional[Trail] = None,
 ) -> list[Copy]:
     """All of them, in their order."""
-    found: list[Copy] = []
+    copies: list[Copy] = []
     for hit in hits:
-        if not any(hit.ring[0] in known.hit.ring for known in found if known.hit):
+        if not any(hit.ring[0] in known.hit.ring for known in copies if known.hit):
             libc = libc_file.module_at(target, memory, regions, hit.ring[0])
-            found.append(Copy(hit.ring[0], libc, hit, _system(memory, hit)))
-    found.sort(key=lambda copy: _weight(memory, copy), reverse=True)
-    if trail is not None and len(found) > 1:
-        for copy in found:
+            copies.append(Copy(hit.ring[0], libc, hit, _system(memory, hit)))
+    copies.sort(key=lambda copy: _weight(memory, copy), reverse=True)
+    if trail is not None and len(copies) > 1:
+        for copy in copies:
             serves, grows, _ = _weight(memory, copy)
             own = [Statement("malloc-leads-to-it" if serves else "grows-by-brk")] if serves or grows else []
             lost = [] if own else [Statement("does-not-grow-by-brk")]
             trail.add("main_arena", f"{copy.main_arena:#x}", own, lost)
     if len(libcs) > 1:
         for libc in libcs:
-            if not any(region.contains(copy.main_arena) for region in libc.data for copy in found):
-                found += [Copy(start, libc) for start in untouched(target, memory, libc.data)][:1]
-    version = next((copy.libc.version for copy in found if copy.libc.version), None)
+            if not any(region.contains(copy.main_arena) for region in libc.data for copy in copies):
+                copies += [Copy(start, libc) for start in untouched(target, memory, libc.data)][:1]
+    version = next((copy.libc.version for copy in copies if copy.libc.version), None)
     # libc_malloc_debug says no version: it belongs to the libc.so beside it
-    return [copy._replace(libc=copy.libc._replace(version=version)) if copy.debugs else copy for copy in found]
+    return [copy._replace(libc=copy.libc._replace(version=version)) if copy.debugs else copy for copy in copies]
 
 
 def _system(memory: Memory, hit: Hit) -> int:

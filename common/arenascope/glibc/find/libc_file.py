@@ -103,11 +103,11 @@ def build_id_at(memory: Memory, regions: Sequence[Region], address: int) -> Opti
 def file_data(regions: Sequence[Region]) -> list[Region]:
     """The writable data of every mapped file: where a static program keeps main_arena."""
     bss = bss_of(regions)
-    found = list(dict.fromkeys(region for module in modules_of(regions) for region in _data(module, bss)))
-    if not found:
+    writable = list(dict.fromkeys(region for module in modules_of(regions) for region in _data(module, bss)))
+    if not writable:
         # an image that names no files (a remote stub): all that is writable and small enough for data
-        found = [region for region in regions if region.writable and region.size <= BSS_LIMIT and region.present]
-    return found
+        writable = [region for region in regions if region.writable and region.size <= BSS_LIMIT and region.present]
+    return writable
 
 
 def what_is_there(

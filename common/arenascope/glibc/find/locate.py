@@ -92,7 +92,7 @@ class _Search:
             return self._as_linked(chosen, copies, by_symbol=False)
         return self._as_used(chosen, chosen.hit, copies, by_symbol)
 
-    def _as_used(self, chosen: Copy, found: Hit, copies: Sequence[Copy], by_symbol: Optional[Hit]) -> Located:
+    def _as_used(self, chosen: Copy, hit: Hit, copies: Sequence[Copy], by_symbol: Optional[Hit]) -> Located:
         """An arena that malloc has written to, and the layout that fits it."""
         target, memory, trail = self.target, self.memory, self.trail
         main, libc = chosen.main_arena, chosen.libc
@@ -104,7 +104,7 @@ class _Search:
             memory,
             target.machine,
             release,
-            found,
+            hit,
             around=lambda: surroundings(target, memory, self.regions, main, guess),
             debug=debug,
             trail=trail,
@@ -117,8 +117,8 @@ class _Search:
         if chosen.debugs:
             layout = without_tcache(layout)
         if libc.version is None:
-            layout = settle_release(memory, target.machine, layout, caches=(), arenas=found.ring, trail=trail)
-        layout = follow_hugepages(memory, layout, params, found)
+            layout = settle_release(memory, target.machine, layout, caches=(), arenas=hit.ring, trail=trail)
+        layout = follow_hugepages(memory, layout, params, hit)
         own = by_symbol is not None and by_symbol.ring[0] == main
         found_by_symbol = own or guess is not None
         return self._located(chosen, params, layout, copies, by_symbol=found_by_symbol, own_symbols=own)
@@ -187,12 +187,12 @@ class _Search:
 
     def _scan_all(self) -> Iterator[Hit]:
         """Arenas that lie in a file's data: libc's own first, then any file's (a static program)."""
-        found = False
+        any_hit = False
         for region in self._libc_data():
             for hit in _scan(self.memory, region, self.trail):
-                found = True
+                any_hit = True
                 yield hit
-        if found:
+        if any_hit:
             return
         for region in libc_file.file_data(self.regions):
             yield from _scan(self.memory, region, self.trail)
@@ -203,7 +203,7 @@ class _Search:
     def _with_broken_ring(self) -> list[Hit]:
         """An arena whose `next` leads astray: its bins say where it is, the release how far in front it begins."""
         target, memory, trail = self.target, self.memory, self.trail
-        found: list[tuple[int, Hit]] = []
+        rated: list[tuple[int, Hit]] = []
         for region in self._libc_data() or libc_file.file_data(self.regions):
             for hit in scan(memory, region.start, region.end):
                 libc = libc_file.module_at(target, memory, self.regions, hit.bins)
@@ -216,11 +216,11 @@ class _Search:
                 if max(evidence):
                     wrong = wrong_bins(memory, hit.bins)
                     start = starts[evidence.index(max(evidence))]
-                    found.append((0 if wrong is None else wrong, Hit(hit.bins, (start,))))
+                    rated.append((0 if wrong is None else wrong, Hit(hit.bins, (start,))))
                     if trail is not None:
                         trail.add("main_arena", f"{start:#x}", (Statement("members-of-broken-ring"),))
-                        _tell(trail, memory, start, found[-1][1])
-        return [min(found, key=lambda entry: entry[0])[1]] if found else []
+                        _tell(trail, memory, start, rated[-1][1])
+        return [min(rated, key=lambda entry: entry[0])[1]] if rated else []
 
     def _untouched(self) -> Located:
         """A glibc up to 2.41 whose malloc was never called, or NotFoundError."""
@@ -283,7 +283,7 @@ def _hit_at(target: Target, memory: Memory, arena: int) -> Optional[Hit]:
     known = set(offsets)
     # a release that the table does not know
     offsets += [bins - arena for bins in anchors(memory, arena, arena + PREFIX_LIMIT + 254 * memory.pointer_size)]
-    found: list[tuple[bool, int, Hit]] = []
+    rated: list[tuple[bool, int, Hit]] = []
     for offset in dict.fromkeys(offsets):
         wrong = wrong_bins(memory, arena + offset) if 0 < offset < PREFIX_LIMIT else None
         if wrong is None:
@@ -291,8 +291,8 @@ def _hit_at(target: Target, memory: Memory, arena: int) -> Optional[Hit]:
         ring = ring_from(memory, arena, arena + offset)
         # where the ring is damaged the symbol still says where it begins, and the walk will say where it breaks
         if ring or offset in known:
-            found.append((not ring, wrong, Hit(arena + offset, ring or (arena,))))
-    return min(found, key=lambda entry: entry[:2])[2] if found else None
+            rated.append((not ring, wrong, Hit(arena + offset, ring or (arena,))))
+    return min(rated, key=lambda entry: entry[:2])[2] if rated else None
 
 
 def _another_is_whole(memory: Memory, hit: Hit) -> bool:
@@ -306,17 +306,17 @@ def _another_is_whole(memory: Memory, hit: Hit) -> bool:
 def _scan(memory: Memory, region: Region, trail: Optional[Trail]) -> list[Hit]:
     """The arenas whose ring closes."""
     hits = list(scan(memory, region.start, region.end))
-    found = [hit for hit in hits if hit.ring]
+    closed = [hit for hit in hits if hit.ring]
     if trail is not None:
         place = Statement("scan-leads-here", names={"path": region.path})
-        for hit in found:
+        for hit in closed:
             trail.add("main_arena", f"{hit.ring[0]:#x}", (place,))
             _tell(trail, memory, hit.ring[0], hit)
         # bins still look like bins a few pairs to either side
         reach = 254 * memory.pointer_size
         for hit in hits:
-            if not hit.ring and all(abs(hit.bins - other.bins) >= reach for other in found):
+            if not hit.ring and all(abs(hit.bins - other.bins) >= reach for other in closed):
                 wrong = wrong_bins(memory, hit.bins) or 0
                 good = (place, Statement("bins-lead-back-here", {"bins": BINS_PAIRS - wrong, "of": BINS_PAIRS}))
                 trail.add("main_arena", f"bins at {hit.bins:#x}", good, (Statement("no-ring-closes"),))
-    return found
+    return closed

@@ -75,17 +75,17 @@ class ParamsSearch:
                 return self._chosen(_Place(guess, given))
             return self._by_values(guess)
         forms = [*([given] if given is not None else []), *_forms(self.layout, self.machine)]
-        found = self._at_symbol(forms, guess) if guess else None
+        place = self._at_symbol(forms, guess) if guess else None
         # a trail also lists the rest
-        if found is None or self.trail is not None:
+        if place is None or self.trail is not None:
             near = self._near(forms)
-            found = found or near
-        return self._chosen(found)
+            place = place or near
+        return self._chosen(place)
 
-    def _chosen(self, found: Optional[_Place]) -> tuple[Optional[int], Layout]:
+    def _chosen(self, place: Optional[_Place]) -> tuple[Optional[int], Layout]:
         if self.trail is not None:
-            self.trail.choose("mp_", str(found) if found else None, Statement("less-speaks-for-it"))
-        return (found.address, self.layout._replace(params=found.form.struct)) if found else (None, self.layout)
+            self.trail.choose("mp_", str(place) if place else None, Statement("less-speaks-for-it"))
+        return (place.address, self.layout._replace(params=place.form.struct)) if place else (None, self.layout)
 
     def _at_symbol(self, forms: Sequence[_Form], guess: int) -> Optional[_Place]:
         """A symbol is believed even if the main arena is damaged: the walk will say what does not fit."""
@@ -124,17 +124,17 @@ class ParamsSearch:
             return None, layout
         from ..derive.params import Window, derive_params
 
-        found = derive_params(Window(memory, start, data), layout, main, guess)
+        proven = derive_params(Window(memory, start, data), layout, main, guess)
         if self.trail is not None:
             said = (BY_SYMBOL,) if guess else ()
-            name = f"{found.address:#x}, member by member" if found else f"what stands near {main.address:#x}"
-            lost = () if found else (Statement("counters-not-proven"),)
-            self.trail.add("mp_", name, (*said, Statement("counters-proven")) if found else (), lost)
-            self.trail.choose("mp_", name if found else None)
-        if found is None:
+            name = f"{proven.address:#x}, member by member" if proven else f"what stands near {main.address:#x}"
+            lost = () if proven else (Statement("counters-not-proven"),)
+            self.trail.add("mp_", name, (*said, Statement("counters-proven")) if proven else (), lost)
+            self.trail.choose("mp_", name if proven else None)
+        if proven is None:
             return None, layout
-        unknown = (*layout.unknown, *([found.unknown] if found.unknown else []))
-        return found.address, layout._replace(params=found.struct, mmaps_proven=found.counted, unknown=unknown)
+        unknown = (*layout.unknown, *([proven.unknown] if proven.unknown else []))
+        return proven.address, layout._replace(params=proven.struct, mmaps_proven=proven.counted, unknown=unknown)
 
     def _judge(self, place: _Place, main: Optional[ArenaHeader], told: Optional[Statement] = None) -> _Judged:
         """What speaks for mp_ at this place, and against it, given that main arena."""
@@ -142,16 +142,16 @@ class ParamsSearch:
         try:
             params = read_params(self.memory, layout, place.address)
             doubt = doubt_params(params, main)
-            found = _Judged(0 if doubt else sum(points for points, _ in _speaks_for(layout, params, main)), doubt)
+            judged = _Judged(0 if doubt else sum(points for points, _ in _speaks_for(layout, params, main)), doubt)
         except MemoryReadError:
-            params, found = None, _Judged(0, Statement("mp-unreadable"))
+            params, judged = None, _Judged(0, Statement("mp-unreadable"))
         if self.trail is not None:
-            reasons = [said for _, said in _speaks_for(layout, params, main)] if params and not found.doubt else []
-            against = [found.doubt] if found.doubt else []
-            if not against and found.points < ENOUGH and told is None:
-                against = [Statement("too-few-points", {"points": found.points, "wanted": ENOUGH})]
+            reasons = [said for _, said in _speaks_for(layout, params, main)] if params and not judged.doubt else []
+            against = [judged.doubt] if judged.doubt else []
+            if not against and judged.points < ENOUGH and told is None:
+                against = [Statement("too-few-points", {"points": judged.points, "wanted": ENOUGH})]
             self.trail.add("mp_", str(place), [told, *reasons] if told else reasons, against)
-        return found
+        return judged
 
 
 def surroundings(

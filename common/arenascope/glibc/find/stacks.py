@@ -61,15 +61,15 @@ class Stacks:
     def believed(self, frames: Sequence[StackFrame], thread: ThreadInfo) -> Believed:
         """The frames that were unwound by tables."""
         exact = True
-        found = None
+        unwind = None
         for index, frame in enumerate(frames):
             # a call may be its function's last instruction: what follows is another's; inlined frames share one place
             same = not index or frame.pc == frames[index - 1].pc
-            exact = (exact and same) or (found is not None and found.is_signal)
-            found = self.tables.find(frame.pc if exact else frame.pc - 1)
-            if found is None:
+            exact = (exact and same) or (unwind is not None and unwind.is_signal)
+            unwind = self.tables.find(frame.pc if exact else frame.pc - 1)
+            if unwind is None:
                 return Believed(frames[: index + 1], whole=False)
-        at_start = found is not None and found.is_start and self._is_own(frames[-1].stack_pointer, thread)
+        at_start = unwind is not None and unwind.is_start and self._is_own(frames[-1].stack_pointer, thread)
         return Believed(frames, whole=at_start)
 
     def _is_own(self, pointer: Optional[int], thread: ThreadInfo) -> bool:
@@ -167,7 +167,7 @@ class Stacks:
         """What signal handlers interrupted whose frames lie in this part of a stack, innermost first."""
         if not self._tells_handlers:
             return []
-        found: list[Interrupted] = []
+        contexts: list[Interrupted] = []
         try:
             words = self.memory.words(start, (end - start) // 8)
         except MemoryReadError:
@@ -179,8 +179,8 @@ class Stacks:
             # in front of uc_flags lies where the handler returns to
             if first < 1 or words[first + UC_LINK] or not self._is_signal_return(words[first - 1]):
                 continue
-            found.append(Interrupted(words[first + UC_PC], words[first + UC_SP]))
-        return found
+            contexts.append(Interrupted(words[first + UC_PC], words[first + UC_SP]))
+        return contexts
 
     def _is_signal_return(self, address: int) -> bool:
         """__restore_rt: mov $15, %eax; syscall."""

@@ -46,13 +46,13 @@ def complete(
     missing = [thread for thread in threads if thread.thread_pointer is None]
     if not missing:
         return list(threads)
-    found = dict(_by_lists(memory, machine, libc))
-    if not found and machine in X86:
-        found = _by_shape(memory, regions, threads)
-    elif not found and machine in BEHIND_BLOCK:
-        found = _by_links(memory, regions, threads)
+    pointers = dict(_by_lists(memory, machine, libc))
+    if not pointers and machine in X86:
+        pointers = _by_shape(memory, regions, threads)
+    elif not pointers and machine in BEHIND_BLOCK:
+        pointers = _by_links(memory, regions, threads)
     return [
-        thread._replace(thread_pointer=found.get(thread.tid)) if thread.thread_pointer is None else thread
+        thread._replace(thread_pointer=pointers.get(thread.tid)) if thread.thread_pointer is None else thread
         for thread in threads
     ]
 
@@ -66,7 +66,7 @@ def left_by_the_main_thread(
     The kernel clears `tid` of whatever thread ends (CLONE_CHILD_CLEARTID), so a thread that waits to be joined has a
     block like that, too, and on x86 what is kept of a stack that is free: of these none has a cache.
     """
-    found = [pointer for tid, pointer in _by_lists(memory, machine, libc) if tid == 0]
+    pointers = [pointer for tid, pointer in _by_lists(memory, machine, libc) if tid == 0]
     if machine in X86:
         # whom pthread_join() has seen off is in no list any more, where others are that wait for theirs
         at = Counter(
@@ -77,8 +77,8 @@ def left_by_the_main_thread(
         )
         place = max(at, key=lambda offset: (at[offset], -offset)) if at else 0
         blocks = [block for span in _places(regions, threads) for block in _self_pointing(memory, *span)]
-        found += [block for block in blocks if place and _tids_in(memory, block, ENDED).get(place) in ENDED]
-    return list(dict.fromkeys(found))
+        pointers += [block for block in blocks if place and _tids_in(memory, block, ENDED).get(place) in ENDED]
+    return list(dict.fromkeys(pointers))
 
 
 def _by_lists(memory: Memory, machine: str, libc: Libc) -> list[tuple[int, int]]:
@@ -94,12 +94,12 @@ def _by_lists(memory: Memory, machine: str, libc: Libc) -> list[tuple[int, int]]
         offsets = {name: memory.u32(tables[name] + 8) for name in (*LISTS, *FIELDS)}
         behind = memory.u32(tables["_thread_db_sizeof_pthread"]) if machine in BEHIND_BLOCK else 0
         loader = memory.word(tables["__nptl_rtld_global"])
-        found = []
+        pointers = []
         for name in LISTS:
             for entry in _walk(memory, loader + offsets[name], offsets["_thread_db_list_t_next"]):
                 block = entry - offsets["_thread_db_pthread_list"]
-                found.append((memory.u32(block + offsets["_thread_db_pthread_tid"]), block + behind))
-        return found
+                pointers.append((memory.u32(block + offsets["_thread_db_pthread_tid"]), block + behind))
+        return pointers
     except MemoryReadError:
         return []
 
@@ -118,14 +118,14 @@ def _by_shape(memory: Memory, regions: Sequence[Region], threads: Sequence[Threa
     """By tcbhead_t: `tcb` and `self`, its words 0 and 2, hold its own address."""
     tids = {thread.tid for thread in threads}
     blocks: list[int] = []
-    found: dict[int, int] = {}
+    pointers: dict[int, int] = {}
     for places in (_places(regions, threads), _merged(regions)):
         for start, end in places:
             blocks += _self_pointing(memory, start, end)
-        found = _holding(memory, blocks, tids)
-        if len(found) == len(tids):
+        pointers = _holding(memory, blocks, tids)
+        if len(pointers) == len(tids):
             break
-    return found
+    return pointers
 
 
 def _holding(memory: Memory, blocks: Sequence[int], tids: AbstractSet[int]) -> dict[int, int]:
@@ -177,15 +177,15 @@ def _self_pointing(memory: Memory, start: int, end: int) -> Iterator[int]:
 
 def _tids_in(memory: Memory, block: int, tids: AbstractSet[int]) -> dict[int, int]:
     """Offset: value of every 32-bit number in the block that is a tid."""
-    found: dict[int, int] = {}
+    values: dict[int, int] = {}
     for offset in range(0, TID_WITHIN, 4):
         try:
             value = memory.u32(block + offset)
         except MemoryReadError:
             break
         if value in tids:
-            found[offset] = value
-    return found
+            values[offset] = value
+    return values
 
 
 def _by_links(memory: Memory, regions: Sequence[Region], threads: Sequence[ThreadInfo]) -> dict[int, int]:
@@ -196,7 +196,7 @@ def _by_links(memory: Memory, regions: Sequence[Region], threads: Sequence[Threa
     """
     word = memory.pointer_size
     tids = {thread.tid for thread in threads}
-    found: dict[int, int] = {}
+    pointers: dict[int, int] = {}
     for region in regions:
         if not (region.writable and region.present) or region.shared or region.size > SMALL:
             continue
@@ -206,8 +206,8 @@ def _by_links(memory: Memory, regions: Sequence[Region], threads: Sequence[Threa
             continue
         for index, first in enumerate(words):
             if first and not first % word and _tid_at(memory, first) in tids and _is_linked(memory, first):
-                found.update(_in_list(memory, region.start + index * word, tids))
-    return found
+                pointers.update(_in_list(memory, region.start + index * word, tids))
+    return pointers
 
 
 def _tid_at(memory: Memory, link: int) -> Optional[int]:

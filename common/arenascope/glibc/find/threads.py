@@ -83,16 +83,16 @@ def find_thread_words(
     seen = zip(scanned[len(threads) :], left) if scanned is not None else ()
     exited = _exited([words._replace(thread=each) for words, each in seen])
     if whole:
-        found = ThreadsFound([words for words in by_symbol if words is not None], "symbols")
+        threads_found = ThreadsFound([words for words in by_symbol if words is not None], "symbols")
     elif scanned is not None:
-        found = ThreadsFound(scanned[: len(threads)], "scan")
+        threads_found = ThreadsFound(scanned[: len(threads)], "scan")
     else:
-        found = ThreadsFound([ThreadWords(thread) for thread in threads], "")
+        threads_found = ThreadsFound([ThreadWords(thread) for thread in threads], "")
     if exited is None:
-        return found
+        return threads_found
     # /proc still has it among the threads, debuggers and cores have not
-    living = [words for words in found.words if words.thread.tid != exited.thread.tid]
-    return found._replace(words=sorted([*living, exited], key=lambda words: words.thread.tid))
+    living = [words for words in threads_found.words if words.thread.tid != exited.thread.tid]
+    return threads_found._replace(words=sorted([*living, exited], key=lambda words: words.thread.tid))
 
 
 def _exited(guesses: Sequence[ThreadWords]) -> Optional[ThreadWords]:
@@ -149,14 +149,14 @@ def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[lis
     if shown is None:
         return None
     blocks, at_arena, windows = shown
-    found = _caches(caches, pointers, at_arena) if caches.layout.tcache is not None else None
+    cache_place = _caches(caches, pointers, at_arena) if caches.layout.tcache is not None else None
     # a TLS block of zeros alone is one that gcore left out: no thread has that
     held = {
         tid: pointer
         for tid, pointer in pointers.items()
         if (blocks[tid] if tid in blocks else _holds_any(memory, machine, pointer, at_arena, windows))
     }
-    words = [_words_of(caches, thread, held.get(thread.tid), at_arena, found) for thread in threads]
+    words = [_words_of(caches, thread, held.get(thread.tid), at_arena, cache_place) for thread in threads]
     if _by_chance(caches, words):
         if caches.trail is not None:
             caches.trail.add("thread_arena", _place(at_arena), (), (Statement("no-cache-beside"),))
@@ -238,18 +238,18 @@ def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> 
 
 
 def _words_of(
-    caches: CacheFinder, thread: ThreadInfo, pointer: Optional[int], at_arena: int, found: Optional[Found]
+    caches: CacheFinder, thread: ThreadInfo, pointer: Optional[int], at_arena: int, cache_place: Optional[Found]
 ) -> ThreadWords:
     arena = caches.memory.try_word(pointer + at_arena) if pointer is not None else None
     if pointer is None or arena is None or (arena and arena not in caches.arenas):
         return ThreadWords(thread)
-    if found is None:
+    if cache_place is None:
         return ThreadWords(thread, arena, 0)
-    if found.offset is None:
+    if cache_place.offset is None:
         # arena_get() comes before tcache_init(): who never had an arena has no cache
-        return ThreadWords(thread, arena, 0 if not arena or thread.tid in found.without else None)
-    value = caches.memory.try_word(pointer + found.offset)
-    return ThreadWords(thread, arena, caches.pointer(found, value) if value is not None else None)
+        return ThreadWords(thread, arena, 0 if not arena or thread.tid in cache_place.without else None)
+    value = caches.memory.try_word(pointer + cache_place.offset)
+    return ThreadWords(thread, arena, caches.pointer(cache_place, value) if value is not None else None)
 
 
 def confirm_attached(headers: Sequence[ArenaHeader], words: Sequence[ThreadWords]) -> list[ArenaHeader]:
@@ -266,14 +266,14 @@ def _words_between(memory: Memory, pointer: int, first: int, last: int, sure: in
     data = memory.try_read(pointer + first, last - first)
     if data is not None:
         return _placed(memory.unpack_words(data), pointer + first, pointer, memory)
-    found: dict[int, int] = {}
+    words: dict[int, int] = {}
     for way, end in ((-step, first), (step, last)):
         for distance in range(sure, end, way):
             value = memory.try_word(pointer + distance)
             if value is None:
                 break
-            found[distance] = value
-    return {distance: value for distance, value in found.items() if value}
+            words[distance] = value
+    return {distance: value for distance, value in words.items() if value}
 
 
 def _tls_words(memory: Memory, machine: str, pointer: int, windows: int) -> dict[int, int]:
@@ -321,17 +321,17 @@ def _agreed_offset(blocks: Blocks, wanted: Container[int], trail: Optional[Trail
     """The distance at which the most threads, and at least so many, have a word that is wanted."""
     votes = Counter(offset for words in blocks.values() for offset, value in words.items() if value in wanted)
     # a chance match (a stack below the TLS block) is at one thread's offset only; of equals the nearest counts
-    found = max(votes, key=lambda offset: (votes[offset], -abs(offset))) if votes else None
-    if found is not None and votes[found] < least:
+    agreed = max(votes, key=lambda offset: (votes[offset], -abs(offset))) if votes else None
+    if agreed is not None and votes[agreed] < least:
         return None
     if trail is not None:
         for offset, times in votes.items():
             trail.add(
                 "thread_arena", _place(offset), (Statement("arenas-there", {"threads": times, "of": len(blocks)}),)
             )
-        taken = _place(found) if found is not None else None
+        taken = _place(agreed) if agreed is not None else None
         trail.choose("thread_arena", taken, Statement("fewer-arenas-there"))
-    return found
+    return agreed
 
 
 def _place(offset: int) -> str:
