@@ -42,9 +42,9 @@ NEEDED = {
 
 def read_structs(target: Target) -> dict[str, StructInfo]:
     """The structs that the debugger knows; {} without debug information."""
-    found = {name: target.struct(name) for name in STRUCTS}
-    found["_heap_info"] = found["_heap_info"] or target.struct("heap_info")
-    return {name: info for name, info in found.items() if info is not None}
+    structs = {name: target.struct(name) for name in STRUCTS}
+    structs["_heap_info"] = structs["_heap_info"] or target.struct("heap_info")
+    return {name: info for name, info in structs.items() if info is not None}
 
 
 def from_debug(

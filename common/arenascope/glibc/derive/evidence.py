@@ -66,16 +66,16 @@ def read_raws(memory: Memory, hit: Hit) -> list[Raw]:
     """The arenas of the ring that can be read."""
     word = memory.pointer_size
     size = hit.bins - hit.ring[0]
-    found = []
+    raws = []
     for index, address in enumerate(hit.ring):
         start = address + size + next_offset(word) + word
         for count in (WINDOW, 4):
             try:
-                found.append(Raw(index, address, memory.read(address, size), memory.words(start, count)))
+                raws.append(Raw(index, address, memory.read(address, size), memory.words(start, count)))
                 break
             except MemoryReadError:
                 continue
-    return found
+    return raws
 
 
 def majority(votes: Iterable[Optional[bool]]) -> bool:

@@ -112,14 +112,14 @@ def _best(places: Sequence[int], votes: Callable[[int], Sequence[bool]]) -> Opti
 
 def _chain(memory: Memory, own: _Own, prev: int, heap_max: int, size: int) -> Optional[list[tuple[int, ...]]]:
     """The heaps from the newest back to the first, if the word at this place links them."""
-    found: list[tuple[int, ...]] = []
+    chain: list[tuple[int, ...]] = []
     seen: set[int] = set()
     heap, words = own.newest
-    while heap not in seen and len(found) < HEAPS_LIMIT:
+    while heap not in seen and len(chain) < HEAPS_LIMIT:
         seen.add(heap)
-        found.append(words)
+        chain.append(words)
         if heap == own.first[0]:
-            return found if not words[prev] else None
+            return chain if not words[prev] else None
         heap = words[prev]
         words = _words(memory, heap, size) if heap and not heap & (heap_max - 1) else ()
         if not words:

@@ -52,14 +52,14 @@ def unknown_lists(memory: Memory, layout: Layout, arenas: Sequence[int], leads: 
     counts = {"bins": 254, "fastbinsY": layout.fastbins, "binmap": 16 // layout.word}
     for name, offset in layout.arena.offsets.items():
         taken.update(offset + n * layout.word for n in range(counts.get(name, 1)))
-    found = []
+    findings = []
     for index, arena in enumerate(arenas):
         for offset in range(layout.word, layout.arena.size, layout.word):
             if offset in taken:
                 continue
             value = memory.try_word(arena + offset) or 0
             if value >= PAGE and leads(value):
-                found.append(
+                findings.append(
                     Finding(
                         Statement("list-unknown", {"offset": offset}, {"leads_to": f"{value:#x}"}),
                         arena,
@@ -67,7 +67,7 @@ def unknown_lists(memory: Memory, layout: Layout, arenas: Sequence[int], leads: 
                         unknown="list-unknown",
                     )
                 )
-    return found
+    return findings
 
 
 def _fastbins(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Optional[int]:
@@ -84,7 +84,7 @@ def _fastbins(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Optional[i
 
 def _heads(memory: Memory, layout: Layout, raw: Raw, start: int, count: int) -> Optional[int]:
     """How many fastbins would not be empty; None where a word is neither 0 nor a chunk of its bin's size."""
-    found = 0
+    filled = 0
     for index in range(count):
         chunk = raw.word(memory, start + index * layout.word)
         if not chunk:
@@ -92,5 +92,5 @@ def _heads(memory: Memory, layout: Layout, raw: Raw, start: int, count: int) -> 
         size = memory.try_word(chunk + layout.word)
         if size is None or not layout.aligned(chunk) or masked(size) != fastbin_size(layout, index):
             return None
-        found += 1
-    return found
+        filled += 1
+    return filled

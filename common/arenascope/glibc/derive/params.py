@@ -66,14 +66,14 @@ def derive_params(window: Window, layout: Layout, main: ArenaHeader, guess: Opti
     """None where nothing proves mp_, or its counters."""
     base = main.brk_base
     newest = from_table(versions.NEWEST, layout.word, "").params
-    found = [
+    groups = [
         group
         for group in _counters(window, layout.word, base)
         if guess is None or guess <= group["n_mmaps"] < guess + REACH
     ]
-    if len(found) != 1:
+    if len(groups) != 1:
         return None
-    places = found[0]
+    places = groups[0]
     head = _head(window, layout.word, places, guess)
     limits = _limits(window, layout, places)
     # what sets no_dyn_threshold sets one of the thresholds, too; a 0 may be padding where that would end right here
@@ -144,14 +144,14 @@ def _head(window: Window, word: int, places: Mapping[str, int], guess: Optional[
     """trim_threshold, top_pad, mmap_threshold and arena_test, where their values tell each from the others."""
     names = ("trim_threshold", "top_pad", "mmap_threshold", "arena_test")
     end = -(-places["n_mmaps"] // word) * word
-    found = []
+    starts = []
     for start in range(max(guess or 0, end - REACH), end - 4 * word, word):
         trim, pad, mmap, test = (window.word(start + n * word) for n in range(4))
         if pad != DEFAULT or test != (8 if word == 8 else 2) or trim is None or mmap is None:
             continue
         if trim == mmap == DEFAULT or (trim == 2 * mmap and mmap > DEFAULT):
-            found.append(start)
-    return {name: found[0] + n * word for n, name in enumerate(names)} if len(found) == 1 else {}
+            starts.append(start)
+    return {name: starts[0] + n * word for n, name in enumerate(names)} if len(starts) == 1 else {}
 
 
 def _limits(window: Window, layout: Layout, places: Mapping[str, int]) -> Offsets:
@@ -160,11 +160,11 @@ def _limits(window: Window, layout: Layout, places: Mapping[str, int]) -> Offset
     small = layout.min_size + 63 * layout.align
     max_bytes = small + 1 if layout.behaviour.tcache_logarithmic else small - word
     first = places["sbrk_base"] + word
-    found = []
+    starts = []
     for start in range(first, first + (GAP + 1) * word, word):
         bins, limit, count = (window.word(start + n * word) for n in range(3))
         if bins == 64 and limit == max_bytes and count == layout.behaviour.tcache_count:
-            found.append(start)
-    if len(found) != 1:
+            starts.append(start)
+    if len(starts) != 1:
         return {}
-    return {name: found[0] + n * word for n, name in enumerate(("tcache_bins", "tcache_max_bytes", "tcache_count"))}
+    return {name: starts[0] + n * word for n, name in enumerate(("tcache_bins", "tcache_max_bytes", "tcache_count"))}

@@ -26,8 +26,8 @@ def prove(
     """The checks; `bases` are the words that may be sbrk_base: mp_'s, or all that stand near main_arena."""
     grown = [header for header in headers if has_heap(layout, header)]
     threads = [header for header in grown if not header.main]
-    found = [Check(Statement("ring-closes"), int(is_closed(headers)))]
-    found.append(
+    checks = [Check(Statement("ring-closes"), int(is_closed(headers)))]
+    checks.append(
         _each(
             "bins-lead-back",
             (
@@ -37,35 +37,35 @@ def prove(
             ),
         )
     )
-    found.append(
+    checks.append(
         _each(
             "no-heap-holds-nothing",
             (not header.system_mem for header in headers if header not in grown),
         )
     )
-    found.append(_each("top-ends-at-page", (not doubt_top(memory, layout, header) for header in grown)))
-    found.append(
+    checks.append(_each("top-ends-at-page", (not doubt_top(memory, layout, header) for header in grown)))
+    checks.append(
         _each(
             "heap-info-names-arena",
             (not doubt_thread_arena(memory, layout, header.address) for header in threads),
         )
     )
-    found.append(_each("top-ends-with-heap", (_ends(header, heaps.get(header.index, ())) for header in threads)))
-    found.append(
+    checks.append(_each("top-ends-with-heap", (_ends(header, heaps.get(header.index, ())) for header in threads)))
+    checks.append(
         _each(
             "system-mem-sums-heaps",
             (_sum(heaps.get(header.index, ())) == header.system_mem for header in threads),
         )
     )
-    found += _of_main(grown, heaps, bases)
-    found.append(
+    checks += _of_main(grown, heaps, bases)
+    checks.append(
         _each(
             "max-system-mem-in-pages",
             (not_less({0: each.max_system_mem}, {0: each.system_mem}, 1 << 46) for each in grown),
         )
     )
-    found.append(_each("flags-not-contiguous", (header.flags in (2, 3, 6, 7) for header in threads)))
-    return [check for check in found if check.of]
+    checks.append(_each("flags-not-contiguous", (header.flags in (2, 3, 6, 7) for header in threads)))
+    return [check for check in checks if check.of]
 
 
 def _of_main(

@@ -84,18 +84,18 @@ def _taken(layout: Layout, trail: Optional[Trail], name: str) -> Layout:
 def _row_that_fits(
     memory: Memory, machine: str, release: Optional[Release], hit: Hit, trail: Optional[Trail]
 ) -> Optional[Layout]:
-    found: Optional[Layout] = None
+    first: Optional[Layout] = None
     for align in _alignments(memory, machine):
         for candidate in candidates(release):
             layout = from_table(candidate, memory.pointer_size, machine, align(candidate))
             fitting = fit(memory, layout, hit)
-            if found is None and not fitting.against:
-                found = layout._replace(checks=tuple(map(Check, fitting.agrees)))
+            if first is None and not fitting.against:
+                first = layout._replace(checks=tuple(map(Check, fitting.agrees)))
             if trail is not None:
                 trail.add("layout", row_name(layout), fitting.agrees, [fitting.against] if fitting.against else ())
-            elif found is not None:
-                return found
-    return found
+            elif first is not None:
+                return first
+    return first
 
 
 def _alignments(memory: Memory, machine: str) -> Iterable[Callable[[Release], int]]:

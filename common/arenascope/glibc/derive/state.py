@@ -33,10 +33,10 @@ def derive_state(memory: Memory, layout: Layout, hit: Hit, around: Surroundings)
         raise NotFoundError(f"the bins of an arena at {stray:#x} are in no arena of the ring")
     lacking = "the arenas cannot be read"
     for top in (place for place in (bins - layout.header, *range(8, bins, layout.word)) if place >= 8):
-        tops = {raw.place: found for raw in raws for found in [read_top(memory, layout, raw, top)] if found}
+        tops = {raw.place: there for raw in raws for there in [read_top(memory, layout, raw, top)] if there}
         if not raws or not majority(raw.place in tops for raw in raws):
             continue
-        if not any(found.address for found in tops.values()):
+        if not any(each.address for each in tops.values()):
             # words that are 0 in front of bins are a top only where nothing after them suggests memory either
             if top == bins - layout.header and not any(word for raw in raws for word in raw.behind[2:4]):
                 return _empty(layout, bins)
@@ -45,10 +45,10 @@ def derive_state(memory: Memory, layout: Layout, hit: Hit, around: Surroundings)
         heaps = derive_heaps(memory, layout, raws, tops)
         if heaps is None:
             continue
-        found = _State(memory, layout, raws, tops, heaps=heaps, around=around, top=top).place()
-        if isinstance(found, Layout):
-            return found
-        lacking = found
+        placed = _State(memory, layout, raws, tops, heaps=heaps, around=around, top=top).place()
+        if isinstance(placed, Layout):
+            return placed
+        lacking = placed
     raise NotFoundError(lacking)
 
 
@@ -59,7 +59,7 @@ def _outside(memory: Memory, layout: Layout, hit: Hit, around: Surroundings) -> 
             continue
         for heap in range(-(-region.start // layout.heap_max) * layout.heap_max, region.end, layout.heap_max):
             end = min(region.end, heap + PREFIX_LIMIT + 256 * layout.word)
-            yield from (found.bins for found in scan(memory, heap, end) if found.bins != hit.bins)
+            yield from (other.bins for other in scan(memory, heap, end) if other.bins != hit.bins)
 
 
 def _empty(layout: Layout, bins: int) -> Layout:
@@ -205,19 +205,19 @@ class _State(NamedTuple):
 
     def _first_chunk(self) -> int:
         """The maximum number of words from next_free on that are malloc_state's: a thread's first chunk follows it."""
-        found = len(self._places()) + 1
+        words = len(self._places()) + 1
         layout = self.layout
         for raw in self.raws[1:]:
             start = raw.address + len(raw.head) + next_offset(layout.word) + layout.word
-            for place in range(3, found - 1):
+            for place in range(3, words - 1):
                 chunk = start + place * layout.word
                 size = masked(raw.behind[place + 1])
                 if not layout.aligned(chunk) or raw.behind[place + 1] & 3 != PREV_INUSE or size < layout.min_size:
                     continue
                 if masked(self.memory.try_word(chunk + size + layout.word) or 0) >= layout.header:
-                    found = place
+                    words = place
                     break
-        return found
+        return words
 
     def _attached(self, system: int, peak: int) -> Optional[int]:
         """A count of threads between next_free and system_mem, if one word there can be it and no other."""

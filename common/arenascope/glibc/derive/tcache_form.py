@@ -62,8 +62,8 @@ def _solve(memory: Memory, layout: Layout, caches: Sequence[int]) -> Optional[Fo
             continue
         if any(
             offset < form.size and not 0 <= offset - form.entries < form.bins * layout.word
-            for found in entries
-            for offset in found
+            for offsets in entries
+            for offset in offsets
         ):
             continue
         fitted = _fit(memory, layout, form, caches)
@@ -132,10 +132,10 @@ def _fit(memory: Memory, layout: Layout, form: TcacheLayout, caches: Sequence[in
         totals: set[int] = set()
         lists = 0
         for address in caches:
-            found = _lengths(memory, with_form, address)
-            if found is None:
+            measured = _lengths(memory, with_form, address)
+            if measured is None:
                 break
-            counts, lengths = found
+            counts, lengths = measured
             lists += sum(length > 0 for length in lengths)
             totals.update(
                 count + length if form.counts_free_slots else count - length for count, length in zip(counts, lengths)
