@@ -222,12 +222,12 @@ class ChunkCheck:
         start = front + self.layout.min_size
         if start >= gap.address:
             return False
-        found = find_chain(self.memory, self.layout, self.header.main, start, limit)
-        if found is None or found >= gap.address:
+        chain_start = find_chain(self.memory, self.layout, self.header.main, start, limit)
+        if chain_start is None or chain_start >= gap.address:
             return False
         raw = self.memory.try_word(front + self.layout.word)
-        figures = {"bytes": found - front}
-        self._say(front, "size", "size-too-long", figures, size_word=raw or 0, headers_go_on=found)
+        figures = {"bytes": chain_start - front}
+        self._say(front, "size", "size-too-long", figures, size_word=raw or 0, headers_go_on=chain_start)
         return True
 
     @property

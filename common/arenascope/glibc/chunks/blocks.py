@@ -28,11 +28,11 @@ def blocks(run: Run, listed: Mapping[int, str]) -> Iterator[Block]:
 
 def listed_chunks(lists: Iterable[Sequence[Bin]]) -> dict[int, str]:
     """The chunks of fastbins and thread caches: "fast" or "tcache"."""
-    found: dict[int, str] = {}
+    kind_of: dict[int, str] = {}
     for bins in lists:
         for each in bins:
-            found.update(dict.fromkeys(each.addresses, each.kind))
-    return found
+            kind_of.update(dict.fromkeys(each.addresses, each.kind))
+    return kind_of
 
 
 class Placed(NamedTuple):
@@ -54,37 +54,37 @@ Found = Union[Placed, Gap]
 def find_blocks(pieces: Iterable[Piece], listed: Mapping[int, str], addresses: Iterable[int]) -> dict[int, Found]:
     """By address; those that no piece has are left out. The pieces are gone through once, no further than needed."""
     wanted = sorted(set(addresses))
-    found: dict[int, Found] = {}
+    by_address: dict[int, Found] = {}
     before: Optional[int] = None
     last: list[int] = []
     at = 0
     for piece in pieces:
         # what ends with a piece has its neighbour in the next one
-        _followed_by(_first(piece), last, found)
+        _followed_by(_first(piece), last, by_address)
         end = piece.address + piece.bytes
         here = wanted[bisect_left(wanted, piece.address, at) : bisect_left(wanted, end, at)]
         at = bisect_left(wanted, end, at)
         if here and isinstance(piece, Run):
-            last = _in_run(piece, listed, here, before, found)
+            last = _in_run(piece, listed, here, before, by_address)
         elif here and isinstance(piece, Gap):
             top = Placed(piece.address, piece.bytes, state="top", previous=before, next=None)
-            found.update(dict.fromkeys(here, top if piece.kind == "top" else piece))
+            by_address.update(dict.fromkeys(here, top if piece.kind == "top" else piece))
         if at == len(wanted) and not last:
             break
         before = end - (piece.raws[-1] & ~SIZE_BITS) if isinstance(piece, Run) else None
-    return found
+    return by_address
 
 
 def _in_run(
-    run: Run, listed: Mapping[int, str], wanted: Sequence[int], before: Optional[int], found: dict[int, Found]
+    run: Run, listed: Mapping[int, str], wanted: Sequence[int], before: Optional[int], by_address: dict[int, Found]
 ) -> list[int]:
-    """Puts what the addresses, all in this run, lie in into `found`; those in its last chunk are left."""
+    """Puts what the addresses, all in this run, lie in into `by_address`; those in its last chunk are left."""
     held: list[int] = []
     at = 0
     for chunk, size, state in blocks(run, listed):
-        _followed_by(chunk, held, found)
+        _followed_by(chunk, held, by_address)
         while at < len(wanted) and wanted[at] < chunk + size:
-            found[wanted[at]] = Placed(chunk, size, state=state, previous=before, next=None)
+            by_address[wanted[at]] = Placed(chunk, size, state=state, previous=before, next=None)
             held.append(wanted[at])
             at += 1
         if at == len(wanted) and not held:
@@ -93,12 +93,12 @@ def _in_run(
     return held
 
 
-def _followed_by(chunk: Optional[int], held: list[int], found: dict[int, Found]) -> None:
+def _followed_by(chunk: Optional[int], held: list[int], by_address: dict[int, Found]) -> None:
     """What was found for the addresses in `held`, which is emptied, has this neighbour."""
     for address in held:
-        placed = found[address]
+        placed = by_address[address]
         assert isinstance(placed, Placed)
-        found[address] = placed._replace(next=chunk)
+        by_address[address] = placed._replace(next=chunk)
     held.clear()
 
 

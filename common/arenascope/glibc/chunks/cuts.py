@@ -26,14 +26,14 @@ def cuts(
     """Chunks, so many bytes apart. Each is in use, and so is what lies in front; at least `after` in use follow it:
     so far do rules look that judge blocks by their neighbours."""
     limit = header.top if heap.address <= header.top < heap.end else heap.end
-    found: list[int] = []
+    places: list[int] = []
     position = first_chunk(layout, header, heap) + every
     while position + every // 2 < limit:
         cut = _near(memory, layout, header, position, limit, listed=listed, after=after)
         if cut is not None:
-            found.append(cut)
+            places.append(cut)
         position = max(position, cut or 0) + every
-    return found
+    return places
 
 
 def _near(

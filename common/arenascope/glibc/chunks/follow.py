@@ -73,9 +73,9 @@ class Follower:
         """The words from this chunk's size field on."""
         word = self.memory.pointer_size
         base = position + word
-        found = self._ahead.words_from(base) if self._ahead else ()
-        if found:
-            return found
+        words = self._ahead.words_from(base) if self._ahead else ()
+        if words:
+            return words
         size = min(self.memory.BLOCK, self._until - base) // word * word
         while size >= word:
             try:

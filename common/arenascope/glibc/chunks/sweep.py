@@ -118,9 +118,9 @@ class _Sweep:
                 counts = Counter(trail.raws)
             # where one thing is wrong more may be: what follows must not be read again and again
             self._span = min(2 * self._span, SPAN) if sound else self.memory.BLOCK
-            end, found = trail.end - (stub & ~SIZE_BITS), len(trail.raws)
-            if found:
-                marks = [mark for mark in trail.marks if mark[0] < found]
+            end, chunks = trail.end - (stub & ~SIZE_BITS), len(trail.raws)
+            if chunks:
+                marks = [mark for mark in trail.marks if mark[0] < chunks]
                 yield Run(
                     self.heap,
                     position,
