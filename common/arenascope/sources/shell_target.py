@@ -50,10 +50,10 @@ class ShellTarget(ImageTarget):
             name = os.path.basename(region.path)
             if not (name.startswith(("libc.so", "libc-2.")) or region is self._program()):
                 continue
-            found = self._symbols_of(region, module_build_id(self.read, region.start))
-            if "main_arena" in found:
-                return found
-            best = best or found
+            symbols = self._symbols_of(region, module_build_id(self.read, region.start))
+            if "main_arena" in symbols:
+                return symbols
+            best = best or symbols
         return best
 
     def _program(self) -> Optional[Region]:

@@ -104,15 +104,15 @@ class HoleResidency:
 
     def _held(self, start: int, end: int) -> Optional[list[_Held]]:
         """What segments have of it; None where one is not known."""
-        found = []
+        held = []
         for low, high, segment in self._parts.split(*self._parts.pages(start, end)):
             # the kernel writes a program header for every mapping: elsewhere is nothing
             if segment is None or self._never_written(segment):
                 continue
             if not self._known(segment, high):
                 return None
-            found.append(_Held(low, high, segment.offset - segment.address))
-        return found
+            held.append(_Held(low, high, segment.offset - segment.address))
+        return held
 
     def _data_before(self, offset: int) -> int:
         index = bisect_right(self._starts, offset) - 1
@@ -124,13 +124,13 @@ class HoleResidency:
         held = self._held(start, end)
         if held is None:
             return None
-        found: list[Span] = []
+        spans: list[Span] = []
         for low, high, shift in held:
             index = max(0, bisect_right(self._starts, low + shift) - 1)
             while index < len(self._starts) and self._starts[index] < high + shift:
-                _append(found, max(low, self._starts[index] - shift), min(high, self._ends[index] - shift))
+                _append(spans, max(low, self._starts[index] - shift), min(high, self._ends[index] - shift))
                 index += 1
-        return found
+        return spans
 
     def _known(self, segment: Segment, end: int) -> bool:
         there = end <= self._core.readable_end(segment) and end + segment.offset - segment.address <= self._known_end
@@ -219,7 +219,7 @@ class DenseResidency:
         start, end = self._parts.pages(start, end)
         size = self._core.page_size
         zeros = self._zero_block[:size]
-        found: list[Span] = []
+        spans: list[Span] = []
         for low, high, segment in self._parts.split(start, end):
             if segment is None or high > self._core.readable_end(segment):
                 return None
@@ -229,8 +229,8 @@ class DenseResidency:
                 if block == self._zero_block:
                     continue
                 for at in (at for at in range(0, len(block), size) if block[at : at + size] != zeros):
-                    _append(found, offset - shift + at, offset - shift + at + size)
-        return found
+                    _append(spans, offset - shift + at, offset - shift + at + size)
+        return spans
 
 
 def _blocks(file: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
@@ -292,8 +292,8 @@ def core_mappings(core: CoreMemory) -> Optional[list[MappingUse]]:
     residency = core_residency(core)
     if not residency.exact:
         return None
-    found = []
+    uses = []
     for region in core.regions():
         pages = None if region.is_file else residency.count(region.start, region.end)
-        found.append(MappingUse(region, pages.resident if pages else None))
-    return found
+        uses.append(MappingUse(region, pages.resident if pages else None))
+    return uses

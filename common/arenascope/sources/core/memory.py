@@ -215,10 +215,10 @@ class CoreMemory:
     def _regions(self) -> tuple[target.Region, ...]:
         if self.moment is not None:
             return tuple(self._present(use.region) for use in self.moment.uses)
-        found = build_regions(self.segments, self._ends, self.notes.files, self.auxv)
+        regions = build_regions(self.segments, self._ends, self.notes.files, self.auxv)
         if not self.notes.files:
-            found = named_regions(Memory(self.read, self.pointer_size, self.byte_order), self.auxv, found)
-        return tuple(found)
+            regions = named_regions(Memory(self.read, self.pointer_size, self.byte_order), self.auxv, regions)
+        return tuple(regions)
 
     def _present(self, region: target.Region) -> target.Region:
         """Whether all of it can be read here."""

@@ -63,9 +63,9 @@ class _Xz:
                     raise EOFError("Compressed file ended before the end-of-stream marker was reached")
             else:
                 fresh = b""
-            found: bytes = self._stream.decompress(fresh, size)
-            if found:
-                return found
+            data: bytes = self._stream.decompress(fresh, size)
+            if data:
+                return data
 
 
 def _bzip2(file: BinaryIO) -> Any:
@@ -102,7 +102,7 @@ def format_of(start: bytes) -> Optional[Format]:
 
 def damage_errors() -> tuple[type[BaseException], ...]:
     """What the modules raise at damage or a sudden end. zlib and lzma may be missing from a Python."""
-    found: list[type[BaseException]] = [EOFError, OSError, RuntimeError]
+    errors: list[type[BaseException]] = [EOFError, OSError, RuntimeError]
     for module, name in (
         ("zlib", "error"),
         ("lzma", "LZMAError"),
@@ -110,7 +110,7 @@ def damage_errors() -> tuple[type[BaseException], ...]:
         ("compression.zstd", "ZstdError"),
     ):
         try:
-            found.append(getattr(importlib.import_module(module), name))
+            errors.append(getattr(importlib.import_module(module), name))
         except ImportError:
             continue
-    return tuple(found)
+    return tuple(errors)

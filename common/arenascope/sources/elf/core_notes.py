@@ -129,21 +129,21 @@ class CoreNotes:
         fill_psinfo() of fs/binfmt_elf.c takes the group leader's comm; gcore writes the program's name there.
         """
         elf = self.elf
-        found = [thread_from_record(elf.machine, elf.pointer_size, elf.byte_order, record) for record in self.records]
+        threads = [thread_from_record(elf.machine, elf.pointer_size, elf.byte_order, record) for record in self.records]
         if self.made_by == "kernel":
-            found = [each._replace(name=self.name) if each.tid == self.pid else each for each in found]
-        return sorted(found, key=lambda thread: thread.tid)
+            threads = [each._replace(name=self.name) if each.tid == self.pid else each for each in threads]
+        return sorted(threads, key=lambda thread: thread.tid)
 
 
 def parse_auxv(data: bytes, pointer_size: int, mark: str) -> dict[int, int]:
     """The auxiliary vector up to AT_NULL."""
     pair = struct.Struct(mark + ("2I" if pointer_size == 4 else "2Q"))
-    found: dict[int, int] = {}
+    auxv: dict[int, int] = {}
     for kind, value in pair.iter_unpack(data[: len(data) // pair.size * pair.size]):
         if kind == AT_NULL:
             break
-        found[kind] = value
-    return found
+        auxv[kind] = value
+    return auxv
 
 
 def undeleted(path: str) -> str:

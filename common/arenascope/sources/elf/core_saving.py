@@ -113,12 +113,12 @@ def pieces_of(
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:
-    found: list[Span] = []
+    merged: list[Span] = []
     for low, high in sorted(spans):
-        if found and found[-1].end >= low:
-            low = found.pop().start
-        found.append(Span(low, high))
-    return found
+        if merged and merged[-1].end >= low:
+            low = merged.pop().start
+        merged.append(Span(low, high))
+    return merged
 
 
 class Layout(NamedTuple):
@@ -273,14 +273,14 @@ def _within(ranges: Iterable[Range], start: int, end: int) -> Iterator[Range]:
 
 def _windows(kept: Iterable[Range]) -> Iterator[Sequence[Range]]:
     """Those that lie close together: written at once."""
-    found: list[Range] = []
+    window: list[Range] = []
     for each in kept:
-        if found and (each.address - found[-1].end >= PAGE or each.end - found[0].address > BLOCK):
-            yield found
-            found = []
-        found.append(each)
-    if found:
-        yield found
+        if window and (each.address - window[-1].end >= PAGE or each.end - window[0].address > BLOCK):
+            yield window
+            window = []
+        window.append(each)
+    if window:
+        yield window
 
 
 class _Copying:

@@ -39,10 +39,10 @@ def demangle(name: str) -> str:
         return name
     parser = _Parser(name, 4)
     try:
-        found = parser.type(0)
+        readable = parser.type(0)
     except (IndexError, ValueError):
         return name
-    return prefix + found if found is not None and parser.at == len(name) else name
+    return prefix + readable if readable is not None and parser.at == len(name) else name
 
 
 class _Parser:
@@ -71,27 +71,27 @@ class _Parser:
 
     def _plain(self, depth: int) -> Optional[str]:
         """A name that is not nested; after St it belongs to namespace std."""
-        found = self._part(depth)
-        if found == "std":
+        name = self._part(depth)
+        if name == "std":
             rest = self._part(depth)
-            found = None if rest is None else f"std::{rest}"
-        return found
+            name = None if rest is None else f"std::{rest}"
+        return name
 
     def _part(self, depth: int) -> Optional[str]:
         """One step of a name, with its template arguments."""
         letter = self.text[self.at]
         if letter == "S":
-            found: Optional[str] = STANDARD.get(self.text[self.at + 1])
+            step: Optional[str] = STANDARD.get(self.text[self.at + 1])
             self.at += 2
         elif letter.isdigit():
-            found = self._word()
+            step = self._word()
         else:
-            found = None
-        if found is not None and self.text[self.at : self.at + 1] == "I":
+            step = None
+        if step is not None and self.text[self.at : self.at + 1] == "I":
             self.at += 1
             arguments = self._joined(depth, ", ", self.type)
-            return None if arguments is None else f"{found}<{arguments}>"
-        return found
+            return None if arguments is None else f"{step}<{arguments}>"
+        return step
 
     def _joined(self, depth: int, between: str, read: Callable[[int], Optional[str]]) -> Optional[str]:
         parts = []

@@ -23,8 +23,8 @@ def parse_block(data: bytes) -> Optional[dict[str, str]]:
 
     None where there are bytes but no such string: a program that writes its title over them (setproctitle).
     """
-    found = _as_mapping(data.split(b"\0"))
-    return None if not found and data.strip(b"\0") else found
+    variables = _as_mapping(data.split(b"\0"))
+    return None if not variables and data.strip(b"\0") else variables
 
 
 def from_stack(
@@ -55,9 +55,9 @@ def from_stack(
         except MemoryReadError:
             return False
         # the word below the vector is envp's NULL
-        found = pair.iter_unpack(data[pointer_size:])
+        entries = pair.iter_unpack(data[pointer_size:])
         return not any(data[:pointer_size]) and all(
-            there == known or (there[0] == known[0] and known[0] in CORRECTED) for there, known in zip(found, saved)
+            there == known or (there[0] == known[0] and known[0] in CORRECTED) for there, known in zip(entries, saved)
         )
 
     place = _find_below(read, anchor, pair.pack(*saved[sure]), is_vector)
@@ -76,18 +76,18 @@ def from_stack(
     except MemoryReadError:
         return None
     strings.reverse()
-    found = _as_mapping(strings)
-    return None if strings and not found else found
+    variables = _as_mapping(strings)
+    return None if strings and not variables else variables
 
 
 def _as_mapping(strings: Iterable[bytes]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for string in strings:
         key, equals, value = string.partition(b"=")
         # getenv takes the first of two
         if key and equals:
-            found.setdefault(os.fsdecode(key), os.fsdecode(value))
-    return found
+            variables.setdefault(os.fsdecode(key), os.fsdecode(value))
+    return variables
 
 
 def _find_below(read: Read, anchor: int, needle: bytes, fits: Callable[[int], bool]) -> Optional[int]:

@@ -110,7 +110,7 @@ class Elf:
             raise TargetError(
                 f"{self.name} has a damaged ELF header: {count} program headers of {self._phentsize} bytes"
             )
-        found = []
+        segments = []
         data = self.read(self.base + self._phoff, count * self._phentsize) if count else b""
         for at in range(0, len(data), layout.size):
             fields = layout.unpack_from(data, at)
@@ -118,12 +118,12 @@ class Elf:
                 kind, offset, address, _, filesz, memsz, flags, align = fields
             else:
                 kind, flags, offset, address, _, filesz, memsz, align = fields
-            found.append(
+            segments.append(
                 Segment(
                     kind, flags=flags, offset=offset, address=address, file_size=filesz, memory_size=memsz, align=align
                 )
             )
-        return found
+        return segments
 
     def _raw_section(self, index: int) -> tuple[int, ...]:
         return self._section.unpack(self.read(self._shoff + index * self._shentsize, self._section.size))
@@ -191,9 +191,9 @@ class Elf:
         for section in [each for each in self.sections if each.type == SHT_NOTE][:MAX_TABLES]:
             if section.size <= LONGEST_NOTES:
                 data = self.read(section.offset, section.size)
-                found = gnu_build_id(parse_notes(data, self.mark, 8 if section.name == ".note.gnu.property" else 4))
-                if found:
-                    return found
+                build_id = gnu_build_id(parse_notes(data, self.mark, 8 if section.name == ".note.gnu.property" else 4))
+                if build_id:
+                    return build_id
         return gnu_build_id(self.notes())
 
 

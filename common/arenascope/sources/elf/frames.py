@@ -90,8 +90,8 @@ class Unwinder:
                 return  # a caller lies above
 
     def _interrupted(self, stack: int) -> tuple[dict[int, int], int]:
-        found = {number: self.memory.word(stack + at) for number, at in self.machine.from_signal.items()}
-        return found, self.memory.word(stack + self.machine.signal_counter)
+        registers = {number: self.memory.word(stack + at) for number, at in self.machine.from_signal.items()}
+        return registers, self.memory.word(stack + self.machine.signal_counter)
 
     def _caller(self, entry: Entry, row: Row, here: Mapping[int, int]) -> tuple[dict[int, int], int]:
         top = self.memory.top

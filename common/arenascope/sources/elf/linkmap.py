@@ -42,7 +42,7 @@ def loaded_regions(memory: Memory, auxv: Mapping[int, int], page: int) -> Sequen
         return ()
     try:
         program = Elf(memory.read, auxv[AT_PHDR] - HEADER_BYTES[memory.pointer_size], mapped=True)
-        found = list(_mappings(program, _program_path(memory, auxv), page))
+        regions = list(_mappings(program, _program_path(memory, auxv), page))
         dynamic = next((segment for segment in program.segments if segment.type == PT_DYNAMIC), None)
         debug = dynamic_tags(program, dynamic).get(DT_DEBUG) if dynamic else None
         libraries = list(_libraries(memory, debug)) if debug else []
@@ -50,10 +50,10 @@ def loaded_regions(memory: Memory, auxv: Mapping[int, int], page: int) -> Sequen
         return ()
     for library in libraries:
         try:
-            found += _mappings(Elf(memory.read, library.base, mapped=True), library.path, page)
+            regions += _mappings(Elf(memory.read, library.base, mapped=True), library.path, page)
         except ArenascopeError:
             continue  # linked for another address than 0, or being unloaded
-    return sorted(found, key=lambda region: region.start)
+    return sorted(regions, key=lambda region: region.start)
 
 
 def named_regions(memory: Memory, auxv: Mapping[int, int], regions: Sequence[Region]) -> list[Region]:
@@ -67,15 +67,15 @@ def named_regions(memory: Memory, auxv: Mapping[int, int], regions: Sequence[Reg
     program = next((region.start for region in regions if region.contains(headers)), None)
     if program is not None:
         modules[program] = Loaded(program, _program_path(memory, auxv), program)
-    found = list(regions)
+    named = list(regions)
     for index, region in enumerate(regions):
         module = modules.get(region.start)
         if module is None:
             continue
         for position in range(index, _end_of_module(regions, index, module, modules)):
             part = regions[position]
-            found[position] = part._replace(path=module.path, offset=part.start - module.base)
-    return found
+            named[position] = part._replace(path=module.path, offset=part.start - module.base)
+    return named
 
 
 def _end_of_module(regions: Sequence[Region], first: int, module: Loaded, others: Mapping[int, Loaded]) -> int:

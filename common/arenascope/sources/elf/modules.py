@@ -64,10 +64,10 @@ class Modules:
     def exported(self, module: Module, names: Iterable[str]) -> dict[str, int]:
         """Addresses of those of the names that the module exports; {} where its tables are not available."""
         try:
-            found = dynamic_symbols(lambda address, size: self.read(module, address, size), module.base, names)
+            symbols = dynamic_symbols(lambda address, size: self.read(module, address, size), module.base, names)
         except (ArenascopeError, struct.error):
             return {}
-        return {name: symbol.value for name, symbol in found.items()}
+        return {name: symbol.value for name, symbol in symbols.items()}
 
     def exports_any(self, module: Module, names: Iterable[str]) -> Optional[bool]:
         """Whether the module exports one of the names; None where its tables are not to be had."""
@@ -162,13 +162,13 @@ class Modules:
         debug = self._debug_address(self.program) if self.program else None
         if not debug:
             return None
-        found: list[Module] = []
+        ordered: list[Module] = []
         try:
             for each in self._entries(debug):
-                found += [module for module in self.all if module.contains(each.dynamic)][:1]
+                ordered += [module for module in self.all if module.contains(each.dynamic)][:1]
         except MemoryReadError:
             return None
-        return found or None
+        return ordered or None
 
     def _entries(self, debug: int) -> Iterator[_Entry]:
         seen: set[int] = set()

@@ -84,22 +84,22 @@ def moment_of(notes: Mapping[int, bytes]) -> Optional[Moment]:
     if NT_MOMENT not in notes:
         return None
     try:
-        found = json.loads(_unpacked(notes[NT_MOMENT]))
-        if found["form"] != FORM:
+        document = json.loads(_unpacked(notes[NT_MOMENT]))
+        if document["form"] != FORM:
             return None
-        locked = found["locked"]
+        locked = document["locked"]
         return Moment(
-            uses=[_use(row) for row in found["mappings"]],
-            memory=MemoryUse(*map(int, found["memory"])) if found["memory"] else None,
+            uses=[_use(row) for row in document["mappings"]],
+            memory=MemoryUse(*map(int, document["memory"])) if document["memory"] else None,
             locked=None if locked is None else [Span(int(start), int(end)) for start, end in locked],
-            processors=found["processors"],
-            names={int(tid): name for tid, name in found["threads"]},
-            environment=found["environment"],
+            processors=document["processors"],
+            names={int(tid): name for tid, name in document["threads"]},
+            environment=document["environment"],
             resident=_spans(notes[NT_RESIDENT]),
             swapped=_spans(notes[NT_SWAPPED]),
-            exact=bool(found["exact"]),
-            taken=found["taken"],
-            redacted=bool(found["redacted"]),
+            exact=bool(document["exact"]),
+            taken=document["taken"],
+            redacted=bool(document["redacted"]),
         )
     except (ValueError, KeyError, TypeError, zlib.error, RecursionError):
         # written over, or by a later release: the core is one like others then
@@ -124,22 +124,22 @@ def _use(row: Sequence[Any]) -> MappingUse:
 
 def _unpacked(data: bytes) -> bytes:
     unpacking = zlib.decompressobj()
-    found = unpacking.decompress(data, LONGEST)
+    unpacked = unpacking.decompress(data, LONGEST)
     if unpacking.unconsumed_tail or not unpacking.eof:
         raise ValueError("longer than any")
-    return found
+    return unpacked
 
 
 def _spans(data: bytes) -> list[Span]:
     words = array("Q", _unpacked(data))
     if sys.byteorder == "big":
         words.byteswap()
-    found, at = [], 0
+    spans, at = [], 0
     for gap, length in zip(words[::2], words[1::2]):
         start = at + gap
         at = start + length
-        found.append(Span(start, at))
-    return found
+        spans.append(Span(start, at))
+    return spans
 
 
 class SavedResidency:
@@ -182,10 +182,10 @@ class _Runs:
 
     def within(self, start: int, end: int) -> list[Span]:
         index = max(0, bisect_right(self._starts, start) - 1)
-        found = []
+        inside = []
         while index < len(self._spans) and self._starts[index] < end:
             low, high = max(start, self._spans[index].start), min(end, self._spans[index].end)
             if low < high:
-                found.append(Span(low, high))
+                inside.append(Span(low, high))
             index += 1
-        return found
+        return inside

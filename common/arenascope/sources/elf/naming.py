@@ -121,11 +121,11 @@ class Naming:
         for file in proven_files(files_of(image, start, build_id, self._folders), build_id):
             bias = start.start - file.first_address
             try:
-                found = [name._replace(value=name.value + bias) for name in _names(file)]
+                names = [name._replace(value=name.value + bias) for name in _names(file)]
             except (ArenascopeError, struct.error, IndexError):
                 continue
-            if found:
-                yield from found
+            if names:
+                yield from names
                 return
 
 

@@ -43,13 +43,13 @@ def find_symbols(elf: ElfFile, names: Iterable[str]) -> dict[str, list[ElfSymbol
     Several definitions of one name are not rare (a static variable in two files of a static program): the caller
     chooses, by size for one. Names that have none are left out.
     """
-    found: dict[str, list[ElfSymbol]] = {}
+    by_name: dict[str, list[ElfSymbol]] = {}
     for kind in (SHT_SYMTAB, SHT_DYNSYM):
         for section in elf.sections:
-            missing = [name for name in names if name not in found]
+            missing = [name for name in names if name not in by_name]
             if section.type == kind and missing:
-                found.update(_search_table(elf, section, missing))
-    return found
+                by_name.update(_search_table(elf, section, missing))
+    return by_name
 
 
 def tls_offsets(paths: Iterable[str], build_id: str, names: Sequence[str]) -> dict[str, int]:
@@ -62,7 +62,7 @@ def tls_offsets(paths: Iterable[str], build_id: str, names: Sequence[str]) -> di
             symbols = find_symbols(file, names)
         except ArenascopeError:
             continue
-        local = {name: [each.value for each in found if each.is_tls] for name, found in symbols.items()}
+        local = {name: [each.value for each in definitions if each.is_tls] for name, definitions in symbols.items()}
         told = {name: values[0] for name, values in local.items() if len(values) == 1}
         if told:
             return told
@@ -87,12 +87,12 @@ def _search_table(elf: ElfFile, table: Section, names: list[str]) -> dict[str, l
             places = column.tolist()
         if elf.byte_order != sys.byteorder:
             wanted = {_swap(offset): name for offset, name in wanted.items()}
-        found: dict[str, list[ElfSymbol]] = {}
+        by_name: dict[str, list[ElfSymbol]] = {}
         for index in [index for index, place in enumerate(places) if place in wanted]:
             symbol = _unpack(layout, entries, index * stride, wanted[places[index]])
             if symbol:
-                found.setdefault(symbol.name, []).append(symbol)
-    return found
+                by_name.setdefault(symbol.name, []).append(symbol)
+    return by_name
 
 
 def _string_offsets(elf: ElfFile, strings: Section, names: list[str]) -> Iterator[tuple[int, str]]:
@@ -137,12 +137,12 @@ def dynamic_symbols(read: Read, base: int, names: Iterable[str]) -> dict[str, El
     if dynamic is None:
         return {}
     tables = _DynamicTables(elf, dynamic_tags(elf, dynamic))
-    found = {}
+    symbols = {}
     for name in names:
         symbol = tables.find(name)
         if symbol:
-            found[name] = symbol
-    return found
+            symbols[name] = symbol
+    return symbols
 
 
 def dynamic_tags(elf: Elf, dynamic: Segment) -> dict[int, int]:

@@ -111,10 +111,10 @@ class UnwindTables:
         header = self._headers[base]
         try:
             place = self._search(header, address) if header is not None else None
-            found = self._parse(place) if place is not None else None
+            entry = self._parse(place) if place is not None else None
         except (ArenascopeError, LookupError):
             return None
-        return found if found is not None and found.start <= address < found.end else None
+        return entry if entry is not None and entry.start <= address < entry.end else None
 
     def _base(self, address: int) -> Optional[int]:
         """Where the file that is mapped at this address begins."""
@@ -214,17 +214,17 @@ class Cursor:
         self.data, self.byte_order, self.at = data, byte_order, 0
 
     def number(self, size: int) -> int:
-        found = self.data[self.at : self.at + size]
-        if len(found) != size:
+        raw = self.data[self.at : self.at + size]
+        if len(raw) != size:
             raise IndexError
         self.at += size
-        return int.from_bytes(found, self.byte_order)
+        return int.from_bytes(raw, self.byte_order)
 
     def text(self) -> str:
         end = self.data.index(b"\0", self.at) if b"\0" in self.data[self.at :] else len(self.data)
-        found = self.data[self.at : end].decode("latin-1")
+        text = self.data[self.at : end].decode("latin-1")
         self.at = end + 1
-        return found
+        return text
 
     def uleb(self) -> int:
         value, shift = 0, 0
