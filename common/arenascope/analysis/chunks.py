@@ -88,9 +88,9 @@ class SweepSums:
 
     def without_listed(self) -> SweepSums:
         """Only what it has kept, to be sent."""
-        found = SweepSums({})
-        found.absorb(self)
-        return found
+        kept = SweepSums({})
+        kept.absorb(self)
+        return kept
 
     def add_gap(self, kind: str, size: int) -> None:
         self._batch.gaps[kind] += size
@@ -123,8 +123,8 @@ class SweepSums:
 
     def sums(self) -> Sums:
         """Of what was kept."""
-        found = Sums()
-        sizes = found.sizes
+        sums = Sums()
+        sizes = sums.sizes
         for batch in self._kept:
             for state, counted, sign in (("used", batch.all, 1), ("used", batch.free, -1), ("free", batch.free, 1)):
                 for raw, chunks in counted.items():
@@ -132,9 +132,9 @@ class SweepSums:
             for (state, size), chunks in batch.listed.items():
                 sizes[state][size] += chunks
                 sizes["used"][size] -= chunks
-            found.gaps.update(batch.gaps)
+            sums.gaps.update(batch.gaps)
         # a size of which none is left is none
-        return Sums({state: +sizes[state] for state in STATES}, found.gaps)
+        return Sums({state: +sizes[state] for state in STATES}, sums.gaps)
 
 
 def count_between(order: Sequence[int], start: int, end: int) -> int:
@@ -226,7 +226,7 @@ def within(sums: Sums, least: Optional[int], most: Optional[int]) -> Sums:
 
 
 def total(parts: Iterable[Sums]) -> Sums:
-    found = Sums()
+    sums = Sums()
     for part in parts:
-        found.add(part)
-    return found
+        sums.add(part)
+    return sums

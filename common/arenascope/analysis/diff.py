@@ -93,10 +93,10 @@ def _parts(report: Document) -> Optional[Rows]:
     rows = report.get("parts")
     if not rows:
         return None
-    found: dict[str, Mapping[str, Any]] = {str(row["part"]): row for row in rows}
+    parts: dict[str, Mapping[str, Any]] = {str(row["part"]): row for row in rows}
     if report.get("rss_bytes") is None:
-        return {**found, **dict.fromkeys(OF_FILES, UNKNOWN)}
-    return found
+        return {**parts, **dict.fromkeys(OF_FILES, UNKNOWN)}
+    return parts
 
 
 def _by(rows: Optional[Iterable[dict[str, Any]]], name: Callable[[dict[str, Any]], str]) -> Optional[Rows]:
@@ -110,7 +110,7 @@ def _arena_name(row: dict[str, Any]) -> str:
 
 def _bins(document: Document) -> Optional[Rows]:
     """All arenas' bins of one kind and index together: a list that grows does so wherever threads go."""
-    found: dict[str, dict[str, Any]] = {}
+    bins: dict[str, dict[str, Any]] = {}
     rows = (document.get("bins") or {}).get("bins")
     if rows is None:
         return None
@@ -118,9 +118,9 @@ def _bins(document: Document) -> Optional[Rows]:
         most = row.get("max_bytes")
         name = f"{row['kind']} {row['min_bytes']}" + (f"-{most}" if most and most != row["min_bytes"] else "")
         name = row["kind"] if row["kind"] == "unsorted" else name
-        kept = found.setdefault(name, {"bytes": 0})
+        kept = bins.setdefault(name, {"bytes": 0})
         kept["bytes"] += row["bytes"]
-    return found
+    return bins
 
 
 def _sizes(before: Document, after: Document) -> list[Change]:
@@ -138,12 +138,12 @@ def _size_name(row: Document) -> str:
 
 def _changes(before: Optional[Rows], after: Optional[Rows], *, key: str) -> list[Change]:
     """The largest change first; rows that are the same in both stay out."""
-    found = []
+    changes = []
     for name in dict.fromkeys([*(before or ()), *(after or ())]):
         old, new = _value(before, name, key), _value(after, name, key)
         if old != new and (old or new):
-            found.append(Change(name, old, new))
-    return sorted(found, key=lambda change: -abs(change.change or 0))
+            changes.append(Change(name, old, new))
+    return sorted(changes, key=lambda change: -abs(change.change or 0))
 
 
 def _value(rows: Optional[Rows], name: str, key: str) -> Optional[int]:

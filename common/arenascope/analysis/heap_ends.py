@@ -82,8 +82,8 @@ def walk_heap(heap: Heap, main: bool, walked: Iterable[Block], between: Between)
                 right_chunk = address + size if state == "free" else address
             last_free = address if state == "free" else address + size
         elif state == "top" or (state == "fencepost" and not main):
-            found = tuple(Live(*each) for each in last)
-            return Tail(heap, address, span or address, found, right_chunk if span else address)
+            live = tuple(Live(*each) for each in last)
+            return Tail(heap, address, span or address, live, right_chunk if span else address)
         else:
             if block and (span or left != block):
                 between(block, bytes_of_block, left, address)

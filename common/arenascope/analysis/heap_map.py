@@ -96,10 +96,10 @@ class Strip:
         cells[last] += sign * (start + size - (last << shift))
 
     def _layer(self, name: str) -> array[int]:
-        found = self._layers.get(name)
-        if found is None:
-            found = self._layers[name] = array("q", bytes(8 * self.count))
-        return found
+        cells = self._layers.get(name)
+        if cells is None:
+            cells = self._layers[name] = array("q", bytes(8 * self.count))
+        return cells
 
     def add_spans(self, layer: str, spans: Iterable[Span]) -> None:
         """What of these lies in this heap."""
@@ -168,12 +168,12 @@ class Strip:
         cell = max(self.cell, cell_bytes(self.heap.bytes, 1, limit))
         if cell == self.cell:
             return self
-        found = Strip(self.heap, cell, self.unknown)
+        strip = Strip(self.heap, cell, self.unknown)
         step = cell // self.cell
         for name, cells in self._layers.items():
-            found._layers[name] = array("q", (sum(cells[at : at + step]) for at in range(0, self.count, step)))
-        found.met = self.met
-        return found
+            strip._layers[name] = array("q", (sum(cells[at : at + step]) for at in range(0, self.count, step)))
+        strip.met = self.met
+        return strip
 
 
 def overlap(one: Sequence[Span], other: Sequence[Span]) -> Iterator[Span]:

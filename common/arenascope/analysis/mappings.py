@@ -48,13 +48,13 @@ def mapped(
     ordered = sorted(extents)
     starts = [each.start for each in ordered]
     pointers = sorted(stacks)
-    found: list[Mapped] = []
+    rows: list[Mapped] = []
     for before, use in zip([None, *uses], uses):
         region = use.region
         inside = extents_in(region, starts, ordered)
         arenas = sorted({each.arena for each in inside if each.arena is not None})
         part = MALLOC if inside else part_of(region, pointers)
-        previous = found[-1] if found else None
+        previous = rows[-1] if rows else None
         reserve = (
             part == "other"
             and not (region.readable or region.writable)
@@ -63,7 +63,7 @@ def mapped(
             and previous.use.region.end == region.start
         )
         resident = sum(each.resident for each in inside) if known and use.rss is not None else None
-        found.append(
+        rows.append(
             Mapped(
                 use,
                 part,
@@ -77,16 +77,16 @@ def mapped(
                 name=region.path or bss_name(before, use),
             )
         )
-    return found
+    return rows
 
 
 def part_sums(rows: Sequence[Mapped]) -> dict[str, Optional[int]]:
     """Resident bytes by part, as a report has them; None where those of one mapping are not known."""
-    found: dict[str, Optional[int]] = dict.fromkeys(PARTS, 0)
+    sums: dict[str, Optional[int]] = dict.fromkeys(PARTS, 0)
 
     def add(part: str, size: Optional[int]) -> None:
-        before = found[part]
-        found[part] = None if before is None or size is None else before + size
+        before = sums[part]
+        sums[part] = None if before is None or size is None else before + size
 
     for row in rows:
         if row.part == MALLOC:
@@ -94,4 +94,4 @@ def part_sums(rows: Sequence[Mapped]) -> dict[str, Optional[int]]:
             add("other", row.beside_bytes)
         else:
             add(row.part, row.resident)
-    return found
+    return sums

@@ -41,7 +41,7 @@ class Param(NamedTuple):
 
 
 def defaults(layout: Layout) -> dict[str, int]:
-    found = {
+    values = {
         "trim_threshold": TRIM_THRESHOLD,
         "top_pad": TOP_PAD,
         "mmap_threshold": MMAP_THRESHOLD,
@@ -56,10 +56,10 @@ def defaults(layout: Layout) -> dict[str, int]:
         "tcache_unsorted_limit": 0,
     }
     if layout.tcache is not None:
-        found["tcache_bins"] = 64
+        values["tcache_bins"] = 64
         small = layout.min_size + 63 * layout.align
-        found["tcache_max_bytes"] = small + 1 if layout.behaviour.tcache_logarithmic else small - layout.word
-    return found
+        values["tcache_max_bytes"] = small + 1 if layout.behaviour.tcache_logarithmic else small - layout.word
+    return values
 
 
 CHANGED = ("tcache_count", "tcache_max_bytes")

@@ -13,16 +13,16 @@ from .trim import ArenaTrim, Chunk
 
 def covered(ranges: Iterable[Chunk], resident: Sequence[Span]) -> int:
     """How many bytes of these ranges, which must be in address order, lie in resident pages."""
-    found = index = 0
+    total = index = 0
     for start, size in ranges:
         end = start + size
         while index < len(resident) and resident[index].end <= start:
             index += 1
         at = index
         while at < len(resident) and resident[at].start < end:
-            found += min(end, resident[at].end) - max(start, resident[at].start)
+            total += min(end, resident[at].end) - max(start, resident[at].start)
             at += 1
-    return found
+    return total
 
 
 def clipped(spans: Iterable[Span], start: int, end: int) -> list[Span]:

@@ -98,23 +98,23 @@ def total(values: Iterable[Optional[int]], whole: bool = True) -> Optional[int]:
     """The sum, unless one part is not known; never where there are more parts than these (`whole` is false)."""
     if not whole:
         return None
-    found = 0
+    so_far = 0
     for value in values:
         if value is None:
             return None
-        found += value
-    return found
+        so_far += value
+    return so_far
 
 
 def total_tally(tallies: Iterable[Optional[Tally]], whole: bool = True) -> Optional[Tally]:
     if not whole:
         return None
-    found = Tally()
+    so_far = Tally()
     for tally in tallies:
         if tally is None:
             return None
-        found = found.plus(tally)
-    return found
+        so_far = so_far.plus(tally)
+    return so_far
 
 
 def orphans(usages: Sequence[ArenaUsage]) -> list[ArenaUsage]:
