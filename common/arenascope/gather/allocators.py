@@ -70,9 +70,9 @@ def resident_of_glibc(session: Session, walk: bool = True) -> Optional[int]:
     blocks = session.params.values["n_mmaps"] if session.params else None
     if blocks is None or any(each is None for each in pages) or (blocks and not walk):
         return None
-    found = sum(each.resident for each in pages if each is not None)
+    resident = sum(each.resident for each in pages if each is not None)
     if not blocks:
-        return found
+        return resident
     # what another allocator has mapped can look like a block of malloc's
     if len(session.mmapped) != blocks:
         return None
@@ -80,8 +80,8 @@ def resident_of_glibc(session: Session, walk: bool = True) -> Optional[int]:
         here = session.residency.count(block.base, block.base + block.bytes)
         if here is None:
             return None
-        found += here.resident
-    return found
+        resident += here.resident
+    return resident
 
 
 def resident_of_process(session: Session) -> Optional[int]:

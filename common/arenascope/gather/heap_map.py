@@ -80,7 +80,7 @@ def _doubtful(session: Session) -> Sequence[str]:
 
 
 def _goes_back(session: Session, only: Optional[int], problems: list[Statement]) -> Mapping[int, GoesBack]:
-    rules, found = trim_rules(session), {}
+    rules, by_arena = trim_rules(session), {}
     for arena in session.arenas:
         if only not in (None, arena.header.index):
             continue
@@ -90,12 +90,12 @@ def _goes_back(session: Session, only: Optional[int], problems: list[Statement])
             problems.append(Statement("brk-not-found"))
         # the break moves back over locked pages; madvise ends at them
         really = [*until_locked(plan.madvise or (), session.locked), *([plan.brk_range] if plan.brk_range else [])]
-        found[plan.arena] = GoesBack(
+        by_arena[plan.arena] = GoesBack(
             releasable=_spans(plan.ranges) if known else None,
             really=_spans(sorted(really)),
             tops=None if plan.tops_bytes is None else _spans([plan.tops] if plan.tops else []),
         )
-    return found
+    return by_arena
 
 
 def _spans(ranges: Sequence[Range]) -> Sequence[Span]:

@@ -74,12 +74,16 @@ def _absent(session: Session) -> Iterator[Statement]:
             yield Statement("heap-absent", {"arena": heap.arena}, {"address": f"{heap.address:#x}"})
 
 
-def parts_differ(header: ArenaHeader, found: int) -> Statement:
-    return Statement("parts-differ", {"arena": header.index, "parts_bytes": found, "system_bytes": header.system_mem})
+def parts_differ(header: ArenaHeader, parts_bytes: int) -> Statement:
+    return Statement(
+        "parts-differ", {"arena": header.index, "parts_bytes": parts_bytes, "system_bytes": header.system_mem}
+    )
 
 
-def top_differs(header: ArenaHeader, found: int) -> Statement:
-    return Statement("top-differs", {"arena": header.index, "top_bytes": header.top_bytes, "to_end_bytes": found})
+def top_differs(header: ArenaHeader, to_end_bytes: int) -> Statement:
+    return Statement(
+        "top-differs", {"arena": header.index, "top_bytes": header.top_bytes, "to_end_bytes": to_end_bytes}
+    )
 
 
 def listed_not_met(header: ArenaHeader, chunks: int) -> Statement:

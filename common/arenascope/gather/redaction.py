@@ -28,9 +28,9 @@ AROUND = (8 << 10, 4 << 10)
 
 def kept(session: Session) -> list[Range]:
     """In address order, apart."""
-    found = sorted(_kept(session))
+    ranges = sorted(_kept(session))
     merged: list[Range] = []
-    for address, size in found:
+    for address, size in ranges:
         if merged and address <= merged[-1].end:
             size = max(address + size, merged[-1].end) - merged[-1].address
             address = merged.pop().address
@@ -68,17 +68,17 @@ def _structures(session: Session) -> Iterator[tuple[int, int]]:
 
 def _variables(session: Session) -> Iterator[tuple[int, int]]:
     """Of libc and ld.so: addresses, and numbers that are too small to tell anything; of a static program addresses."""
-    found = {region.start: (region, 0) for copy in session.located.copies for region in copy.libc.data}
-    found.update({region.start: (region, 0) for region in session.located.libc.data})
+    by_start = {region.start: (region, 0) for copy in session.located.copies for region in copy.libc.data}
+    by_start.update({region.start: (region, 0) for region in session.located.libc.data})
     before: Optional[Region] = None
     for region in session.regions:
         file = region
         if not region.path and before is not None and before.end == region.start:
             file = before
         if file.is_file and region.writable and os.path.basename(file.path).startswith(FINDERS):
-            found[region.start] = (region, SMALL)
+            by_start[region.start] = (region, SMALL)
         before = region
-    for region, small in found.values():
+    for region, small in by_start.values():
         yield from _words_in(session, region, small)
     for name in ("global_max_fast", "perturb_byte"):
         symbol = session.target.symbol(name)

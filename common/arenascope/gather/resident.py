@@ -101,32 +101,32 @@ class HeapPages(NamedTuple):
 
 
 def mmapped_extents(session: Session, residency: Residency) -> list[Extent]:
-    found = []
+    extents = []
     for block in session.mmapped:
         pages = residency.count(block.base, block.base + block.bytes)
-        found.append(Extent(block.base, block.base + block.bytes, pages.resident if pages else 0))
-    return found
+        extents.append(Extent(block.base, block.base + block.bytes, pages.resident if pages else 0))
+    return extents
 
 
 def heap_pages(session: Session, residency: Residency) -> HeapPages:
     """Read before lists are walked (Session.measure_residency)."""
-    found: dict[int, list[Span]] = {}
+    by_arena: dict[int, list[Span]] = {}
     extents: list[Extent] = []
     for index, heaps in session.heaps.items():
-        found[index] = []
+        by_arena[index] = []
         for heap in sorted(heaps, key=lambda heap: heap.address):
             ranges = residency.resident_ranges(heap.address, heap.end) or ()
             here = clipped(ranges, heap.address, heap.end)
             extents.append(Extent(heap.address, heap.end, sum(each.bytes for each in here), index))
-            found[index] += here
-    return HeapPages(found, extents)
+            by_arena[index] += here
+    return HeapPages(by_arena, extents)
 
 
 def _cached_ranges(session: Session) -> dict[Optional[int], list[Range]]:
     """The chunks in thread caches, by the arena that they came from."""
-    found: dict[Optional[int], list[Range]] = {}
+    by_arena: dict[Optional[int], list[Range]] = {}
     for cache in session.thread_caches:
         for cached in cache.bins:
             for chunk, size in zip(cached.addresses, cached.sizes):
-                found.setdefault(session.owner_of(chunk), []).append(Range(chunk, size))
-    return found
+                by_arena.setdefault(session.owner_of(chunk), []).append(Range(chunk, size))
+    return by_arena

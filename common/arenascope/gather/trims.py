@@ -24,16 +24,16 @@ def trims(session: Session, bounds: bool = False) -> list[Trim]:
         return []
     usages = full_usages(session)
     rules = trim_rules(session)
-    found = []
+    planned = []
     for arena, usage in zip(session.arenas, usages):
         plan = plan_trim(arena, usage.tcache.bytes if usage.tcache else None, rules)
         if session.residency is not None:
-            found.append(Trim(plan, _residents(session, plan)))
+            planned.append(Trim(plan, _residents(session, plan)))
         else:
             # counting the pages of a dense core that are not all zero reads all of them
             unknown = Residents(None, None, None)
-            found.append(Trim(plan, unknown, _residents(session, plan) if bounds else unknown))
-    return found
+            planned.append(Trim(plan, unknown, _residents(session, plan) if bounds else unknown))
+    return planned
 
 
 def trim_rules(session: Session) -> Rules:
@@ -72,21 +72,21 @@ def resident_bytes(session: Session, ranges: Optional[Iterable[Range]]) -> Optio
     residency = session.any_residency
     if residency is None or ranges is None:
         return None
-    found = 0
+    resident = 0
     ranges = sorted(ranges)
     if len(ranges) >= MANY and residency.exact and session.target.kind == "core":
-        found, ranges = _merged(session, residency, ranges)
+        resident, ranges = _merged(session, residency, ranges)
     for each in ranges:
         pages = residency.count(each.address, each.end)
         if pages is None:
             return None
-        found += pages.resident
-    return found
+        resident += pages.resident
+    return resident
 
 
 def _merged(session: Session, residency: Residency, ranges: Sequence[Range]) -> tuple[int, Sequence[Range]]:
     """How much of those that lie in heaps is in memory, by one question for each heap; and those that are left."""
-    page, found, at = session.target.page_size, 0, 0
+    page, in_memory, at = session.target.page_size, 0, 0
     left: list[Range] = []
     for start, end in sorted((heap.address, heap.end) for heaps in session.heaps.values() for heap in heaps):
         first = bisect_left(ranges, (start, 0), at)
@@ -100,5 +100,5 @@ def _merged(session: Session, residency: Residency, ranges: Sequence[Range]) -> 
         else:
             # partial pages count in full, as when each is asked for
             whole = (Span(each.address // page * page, -(-each.end // page) * page) for each in inside)
-            found += covered(((each.start, each.bytes) for each in whole), resident)
-    return found, [*left, *ranges[at:]]
+            in_memory += covered(((each.start, each.bytes) for each in whole), resident)
+    return in_memory, [*left, *ranges[at:]]

@@ -82,11 +82,11 @@ def sentences(style: Style, strips: Sequence[Strip], *, started: bool, whole: bo
     tops = f", trim --tops {style.size(sums['tops'])} more" if sums["tops"] != 0 else ""
     arenas = len({strip.heap.arena for strip in strips})
     heaps = f"{count(len(strips), 'heap')} of {style.size(size)} in {count(arenas, 'arena')}"
-    found = [f"{'' if whole else AT_LEAST}{heaps}: {used}{cached}{memory}", f"{back}{tops}"]
+    said = [f"{'' if whole else AT_LEAST}{heaps}: {used}{cached}{memory}", f"{back}{tops}"]
     splits = sum(strip.total(SPLITS) or 0 for strip in strips)
     if splits:
-        found.append(f"blocks in use split free memory in {count(splits, 'place')}")
-    return found
+        said.append(f"blocks in use split free memory in {count(splits, 'place')}")
+    return said
 
 
 def lines(
@@ -192,11 +192,11 @@ def _mark(cell: Mapping[str, int], size: int) -> Mark:
     for share, mark in USED:
         if cell["used"] >= share * size:
             return mark
-    found = OTHER[_rest(cell, size)]
+    rest = OTHER[_rest(cell, size)]
     if not cell["used"]:
-        return found
-    capital = CAPITAL.get(found.letter, found.letter.upper())
-    return found._replace(letter=capital)
+        return rest
+    capital = CAPITAL.get(rest.letter, rest.letter.upper())
+    return rest._replace(letter=capital)
 
 
 def _rest(cell: Mapping[str, int], size: int) -> str:

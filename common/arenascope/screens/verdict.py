@@ -81,23 +81,23 @@ def _matters(figure: Figures, name: str) -> bool:
 
 
 def _details(figure: Figures, say: Say) -> list[str]:
-    found = []
+    clauses = []
     returnable = figure["returnable_bytes"]
     if returnable or _matters(figure, "thread_tops_bytes"):
         seconds = duration(figure["trim_seconds"])
-        found.append(
+        clauses.append(
             f"malloc_trim returns {say(returnable)} now, in about {seconds}"
             if returnable
             else "malloc_trim returns nothing"
         )
     if _matters(figure, "thread_tops_bytes"):
         where = f"{figure['thread_tops']} thread-arena {'top' if figure['thread_tops'] == 1 else 'tops'}"
-        found.append(f"{say(figure['thread_tops_bytes'])} sits in {where} that it never touches")
+        clauses.append(f"{say(figure['thread_tops_bytes'])} sits in {where} that it never touches")
     if _matters(figure, "scraps_bytes"):
-        found.append(f"{say(figure['scraps_bytes'])} is stranded in pages shared with blocks in use")
+        clauses.append(f"{say(figure['scraps_bytes'])} is stranded in pages shared with blocks in use")
     if _matters(figure, "tcache_bytes"):
-        found.append(f"{say(figure['tcache_bytes'])} is in thread caches")
-    return found
+        clauses.append(f"{say(figure['tcache_bytes'])} is in thread caches")
+    return clauses
 
 
 def _judgement(kind: str, figure: Figures, say: Say) -> str:
