@@ -57,25 +57,25 @@ class _Stub:
         opened = _number(self._send(f"vFile:open:{path.encode().hex()},0,0"))
         if opened is None:
             return None
-        found = b""
-        while len(found) < MAX_BYTES:
-            reply = self._send(f"vFile:pread:{opened:x},{BLOCK:x},{len(found):x}")
+        data = b""
+        while len(data) < MAX_BYTES:
+            reply = self._send(f"vFile:pread:{opened:x},{BLOCK:x},{len(data):x}")
             count = _number(reply)
             if not count:
                 break
-            found += _unescape(reply.partition(b";")[2])[:count]
+            data += _unescape(reply.partition(b";")[2])[:count]
         self._send(f"vFile:close:{opened:x}")
-        return found if count == 0 else None
+        return data if count == 0 else None
 
     def auxv(self) -> bytes:
         """The auxiliary vector."""
-        found = b""
-        while len(found) < BLOCK:
-            reply = self._send(f"qXfer:auxv:read::{len(found):x},{BLOCK:x}")
-            found += _unescape(reply[1:]) if reply[:1] in (b"m", b"l") else b""
+        data = b""
+        while len(data) < BLOCK:
+            reply = self._send(f"qXfer:auxv:read::{len(data):x},{BLOCK:x}")
+            data += _unescape(reply[1:]) if reply[:1] in (b"m", b"l") else b""
             if reply[:1] != b"m":
                 break
-        return found
+        return data
 
     def _send(self, packet: str) -> bytes:
         """The reply; b"" to what the stub does not know, for which GDB has None."""

@@ -161,14 +161,14 @@ def _option(argument: Argument, index: int) -> dict[str, object]:
     short = next((name[1] for name in argument.names if len(name) == 2), None)
     # one without a letter is identified by a character that cannot be typed: LLDB's own choice for the first of
     # them is 0, which is then not completed
-    found: dict[str, object] = {"help": argument.help, "short_option": short or chr(index)}
+    definition: dict[str, object] = {"help": argument.help, "short_option": short or chr(index)}
     if argument.takes_value:
         is_number = argument.options.get("type") is int
-        found["value_type"] = lldb.eArgTypeUnsignedInteger if is_number else lldb.eArgTypeValue
-        found["completion_type"] = lldb.eNoCompletion
+        definition["value_type"] = lldb.eArgTypeUnsignedInteger if is_number else lldb.eArgTypeValue
+        definition["completion_type"] = lldb.eNoCompletion
     if argument.choices:
-        found["enum_values"] = [[choice, ""] for choice in argument.choices]
-    return found
+        definition["enum_values"] = [[choice, ""] for choice in argument.choices]
+    return definition
 
 
 def _strings(given: lldb.SBStructuredData) -> list[str]:

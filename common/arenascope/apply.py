@@ -241,13 +241,13 @@ def release_tops(controller: Controller, session: Session, tops: Sequence[tuple[
 
 def _function(session: Session, name: str) -> int:
     """libc's own, from its tables in memory: the debugger's may be another library's."""
-    found = exported(session.memory, session.located.libc, name).get(name)
-    if found is None:
+    address = exported(session.memory, session.located.libc, name).get(name)
+    if address is None:
         symbol = session.target.symbol(name)
-        found = symbol.address if symbol else None
-    if found is None:
+        address = symbol.address if symbol else None
+    if address is None:
         raise RefusedError(f"{name} was not found in this process", "load libc's symbols")
-    return found
+    return address
 
 
 class Stopwatch:

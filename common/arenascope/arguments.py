@@ -169,15 +169,15 @@ class Parser(OneLine):
         words = full_names(args or (), known, self.usage_hint, also)
         end = words.index("--") if "--" in words else len(words)
         # options first: argparse takes words for one place from among the options only if they stand side by side
-        found, plain = super().parse_known_args(words[:end], namespace)
+        options, plain = super().parse_known_args(words[:end], namespace)
         plain += words[end + 1 :]
         self._add_places()
-        found, rest = super().parse_known_args(["--", *plain] if plain else [], found)
+        options, rest = super().parse_known_args(["--", *plain] if plain else [], options)
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         if self._settle is not None:
-            self._settle(self, found)
-        return found, []
+            self._settle(self, options)
+        return options, []
 
     def _add_places(self) -> None:
         while self._places:

@@ -45,28 +45,28 @@ class Audit:
 
 def audit(session: Session, wanted: Optional[int] = None) -> Audit:
     """The whole process, or arena `wanted` alone."""
-    found = Audit()
+    outcome = Audit()
     if not session.started:
-        found.arenas = len(session.headers)
-        return found
+        outcome.arenas = len(session.headers)
+        return outcome
     try:
-        _arenas(session, wanted, found)
+        _arenas(session, wanted, outcome)
     except KeyboardInterrupt:
         session.stopped = True
-        found.unread.append(Statement("stopped", {"arenas": found.arenas, "chunks": found.chunks}))
-    _findings(session, found)
+        outcome.unread.append(Statement("stopped", {"arenas": outcome.arenas, "chunks": outcome.chunks}))
+    _findings(session, outcome)
     if wanted is None:
-        found.breaches += mmapped_breach(session.layout, session.params, session.mmapped, _all_is_here(session))
+        outcome.breaches += mmapped_breach(session.layout, session.params, session.mmapped, _all_is_here(session))
     # two walkers can meet one wrong word
-    once = {(each.address, each.arena, each.rule, each.culprit): each for each in reversed(found.breaches)}
-    found.breaches = [each for each in once.values() if wanted is None or each.arena in (None, wanted)]
-    found.busy = find_busy(session)
-    found.breaches = with_transients(found.breaches, found.busy, len(session.thread_words) == 1)
-    found.breaches.sort(key=lambda each: (each.transient, each.address, each.rule))
-    return found
+    once = {(each.address, each.arena, each.rule, each.culprit): each for each in reversed(outcome.breaches)}
+    outcome.breaches = [each for each in once.values() if wanted is None or each.arena in (None, wanted)]
+    outcome.busy = find_busy(session)
+    outcome.breaches = with_transients(outcome.breaches, outcome.busy, len(session.thread_words) == 1)
+    outcome.breaches.sort(key=lambda each: (each.transient, each.address, each.rule))
+    return outcome
 
 
-def _arenas(session: Session, wanted: Optional[int], found: Audit) -> None:
+def _arenas(session: Session, wanted: Optional[int], outcome: Audit) -> None:
     twice: set[int] = set()
     arenas = session.arenas
     session.heed_ctrl_c()
@@ -75,14 +75,14 @@ def _arenas(session: Session, wanted: Optional[int], found: Audit) -> None:
     processes = session.processes_for(size)
     with session.meter("checking", size) as meter:
         if processes > 1:
-            _by_several(session, arenas, asked, twice, found, processes=processes, meter=meter)
+            _by_several(session, arenas, asked, twice, outcome, processes=processes, meter=meter)
         else:
             for arena in arenas:
                 check = _bin_check(session, arena)
                 twice.update(chunk for chunk in check.binned if chunk in session.listed)
                 if arena.header in asked:
-                    _arena(session, arena, check, found, _Sweeping(session, arena.header, check, meter))
-    _lists(session, twice, found)
+                    _arena(session, arena, check, outcome, _Sweeping(session, arena.header, check, meter))
+    _lists(session, twice, outcome)
 
 
 def _bin_check(session: Session, arena: Arena) -> BinCheck:
@@ -111,7 +111,7 @@ def _by_several(
     arenas: Sequence[Arena],
     asked: Sequence[ArenaHeader],
     twice: set[int],
-    found: Audit,
+    outcome: Audit,
     processes: int,
     meter: Meter,
 ) -> None:
@@ -142,20 +142,20 @@ def _by_several(
         for arena in arenas:
             if arena.header in asked:
                 known = lists[arena.header.index]
-                _arena(session, arena, known, found, _Gathering(session, arena.header, known, heaps))
+                _arena(session, arena, known, outcome, _Gathering(session, arena.header, known, heaps))
 
 
 def _arena(
-    session: Session, arena: Arena, lists: Union[BinCheck, _Lists], found: Audit, way: Union[_Sweeping, _Gathering]
+    session: Session, arena: Arena, lists: Union[BinCheck, _Lists], outcome: Audit, way: Union[_Sweeping, _Gathering]
 ) -> None:
-    found.heaps += len(arena.heaps)
-    found.bin_entries += lists.entries + sum(each.chunks for each in arena.fastbins)
-    found.breaches += lists.breaches
-    found.unread += bins_cut(lists.broken, session.layout, arena.header.index)
-    found.breaches += header_breaches(session.layout, arena.header)
+    outcome.heaps += len(arena.heaps)
+    outcome.bin_entries += lists.entries + sum(each.chunks for each in arena.fastbins)
+    outcome.breaches += lists.breaches
+    outcome.unread += bins_cut(lists.broken, session.layout, arena.header.index)
+    outcome.breaches += header_breaches(session.layout, arena.header)
     if has_heap(session.layout, arena.header):
-        _chunks(session, arena, way, found)
-    found.arenas += 1
+        _chunks(session, arena, way, outcome)
+    outcome.arenas += 1
 
 
 def _chunk_check(
@@ -210,7 +210,7 @@ def _spans(session: Session, header: ArenaHeader) -> Sequence[Span]:
     return [Span(heap.address, heap.end) for heap in session.heaps[header.index]]
 
 
-def _chunks(session: Session, arena: Arena, way: Union[_Sweeping, _Gathering], found: Audit) -> None:
+def _chunks(session: Session, arena: Arena, way: Union[_Sweeping, _Gathering], outcome: Audit) -> None:
     check = way.check
     try:
         way.run()
@@ -219,23 +219,23 @@ def _chunks(session: Session, arena: Arena, way: Union[_Sweeping, _Gathering], f
             check.find_hidden(hidden, session.sweep(arena.header))
     finally:
         # also of what Ctrl-C interrupted
-        found.chunks += check.chunks
-        found.breaches += check.breaches
+        outcome.chunks += check.chunks
+        outcome.breaches += check.breaches
     index = arena.header.index
-    found.unread += [
+    outcome.unread += [
         Statement("headers-unread", {"arena": index, "bytes": gap.bytes}, {"address": f"{gap.address:#x}"})
         for gap in check.unread
     ]
     if check.loose:
-        found.unread.append(Statement("bins-unread", {"arena": index, "chunks": check.loose}))
+        outcome.unread.append(Statement("bins-unread", {"arena": index, "chunks": check.loose}))
 
 
-def _lists(session: Session, twice: set[int], found: Audit) -> None:
+def _lists(session: Session, twice: set[int], outcome: Audit) -> None:
     """`twice`: what is in a bin, and in a cache or a fastbin, too."""
     caches = session.thread_caches
-    found.tcache_entries = sum(each.chunks for cache in caches for each in cache.bins)
-    found.breaches += doubles(session.arenas, caches, twice)
-    found.breaches += key_breaches(session.memory, session.layout, caches, _secret(session))
+    outcome.tcache_entries = sum(each.chunks for cache in caches for each in cache.bins)
+    outcome.breaches += doubles(session.arenas, caches, twice)
+    outcome.breaches += key_breaches(session.memory, session.layout, caches, _secret(session))
 
 
 def _secret(session: Session) -> Optional[int]:
@@ -246,7 +246,7 @@ def _secret(session: Session) -> Optional[int]:
     return session.memory.try_word(symbol.address)
 
 
-def _findings(session: Session, found: Audit) -> None:
+def _findings(session: Session, outcome: Audit) -> None:
     """What the walkers met: a breach where a rule is broken, else something that is not known."""
     heaps = sorted((part.address, part.end) for parts in session.heaps.values() for part in parts)
 
@@ -258,11 +258,11 @@ def _findings(session: Session, found: Audit) -> None:
         if finding.rule in IN_DETAIL:
             continue
         if not finding.rule or _is_missing(session, finding):
-            found.unread.append(finding.statement)
+            outcome.unread.append(finding.statement)
         elif finding.rule in LISTS:
-            found.breaches.append(list_breach(session.layout, finding, holds))
+            outcome.breaches.append(list_breach(session.layout, finding, holds))
         else:
-            found.breaches.append(Breach(finding.address or 0, finding.arena, finding.rule, finding.what))
+            outcome.breaches.append(Breach(finding.address or 0, finding.arena, finding.rule, finding.what))
 
 
 def _is_missing(session: Session, finding: Finding) -> bool:

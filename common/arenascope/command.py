@@ -296,9 +296,9 @@ def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
     if context.options.table:
         # before a process is held
         known_form(context.options.table)
-    found = command.function(context)
-    status = found.status
-    if context.opened is not None and context.opened.stopped and HOLD_OVER not in (each.id for each in found.problems):
+    reply = command.function(context)
+    status = reply.status
+    if context.opened is not None and context.opened.stopped and HOLD_OVER not in (each.id for each in reply.problems):
         status = INTERRUPTED
     located = context.opened.so_far.located if context.opened is not None else None
     for note in located.notes if located is not None else ():
@@ -307,20 +307,20 @@ def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
         # everything was read: the document says for how long the process stood still for it
         door.release()
         document = envelope(
-            command.name, door.name, context.seen, located, found.problems, found.keys, held_seconds=door.held_seconds
+            command.name, door.name, context.seen, located, reply.problems, reply.keys, held_seconds=door.held_seconds
         )
         for part in in_blocks(document):
             door.write(part if part.isascii() else printable(part))
         return status
     # everything is read before the first word is written: a door may let the process go in between
     width = context.style.width
-    text = [printable(piece) + "\n" for line in found.lines for piece in fitted(line, width)]
-    problems = first_sentences(found.problems)
+    text = [printable(piece) + "\n" for line in reply.lines for piece in fitted(line, width)]
+    problems = first_sentences(reply.problems)
     said = [context.style.warn(f"incomplete: {printable(problem)}") for problem in problems]
     warnings = [piece + "\n" for line in said for piece in fitted(line, width)]
-    rows = (row + "\n" for row in found.rows or ())
-    for part in in_blocks(chain(text, rows, () if found.exact else warnings)):
+    rows = (row + "\n" for row in reply.rows or ())
+    for part in in_blocks(chain(text, rows, () if reply.exact else warnings)):
         door.write(part)
-    if found.exact and warnings:
+    if reply.exact and warnings:
         door.notice("".join(warnings))
     return status

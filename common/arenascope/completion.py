@@ -87,11 +87,11 @@ class Branch(NamedTuple):
 
 
 def branches(tree: Tree) -> list[Branch]:
-    found = [Branch("", "", list(options_of([INSTEAD])), [SUBCOMMAND])]
+    all_branches = [Branch("", "", list(options_of([INSTEAD])), [SUBCOMMAND])]
     for name, parser in tree.branches.items():
         groups = parser.outline.all_groups
-        found.append(Branch(name, parser.outline.summary, list(options_of(groups)), list(places_of(groups))))
-    return found
+        all_branches.append(Branch(name, parser.outline.summary, list(options_of(groups)), list(places_of(groups))))
+    return all_branches
 
 
 def offers(*arguments: Argument) -> list[str]:
@@ -102,30 +102,30 @@ def offers(*arguments: Argument) -> list[str]:
 
 def script(shell: str, tree: Tree) -> str:
     """What the shell evaluates."""
-    found = branches(tree)
+    all_branches = branches(tree)
     if shell == "fish":
-        return _fish(found)
-    return _bash(found) if shell == "bash" else _zsh(found)
+        return _fish(all_branches)
+    return _bash(all_branches) if shell == "bash" else _zsh(all_branches)
 
 
-def _names(found: Sequence[Branch]) -> str:
-    return " ".join(each.name for each in found if each.name)
+def _names(all_branches: Sequence[Branch]) -> str:
+    return " ".join(each.name for each in all_branches if each.name)
 
 
-def _bash(found: Sequence[Branch]) -> str:
+def _bash(all_branches: Sequence[Branch]) -> str:
     takes, values = [], []
-    for each in found:
+    for each in all_branches:
         options = " ".join(sorted(name for option in each.options for name in option.long_names))
         takes.append(f"        '{each.name}') options='{options}' plain='{' '.join(offers(*each.places))}' ;;")
         for option in each.options:
             if option.takes_value:
                 spelt = " | ".join(f"'{each.name} {name}'" for name in option.names)
                 values.append(f"        {spelt}) offered='{' '.join(offers(option))}' ;;")
-    return BASH.format(branches="\n".join(takes), values="\n".join(values), commands=_names(found))
+    return BASH.format(branches="\n".join(takes), values="\n".join(values), commands=_names(all_branches))
 
 
-def _zsh(found: Sequence[Branch]) -> str:
-    root, *rest = found
+def _zsh(all_branches: Sequence[Branch]) -> str:
+    root, *rest = all_branches
     described = [f"        {_quoted(f'{each.name}:{each.summary}')}" for each in rest]
     instead = [f"        {word} \\" for word in _zsh_options(root.options)]
     takes = []
@@ -157,17 +157,17 @@ def _zsh_action(kinds: Sequence[str]) -> str:
     return marks[0] if marks else f"({' '.join(kinds)})" if kinds else " "
 
 
-def _fish(found: Sequence[Branch]) -> str:
+def _fish(all_branches: Sequence[Branch]) -> str:
     told: dict[str, list[str]] = {}
     """What completes, and in which branches."""
-    for each in found:
+    for each in all_branches:
         if each.name:
             told[f"-a {each.name} -d {_fish_quoted(each.summary)}"] = [""]
-        for word in _fish_values(offers(*each.places), _names(found)):
+        for word in _fish_values(offers(*each.places), _names(all_branches)):
             told.setdefault(word, []).append(each.name)
         for option in each.options:
             names = [f"-l {name[2:]}" if name in option.long_names else f"-s {name[1:]}" for name in option.names]
-            values = (_fish_values(offers(option), _names(found)) or ["-x"]) if option.takes_value else []
+            values = (_fish_values(offers(option), _names(all_branches)) or ["-x"]) if option.takes_value else []
             said = " ".join([*names, *values, "-d", _fish_quoted(option.help)])
             told.setdefault(said, []).append(each.name)
     lines = [f"complete -c arenascope -n {_fish_quoted(_fish_in(names))} {said}" for said, names in told.items()]

@@ -105,9 +105,9 @@ def figures(subject: str) -> dict[str, Any]:
 def _figures(subject: str, early: bool) -> dict[str, Any]:
     door = _Collecting(subject, "ptrace", (), lists_of=0 if early else None)
     try:
-        found = take(Context(door, Namespace(libc=0, json=True), ahead=read_all), sizes=False)
+        documents = take(Context(door, Namespace(libc=0, json=True), ahead=read_all), sizes=False)
         door.release()
-        return found
+        return documents
     finally:
         door.drop()
 
@@ -164,7 +164,7 @@ def _all(looks: Sequence[Look], asked: int) -> Iterator[Seen]:
 
 def row(document: Mapping[str, Any]) -> dict[str, Any]:
     """A report as one flat row, for a table of many: Parquet, a data frame, a database."""
-    found: dict[str, Any] = {
+    flat: dict[str, Any] = {
         "subject": document["subject"],
         "pid": (document.get("target") or {}).get("pid"),
         "glibc": (document.get("glibc") or {}).get("version"),
@@ -174,4 +174,4 @@ def row(document: Mapping[str, Any]) -> dict[str, Any]:
         "verdict": document.get("verdict"),
     }
     parts = {part["part"]: part["bytes"] for part in document.get("parts") or ()}
-    return {**found, **{f"{name}_bytes": parts.get(name) for name in LABELS}}
+    return {**flat, **{f"{name}_bytes": parts.get(name) for name in LABELS}}

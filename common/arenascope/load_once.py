@@ -10,16 +10,16 @@ from types import ModuleType
 def load_once(name: str, path: str) -> ModuleType:
     """The file as the module of this name: whole, or not at all. Ctrl-C in the middle must not leave half of one, which
     every later command would take for the whole."""
-    found = sys.modules.get(name)
-    if found is not None:
-        return found
+    module = sys.modules.get(name)
+    if module is not None:
+        return module
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     try:
-        found = sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(found)
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
     except BaseException:
         sys.modules.pop(name, None)
         raise
-    return found
+    return module

@@ -143,10 +143,10 @@ def _window_reader(window: Window, slow: Node, form: str, word: int) -> Node:
         return unpack(slot[0], chunk - slot[1])
 
     def find(chunk: int) -> tuple[int, int, int]:
-        found = window(chunk) if chunk >= 0 else None
+        around = window(chunk) if chunk >= 0 else None
         start = chunk >> SLOT_SHIFT << SLOT_SHIFT
-        if found is not None and found.base <= start and start + (1 << SLOT_SHIFT) + 4 * word <= found.limit:
-            slots[chunk >> SLOT_SHIFT] = found.data, found.base - word
+        if around is not None and around.base <= start and start + (1 << SLOT_SHIFT) + 4 * word <= around.limit:
+            slots[chunk >> SLOT_SHIFT] = around.data, around.base - word
         return slow(chunk)
 
     return node

@@ -107,8 +107,8 @@ class _Subject:
         """None where it has ended or cannot be read; it keeps its last name."""
         if not self._is_here():
             return None
-        found = figures(self.pid)
-        return found if "error" not in found and self._is_here() else None
+        documents = figures(self.pid)
+        return documents if "error" not in documents and self._is_here() else None
 
     def _is_here(self) -> bool:
         if not self.pid.isdigit():
@@ -151,21 +151,21 @@ class Collector:
         thresholds = gauge("parameter", "mp_ as it stands", ("parameter",))
         self.failed = False
         for subject in self.subjects:
-            found = subject.figures()
+            documents = subject.figures()
             who = [subject.pid, subject.name]
-            up.add_metric(who, 0 if found is None else 1)
-            if found is None:
+            up.add_metric(who, 0 if documents is None else 1)
+            if documents is None:
                 self.failed = True
                 continue
-            _add(rss, who, found["report"]["rss_bytes"])
-            for part in found["report"]["parts"] or ():
+            _add(rss, who, documents["report"]["rss_bytes"])
+            for part in documents["report"]["parts"] or ():
                 _add(parts, [*who, part["part"]], part["bytes"])
-            rows = found["arenas"]["arenas"] or ()
+            rows = documents["arenas"]["arenas"] or ()
             _add(count, who, len(rows))
             for row in rows:
                 for name, family in arenas.items():
                     _add(family, [*who, str(row["index"])], row[name])
-            for param in found["params"]["params"] or ():
+            for param in documents["params"]["params"] or ():
                 if param["name"] in ("mmap_threshold", "trim_threshold", "n_mmaps", "mmapped_mem"):
                     _add(thresholds, [*who, param["name"]], param["value"])
         yield from (up, rss, parts, count, *arenas.values(), thresholds)

@@ -29,11 +29,11 @@ def meaning(prefix: str, name: str) -> str:
 
     if name == glossary.TOPIC:
         return glossary.words_text(glossary.WORDS, prefix)
-    found = glossary.find_word(name)
-    if found is None:
+    word = glossary.find_word(name)
+    if word is None:
         hint = f"{prefix} help lists the commands, {prefix} help {glossary.TOPIC} the words"
         raise UsageError(f"there is no command or word {name!r}", hint)
-    return glossary.words_text([found], prefix)
+    return glossary.words_text([word], prefix)
 
 
 def help_text(prefix: str, words: Sequence[str] = ()) -> str:

@@ -66,20 +66,20 @@ class Session:
     def so_far(self) -> SoFar:
         """For what is said beside the figures; reads nothing."""
         kept = vars(self)  # where cached_property keeps its values
-        found: Optional[threads.ThreadsFound] = kept.get("threads_found")
+        threads_found: Optional[threads.ThreadsFound] = kept.get("threads_found")
         return SoFar(
             kept.get("located"),
             kept.get("heaps", {}),
-            thread_words=found.words if found is not None else (),
+            thread_words=threads_found.words if threads_found is not None else (),
             thread_caches=kept.get("thread_caches"),
             cached_by_arena=kept.get("cached_by_arena", {}),
         )
 
     @cached_property
     def located(self) -> Located:
-        found = locate(self.target, self.memory, self.libc, self.trail)
-        self.findings += found.layout.unknown
-        return found
+        located = locate(self.target, self.memory, self.libc, self.trail)
+        self.findings += located.layout.unknown
+        return located
 
     @cached_property
     def layout(self) -> Layout:
@@ -140,14 +140,14 @@ class Session:
 
     def _static(self, name: str) -> Optional[int]:
         """Where a variable of this libc's malloc lies: only its symbols tell."""
-        found = self.target.symbol(name)
-        main = self.target.symbol("main_arena") if found is not None else None
-        if found is None or main is None or found.build_id != main.build_id:
+        symbol = self.target.symbol(name)
+        main = self.target.symbol("main_arena") if symbol is not None else None
+        if symbol is None or main is None or symbol.build_id != main.build_id:
             return None
-        if not self.located.own_symbols and found.build_id != self.located.libc.build_id:
+        if not self.located.own_symbols and symbol.build_id != self.located.libc.build_id:
             return None
         # of two copies of one libc a debugger may tell either's
-        places = (found.address, found.address - main.address + self.located.main_arena)
+        places = (symbol.address, symbol.address - main.address + self.located.main_arena)
         return next((at for at in places if any(each.contains(at) for each in self.located.libc.data)), None)
 
     @cached_property
@@ -192,17 +192,17 @@ class Session:
     @cached_property
     def resident(self) -> dict[int, Optional[Pages]]:
         """What each arena has in memory: see measure_residency."""
-        found: dict[int, Optional[Pages]] = {}
+        by_arena: dict[int, Optional[Pages]] = {}
         for header in self.headers:
             # what lies past a heap's end is accessible, yet no longer the arena's (shrink_heap)
             parts = [self.resident_in(part) for part in self.heaps[header.index]]
             pages = [part for part in parts if part]
-            found[header.index] = (
+            by_arena[header.index] = (
                 Pages(sum(each.resident for each in pages), sum(each.swapped for each in pages))
                 if (self.reaches[header.index].known and len(pages) == len(parts))
                 else None
             )
-        return found
+        return by_arena
 
     def measure_residency(self) -> None:
         """Residency is read before lists and heaps are: reading a page that was never touched maps the
@@ -321,13 +321,13 @@ class Session:
         chunks = [self.chunk_size(each.tcache) for each in self.thread_words if each.tcache]
         layout = with_tcache_seen(self.layout, chunks)
         slots = self.params.get("tcache_count") if self.params else None
-        found = []
+        caches = []
         for owner in self.thread_owners:
             if owner.address:
                 lists = tcache.walk_tcache(self.memory, layout, owner.address, slots, self.findings)
                 owner = owner._replace(bins=lists.bins, known=lists.whole)
-            found.append(owner)
-        return found
+            caches.append(owner)
+        return caches
 
     @cached_property
     def listed(self) -> dict[int, str]:
@@ -342,19 +342,19 @@ class Session:
     def sweep(self, header: ArenaHeader, only: Optional[Heap] = None) -> Iterator[Piece]:
         """An arena, or one heap of it, in address order; not kept, as it can be as large as the heap itself."""
         for part in self.heaps[header.index] if only is None else (only,):
-            found: list[Finding] = []
-            yield from self.sweep_part(header, part, None, found)
-            self.keep_findings(found)
+            findings: list[Finding] = []
+            yield from self.sweep_part(header, part, None, findings)
+            self.keep_findings(findings)
 
     def sweep_part(
-        self, header: ArenaHeader, heap: Heap, stretch: Optional[Span], found: list[Finding]
+        self, header: ArenaHeader, heap: Heap, stretch: Optional[Span], findings: list[Finding]
     ) -> Iterator[Piece]:
         """A heap, or a stretch of it; what is found goes where it is told."""
-        return sweep_heap(self.memory, self.layout, header, heap, found, marked=self.listed_order, stretch=stretch)
+        return sweep_heap(self.memory, self.layout, header, heap, findings, marked=self.listed_order, stretch=stretch)
 
-    def keep_findings(self, found: Sequence[Finding]) -> None:
+    def keep_findings(self, findings: Sequence[Finding]) -> None:
         """Those of the sweep of one heap."""
-        once = {each.key: each for each in found}
+        once = {each.key: each for each in findings}
         self.findings += [each for key, each in once.items() if key not in self._swept]
         self._swept.update(once)
 

@@ -162,8 +162,8 @@ class ShellController:
                 at_end=at_end,
                 seconds=seconds,
             )
-            found = self._obey("call", order._asdict(), seconds=seconds + 30.0)
-            return str(found[0]), int(found[1])
+            reply = self._obey("call", order._asdict(), seconds=seconds + 30.0)
+            return str(reply[0]), int(reply[1])
         raise RefusedError(f"no thread can be made to call and put back as it was: the process {why}", ELSEWHERE)
 
 
@@ -181,12 +181,12 @@ class _Moment:
     @property
     def stands(self) -> dict[int, Stand]:
         if self._stands is None:
-            found = self.freeze.obey(("states",), 30.0)
-            if isinstance(found, str):
-                raise RefusedError(found)
+            states = self.freeze.obey(("states",), 30.0)
+            if isinstance(states, str):
+                raise RefusedError(states)
             self._stands = {
                 tid: Stand(tid, general, vectors, mask, free, _unpacked(general))
-                for tid, general, vectors, mask, free in found
+                for tid, general, vectors, mask, free in states
             }
         return self._stands
 
@@ -203,8 +203,8 @@ class _Moment:
 
     def _name(self, pc: int) -> Optional[str]:
         if self._waits is None:
-            found = self.exported(LOCK, self.session.located.libc.base)
-            self._waits = Span(found.value, found.value + found.size) if found is not None else Span(0, 0)
+            lock = self.exported(LOCK, self.session.located.libc.base)
+            self._waits = Span(lock.value, lock.value + lock.size) if lock is not None else Span(0, 0)
         return LOCK_WAITS[0] if self._waits.start <= pc < self._waits.end else None
 
     def exported(self, name: str, base: Optional[int]) -> Any:
@@ -218,7 +218,7 @@ class _Moment:
         raise RefusedError("what would be called lies in no file", ELSEWHERE)
 
     def gadgets(self, base: int) -> dict[str, int]:
-        found: dict[str, int] = {}
+        places: dict[str, int] = {}
         for region in next(module for module in modules_of(self.regions) if module[0].start == base):
             if not region.executable:
                 continue
@@ -226,21 +226,21 @@ class _Moment:
             for name, instructions in injection.GADGETS.items():
                 at = code.find(instructions)
                 if at >= 0:
-                    found.setdefault(name, region.start + at)
-        if len(found) < len(injection.GADGETS):
+                    places.setdefault(name, region.start + at)
+        if len(places) < len(injection.GADGETS):
             raise RefusedError("libc has not the instructions that a call from outside needs", ELSEWHERE)
-        return found
+        return places
 
     def candidates(self) -> list[tuple[Stand, Region]]:
         """Threads that stand where they can be made to call, the fittest first, with their stacks."""
-        found = []
+        fit = []
         for stand in self.stands.values():
             stack = self._stack(stand)
             if stack is not None and stand.free and stand.registers["cs"] == 0x33 and self._may_be_left(stand):
-                found.append((stand, stack))
+                fit.append((stand, stack))
         pid = self.target.image.pid
         # a timed wait can be made again exactly only as long as we live
-        return sorted(found, key=lambda each: (_is_timed(each[0]), each[0].tid != pid))
+        return sorted(fit, key=lambda each: (_is_timed(each[0]), each[0].tid != pid))
 
     def _stack(self, stand: Stand) -> Optional[Region]:
         """The mapping that is this thread's stack and nothing else below its stack pointer."""
@@ -294,7 +294,7 @@ class _Moment:
         task = f"/proc/{self.target.image.pid}/task/{stand.tid}"
         tid, pid = (procfiles.inner_number(task, row) for row in ("NSpid", "NStgid"))
         value = int.from_bytes(errno, "little")
-        found = injection.Thread(
+        thread = injection.Thread(
             registers,
             stand.vectors,
             stand.mask,
@@ -303,7 +303,7 @@ class _Moment:
             errno_at=errno_at,
             errno=value,
         )
-        return found, ""
+        return thread, ""
 
     def _errno(self, thread: int, base: int) -> Optional[int]:
         """By the code of __errno_location: mov errno@gottpoff(%rip), %rax; add %fs:0, %rax; ret."""

@@ -108,29 +108,29 @@ def find_loop(name: str) -> Loop:
     return Loop(name, module.OUTLINE, module.run)
 
 
-def _find_subject(command: Command, parser: Parser, found: argparse.Namespace) -> None:
+def _find_subject(command: Command, parser: Parser, options: argparse.Namespace) -> None:
     """Where a command takes other words besides options, one word is the subject: the one most like it."""
     places = list(places_of(command.outline().groups))
     if not places:
         return
     several = places[-1].options.get("nargs") == "+"
-    given = [getattr(found, place.names[0]) for place in places]
+    given = [getattr(options, place.names[0]) for place in places]
     words: list[str] = []
     for value in given:
         words += value if isinstance(value, list) else [value] if value is not None else []
-    words += found.subjects
+    words += options.subjects
     # a command that needs no subject, or cannot tell its own words apart, is given no unlikely one
     needed = MAYBE if command.optional_subject or len(words) <= len(places) else UNLIKELY if several else NOT
     index = likeliest(words, needed)
-    found.subjects = [] if index is None else [words.pop(index)]
+    options.subjects = [] if index is None else [words.pop(index)]
     for place in places:
         if not words and place.options.get("nargs") != "?":
             parser.error(f"the following arguments are required: {place.value}")
         if place is places[-1] and several:
-            setattr(found, place.names[0], words[:])
+            setattr(options, place.names[0], words[:])
             words.clear()
         else:
-            setattr(found, place.names[0], words.pop(0) if words else None)
+            setattr(options, place.names[0], words.pop(0) if words else None)
     if words:
         parser.error(f"unrecognized arguments: {' '.join(words)}")
 

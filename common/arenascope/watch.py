@@ -122,8 +122,8 @@ def _line(pid: str, style: Style, before: Optional[int], early: bool) -> tuple[l
     door = _Quiet(pid, "ptrace", (), lists_of=0 if early else None)
     look = argparse.Namespace(libc=0, json=True)
     try:
-        found: Mapping[str, Any] = _figures(Context(door, look, ahead=_figures)).keys
-        picture, arenas = found["picture"], found["arenas"]
+        keys: Mapping[str, Any] = _figures(Context(door, look, ahead=_figures)).keys
+        picture, arenas = keys["picture"], keys["arenas"]
         door.release()
         held = door.held_seconds or 0.0
     finally:

@@ -16,10 +16,10 @@ NOT, UNLIKELY, MAYBE, SURELY = range(4)
 def full_names(words: Sequence[str], names: Sequence[str], usage: str, also: Sequence[str] = ()) -> list[str]:
     """Options by their whole names, wherever their start is clear: --lim is --limit, and so is -limit, as GDB's users
     write it. `also` are options of the door's own, which come after those of the command."""
-    found: list[str] = []
+    whole: list[str] = []
     for word in words:
-        found.append(word if "--" in found else _full_name(word, (names, also), usage))
-    return found
+        whole.append(word if "--" in whole else _full_name(word, (names, also), usage))
+    return whole
 
 
 def _full_name(word: str, known: Iterable[Sequence[str]], usage: str) -> str:

@@ -30,26 +30,26 @@ BROKEN = 1
 def check_command(context: Context) -> Answer:
     session = context.session
     context.check_arena(context.options.arena)
-    found = audit(session, context.options.arena)
-    damage = [each for each in found.breaches if not each.transient]
+    outcome = audit(session, context.options.arena)
+    damage = [each for each in outcome.breaches if not each.transient]
     keys: dict[str, object] = {
-        "breaches": [_json(each) for each in found.breaches],
-        "busy": [{"arena": each.arena, "tid": each.tid, "locked": each.locked} for each in found.busy],
+        "breaches": [_json(each) for each in outcome.breaches],
+        "busy": [{"arena": each.arena, "tid": each.tid, "locked": each.locked} for each in outcome.busy],
         "checked": {
-            "arenas": found.arenas,
-            "heaps": found.heaps,
-            "chunks": found.chunks,
-            "bin_entries": found.bin_entries,
-            "tcache_entries": found.tcache_entries,
+            "arenas": outcome.arenas,
+            "heaps": outcome.heaps,
+            "chunks": outcome.chunks,
+            "bin_entries": outcome.bin_entries,
+            "tcache_entries": outcome.tcache_entries,
         },
     }
-    # what the walkers found is among the breaches, or in found.unread
+    # what the walkers found is among the breaches, or in outcome.unread
     others = [each for each in problems_of(session) if WHAT not in each.names]
-    problems = list({sentence(each): each for each in [*others, *found.unread]}.values())
-    judgement = judge(found, damage, problems) if session.started else Statement("no-heap", text=NO_HEAP)
+    problems = list({sentence(each): each for each in [*others, *outcome.unread]}.values())
+    judgement = judge(outcome, damage, problems) if session.started else Statement("no-heap", text=NO_HEAP)
     verdict = judgement.text or _verdict(judgement)
     keys = {**keys, "verdict": verdict, "judgement": statement_json(judgement, verdict)}
-    return Answer(keys, _lines(context, found, damage, verdict), problems, BROKEN if damage else 0)
+    return Answer(keys, _lines(context, outcome, damage, verdict), problems, BROKEN if damage else 0)
 
 
 def _json(breach: Breach) -> dict[str, object]:
@@ -66,15 +66,15 @@ def _json(breach: Breach) -> dict[str, object]:
     }
 
 
-def _lines(context: Context, found: Audit, damage: Sequence[Breach], verdict: str) -> Iterator[str]:
+def _lines(context: Context, outcome: Audit, damage: Sequence[Breach], verdict: str) -> Iterator[str]:
     style, session = context.style, context.session
     if not session.started:
         yield verdict
         return
     yield style.bold(verdict)
-    for each in found.busy:
+    for each in outcome.busy:
         yield _who(session, each)
-    if not found.breaches:
+    if not outcome.breaches:
         return
     yield ""
     rows = [
@@ -84,7 +84,7 @@ def _lines(context: Context, found: Audit, damage: Sequence[Breach], verdict: st
             each.rule + (" (in transition)" if each.transient else ""),
             *breach_words(each),
         ]
-        for each in found.breaches
+        for each in outcome.breaches
     ]
     shown, more = cut(rows, context.options.limit)
     yield from table(
@@ -99,17 +99,17 @@ def _lines(context: Context, found: Audit, damage: Sequence[Breach], verdict: st
     yield from _hints(style, damage)
 
 
-def judge(found: Audit, damage: Sequence[Breach], problems: Sequence[Statement]) -> Statement:
+def judge(outcome: Audit, damage: Sequence[Breach], problems: Sequence[Statement]) -> Statement:
     figures = {
-        "arenas": found.arenas,
-        "chunks": found.chunks,
-        "list_entries": found.bin_entries + found.tcache_entries,
+        "arenas": outcome.arenas,
+        "chunks": outcome.chunks,
+        "list_entries": outcome.bin_entries + outcome.tcache_entries,
         "breaches": len(damage),
-        "passing": len(found.breaches) - len(damage),
+        "passing": len(outcome.breaches) - len(damage),
     }
     if damage:
         return Statement("damaged", figures, {"lowest": f"{min(breach.address for breach in damage):#x}"})
-    return Statement("busy" if found.breaches else "no-breach-in-part" if problems else "sound", figures)
+    return Statement("busy" if outcome.breaches else "no-breach-in-part" if problems else "sound", figures)
 
 
 def _verdict(said: Statement) -> str:

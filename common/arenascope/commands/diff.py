@@ -69,38 +69,38 @@ def diff_command(context: Context) -> Answer:
             for each in document.get("problems") or ()
             if each not in known
         ]
-    found = compare(before, after)
+    diff = compare(before, after)
     keys: dict[str, object] = {
-        "seconds": found.seconds,
-        "rss_bytes": _json(found, [found.rss])[0],
-        **{name: _json(found, getattr(found, name)) for _, name in TABLES},
+        "seconds": diff.seconds,
+        "rss_bytes": _json(diff, [diff.rss])[0],
+        **{name: _json(diff, getattr(diff, name)) for _, name in TABLES},
     }
-    judgement, verdict = _judge(found), _sentence(context.style, found)
+    judgement, verdict = _judge(diff), _sentence(context.style, diff)
     keys = {**keys, "verdict": verdict, "judgement": statement_json(judgement, verdict)}
-    return Answer(keys, _lines(context, found), problems)
+    return Answer(keys, _lines(context, diff), problems)
 
 
-def _judge(found: Diff) -> Statement:
-    change = found.rss.change
+def _judge(diff: Diff) -> Statement:
+    change = diff.rss.change
     figures: dict[str, Optional[float]] = {
-        "seconds": found.seconds,
-        "before_bytes": found.rss.before,
-        "after_bytes": found.rss.after,
+        "seconds": diff.seconds,
+        "before_bytes": diff.rss.before,
+        "after_bytes": diff.rss.after,
         "change_bytes": change,
-        "exchanged": int(found.exchanged),
-        "one_process": None if found.one_process is None else int(found.one_process),
+        "exchanged": int(diff.exchanged),
+        "one_process": None if diff.one_process is None else int(diff.one_process),
     }
     return Statement("unknown" if change is None else "grew" if change > 0 else "fell" if change else "same", figures)
 
 
-def _json(found: Diff, changes: Sequence[Change]) -> list[dict[str, object]]:
+def _json(diff: Diff, changes: Sequence[Change]) -> list[dict[str, object]]:
     return [
         {
             "name": each.name,
             "before": each.before,
             "after": each.after,
             "change": each.change,
-            "per_hour": _whole(found.per_hour(each.change)),
+            "per_hour": _whole(diff.per_hour(each.change)),
         }
         for each in changes
     ]
@@ -110,13 +110,13 @@ def _whole(value: Optional[float]) -> Optional[int]:
     return None if value is None else round(value)
 
 
-def _lines(context: Context, found: Diff) -> Iterator[str]:
+def _lines(context: Context, diff: Diff) -> Iterator[str]:
     style = context.style
-    yield style.bold(_sentence(style, found))
-    why_not = _no_rates(found)
+    yield style.bold(_sentence(style, diff))
+    why_not = _no_rates(diff)
     rates = why_not is None
     for title, name in TABLES:
-        changes: Sequence[Change] = getattr(found, name)
+        changes: Sequence[Change] = getattr(diff, name)
         if not changes:
             continue
         yield ""
@@ -126,7 +126,7 @@ def _lines(context: Context, found: Diff) -> Iterator[str]:
                 style.size(each.before),
                 style.size(each.after),
                 signed(style, each.change),
-                *([_rate(style, found, each)] if rates else []),
+                *([_rate(style, diff, each)] if rates else []),
             ]
             for each in changes
         ]
@@ -138,43 +138,43 @@ def _lines(context: Context, found: Diff) -> Iterator[str]:
             form=style.form,
         )
         yield from left_out(style, more, "row")
-    if not any(getattr(found, name) for _, name in TABLES):
+    if not any(getattr(diff, name) for _, name in TABLES):
         yield "nothing else changed"
     elif why_not is not None:
         yield ""
         yield style.dim(why_not)
 
 
-def _sentence(style: Style, found: Diff) -> str:
-    if found.one_process is False:
-        return f"these are two processes, not two moments of one: {_changed(style, found, 'from one to the other')}"
-    when = "between the two" if found.seconds is None else f"in {time_apart(found.seconds)}"
-    order = " (the second was taken first: they are compared in the order of time)" if found.exchanged else ""
-    return _changed(style, found, when) + order
+def _sentence(style: Style, diff: Diff) -> str:
+    if diff.one_process is False:
+        return f"these are two processes, not two moments of one: {_changed(style, diff, 'from one to the other')}"
+    when = "between the two" if diff.seconds is None else f"in {time_apart(diff.seconds)}"
+    order = " (the second was taken first: they are compared in the order of time)" if diff.exchanged else ""
+    return _changed(style, diff, when) + order
 
 
-def _changed(style: Style, found: Diff, when: str) -> str:
-    change = found.rss.change
+def _changed(style: Style, diff: Diff, when: str) -> str:
+    change = diff.rss.change
     if change is None:
         return f"{when}: how resident memory changed is not known"
     # of many parts a few pages come and go; where nothing else did, they are named
-    large = [each for each in found.parts if abs(each.change or 0) >= TREND] or found.parts
+    large = [each for each in diff.parts if abs(each.change or 0) >= TREND] or diff.parts
     moved = ", ".join(f"{SHORT.get(each.name, each.name)} {signed(style, each.change)}" for each in large[:3])
     tail = f": {moved}" if moved else ""
     if not change:
-        return f"{when} RSS stayed at {style.size(found.rss.after)}{tail}"
+        return f"{when} RSS stayed at {style.size(diff.rss.after)}{tail}"
     verb = "grew" if change > 0 else "fell"
-    return f"{when} RSS {verb} by {style.size(abs(change))}, to {style.size(found.rss.after)}{tail}"
+    return f"{when} RSS {verb} by {style.size(abs(change))}, to {style.size(diff.rss.after)}{tail}"
 
 
-def _no_rates(found: Diff) -> Optional[str]:
+def _no_rates(diff: Diff) -> Optional[str]:
     """Why nothing is said by the hour; None where it is."""
-    if found.one_process is False:
+    if diff.one_process is False:
         return "no rates per hour: these are two processes"
-    if found.seconds is None:
+    if diff.seconds is None:
         return "no rates per hour: one of the two does not tell when it was taken, as no core does"
-    if found.seconds < LONG_ENOUGH:
-        return f"no rates per hour: {time_apart(found.seconds)} are too short for one; take them a minute apart or more"
+    if diff.seconds < LONG_ENOUGH:
+        return f"no rates per hour: {time_apart(diff.seconds)} are too short for one; take them a minute apart or more"
     return None
 
 
@@ -182,8 +182,8 @@ def signed(style: Style, change: Optional[int]) -> str:
     return style.size(change) if change is None or change < 0 else f"+{style.size(change)}"
 
 
-def _rate(style: Style, found: Diff, change: Change) -> str:
+def _rate(style: Style, diff: Diff, change: Change) -> str:
     """Nothing for what is not a trend: a few pages, and pages of files, which the kernel maps and drops at will."""
     if abs(change.change or 0) < TREND or change.name in OF_FILES:
         return ""
-    return signed(style, _whole(found.per_hour(change.change)))
+    return signed(style, _whole(diff.per_hour(change.change)))

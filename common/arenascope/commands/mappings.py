@@ -170,7 +170,7 @@ def _whose(style: Style, row: Mapped, names: Mapping[int, Optional[str]]) -> str
         return f"{arenas}: reserved to grow into"
     if row.part != MALLOC:
         return row.name or ("shared memory" if row.part == "shared" else "other anonymous memory")
-    found = [arenas] if arenas else []
-    found += [count(row.blocks, "mmapped block")] if row.blocks else []
-    found += [f"{style.size(row.beside_bytes)} outside malloc"] if row.beside_bytes else []
-    return ", ".join(found)
+    words = [arenas] if arenas else []
+    words += [count(row.blocks, "mmapped block")] if row.blocks else []
+    words += [f"{style.size(row.beside_bytes)} outside malloc"] if row.beside_bytes else []
+    return ", ".join(words)

@@ -72,8 +72,8 @@ def _lines(
         yield NO_HEAP
         return
     size = style.size(sum(block.bytes for block in blocks))
-    found = count(len(blocks), "block") + (" served by mmap" if match else " recognised as served by mmap")
-    yield style.bold(f"{found}, {size}{', as glibc counts them' if match else ''}")
+    said = count(len(blocks), "block") + (" served by mmap" if match else " recognised as served by mmap")
+    yield style.bold(f"{said}, {size}{', as glibc counts them' if match else ''}")
     if not blocks:
         return
     yield ""

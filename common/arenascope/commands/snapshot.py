@@ -69,10 +69,10 @@ def take(context: Context, sizes: bool) -> dict[str, Any]:
         "glibc": session.located.version,
     }
     for name, kept in {**SECTIONS, **(SIZES if sizes else {})}.items():
-        found = find_command(name)
+        asked = find_command(name)
         words = ["--summary"] if name == "chunks" else []
-        part = context.beside(found.parser("arenascope").parse_args(words))
-        keys = found.function(part).keys
+        part = context.beside(asked.parser("arenascope").parse_args(words))
+        keys = asked.function(part).keys
         document[name] = {key: keys.get(key) for key in kept}
     document["problems"] = sentences(problems_of(session))
     return document

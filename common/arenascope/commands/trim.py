@@ -154,13 +154,13 @@ def _check_soundness(context: Context) -> None:
     """malloc_trim aborts the process at the first damage that it meets: `check` finds it beforehand."""
     from ..audit import audit
 
-    found = audit(context.session)
-    for breach in found.breaches:
+    outcome = audit(context.session)
+    for breach in outcome.breaches:
         raise RefusedError(
             f"the heap is damaged at {breach.address:#x} ({breach.rule}): malloc_trim could end the process",
             context.style.typed("check"),
         )
-    for unread in found.unread:
+    for unread in outcome.unread:
         raise RefusedError("the heap is not sound enough to call into it", sentence(unread))
 
 
@@ -201,8 +201,8 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
 def _in_memory(context: Context, ranges: Sequence[Range]) -> list[int]:
     """What each range has in memory at this moment."""
     residency = context.target.image.residency()
-    found = [residency.count(each.address, each.end) if residency is not None else None for each in ranges]
-    return [each.resident if each is not None else 0 for each in found]
+    pages = [residency.count(each.address, each.end) if residency is not None else None for each in ranges]
+    return [each.resident if each is not None else 0 for each in pages]
 
 
 def _kept(before: Sequence[int], after: Sequence[int]) -> int:
@@ -221,14 +221,14 @@ def _released(call: str, kind: str, ranges: int, refused: int) -> Statement:
 
 def _arena_json(trim: Trim, with_ranges: bool) -> dict[str, object]:
     plan = trim.plan
-    found: dict[str, object] = {
+    keys: dict[str, object] = {
         "index": plan.arena,
         "address": address(plan.address),
         "madvise_bytes": plan.madvise_bytes,
     }
     if with_ranges:
-        found["madvise_ranges"] = plan.madvise and [[address(each.address), each.bytes] for each in plan.madvise]
-    found.update(
+        keys["madvise_ranges"] = plan.madvise and [[address(each.address), each.bytes] for each in plan.madvise]
+    keys.update(
         brk_bytes=plan.brk_bytes,
         resident_bytes=trim.resident.trim,
         kept={
@@ -240,7 +240,7 @@ def _arena_json(trim: Trim, with_ranges: bool) -> dict[str, object]:
         tops_bytes=plan.tops_bytes,
         tops_range=[address(plan.tops.address), plan.tops.bytes] if plan.tops else None,
     )
-    return found
+    return keys
 
 
 def _totals_json(plans: Sequence[Trim], whole: bool) -> dict[str, object]:

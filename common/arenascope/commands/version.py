@@ -141,8 +141,8 @@ def _lines(context: Context, problem: Optional[str], checks: Sequence[Check], tr
     yield f"glibc {libc.version or 'of unknown version'}: {libc.path or 'no file known'}"
     if libc.build_id:
         yield f"build-id {libc.build_id}"
-    found = "by symbol" if located.located_by == "symbols" else "by scan"
-    yield f"main_arena {located.main_arena:#x}, found {found}; {_mp(located)}"
+    how = "by symbol" if located.located_by == "symbols" else "by scan"
+    yield f"main_arena {located.main_arena:#x}, found {how}; {_mp(located)}"
     yield from copies_lines(located.copies, context.session.libc)
     yield from allocators_lines(context.style, context.session)
     if context.session.started:

@@ -18,8 +18,8 @@ SNAPSHOT = "snapshot-file"
 
 
 def schemas() -> dict[str, Schema]:
-    found = {name: _command(name, keys) for name, keys in DOCUMENTS.items()}
-    found[FAILED] = _titled(
+    by_name = {name: _command(name, keys) for name, keys in DOCUMENTS.items()}
+    by_name[FAILED] = _titled(
         "A line of --jsonl of a subject that could not be read",
         record(
             "What stands in its document's place",
@@ -32,8 +32,8 @@ def schemas() -> dict[str, Schema]:
             error=text("Why, in words"),
         ),
     )
-    found[SNAPSHOT] = _titled("The file that snapshot writes", _snapshot())
-    return found
+    by_name[SNAPSHOT] = _titled("The file that snapshot writes", _snapshot())
+    return by_name
 
 
 def _titled(title: str, schema: Schema) -> Schema:
