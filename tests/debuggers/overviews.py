@@ -20,6 +20,7 @@ COMMANDS = (
     "chunks",
     "chunk",
     "pins",
+    "types",
     "map",
     "report",
     "save",

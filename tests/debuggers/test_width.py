@@ -35,6 +35,7 @@ COMMANDS = (
     "chunks --limit 5",
     "check",
     "pins",
+    "types",
     "map",
     "stats",
 )

@@ -171,7 +171,7 @@ def test_a_hole_is_not_read(core: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert valid(json.loads(look(path, "mmapped", "--json")[1]))["blocks"] == whole["blocks"]
 
 
-@pytest.mark.parametrize("name", ["map", "chunks", "check", "report", "pins", "trim", "mmapped"])
+@pytest.mark.parametrize("name", ["map", "chunks", "check", "report", "pins", "trim", "mmapped", "types"])
 def test_mappings_that_lie_over_others(core: Path, name: str, tmp_path: Path) -> None:
     """Half of each writable mapping is another's, too, whose bytes are none."""
     with CoreImage(str(core)) as image:

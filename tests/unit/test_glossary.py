@@ -26,7 +26,7 @@ LOOKS = (
 )
 PLAIN = {
     *("", "average", "before", "after", "bytes", "by", "change", "default", "from", "holds", "kind", "name", "of"),
-    *("part", "share", "size", "threads", "time", "to", "value", "size of block", "whose"),
+    *("part", "share", "size", "threads", "time", "to", "type", "value", "size of block", "whose", "example"),
     # the bar of a histogram, with its own legend; the picture of the map
     *("█ used ░ free", "occupancy"),
 }

@@ -107,7 +107,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "debugger_door": ("command", "errors", "load_once"),
     "screens": (*LOW, *GLIBC, "recognise", "session", "analysis", "render", "gather", "apply"),
     # what a document of each command says; read by scripts and tests alone
-    "documents": ("commands", "command", "analysis", "render", "model", "snapshot"),
+    "documents": ("commands", "command", "analysis", "render", "model", "recognise", "snapshot"),
     "snapshot": ("errors", "whole_file", "words"),
     "commands": (
         *LOW,

@@ -209,7 +209,7 @@ def test_wrong_words_are_usage_errors(words: tuple[str, ...]) -> None:
     assert door.written == []
 
 
-WITH_TABLES = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "trim", "chunks", "pins", "map")
+WITH_TABLES = ("arenas", "heaps", "bins", "threads", "params", "mmapped", "trim", "chunks", "pins", "map", "types")
 
 
 @pytest.mark.parametrize("command", WITH_TABLES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..recognise.kinds import KINDS
 from .arenas import ARENA, INDEX
 from .keys import (
     Schema,
@@ -180,6 +181,36 @@ DOCUMENTS = {
         "pending": rows(
             "What goes back anyway at the next free() of 64 KiB",
             record("Of an arena", arena=INDEX, bytes=integer("So much")),
+        ),
+    },
+    "types": {
+        "types": rows(
+            "What there is most of first, or as --by has it; --limit at most",
+            record(
+                "All live blocks that are of a kind",
+                type=text("Its name"),
+                kind=one_of("Of which sort", *KINDS),
+                module=text("The file that it is of", null=True),
+                certain=truth("False for a guess, by what the blocks hold"),
+                how=text("By what it was known"),
+                blocks=size("How many"),
+                bytes=size("Their bytes, headers included"),
+                resident_bytes=size("What of that is in memory", null=True),
+                holds_back_bytes=size("What more would go back if all of them were freed; null: not known", null=True),
+                owner=text("Whose they are, where another block or a variable tells", null=True),
+                samples=rows("The first of them: what malloc returned", address("A block")),
+            ),
+        ),
+        "left_out": size("How many more types there are"),
+        "totals": record(
+            "All of them, shown or not: bytes, bookkeeping, foreign and damaged ones sum to used and mmapped",
+            blocks=size("How many blocks"),
+            bytes=size("Their bytes"),
+            used_bytes=size("What arenas have from the kernel and in no list nor top"),
+            mmapped_bytes=size("In blocks served by mmap"),
+            bookkeeping_bytes=size("Headers of heaps and arenas, fenceposts"),
+            foreign_bytes=size("Somebody else's, by sbrk"),
+            damaged_bytes=size("What could not be read as chunks"),
         ),
     },
     "check": {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from itertools import accumulate, islice
 from typing import Iterable, Iterator, Optional, Sequence, Union
 
@@ -15,7 +16,7 @@ from ..errors import MemoryReadError
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..glibc.chunks.blocks import blocks
 from ..model import ArenaHeader, Gap, Heap, MmappedBlock, Piece, Run
-from ..recognise.catalogue import NONE, Catalogue
+from ..recognise.catalogue import NONE, Catalogue, Entry
 from ..recognise.contents import LOOKED_AT
 from ..recognise.ground import Ground
 from ..recognise.kinds import Kind
@@ -47,7 +48,7 @@ Swept = Union[Typed, Gap]
 class Found(NamedTuple):
     """What a heap, or a stretch of it, was found to be."""
 
-    kinds: Sequence[Kind]
+    entries: Sequence[Entry]
     pieces: Sequence[Swept]
 
 
@@ -62,17 +63,11 @@ class HeapBlocks(NamedTuple):
 class Live:
     """All live blocks of some arenas."""
 
-    def __init__(
-        self,
-        kinds: Sequence[Kind],
-        heaps: Sequence[HeapBlocks],
-        mmapped: Sequence[tuple[MmappedBlock, int]],
-        listed: dict[int, str],
-    ) -> None:
-        self.kinds = kinds
-        self.heaps = heaps
-        self.mmapped = mmapped
-        self._listed = listed
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.kinds: Sequence[Kind] = ()
+        self.heaps: list[HeapBlocks] = []
+        self.mmapped: list[tuple[MmappedBlock, int]] = []
 
     def blocks(self, heap: HeapBlocks) -> Iterator[Block]:
         """Every chunk and gap of a heap in address order."""
@@ -89,7 +84,7 @@ class Live:
                 counts={},
                 marks=(),
             )
-            for (chunk, size, state), kind in zip(blocks(run, self._listed), piece.kinds):
+            for (chunk, size, state), kind in zip(blocks(run, self._session.listed), piece.kinds):
                 yield chunk, size, state, kind
 
 
@@ -106,36 +101,61 @@ def catalogue_of(session: Session) -> Catalogue:
 
 
 def live_kinds(session: Session, only: Optional[int] = None) -> Live:
-    """The live blocks of one arena, or of all and those served by mmap; KeyboardInterrupt."""
+    """The live blocks of one arena, or of all and those served by mmap; at Ctrl-C those that were met."""
     session.measure_residency()
-    headers = [header for header in session.headers if only in (None, header.index)]
+    live = Live(session)
+    catalogue = catalogue_of(session)
+    try:
+        _sweep(session, catalogue, [header for header in session.headers if only in (None, header.index)], live)
+        if only is None:
+            live.mmapped += _of_mmapped(session, catalogue)
+    except KeyboardInterrupt:
+        session.stopped = True
+    _settle(catalogue, live)
+    live.kinds = [entry.kind for entry in catalogue.entries]
+    return live
+
+
+def _sweep(session: Session, catalogue: Catalogue, headers: Sequence[ArenaHeader], live: Live) -> None:
     size = sum(heap.bytes for header in headers for heap in session.heaps[header.index])
     processes = session.processes_for(size)
-    catalogue = catalogue_of(session)
 
     def look(part: Part, pieces: Iterator[Piece]) -> Found:
         found = [_typed(session, catalogue, piece) if isinstance(piece, Run) else piece for piece in pieces]
-        return Found(catalogue.kinds if processes > 1 else (), found)
+        return Found(catalogue.entries if processes > 1 else (), found)
 
-    heaps: list[HeapBlocks] = []
     with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter) as swept_heaps:
         for header in headers:
             ours = session.heaps[header.index]
             for heap, parts in zip(ours, islice(swept_heaps, len(ours))):
-                heaps.append(HeapBlocks(header, heap, [each for part in parts for each in _taken_in(catalogue, part)]))
-    mapped = [] if only is not None else list(_of_mmapped(session, catalogue))
-    return Live(catalogue.kinds, heaps, mapped, session.listed)
+                pieces = [each for part in parts for each in _taken_in(catalogue, part)]
+                live.heaps.append(HeapBlocks(header, heap, pieces))
+
+
+def _settle(catalogue: Catalogue, live: Live) -> None:
+    """What the numbers of all of them tell."""
+    counts: Counter[int] = Counter(kind for _, kind in live.mmapped)
+    for heap in live.heaps:
+        for piece in heap.pieces:
+            if isinstance(piece, Typed):
+                counts.update(piece.kinds)
+    last = [*catalogue.settle(counts), NONE]
+    live.mmapped = [(block, last[kind]) for block, kind in live.mmapped]
+    live.heaps = [heap._replace(pieces=_renumbered(heap.pieces, last)) for heap in live.heaps]
+
+
+def _renumbered(pieces: Iterable[Swept], indices: Sequence[int]) -> list[Swept]:
+    return [
+        piece._replace(kinds=array("i", map(indices.__getitem__, piece.kinds))) if isinstance(piece, Typed) else piece
+        for piece in pieces
+    ]
 
 
 def _taken_in(catalogue: Catalogue, part: Found) -> Iterable[Swept]:
     """A part's pieces; a worker numbers its kinds by itself."""
-    if not part.kinds:
+    if not part.entries:
         return part.pieces
-    ours = [*map(catalogue.index_of, part.kinds), NONE]
-    return [
-        piece._replace(kinds=array("i", map(ours.__getitem__, piece.kinds))) if isinstance(piece, Typed) else piece
-        for piece in part.pieces
-    ]
+    return _renumbered(part.pieces, [*map(catalogue.index_of, part.entries), NONE])
 
 
 def _typed(session: Session, catalogue: Catalogue, run: Run) -> Typed:
@@ -209,5 +229,5 @@ def kinds_of(session: Session, placed: Sequence[tuple[int, int]]) -> dict[int, K
     found = {}
     for chunk, size in placed:
         (kind,) = _one_by_one(session, catalogue, [chunk + header], [size - word])
-        found[chunk] = catalogue.kinds[kind]
+        found[chunk] = catalogue.kind(kind)
     return found

@@ -11,9 +11,11 @@ Nothing overrides what is certain; what holders tell (`holders.py`) comes after 
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from collections import Counter
+from typing import Mapping, Optional, Sequence
 
 from ..memory import Memory
+from ..records import NamedTuple
 from .contents import LOOKED_AT, are_addresses, text_in
 from .cplusplus import Classes, ClassName
 from .ground import PAGE_SHIFT, Ground
@@ -25,7 +27,21 @@ EXACT = 1024
 """Blocks up to here are told apart by their very size; larger ones by powers of two."""
 Sizes = dict[int, int]
 """A kind's index, by what is usable of a block."""
-_UNKNOWN: Sizes = {}
+ENOUGH = 64
+"""After so many blocks of one class and size that hold a single object the others of that size are not looked at."""
+LONGEST_ARRAY = 64 << 10
+UNTOLD = Kind("remains of objects", "size", how="its size")
+"""It begins as an array does, of something of another size."""
+
+
+def true_size(sizes: Mapping[int, int], slack: int) -> Optional[int]:
+    """What blocks of one class have, by how many have which; None where as many speak for another.
+
+    A free chunk that is too small to split is handed out whole, so that some have `slack` more.
+    """
+    most = max(sizes.values())
+    best = [size for size, blocks in sizes.items() if blocks == most]
+    return min(best) if max(best) - min(best) <= slack else None
 
 
 def _size_text(size: int) -> str:
@@ -35,13 +51,37 @@ def _size_text(size: int) -> str:
     return f"{size} bytes"
 
 
+class Entry(NamedTuple):
+    """A kind, or as much of it as has one size: where a class is told by its vtable alone, its size tells more."""
+
+    kind: Kind
+    usable: Optional[int] = None
+    element: Optional[Kind] = None
+    """Of an array: what it is of, and `usable` is the distance between two."""
+
+
 class _Table:
     """A vtable, and the blocks that begin with it."""
 
     def __init__(self, of: ClassName) -> None:
         self.of = of
         self.sizes: Sizes = {}
-        self.arrays: Sizes = {}
+        """Those sizes of which enough blocks hold one object each."""
+        self.seen: Counter[int] = Counter()
+
+
+def _repeats(data: bytes, word: int) -> Optional[int]:
+    """How far it is from the first word to where it stands again, as often as there is room for; None where it does
+    not, or not at equal steps."""
+    first = data[:word]
+    step = data.find(first, word)
+    while step > 0 and step % word:
+        step = data.find(first, step + 1)
+    if step < 0:
+        return None
+    again = data.count(first, word)
+    places = sum(1 for at in range(step, len(data) - word + 1, step) if data[at : at + word] == first)
+    return step if places == again else None
 
 
 class Catalogue:
@@ -49,8 +89,8 @@ class Catalogue:
 
     def __init__(self, ground: Ground, low: int, high: int) -> None:
         """All heaps lie within [low, high)."""
-        self.kinds: list[Kind] = []
-        self._index: dict[Kind, int] = {}
+        self.entries: list[Entry] = []
+        self._index: dict[Entry, int] = {}
         self._ground = ground
         self._memory: Memory = ground.memory
         self._word = ground.memory.pointer_size
@@ -61,11 +101,42 @@ class Catalogue:
         self._texts: dict[str, int] = {}
         self._zeros = self._pointers = NONE
 
-    def index_of(self, kind: Kind) -> int:
-        if kind not in self._index:
-            self._index[kind] = len(self.kinds)
-            self.kinds.append(kind)
-        return self._index[kind]
+    def kind(self, index: int) -> Kind:
+        return self.entries[index].kind
+
+    def index_of(self, entry: Entry) -> int:
+        if entry not in self._index:
+            self._index[entry] = len(self.entries)
+            self.entries.append(entry)
+        return self._index[entry]
+
+    def plain(self, kind: Kind) -> int:
+        return self.index_of(Entry(kind))
+
+    def settle(self, counts: Mapping[int, int]) -> Sequence[int]:
+        """For each index the one that counts, now that it is known how many blocks there are of each.
+
+        Objects of one class are of one size. A block that begins with its vtable and has another size was something
+        else before: only its size is known then.
+        """
+        slack = 2 * self._word
+        sizes: dict[Kind, dict[int, int]] = {}
+        for index, (kind, usable, element) in enumerate(self.entries):
+            if usable is not None and element is None:
+                sizes.setdefault(kind, {})[usable] = counts.get(index, 0)
+        own = {kind: true_size(each, slack) for kind, each in sizes.items()}
+        found = []
+        for index, (kind, usable, element) in enumerate(list(self.entries)):
+            size = own.get(element or kind)
+            if usable is None:
+                found.append(index)
+            elif element is not None:
+                fits = size is None or size - slack < usable <= size
+                found.append(self.plain(kind if fits else UNTOLD))
+            else:
+                fits = size is not None and size <= usable <= size + slack
+                found.append(self.plain(kind) if fits else self.by_size(usable))
+        return [*found, *range(len(found), len(self.entries))]
 
     def classify(self, user: int, usable: int, head: bytes) -> int:
         """The index of a block's kind; `head` is its beginning, LOOKED_AT bytes or all of it."""
@@ -90,7 +161,7 @@ class Catalogue:
             else:
                 add(table.sizes.get(usable, NONE))
                 if found[-1] == NONE:
-                    found[-1] = self._of_table(table, words, at, usable)
+                    found[-1] = self._of_table(table, data, at, usable)
         return found
 
     def _learn(self, first: int) -> Optional[_Table]:
@@ -98,10 +169,18 @@ class Catalogue:
         self._tables[first] = _Table(of) if of is not None else None
         return self._tables[first]
 
-    def _of_table(self, table: _Table, words: Sequence[int], at: int, usable: int) -> int:
-        of = table.of
-        table.sizes[usable] = self.index_of(Kind(of.name, "c++", of.module, how=of.how))
-        return table.sizes[usable]
+    def _of_table(self, table: _Table, data: bytes, at: int, usable: int) -> int:
+        of, start = table.of, at * self._word
+        kind = Kind(of.name, of.kind, of.module, how=of.how)
+        # several objects side by side: new T[n], the body of a vector
+        step = _repeats(data[start : start + min(usable, LONGEST_ARRAY)], self._word)
+        if step is not None:
+            return self.index_of(Entry(kind._replace(name=f"{of.name}[]"), step, kind))
+        index = self.index_of(Entry(kind, usable))
+        table.seen[usable] += 1
+        if table.seen[usable] > ENOUGH:
+            table.sizes[usable] = index
+        return index
 
     def _other(self, words: Sequence[int], data: bytes, at: int, usable: int) -> int:
         """Whatever has no vtable; it begins at the byte `at` of the data."""
@@ -111,18 +190,18 @@ class Catalogue:
         encoding = text_in(head, usable)
         if encoding is not None:
             if encoding not in self._texts:
-                self._texts[encoding] = self.index_of(Kind(f"text, {encoding}", "text", certain=False, how="its bytes"))
+                self._texts[encoding] = self.plain(Kind(f"text, {encoding}", "text", certain=False, how="its bytes"))
             return self._texts[encoding]
         start = at // self._word
         if are_addresses(words[start : start + len(head) // self._word], self._low, self._high, self._word):
             if self._pointers == NONE:
-                self._pointers = self.index_of(Kind("mostly pointers", "pointers", certain=False, how="its words"))
+                self._pointers = self.plain(Kind("mostly pointers", "pointers", certain=False, how="its words"))
             return self._pointers
         return self.by_size(usable)
 
     def _zero(self) -> int:
         if self._zeros == NONE:
-            self._zeros = self.index_of(Kind("zeros", "zeros", how="its bytes"))
+            self._zeros = self.plain(Kind("zeros", "zeros", how="its bytes"))
         return self._zeros
 
     def by_size(self, usable: int) -> int:
@@ -133,5 +212,5 @@ class Catalogue:
             if size > EXACT:
                 low = 1 << size.bit_length() - 1
                 name = f"{_size_text(low)} to {_size_text(2 * low)}"
-            found = self._by_size[usable] = self.index_of(Kind(name, "size", how="its size"))
+            found = self._by_size[usable] = self.plain(Kind(name, "size", how="its size"))
         return found

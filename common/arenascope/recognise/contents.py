@@ -10,6 +10,7 @@ SHORTEST = 4
 """Letters: fewer are a number as well."""
 _WHITE = b"\t\n\r\x0b\x0c\x1b"
 PLAIN = bytes(range(32, 127)) + _WHITE
+_OTHERS = bytes(byte for byte in PLAIN if not chr(byte).isalpha())
 _STARTS = bytes(int(byte >= 0xC2 or byte in PLAIN) for byte in range(256))
 
 
@@ -54,7 +55,8 @@ def _wide(data: bytes, usable: int) -> Optional[str]:
             letters = data[low : len(data) // size * size : size]
             end = letters.find(b"\0")
             end = len(letters) if end < 0 else end
-            if end < SHORTEST or letters[:end].translate(None, PLAIN):
+            # small numbers have the form of letters, too
+            if letters[:end].translate(None, PLAIN) or len(set(letters[:end].translate(None, _OTHERS))) < SHORTEST:
                 continue
             others = b"".join(data[place : size * end : size] for place in range(size) if place != low)
             if not others.strip(b"\0") and _fills(data, size * end, usable):

@@ -13,6 +13,7 @@ from typing import Optional
 from ..records import NamedTuple
 from ..sources.elf.demangle import demangle
 from .ground import Ground
+from .names import named
 
 TYPE_INFOS = (
     b"N10__cxxabiv117__class_type_infoE",
@@ -30,6 +31,7 @@ class ClassName(NamedTuple):
     name: str
     module: Optional[str]
     how: str
+    kind: str = "c++"
 
 
 class Classes:
@@ -47,14 +49,15 @@ class Classes:
         before = self._ground.words(table - 2 * self._word, 3)
         if before is None or before[0]:
             return None
-        name = self._by_type_info(before[1])
-        if name is not None:
-            return ClassName(name, self._ground.module_name(table), "RTTI")
-        if before[1]:
+        name, how = self._by_type_info(before[1]), "RTTI"
+        if name is None and not before[1]:
+            # compiled with -fno-rtti
+            found = _NAMED.fullmatch(self._ground.target.describe(table) or "")
+            name, how = found and found[1], "the vtable's symbol"
+        if name is None:
             return None
-        # compiled with -fno-rtti
-        found = _NAMED.fullmatch(self._ground.target.describe(table) or "")
-        return ClassName(found[1], self._ground.module_name(table), "the vtable's symbol") if found else None
+        of = named(name)
+        return ClassName(of.name, self._ground.module_name(table), how, of.kind)
 
     def _by_type_info(self, address: int) -> Optional[str]:
         if not address or address % self._word:

@@ -1,35 +1,21 @@
-"""C++ names of vtables, as far as a heap's first words need them: _ZTVN2ns4BaseE is "vtable for ns::Base".
+"""C++ names of classes, as the first words of blocks lead to them: _ZTVN2ns4BaseE is "vtable for ns::Base".
 
-The Itanium C++ ABI's mangling without substitutions: a name that has one stays as it is.
+The Itanium C++ ABI's mangling of types, and of functions as far as classes lie in them. What is not of it (expressions
+among template arguments) stays as it is. The words are those of
+binutils' c++filt, without the spaces that C++98 wanted between brackets.
 """
 
 from __future__ import annotations
 
-from typing import Callable, Optional
+from typing import Callable
 
-SPECIAL = {"_ZTV": "vtable for ", "_ZTI": "typeinfo for ", "_ZTS": "typeinfo name for ", "_ZTT": "VTT for "}
-BUILTIN = {
-    "v": "void",
-    "b": "bool",
-    "c": "char",
-    "a": "signed char",
-    "h": "unsigned char",
-    "s": "short",
-    "t": "unsigned short",
-    "i": "int",
-    "j": "unsigned int",
-    "l": "long",
-    "m": "unsigned long",
-    "x": "long long",
-    "y": "unsigned long long",
-    "f": "float",
-    "d": "double",
-    "e": "long double",
-    "w": "wchar_t",
-}
-STANDARD = {"t": "std", "s": "std::string", "a": "std::allocator", "b": "std::basic_string"}
-SUFFIXES = {"P": "*", "R": "&", "O": "&&", "K": " const"}
-DEEPEST = 32
+from ...records import NamedTuple
+from .mangling import BUILTIN, NUMBERS, OPERATORS, QUALIFIERS, SPECIAL, STANDARD, SUFFIXES
+
+DEEPEST = 64
+LONGEST = 16 << 10
+"""Each substitution can double the name."""
+DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def demangle(name: str) -> str:
@@ -39,69 +25,253 @@ def demangle(name: str) -> str:
         return name
     parser = _Parser(name, 4)
     try:
-        readable = parser.type(0)
-    except (IndexError, ValueError):
+        found = parser.type()
+    except (_Unknown, IndexError, ValueError, RecursionError):
         return name
-    return prefix + readable if readable is not None and parser.at == len(name) else name
+    return f"{prefix}{found}" if parser.at == len(name) else name
+
+
+class _Unknown(Exception):
+    """It is no name, or has something that is not read here."""
+
+
+class _Type(NamedTuple):
+    """What stands before and after a name that is declared to be of it: "void (*" and ")(int)"."""
+
+    left: str
+    right: str = ""
+    open: bool = False
+    """A function or array: what points to it needs parentheses."""
+
+    def __str__(self) -> str:
+        return self.left + self.right
 
 
 class _Parser:
-    """Each method reads one thing at `at`; None, IndexError or ValueError where it is not of this subset."""
+    """Each method reads one thing at `at`."""
 
     def __init__(self, text: str, at: int) -> None:
         self.text, self.at = text, at
+        self.depth = 0
+        self.known: list[_Type] = []
+        """What substitutions stand for, in the order in which it was met."""
+        self.arguments: list[str] = []
+        """Of the last template, which T_ stands for."""
+        self.in_lambda = 0
+        self.constant = False
+        """Whether the last nested name was that of a member function that is const."""
 
-    def type(self, depth: int) -> Optional[str]:
-        letter = self.text[self.at]
-        if depth > DEEPEST:
-            return None
+    def peek(self, count: int = 1) -> str:
+        return self.text[self.at : self.at + count]
+
+    def take(self, text: str) -> bool:
+        found = self.text.startswith(text, self.at)
+        self.at += len(text) if found else 0
+        return found
+
+    def expect(self, text: str) -> None:
+        if not self.take(text):
+            raise _Unknown
+
+    def keep(self, found: _Type) -> _Type:
+        if len(found.left) + len(found.right) > LONGEST:
+            raise _Unknown
+        self.known.append(found)
+        return found
+
+    def type(self) -> _Type:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise _Unknown
+        found = self._type()
+        self.depth -= 1
+        return found
+
+    def _type(self) -> _Type:
+        letter = self.peek()
+        for size in (1, 2):
+            if self.peek(size) in BUILTIN:
+                self.at += size
+                return _Type(BUILTIN[self.text[self.at - size : self.at]])
         if letter in SUFFIXES:
             self.at += 1
-            inner = self.type(depth + 1)
-            return None if inner is None else inner + SUFFIXES[letter]
-        if letter in BUILTIN:
+            return self.keep(_pointing(self.type(), SUFFIXES[letter]))
+        if letter in QUALIFIERS:
+            return self.keep(self._qualified())
+        readers: dict[str, Callable[[], _Type]] = {"F": self._function, "A": self._array, "M": self._member}
+        if letter in readers:
             self.at += 1
-            return BUILTIN[letter]
-        if letter == "L":
-            return self._literal()
-        if letter == "N":
+            return self.keep(readers[letter]())
+        if self.take("Dp"):
+            return self.keep(self.type())
+        if self.peek(3) == "DoF":
+            self.at += 3
+            found = self._function()
+            return self.keep(found._replace(right=f"{found.right} noexcept"))
+        if letter == "T" and self.peek(2)[1:] in (*DIGITS[:10], "_"):
+            found = self.keep(_Type(self._parameter()))
+            return self._with_arguments(found) if self.peek() == "I" else found
+        return self._class()
+
+    def _qualified(self) -> _Type:
+        words = ""
+        while self.peek() in QUALIFIERS:
+            words = QUALIFIERS[self.peek()] + words
             self.at += 1
-            return self._joined(depth, "::", self._part)
-        return self._plain(depth)
+        found = self.type()
+        return found._replace(right=found.right + words) if found.open else found._replace(left=found.left + words)
 
-    def _plain(self, depth: int) -> Optional[str]:
-        """A name that is not nested; after St it belongs to namespace std."""
-        name = self._part(depth)
-        if name == "std":
-            rest = self._part(depth)
-            name = None if rest is None else f"std::{rest}"
-        return name
+    def _function(self) -> _Type:
+        self.take("Y")
+        result = self.type()
+        arguments = self._parameters("E")
+        reference = " &" if self.take("R") else " &&" if self.take("O") else ""
+        self.expect("E")
+        return _Type(f"{result.left} ", f"({arguments}){reference}{result.right}", open=True)
 
-    def _part(self, depth: int) -> Optional[str]:
-        """One step of a name, with its template arguments."""
-        letter = self.text[self.at]
-        if letter == "S":
-            step: Optional[str] = STANDARD.get(self.text[self.at + 1])
-            self.at += 2
-        elif letter.isdigit():
-            step = self._word()
+    def _array(self) -> _Type:
+        end = self.text.index("_", self.at)
+        size = self.text[self.at : end]
+        if size and not size.isdigit():
+            raise _Unknown
+        self.at = end + 1
+        of = self.type()
+        rest = of.right.removeprefix(" ") if of.open else of.right
+        return _Type(of.left if of.open else f"{of.left} ", f"[{size}]{rest}", open=True)
+
+    def _member(self) -> _Type:
+        owner = str(self.type())
+        of = self.type()
+        if of.open:
+            return _Type(f"{of.left}({owner}::*", f"){of.right}")
+        return _Type(f"{of.left} {owner}::*", of.right)
+
+    def _parameters(self, *ends: str) -> str:
+        found = []
+        while not (self.peek() in ends or self.peek(2) in ("RE", "OE") or self.at == len(self.text)):
+            found.append(str(self.type()))
+        return "" if found == ["void"] else ", ".join(each for each in found if each)
+
+    def _parameter(self) -> str:
+        """T_, T0_ … : in a generic lambda its own `auto`s."""
+        self.expect("T")
+        number = self._sequence(10)
+        if self.in_lambda:
+            return f"auto:{number + 1}"
+        if number >= len(self.arguments):
+            raise _Unknown
+        return self.arguments[number]
+
+    def _sequence(self, base: int) -> int:
+        """_ is 0, 0_ is 1, and so on."""
+        end = self.text.index("_", self.at)
+        digits = self.text[self.at : end]
+        self.at = end + 1
+        return int(digits, base) + 1 if digits else 0
+
+    # names
+
+    def _class(self) -> _Type:
+        """A class or enumeration; what it is substituted by is kept."""
+        if self.peek() != "S" or self.peek(2) == "St":
+            return self.keep(_Type(self.name()))
+        found = self._substitution()
+        return self._with_arguments(found) if self.peek() == "I" else found
+
+    def name(self) -> str:
+        if self.take("N"):
+            return self._nested()
+        if self.take("Z"):
+            return self._local()
+        if self.peek() == "S" and self.peek(2) != "St":
+            found = str(self._substitution())
         else:
-            step = None
-        if step is not None and self.text[self.at : self.at + 1] == "I":
-            self.at += 1
-            arguments = self._joined(depth, ", ", self.type)
-            return None if arguments is None else f"{step}<{arguments}>"
-        return step
+            found = "std::" + self._step("") if self.take("St") else self._step("")
+            if self.peek() == "I":
+                self.keep(_Type(found))
+        return found + self._template() if self.peek() == "I" else found
 
-    def _joined(self, depth: int, between: str, read: Callable[[int], Optional[str]]) -> Optional[str]:
-        parts = []
-        while self.text[self.at] != "E":
-            part = read(depth + 1)
-            if part is None:
-                return None
-            parts.append(part)
-        self.at += 1
-        return between.join(parts)
+    def _nested(self) -> str:
+        constant = False
+        while self.peek() in QUALIFIERS:
+            constant |= self.peek() == "K"
+            self.at += 1
+        self.take("R") or self.take("O")
+        found = ""
+        while not self.take("E"):
+            first = not found
+            if first and self.take("St"):
+                found = "std"
+                continue
+            if self.peek() == "S":
+                found = str(self._substitution())
+                continue
+            if self.peek() == "T":
+                found = self._parameter()
+            elif self.peek() == "I":
+                found += self._template()
+            else:
+                found = (f"{found}::" if found else "") + self._step(found)
+            if self.peek() != "E":
+                self.keep(_Type(found))
+        self.constant = constant
+        return found
+
+    def _local(self) -> str:
+        """A class in a function."""
+        function = self._encoding()
+        self.expect("E")
+        if self.peek() == "s" or self.peek() == "d":
+            raise _Unknown
+        name = self.name()
+        if self.take("__"):
+            self.at = self.text.index("_", self.at) + 1
+        elif self.peek() == "_" and self.peek(2)[1:].isdigit():
+            self.at += 2
+        return f"{function}::{name}"
+
+    def _encoding(self) -> str:
+        """A function with its parameters."""
+        self.constant = False
+        name, constant = self.name(), self.constant
+        if self.peek() == "E":
+            return name
+        # what a template returns is mangled, too
+        if name.endswith(">") and not name.endswith(("operator>", "operator>>", "operator->")):
+            self.type()
+        return f"{name}({self._parameters('E')})" + (" const" if constant else "")
+
+    def _step(self, within: str) -> str:
+        """One step of a name, without template arguments."""
+        self.take("L")  # known to its file alone
+        self.take("M")  # what initialises the member before
+        letter = self.peek()
+        if letter.isdigit():
+            found = self._word()
+        elif letter == "U":
+            found = self._unnamed()
+        elif letter in ("C", "D") and self.peek(2)[1:].isdigit():
+            self.at += 2
+            own = _without_arguments(within).rpartition("::")[2]
+            found = own if letter == "C" else f"~{own}"
+        elif self.peek(2) in OPERATORS:
+            found = OPERATORS[self.peek(2)]
+            self.at += 2
+        else:
+            raise _Unknown
+        while self.take("B"):
+            found += f"[abi:{self._word()}]"
+        return found
+
+    def _unnamed(self) -> str:
+        if self.take("Ut"):
+            return f"{{unnamed type#{self._sequence(10) + 1}}}"
+        self.expect("Ul")
+        self.in_lambda += 1
+        parameters = self._parameters("E")
+        self.in_lambda -= 1
+        self.expect("E")
+        return f"{{lambda({parameters})#{self._sequence(10) + 1}}}"
 
     def _word(self) -> str:
         end = self.at
@@ -109,19 +279,86 @@ class _Parser:
             end += 1
         size = int(self.text[self.at : end])
         word = self.text[end : end + size]
-        if len(word) != size:
-            raise ValueError(word)
+        if len(word) != size or not size:
+            raise _Unknown
         self.at = end + size
         # GCC's mark of a namespace without a name
         return "(anonymous namespace)" if word.startswith("_GLOBAL__N") else word
 
-    def _literal(self) -> Optional[str]:
-        """A number as template argument: Lm42E."""
+    def _substitution(self) -> _Type:
+        self.expect("S")
+        letter = self.peek()
+        if letter in STANDARD:
+            self.at += 1
+            return _Type(STANDARD[letter])
+        return self.known[self._sequence(36)]
+
+    def _with_arguments(self, found: _Type) -> _Type:
+        return self.keep(_Type(f"{found}{self._template()}"))
+
+    # template arguments
+
+    def _template(self) -> str:
+        found = self._list("I")
+        self.arguments = found
+        return f"<{', '.join(each for each in found if each)}>"
+
+    def _list(self, mark: str) -> list[str]:
+        self.expect(mark)
+        found = []
+        while not self.take("E"):
+            found.append(self._argument())
+        return found
+
+    def _argument(self) -> str:
+        letter = self.peek()
+        if letter == "L":
+            return self._literal()
+        if letter == "J":
+            return ", ".join(each for each in self._list("J") if each)
+        if letter == "X":
+            raise _Unknown
+        return str(self.type())
+
+    def _literal(self) -> str:
+        """A number: Lm42E; an enumerator: LN2ns1EE2E."""
+        self.expect("L")
+        letter = self.peek()
+        if self.take("_Z"):
+            name = self.name()
+            self.expect("E")  # a variable; functions have parameters
+            return name
+        of = str(self.type())
         end = self.text.index("E", self.at)
-        kind, value = self.text[self.at + 1], self.text[self.at + 2 : end]
+        value = self.text[self.at : end]
         self.at = end + 1
-        if kind not in BUILTIN or not value.lstrip("n").isdigit():
-            return None
-        if kind == "b":
+        if not value.removeprefix("n").isdigit():
+            if of == BUILTIN["Dn"] and not value:
+                return f"({of})0"
+            raise _Unknown
+        value = value.replace("n", "-")
+        if letter == "b" and value in ("0", "1"):
             return "true" if value == "1" else "false"
-        return value.replace("n", "-")
+        return value + NUMBERS[letter] if letter in NUMBERS else f"({of}){value}"
+
+
+def _pointing(of: _Type, mark: str) -> _Type:
+    if of.open:
+        return _Type(f"{of.left}({mark}", f"){' ' if of.right.startswith('[') else ''}{of.right}")
+    if mark != "*" and of.left.endswith("&"):
+        # references collapse
+        return of if mark == "&&" or not of.left.endswith("&&") else of._replace(left=of.left[:-1])
+    return of._replace(left=of.left + mark)
+
+
+def _without_arguments(name: str) -> str:
+    """As a constructor is named after its class."""
+    depth, end = 0, len(name)
+    if not name.endswith(">"):
+        return name
+    for at in range(len(name) - 1, -1, -1):
+        depth += {">": 1, "<": -1}.get(name[at], 0)
+        if not depth:
+            end = at
+            break
+    return name[:end]

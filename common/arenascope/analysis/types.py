@@ -1,0 +1,50 @@
+"""Live blocks by what they are, added up."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterable, Optional, Sequence
+
+from ..recognise.kinds import Kind
+from ..records import NamedTuple
+
+SAMPLES = 3
+
+
+class TypeRow(NamedTuple):
+    """All blocks of a kind."""
+
+    kind: Kind
+    index: int  # type: ignore[assignment]  # tuple.index is of no use here
+    blocks: int
+    bytes: int
+    resident: Optional[int]
+    """None where that cannot be known."""
+    holds_back: Optional[int]
+    """What more would go back to the system if all of them were freed; None where that is not known."""
+    samples: Sequence[int]
+    """What malloc returned for the first of them."""
+
+
+class Totals(NamedTuple):
+    """The rows' blocks and bytes with what is no block's: bytes + bookkeeping + foreign + damaged = used + mmapped."""
+
+    blocks: int
+    bytes: int
+    used: int
+    """What the arenas took from the kernel and have in no list of free chunks, nor in their tops."""
+    mmapped: int
+    bookkeeping: int
+    foreign: int
+    damaged: int
+
+
+ORDERS: dict[str, Callable[[TypeRow], int]] = {
+    "bytes": lambda row: row.bytes,
+    "blocks": lambda row: row.blocks,
+    "holds-back": lambda row: row.holds_back or 0,
+}
+
+
+def in_order(rows: Iterable[TypeRow], by: str) -> list[TypeRow]:
+    """What there is most of first."""
+    return sorted(rows, key=lambda row: (-ORDERS[by](row), -row.bytes, row.kind.name))

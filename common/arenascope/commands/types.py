@@ -1,0 +1,92 @@
+"""heap types: what the live blocks are."""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, Optional
+
+from ..analysis.types import ORDERS, Totals, TypeRow, in_order
+from ..command import ARENA, LIMIT, Answer, Context, argument, command, parse_size
+from ..errors import UsageError
+from ..gather.problems import parts_differ, problems_of
+from ..gather.type_sums import summed
+from ..gather.types import live_kinds
+from ..model import Statement
+from ..render.json import address
+from ..screens.types import lines, name_of
+
+
+@command(
+    "where it went",
+    "Tell what the live blocks are: classes, containers, Python objects, text and others.",
+    "types --by blocks --match Session",
+    "C++ objects are told by their vtables, by RTTI in memory where there are no symbols. What a block's contents only "
+    "suggest is a guess, and says so; the rest goes by size. The rows and malloc's bookkeeping sum to what is in use, "
+    "blocks served by mmap included.",
+    (
+        argument("--by", choices=tuple(ORDERS), default="bytes", help="the order of the rows"),
+        ARENA,
+        argument("--min", metavar="SIZE", help="only types that hold SIZE bytes and more"),
+        argument("--match", metavar="REGEX", help="only types whose name it matches somewhere"),
+        LIMIT,
+    ),
+)
+def types_command(context: Context) -> Answer:
+    options, session = context.options, context.session
+    context.check_arena(options.arena)
+    wanted = _wanted(parse_size(context, options.min), options.match)
+    rows: list[TypeRow] = []
+    totals = Totals(0, 0, used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
+    problems: list[Statement] = []
+    if session.started:
+        live = live_kinds(session, options.arena)
+        rows, totals = summed(session, live)
+        if session.stopped:
+            problems.append(Statement("stopped", {"chunks": totals.blocks}))
+        for header in {heap.header.index: heap.header for heap in live.heaps}.values():
+            found = sum(heap.heap.bytes for heap in live.heaps if heap.header.index == header.index)
+            if found != header.system_mem and not session.stopped:
+                problems.append(parts_differ(header, found))
+    chosen = in_order(filter(wanted, rows), options.by)
+    most = options.limit if options.limit > 0 else None
+    keys = {
+        "types": [_json(row) for row in chosen[:most]],
+        "left_out": len(chosen[most:]) if most else 0,
+        "totals": {
+            "blocks": totals.blocks,
+            "bytes": totals.bytes,
+            "used_bytes": totals.used,
+            "mmapped_bytes": totals.mmapped,
+            "bookkeeping_bytes": totals.bookkeeping,
+            "foreign_bytes": totals.foreign,
+            "damaged_bytes": totals.damaged,
+        },
+    }
+    named = sum(row.bytes for row in rows if row.kind.certain and row.kind.kind not in ("size", "zeros"))
+    text = lines(context.style, chosen, totals, options.limit, named=named, started=session.started)
+    return Answer(keys, text, [*problems, *problems_of(session)])
+
+
+def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[TypeRow], bool]:
+    try:
+        pattern = re.compile(match or "")
+    except re.error as error:
+        raise UsageError(f"--match {match}: {error}", "--match 'Session|Buffer'") from None
+    return lambda row: row.bytes >= (least or 0) and pattern.search(name_of(row)) is not None
+
+
+def _json(row: TypeRow) -> dict[str, object]:
+    kind = row.kind
+    return {
+        "type": kind.name,
+        "kind": kind.kind,
+        "module": kind.module,
+        "certain": kind.certain,
+        "how": kind.how,
+        "blocks": row.blocks,
+        "bytes": row.bytes,
+        "resident_bytes": row.resident,
+        "holds_back_bytes": row.holds_back,
+        "owner": kind.owner,
+        "samples": [address(each) for each in row.samples],
+    }

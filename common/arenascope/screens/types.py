@@ -1,0 +1,83 @@
+"""What `heap types` writes for people."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence
+
+from ..analysis.types import Totals, TypeRow
+from ..render.text import NO_HEAP, UNKNOWN, Style, count, cut, left_out, next_lines, table
+
+HEADERS = ("type", "module", "blocks", "bytes", "share", "average", "resident", "holds back", "example")
+GUESS = " ?"
+"""After the name of what is a guess."""
+
+
+def lines(
+    style: Style, rows: Sequence[TypeRow], totals: Totals, limit: Optional[int], *, named: int, started: bool
+) -> Iterator[str]:
+    """`named`: bytes of blocks whose type is certain."""
+    if not started:
+        yield NO_HEAP
+        return
+    live = totals.bytes + totals.bookkeeping + totals.foreign + totals.damaged
+    yield style.bold(
+        f"{count(totals.blocks, 'live block')}, {style.size(totals.bytes)}: "
+        f"{style.size(named)} of it by a type that is certain"
+    )
+    yield ""
+    shown, more = cut([_row(style, row, live) for row in rows], limit)
+    cells = [*shown, *_others(style, totals, live)]
+    with_module, holds_back = any(row.kind.module for row in rows), any(row.holds_back is not None for row in rows)
+    kept = [
+        column
+        for column, name in enumerate(HEADERS)
+        if (with_module or name != "module") and (holds_back or name != "holds back")
+    ]
+    headers = [HEADERS[column] for column in kept]
+    yield from table(
+        headers,
+        [[row[column] for column in kept] for row in cells],
+        left=tuple(headers.index(name) for name in ("type", "module", "example") if name in headers),
+        width=style.width,
+        expendable=[name for name in ("average", "resident", "example", "module", "share") if name in headers],
+        form=style.form,
+    )
+    yield from left_out(style, more, "type")
+    if any(not row.kind.certain for row in rows[: len(shown)]):
+        yield style.dim(f"{GUESS.strip()} a guess, by what the blocks hold")
+    if rows:
+        yield from next_lines(style, style.typed(f"chunk {rows[0].samples[0]:#x}"), style.typed("pins"))
+
+
+def name_of(row: TypeRow) -> str:
+    owner = f" of {row.kind.owner}" if row.kind.owner else ""
+    return row.kind.name + owner + ("" if row.kind.certain else GUESS)
+
+
+def _row(style: Style, row: TypeRow, live: int) -> list[str]:
+    return [
+        name_of(row),
+        row.kind.module or "",
+        f"{row.blocks:,}",
+        style.size(row.bytes),
+        _share(row.bytes, live),
+        style.size(row.bytes // row.blocks),
+        style.size(row.resident),
+        style.size(row.holds_back),
+        f"{row.samples[0]:#x}" if row.samples else UNKNOWN,
+    ]
+
+
+def _others(style: Style, totals: Totals, live: int) -> Iterator[list[str]]:
+    """What is no block's, so that all of it sums up."""
+    for name, size in (
+        ("malloc's bookkeeping", totals.bookkeeping),
+        ("somebody else's, by sbrk", totals.foreign),
+        ("what could not be read", totals.damaged),
+    ):
+        if size:
+            yield [name, "", "", style.size(size), _share(size, live), "", "", "", ""]
+
+
+def _share(size: int, live: int) -> str:
+    return f"{100 * size / live:.1f}%" if live else UNKNOWN

@@ -1,0 +1,139 @@
+"""What blocks are: each that the fixture planted is called what it is, and none is given another class."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from partial import look
+from schemas import valid
+from subjects import Subject
+
+from arenascope.gather.types import live_kinds
+from arenascope.recognise.kinds import Kind
+from arenascope.session import Session
+from arenascope.shell import ShellDoor
+
+BUILDS = ("kinds", "kinds.stripped", "kinds.static", "kinds.no-rtti", "kinds.libc++")
+CLAIMING = ("c++", "control", "python", "gobject", "string", "vector", "node")
+"""Kinds that say of a block what it is, not only what it looks like."""
+MANY = 40
+
+
+class Seen:
+    """A build of the fixture that runs, with what it planted and what is seen of that."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        text = (subject.folder / "truth" / "kinds.txt").read_text()
+        rows = [line.split("\t") for line in text.splitlines()]
+        self.planted = {int(row[0], 16): (row[2], row[3]) for row in rows}
+        self.found = kinds_by_block(Session(ShellDoor(str(subject.pid), "none", ()).target()))
+
+
+def kinds_by_block(session: Session) -> dict[int, Kind]:
+    live, header = live_kinds(session), session.layout.header
+    found = {
+        chunk + header: live.kinds[kind] for heap in live.heaps for chunk, _, _, kind in live.blocks(heap) if kind >= 0
+    }
+    return {**found, **{block.chunk + header: live.kinds[kind] for block, kind in live.mmapped}}
+
+
+@pytest.fixture(scope="module", params=BUILDS)
+def seen(request: pytest.FixtureRequest) -> Iterator[Seen]:
+    with Subject(request.param) as subject:
+        yield Seen(subject)
+
+
+def is_right(planted: tuple[str, str], found: Kind) -> bool:
+    kind, name = planted
+    if kind == "-":
+        return found.kind not in CLAIMING
+    return (found.kind, found.name) == (kind, name)
+
+
+def test_no_block_is_given_a_class_that_it_is_not_of(seen: Seen) -> None:
+    """One that was left behind in a block of another size is none."""
+    assert {block for block in seen.planted if block not in seen.found} == set()
+    wrong = Counter(
+        (planted, seen.found[block])
+        for block, planted in seen.planted.items()
+        if seen.found[block].kind in CLAIMING and not is_right(planted, seen.found[block])
+    )
+    assert not wrong
+
+
+OWN_WORDS = ("c++", "control", "text", "zeros", "pointers", "-")
+
+
+def test_what_a_blocks_own_words_tell(seen: Seen) -> None:
+    told = {block: planted for block, planted in seen.planted.items() if planted[0] in OWN_WORDS}
+    wrong = Counter(
+        (planted, seen.found[block]) for block, planted in told.items() if not is_right(planted, seen.found[block])
+    )
+    assert len(told) > 15 * MANY
+    assert sum(wrong.values()) <= len(told) // 50, wrong
+
+
+def test_the_command_counts_them(seen: Seen) -> None:
+    """Rows and bookkeeping are all that is in use, by system_mem, and sum up."""
+    status, said, complained = look(Path(str(seen.subject.pid)), "types --limit 0", "--json")
+    assert status == 0, complained
+    document = valid(json.loads(said))
+    assert (document["complete"], document["left_out"]) == (True, 0)
+    rows, totals = document["types"], document["totals"]
+    assert sum(row["bytes"] for row in rows) == totals["bytes"]
+    assert sum(row["blocks"] for row in rows) == totals["blocks"] == len(seen.found)
+    assert totals["bytes"] + totals["bookkeeping_bytes"] + totals["foreign_bytes"] + totals["damaged_bytes"] == (
+        totals["used_bytes"] + totals["mmapped_bytes"]
+    )
+    by_name = {(row["kind"], row["type"]): row for row in rows}
+    for (kind, name), blocks in Counter(seen.planted.values()).items():
+        if kind in ("c++", "control"):
+            row = by_name[kind, name]
+            assert (row["blocks"], row["certain"]) == (blocks, True), name
+            assert row["module"] == seen.subject.program.name
+            assert {seen.planted[int(sample, 16)] for sample in row["samples"]} == {(kind, name)}
+
+
+def test_of_the_kernels_core_it_says_the_same() -> None:
+    """Which leaves out what was not written: there names stand in the program's file."""
+    with Subject("kinds.stripped") as subject:
+        live = kinds_by_block(Session(ShellDoor(str(subject.pid), "none", ()).target()))
+        core = subject.kernel_core()
+        assert kinds_by_block(Session(ShellDoor(str(core), "none", ()).target())) == live
+
+
+def test_names_are_those_of_binutils(tmp_path: Path) -> None:
+    """Of every class that libstdc++ and the fixture have."""
+    from arenascope.sources.elf.demangle import demangle
+
+    with Subject("kinds") as subject:
+        paths = {line.split()[5] for line in Path(f"/proc/{subject.pid}/maps").read_text().splitlines() if "/" in line}
+    names = set()
+    for path in paths:
+        for table in ("-a", "-D"):
+            listed = subprocess.run(["nm", table, path], text=True, capture_output=True, check=False).stdout
+            names |= {line.split()[-1].partition("@")[0] for line in listed.splitlines() if line}
+    asked = sorted(name for name in names if name.startswith(("_ZTV", "_ZTI", "_ZTS")))
+    told = subprocess.run(["c++filt"], input="\n".join(asked), text=True, capture_output=True, check=True).stdout
+    # it spells these out, writes brackets as C++98 had to, and knows types that are no class's
+    plain = {
+        "basic_ostream<char, std::char_traits<char> >": "ostream",
+        "basic_istream<char, std::char_traits<char> >": "istream",
+    }
+    plain["basic_iostream<char, std::char_traits<char> >"] = "iostream"
+    ours = {name: demangle(name) for name in asked}
+    theirs = {}
+    for name, text in zip(asked, told.splitlines()):
+        for long, short in plain.items():
+            text = text.replace(long, short) if len(name) < 8 else text
+        theirs[name] = text.replace("> >", ">>").replace("> >", ">>")
+    wrong = {name: (ours[name], theirs[name]) for name in asked if ours[name] not in (theirs[name], name)}
+    assert len(asked) > 500
+    assert not wrong
+    assert sum(ours[name] == name for name in asked) < len(asked) // 50
