@@ -79,6 +79,9 @@ def main() -> int:
         status = status or one.status
         counts = " | ".join(str(one.counts[word]) for word in WORDS)
         print(f"| {number} | {one.seconds:.0f} | {one.cpu_seconds:.0f} | {counts} |", flush=True)
+        # the table waits for nobody, whoever does need not wait for the table
+        for name in one.failed:
+            print(f"failed in run {number}: {name}", file=sys.stderr, flush=True)
     for name, times in failures.most_common():
         print(f"failed {times} of {options.times} times: {name}")
     return min(status, 1)
