@@ -15,6 +15,7 @@ from .sources.core.resaving import save_core
 from .sources.live import saving as _saving  # noqa: F401
 from .sources.shell_target import ShellTarget
 from .target import Saved, Target
+from .whole_file import partial_name
 
 
 def save(target: Target, path: str, release: Callable[[], float], redact: bool) -> Optional[Saved]:
@@ -24,7 +25,7 @@ def save(target: Target, path: str, release: Callable[[], float], redact: bool) 
     if isinstance(target.image, CoreImage):
         return _redact(target.image, path)
     # what is kept takes a walk over every chunk: the process is let go first, the file has no name meanwhile
-    whole = os.path.join(os.path.dirname(path), f".arenascope-{os.urandom(8).hex()}")
+    whole = partial_name(path)
     saved = target.image.save(whole, target.register_sets(), release)
     if saved is None:
         return None

@@ -7,7 +7,7 @@ behind every door. A Target is made per command, from what is selected at that m
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Literal, Mapping, Optional, Protocol, Sequence
+from typing import Callable, Iterable, Iterator, Literal, Mapping, Optional, Protocol, Sequence
 
 from .model import Statement
 from .records import NamedTuple
@@ -120,6 +120,22 @@ class Span(NamedTuple):
     @property
     def bytes(self) -> int:
         return self.end - self.start
+
+
+def add_span(spans: list[Span], start: int, end: int) -> None:
+    """Adds one that begins no lower than the last does: joined to it where they touch or overlap."""
+    if spans and start <= spans[-1].end:
+        last = spans.pop()
+        start, end = last.start, max(end, last.end)
+    spans.append(Span(start, end))
+
+
+def merged(spans: Iterable[tuple[int, int]]) -> list[Span]:
+    """In address order, and apart."""
+    apart: list[Span] = []
+    for start, end in sorted(spans):
+        add_span(apart, start, end)
+    return apart
 
 
 class View(NamedTuple):

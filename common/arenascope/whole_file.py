@@ -13,6 +13,31 @@ ACL = "system.posix_acl_access"
 STANDARD_STREAMS = (1, 2)
 
 
+def partial_name(path: str) -> str:
+    """In the same folder, as a rename leads to no other file system."""
+    return os.path.join(os.path.dirname(path), f".arenascope-{os.urandom(8).hex()}")
+
+
+class PartialFile:
+    """A new file beside `path`, which gets that name once it is whole; whoever does not finish it leaves nothing."""
+
+    def __init__(self, path: str, mode: int) -> None:
+        self.path = path
+        self._name = partial_name(path)
+        self.descriptor = os.open(self._name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+
+    def finish(self) -> None:
+        # a full disk may show only now: on network file systems, and where space is counted later
+        os.fsync(self.descriptor)
+        os.replace(self._name, self.path)
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+        # finished it has this name no more
+        with suppress(OSError):
+            os.unlink(self._name)
+
+
 def write_whole(path: str, data: bytes) -> None:
     """Readers of `path`, or of what it links to, see the old file or the new one, under the same owner."""
     try:
@@ -68,23 +93,16 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def _replace(path: str, data: bytes, old: Optional[os.stat_result]) -> None:
-    """Under another name first. A new file has the mode that the umask leaves it."""
-    partial = os.path.join(os.path.dirname(path), f".arenascope-{os.urandom(8).hex()}")
+    """A new file has the mode that the umask leaves it."""
     # nobody else's until its owner is settled
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if old is None else 0o600)
+    partial = PartialFile(path, 0o666 if old is None else 0o600)
     try:
         if old is not None:
-            _keep_owner(descriptor, path, old)
-        _write(os.dup(descriptor), data)
-        # a full disk may show only now: on network file systems, and where space is counted later
-        os.fsync(descriptor)
-        os.replace(partial, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(partial)
-        raise
+            _keep_owner(partial.descriptor, path, old)
+        _write(os.dup(partial.descriptor), data)
+        partial.finish()
     finally:
-        os.close(descriptor)
+        partial.close()
 
 
 def _keep_owner(descriptor: int, path: str, old: os.stat_result) -> None:

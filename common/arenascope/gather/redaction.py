@@ -14,7 +14,7 @@ from ..glibc.chunks.blocks import blocks
 from ..glibc.find.allocators import places_of_modules
 from ..model import Gap, Range, Run
 from ..session import Session
-from ..target import Region
+from ..target import Region, merged
 
 FINDERS = ("libc.so", "libc-2.", "ld-linux", "ld-2.", "ld.so", "ld64.so")
 """How the files begin whose variables lead to malloc."""
@@ -28,14 +28,7 @@ AROUND = (8 << 10, 4 << 10)
 
 def kept(session: Session) -> list[Range]:
     """In address order, apart."""
-    ranges = sorted(_kept(session))
-    merged: list[Range] = []
-    for address, size in ranges:
-        if merged and address <= merged[-1].end:
-            size = max(address + size, merged[-1].end) - merged[-1].address
-            address = merged.pop().address
-        merged.append(Range(address, size))
-    return merged
+    return [Range(start, end - start) for start, end in merged((start, start + size) for start, size in _kept(session))]
 
 
 def _kept(session: Session) -> Iterator[tuple[int, int]]:

@@ -75,7 +75,7 @@ def resident_bytes(session: Session, ranges: Optional[Iterable[Range]]) -> Optio
     resident = 0
     ranges = sorted(ranges)
     if len(ranges) >= MANY and residency.exact and session.target.kind == "core":
-        resident, ranges = _merged(session, residency, ranges)
+        resident, ranges = _in_heaps(session, residency, ranges)
     for each in ranges:
         pages = residency.count(each.address, each.end)
         if pages is None:
@@ -84,7 +84,7 @@ def resident_bytes(session: Session, ranges: Optional[Iterable[Range]]) -> Optio
     return resident
 
 
-def _merged(session: Session, residency: Residency, ranges: Sequence[Range]) -> tuple[int, Sequence[Range]]:
+def _in_heaps(session: Session, residency: Residency, ranges: Sequence[Range]) -> tuple[int, Sequence[Range]]:
     """How much of those that lie in heaps is in memory, by one question for each heap; and those that are left."""
     page, in_memory, at = session.target.page_size, 0, 0
     left: list[Range] = []

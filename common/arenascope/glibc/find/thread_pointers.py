@@ -119,7 +119,7 @@ def _by_shape(memory: Memory, regions: Sequence[Region], threads: Sequence[Threa
     tids = {thread.tid for thread in threads}
     blocks: list[int] = []
     pointers: dict[int, int] = {}
-    for places in (_places(regions, threads), _merged(regions)):
+    for places in (_places(regions, threads), _ends_of_large(regions)):
         for start, end in places:
             blocks += _self_pointing(memory, start, end)
         pointers = _holding(memory, blocks, tids)
@@ -157,7 +157,7 @@ def _places(regions: Sequence[Region], threads: Sequence[ThreadInfo]) -> Iterato
             yield Span(region.end - TOP_OF_STACK, region.end)
 
 
-def _merged(regions: Sequence[Region]) -> Iterator[Span]:
+def _ends_of_large(regions: Sequence[Region]) -> Iterator[Span]:
     """Ends of larger mappings: what malloc got by mmap may have grown together with that small mapping, from below."""
     for region in regions:
         if region.writable and region.present and not (region.is_file or region.shared) and region.size > SMALL:

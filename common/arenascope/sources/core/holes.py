@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Iterator, Optional, Sequence
 
 from ...records import NamedTuple
-from ...target import HUGE_PAGES, MappingUse, Pages, Region, Residency, Span
+from ...target import HUGE_PAGES, MappingUse, Pages, Region, Residency, Span, add_span
 from ..elf.file import PF_W, Segment
 from .memory import CoreMemory
 
@@ -128,7 +128,9 @@ class HoleResidency:
         for low, high, shift in held:
             index = max(0, bisect_right(self._starts, low + shift) - 1)
             while index < len(self._starts) and self._starts[index] < high + shift:
-                _append(spans, max(low, self._starts[index] - shift), min(high, self._ends[index] - shift))
+                first, last = max(low, self._starts[index] - shift), min(high, self._ends[index] - shift)
+                if first < last:
+                    add_span(spans, first, last)
                 index += 1
         return spans
 
@@ -229,7 +231,7 @@ class DenseResidency:
                 if block == self._zero_block:
                     continue
                 for at in (at for at in range(0, len(block), size) if block[at : at + size] != zeros):
-                    _append(spans, offset - shift + at, offset - shift + at + size)
+                    add_span(spans, offset - shift + at, offset - shift + at + size)
         return spans
 
 
@@ -250,15 +252,6 @@ def _blocks(file: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
             return
         yield start, block
         start += len(block)
-
-
-def _append(ranges: list[Span], start: int, end: int) -> None:
-    """Adds a range, joined to the last where they touch."""
-    if start >= end:
-        return
-    if ranges and ranges[-1].end == start:
-        start = ranges.pop().start
-    ranges.append(Span(start, end))
 
 
 def _data_extents(file: int, size: int) -> tuple[array[int], array[int]]:

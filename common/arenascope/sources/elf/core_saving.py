@@ -11,13 +11,13 @@ import os
 import threading
 from array import array
 from bisect import bisect_left, bisect_right
-from contextlib import suppress
 from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
 
 from ...errors import ArenascopeError, MemoryReadError
 from ...model import Range
 from ...records import NamedTuple
-from ...target import MappingUse, Region, RegisterSets, Span
+from ...target import MappingUse, Region, RegisterSets, Span, merged
+from ...whole_file import PartialFile
 from .core_notes import OWN, FileMapping
 from .core_writing import Form, Who, head, head_bytes, load_segment, note_bytes, note_segment, process_notes
 from .file import MAGIC, PF_R, PF_W, PF_X, Segment
@@ -89,7 +89,7 @@ def pieces_of(
     if not region.readable or region.path.startswith(KERNEL_OWN):
         yield Piece(start, end, flags, 0)
     elif region.shared:
-        runs = _merged([*resident, *swapped])
+        runs = merged([*resident, *swapped])
         if len(runs) > MOST_PIECES:
             runs = []
         at = start
@@ -109,16 +109,7 @@ def pieces_of(
             held = page if not region.offset else 0
             yield Piece(start, end, flags, held, (), region)
     else:
-        yield Piece(start, end, flags, end - start, _merged([*resident, *swapped]))
-
-
-def _merged(spans: Iterable[Span]) -> list[Span]:
-    merged: list[Span] = []
-    for low, high in sorted(spans):
-        if merged and merged[-1].end >= low:
-            low = merged.pop().start
-        merged.append(Span(low, high))
-    return merged
+        yield Piece(start, end, flags, end - start, merged([*resident, *swapped]))
 
 
 class Layout(NamedTuple):
@@ -182,11 +173,11 @@ class CoreWriter:
         self.path = path
         if os.path.lexists(path) and not _was_saved(path):
             raise ArenascopeError(f"{path} is there already", "name another file, or remove it")
-        self._partial = os.path.join(os.path.dirname(path), f".arenascope-{os.urandom(8).hex()}")
         try:
-            self._file = os.open(self._partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self._partial = PartialFile(path, 0o600)
         except OSError as error:
             raise self._cannot(error) from error
+        self._file = self._partial.descriptor
 
     def _cannot(self, error: OSError) -> ArenascopeError:
         return ArenascopeError(f"cannot write {self.path}: {error.strerror or error}")
@@ -232,8 +223,7 @@ class CoreWriter:
             os.pwrite(self._file, layout.notes, layout.notes_at)
             segments = [*layout.segments, note_segment(layout.end, len(last))]
             os.pwrite(self._file, head(form, segments), 0)
-            os.fsync(self._file)
-            os.replace(self._partial, self.path)
+            self._partial.finish()
             return os.fstat(self._file).st_blocks * 512
         except OSError as error:
             raise self._cannot(error) from error
@@ -259,9 +249,7 @@ class CoreWriter:
 
     def __exit__(self, *_: object) -> None:
         """Without finish() nothing is left of it."""
-        os.close(self._file)
-        with suppress(OSError):
-            os.unlink(self._partial)
+        self._partial.close()
 
 
 def _within(ranges: Iterable[Range], start: int, end: int) -> Iterator[Range]:
