@@ -25,10 +25,10 @@ def demangle(name: str) -> str:
         return name
     parser = _Parser(name, 4)
     try:
-        found = parser.type()
+        readable = parser.type()
     except (_Unknown, IndexError, ValueError, RecursionError):
         return name
-    return f"{prefix}{found}" if parser.at == len(name) else name
+    return f"{prefix}{readable}" if parser.at == len(name) else name
 
 
 class _Unknown(Exception):
@@ -65,27 +65,27 @@ class _Parser:
         return self.text[self.at : self.at + count]
 
     def take(self, text: str) -> bool:
-        found = self.text.startswith(text, self.at)
-        self.at += len(text) if found else 0
-        return found
+        there = self.text.startswith(text, self.at)
+        self.at += len(text) if there else 0
+        return there
 
     def expect(self, text: str) -> None:
         if not self.take(text):
             raise _Unknown
 
-    def keep(self, found: _Type) -> _Type:
-        if len(found.left) + len(found.right) > LONGEST:
+    def keep(self, kind: _Type) -> _Type:
+        if len(kind.left) + len(kind.right) > LONGEST:
             raise _Unknown
-        self.known.append(found)
-        return found
+        self.known.append(kind)
+        return kind
 
     def type(self) -> _Type:
         self.depth += 1
         if self.depth > DEEPEST:
             raise _Unknown
-        found = self._type()
+        kind = self._type()
         self.depth -= 1
-        return found
+        return kind
 
     def _type(self) -> _Type:
         letter = self.peek()
@@ -106,11 +106,11 @@ class _Parser:
             return self.keep(self.type())
         if self.peek(3) == "DoF":
             self.at += 3
-            found = self._function()
-            return self.keep(found._replace(right=f"{found.right} noexcept"))
+            function = self._function()
+            return self.keep(function._replace(right=f"{function.right} noexcept"))
         if letter == "T" and self.peek(2)[1:] in (*DIGITS[:10], "_"):
-            found = self.keep(_Type(self._parameter()))
-            return self._with_arguments(found) if self.peek() == "I" else found
+            parameter = self.keep(_Type(self._parameter()))
+            return self._with_arguments(parameter) if self.peek() == "I" else parameter
         return self._class()
 
     def _qualified(self) -> _Type:
@@ -118,8 +118,8 @@ class _Parser:
         while self.peek() in QUALIFIERS:
             words = QUALIFIERS[self.peek()] + words
             self.at += 1
-        found = self.type()
-        return found._replace(right=found.right + words) if found.open else found._replace(left=found.left + words)
+        kind = self.type()
+        return kind._replace(right=kind.right + words) if kind.open else kind._replace(left=kind.left + words)
 
     def _function(self) -> _Type:
         self.take("Y")
@@ -147,10 +147,10 @@ class _Parser:
         return _Type(f"{of.left} {owner}::*", of.right)
 
     def _parameters(self, *ends: str) -> str:
-        found = []
+        parameters = []
         while not (self.peek() in ends or self.peek(2) in ("RE", "OE") or self.at == len(self.text)):
-            found.append(str(self.type()))
-        return "" if found == ["void"] else ", ".join(each for each in found if each)
+            parameters.append(str(self.type()))
+        return "" if parameters == ["void"] else ", ".join(each for each in parameters if each)
 
     def _parameter(self) -> str:
         """T_, T0_ … : in a generic lambda its own `auto`s."""
@@ -175,8 +175,8 @@ class _Parser:
         """A class or enumeration; what it is substituted by is kept."""
         if self.peek() != "S" or self.peek(2) == "St":
             return self.keep(_Type(self.name()))
-        found = self._substitution()
-        return self._with_arguments(found) if self.peek() == "I" else found
+        kind = self._substitution()
+        return self._with_arguments(kind) if self.peek() == "I" else kind
 
     def name(self) -> str:
         if self.take("N"):
@@ -184,12 +184,12 @@ class _Parser:
         if self.take("Z"):
             return self._local()
         if self.peek() == "S" and self.peek(2) != "St":
-            found = str(self._substitution())
+            name = str(self._substitution())
         else:
-            found = "std::" + self._step("") if self.take("St") else self._step("")
+            name = "std::" + self._step("") if self.take("St") else self._step("")
             if self.peek() == "I":
-                self.keep(_Type(found))
-        return found + self._template() if self.peek() == "I" else found
+                self.keep(_Type(name))
+        return name + self._template() if self.peek() == "I" else name
 
     def _nested(self) -> str:
         constant = False
@@ -197,25 +197,25 @@ class _Parser:
             constant |= self.peek() == "K"
             self.at += 1
         self.take("R") or self.take("O")
-        found = ""
+        name = ""
         while not self.take("E"):
-            first = not found
+            first = not name
             if first and self.take("St"):
-                found = "std"
+                name = "std"
                 continue
             if self.peek() == "S":
-                found = str(self._substitution())
+                name = str(self._substitution())
                 continue
             if self.peek() == "T":
-                found = self._parameter()
+                name = self._parameter()
             elif self.peek() == "I":
-                found += self._template()
+                name += self._template()
             else:
-                found = (f"{found}::" if found else "") + self._step(found)
+                name = (f"{name}::" if name else "") + self._step(name)
             if self.peek() != "E":
-                self.keep(_Type(found))
+                self.keep(_Type(name))
         self.constant = constant
-        return found
+        return name
 
     def _local(self) -> str:
         """A class in a function."""
@@ -247,21 +247,21 @@ class _Parser:
         self.take("M")  # what initialises the member before
         letter = self.peek()
         if letter.isdigit():
-            found = self._word()
+            step = self._word()
         elif letter == "U":
-            found = self._unnamed()
+            step = self._unnamed()
         elif letter in ("C", "D") and self.peek(2)[1:].isdigit():
             self.at += 2
             own = _without_arguments(within).rpartition("::")[2]
-            found = own if letter == "C" else f"~{own}"
+            step = own if letter == "C" else f"~{own}"
         elif self.peek(2) in OPERATORS:
-            found = OPERATORS[self.peek(2)]
+            step = OPERATORS[self.peek(2)]
             self.at += 2
         else:
             raise _Unknown
         while self.take("B"):
-            found += f"[abi:{self._word()}]"
-        return found
+            step += f"[abi:{self._word()}]"
+        return step
 
     def _unnamed(self) -> str:
         if self.take("Ut"):
@@ -293,22 +293,22 @@ class _Parser:
             return _Type(STANDARD[letter])
         return self.known[self._sequence(36)]
 
-    def _with_arguments(self, found: _Type) -> _Type:
-        return self.keep(_Type(f"{found}{self._template()}"))
+    def _with_arguments(self, kind: _Type) -> _Type:
+        return self.keep(_Type(f"{kind}{self._template()}"))
 
     # template arguments
 
     def _template(self) -> str:
-        found = self._list("I")
-        self.arguments = found
-        return f"<{', '.join(each for each in found if each)}>"
+        arguments = self._list("I")
+        self.arguments = arguments
+        return f"<{', '.join(each for each in arguments if each)}>"
 
     def _list(self, mark: str) -> list[str]:
         self.expect(mark)
-        found = []
+        items = []
         while not self.take("E"):
-            found.append(self._argument())
-        return found
+            items.append(self._argument())
+        return items
 
     def _argument(self) -> str:
         letter = self.peek()
