@@ -192,8 +192,11 @@ class GdbTarget(DebuggedTarget):
     def own_threads(self) -> Sequence[ThreadInfo]:
         return self._of_each(self._thread)
 
-    def register_sets(self) -> Sequence[RegisterSets]:
-        return self._of_each(lambda thread: self.registers_by_name(thread.ptid[1] or thread.ptid[0], self._register))
+    def own_register_sets(self) -> Sequence[RegisterSets]:
+        def of(thread: gdb.InferiorThread) -> RegisterSets:
+            return self.registers_by_name(thread.ptid[1] or thread.ptid[0], self._register, self._wide_register)
+
+        return self._of_each(of)
 
     def _of_each(self, ask: Callable[[gdb.InferiorThread], T]) -> list[T]:
         """Of every thread; what was selected stays so."""
@@ -247,6 +250,17 @@ class GdbTarget(DebuggedTarget):
             return int(gdb.newest_frame().read_register(name)) & self.mask()
         except (gdb.error, ValueError, TypeError):
             return None
+
+    def _wide_register(self, name: str) -> bytes:
+        # without AVX its lower half is all there is
+        for register, member in ((name, "v4_int64"), (name.replace("ymm", "xmm"), "v2_int64")):
+            try:
+                value = gdb.newest_frame().read_register(register)[member]
+                words = [int(value[index]) for index in range(int(member[1]))]
+            except (gdb.error, ValueError, TypeError):
+                continue
+            return b"".join((word & (1 << 64) - 1).to_bytes(8, self.byte_order) for word in words)
+        return b""
 
     def evaluate(self, expression: str) -> int:
         try:

@@ -182,9 +182,13 @@ class LldbTarget(DebuggedTarget):
     def own_threads(self) -> Sequence[ThreadInfo]:
         return [self._thread(thread) for thread in self.process]
 
-    def register_sets(self) -> Sequence[RegisterSets]:
+    def own_register_sets(self) -> Sequence[RegisterSets]:
         return [
-            self.registers_by_name(thread.GetThreadID(), partial(_register, thread.GetFrameAtIndex(0)))
+            self.registers_by_name(
+                thread.GetThreadID(),
+                partial(_register, thread.GetFrameAtIndex(0)),
+                partial(_wide_register, thread.GetFrameAtIndex(0)),
+            )
             for thread in self.process
         ]
 
@@ -254,6 +258,17 @@ def _interruptible(read: AnyRead, debugger: lldb.SBDebugger, often: int) -> AnyR
 def _register(frame: lldb.SBFrame, name: str) -> Optional[int]:
     found = frame.FindRegister(name)
     return found.GetValueAsUnsigned() if found.IsValid() else None
+
+
+def _wide_register(frame: lldb.SBFrame, name: str) -> bytes:
+    # without AVX its lower half is all there is
+    for register in (name, name.replace("ymm", "xmm")):
+        found = frame.FindRegister(register)
+        data, error = found.GetData(), lldb.SBError()
+        read = data.ReadRawData(error, 0, data.GetByteSize()) if found.IsValid() and data.GetByteSize() else b""
+        if error.Success() and read:
+            return bytes(read)
+    return b""
 
 
 def _machine(triple: str) -> str:

@@ -40,6 +40,7 @@ GROUPS = (
     "arenas and lists",
     "what goes back",
     "chunk by chunk",
+    "whose it is",
     "then and now",
     "glibc's own words",
     "this tool",

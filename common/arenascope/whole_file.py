@@ -26,9 +26,11 @@ class PartialFile:
         self._name = partial_name(path)
         self.descriptor = os.open(self._name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
 
-    def finish(self) -> None:
-        # a full disk may show only now: on network file systems, and where space is counted later
-        os.fsync(self.descriptor)
+    def finish(self, lasting: bool = True) -> None:
+        """Not `lasting`: nobody needs it after a crash."""
+        if lasting:
+            # a full disk may show only now: on network file systems, and where space is counted later
+            os.fsync(self.descriptor)
         os.replace(self._name, self.path)
 
     def close(self) -> None:

@@ -22,6 +22,8 @@ COMMANDS = (
     "pins",
     "types",
     "map",
+    "refs",
+    "owner",
     "report",
     "save",
     "snapshot",

@@ -24,6 +24,8 @@ def words_of(command: str, subject: Subject, folder: Path) -> list[str]:
     """The command as it is typed: one that calls for more than options has it here."""
     more = {
         "chunk": [hex(next(iter(subject.live_blocks)))],
+        "refs": [hex(next(iter(subject.live_blocks)))],
+        "owner": [hex(next(iter(subject.live_blocks)))],
         "chunks": ["--limit", "50"],
         "snapshot": [str(folder / "now.json")],
         "save": [str(folder / "saved.core")],

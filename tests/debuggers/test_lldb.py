@@ -16,7 +16,13 @@ from subjects import Subject
 pytestmark = pytest.mark.xdist_group("lldb")
 
 # what a command cannot do without
-WORDS = {"chunk": "chunk 0x1000", "snapshot": "snapshot /nonexistent/file", "save": "save /nonexistent/file"}
+WORDS = {
+    "chunk": "chunk 0x1000",
+    "refs": "refs 0x1000",
+    "owner": "owner 0x1000",
+    "snapshot": "snapshot /nonexistent/file",
+    "save": "save /nonexistent/file",
+}
 PARSED = 19
 """The first version that is told a command's options."""
 

@@ -52,6 +52,8 @@ def typed(command: str, folder: Path) -> str:
     """A command with what it cannot do without."""
     words = {
         "chunk": "$sp",
+        "refs": "$sp",
+        "owner": "$sp",
         "snapshot": str(folder / "saved"),
         "save": str(folder / "saved.core"),
         "diff": str(folder / "saved"),

@@ -63,7 +63,11 @@ class Image:
 
     def words(self, command: str, rng: random.Random) -> list[str]:
         """What a command must be told."""
-        return [f"{rng.choice(self.pointers) + rng.choice((0, 0, 16, 1000)):#x}"] if command == "chunk" else []
+        return (
+            [f"{rng.choice(self.pointers) + rng.choice((0, 0, 16, 1000)):#x}"]
+            if command in ("chunk", "refs", "owner")
+            else []
+        )
 
     @cached_property
     def places(self) -> list[Place]:

@@ -13,7 +13,11 @@ from arenascope.command import command_names
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"
-WORDS = {"chunk": ["0x10000"], "snapshot": [os.devnull], "save": ["/dev/shm/arenascope-gone.core"]}
+WORDS = {
+    **{name: ["0x10000"] for name in ("chunk", "refs", "owner")},
+    "snapshot": [os.devnull],
+    "save": ["/dev/shm/arenascope-gone.core"],
+}
 LEFT_OUT = {"diff", "version"}  # one wants a file of its own first, one answers with what went wrong
 COMMANDS = sorted(set(command_names()) - LEFT_OUT)
 

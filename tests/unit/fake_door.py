@@ -53,6 +53,9 @@ class FakeDoor:
         return ["a test"]
 
 
+ADDRESSED = ("chunk", "refs", "owner")
+
+
 def a_chunk(target: FakeTarget) -> str:
     """The address of some chunk, for a command that wants one."""
     heaps = next(iter(Session(target).heaps.values()), ())
@@ -81,7 +84,7 @@ def located_once() -> Iterator[None]:
 
 def run_text(target: FakeTarget, command: str, *words: str) -> str:
     door = FakeDoor(target)
-    if command == "chunk" and not any(word.startswith("0x") for word in words):
+    if command in ADDRESSED and not any(word.startswith("0x") for word in words):
         words = (*words, a_chunk(target))
     execute(find_command(command), list(words), door)
     return "".join(door.written)

@@ -21,6 +21,8 @@ WORDS = {
     "chunks": ["--summary"],
     "map": ["--cells", "4"],
     "chunk": ["0x1000", "0x2000"],
+    "refs": ["0x1000"],
+    "owner": ["0x1000"],
 }
 
 

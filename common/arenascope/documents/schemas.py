@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from ..render.json import SCHEMA
-from . import answers, arenas, chunks
+from . import answers, arenas, chunks, owners
 from .keys import Schema, address, integer, number, one_of, optional, record, rows, size, statement, text, truth
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-DOCUMENTS: dict[str, dict[str, Schema]] = {**arenas.DOCUMENTS, **chunks.DOCUMENTS, **answers.DOCUMENTS}
+DOCUMENTS: dict[str, dict[str, Schema]] = {
+    **arenas.DOCUMENTS,
+    **chunks.DOCUMENTS,
+    **answers.DOCUMENTS,
+    **owners.DOCUMENTS,
+}
 """Each command's own keys."""
 PROBLEMS = rows("What a reader must know before trusting a figure", text("One of them, in words"))
 PROBLEM_RECORDS = rows("The same, apart from their words", statement("A problem"))

@@ -47,6 +47,7 @@ SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     HOLD_OVER: "the process may be held for {milliseconds:,} ms and was let go: what was not read by then is not told "
     "(--hold-at-most allows more; a copy made by save may be asked for as long as you like)",
     "memory-lost": "{bytes} bytes of what was in memory could not be read, and are holes in the file",
+    "not-searched": "{bytes} bytes of memory could not be read: what points from there is not known",
     "mp-not-found": "mp_ was not found: thresholds and blocks served by mmap are not known",
     "caches-not-found": "not every thread's cache was found: what they hold is not told from blocks in use",
     "cached-chunks-unowned": "the arena of some cached chunks is not known: their heap's start is not in this image",

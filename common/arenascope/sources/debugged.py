@@ -15,10 +15,10 @@ from ..errors import ArenascopeError, MemoryReadError, TargetError, UsageError
 from ..memory import BlockCache, Read
 from ..target import ByteOrder, BytesAlone, Region, RegisterSet, RegisterSets, ThreadInfo, View
 from .core.image import CoreImage
-from .elf.core_notes import NT_ARM_TLS
+from .elf.core_notes import NT_ARM_TLS, NT_VECTORS, OWN
 from .elf.machines import EM_AARCH64
 from .elf.naming import local_file
-from .elf.registers import GENERAL
+from .elf.registers import GENERAL, WIDE, WIDE_BYTES
 from .image_target import ImageTarget, Source
 from .live.process import ProcessImage
 from .live.procfiles import read_bytes, read_regions, thread_ids, thread_state
@@ -57,6 +57,9 @@ class AskedImage(BytesAlone):
         return self.told_regions()
 
     def threads(self) -> Sequence[ThreadInfo]:
+        return ()
+
+    def register_sets(self) -> Sequence[RegisterSets]:
         return ()
 
     def environment(self) -> Optional[Mapping[str, str]]:
@@ -98,8 +101,18 @@ class DebuggedTarget(ImageTarget):
         """The threads as the debugger has them."""
         raise NotImplementedError
 
-    def registers_by_name(self, tid: int, ask: Callable[[str], Optional[int]]) -> RegisterSets:
-        """A thread's, as far as the debugger has names for them."""
+    def register_sets(self) -> Sequence[RegisterSets]:
+        """As with threads: a core's notes have vectors, too."""
+        return (super().register_sets() if self.kind == "core" else ()) or self.own_register_sets()
+
+    def own_register_sets(self) -> Sequence[RegisterSets]:
+        """The registers as the debugger has them."""
+        raise NotImplementedError
+
+    def registers_by_name(
+        self, tid: int, ask: Callable[[str], Optional[int]], ask_wide: Callable[[str], bytes]
+    ) -> RegisterSets:
+        """A thread's, as far as the debugger has names for them. `ask_wide`: of a vector register, or b""."""
         machine = self.image.machine if isinstance(self.image, ProcessImage) else 0
         names = GENERAL.get(machine, ())
         size, order = self.pointer_size, self.byte_order
@@ -110,6 +123,8 @@ class DebuggedTarget(ImageTarget):
         general = b"".join(number.to_bytes(size, order) for number in numbers)
         pointer = ask("tpidr") if machine == EM_AARCH64 else None
         others = [] if pointer is None else [RegisterSet("LINUX", NT_ARM_TLS, pointer.to_bytes(size, order))]
+        wide = [ask_wide(name)[:WIDE_BYTES].ljust(WIDE_BYTES, b"\0") for name in WIDE.get(machine, ())]
+        others += [RegisterSet(OWN, NT_VECTORS, b"".join(wide))] if wide else []
         return RegisterSets(tid, general, others)
 
     def mask(self) -> int:

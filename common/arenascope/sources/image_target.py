@@ -48,6 +48,9 @@ class Source(Image, Protocol):
     def threads(self) -> Sequence[ThreadInfo]:
         """As far as it knows them: /proc has no thread pointers."""
 
+    def register_sets(self) -> Sequence[RegisterSets]:
+        """As far as it knows them: a process that is not held shows none."""
+
     def environment(self) -> Optional[Mapping[str, str]]: ...
 
     def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
@@ -81,7 +84,7 @@ class ImageTarget:
         return self.image.threads()
 
     def register_sets(self) -> Sequence[RegisterSets]:
-        return ()
+        return self.image.register_sets()
 
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.image.environment()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Optional, Protocol
+from typing import Optional, Protocol, Sequence
 
 from ..memory import Fill
 from ..model import Statement
+from ..target import RegisterSets
 from .elf.machines import machine_name
 
 
@@ -28,3 +29,7 @@ class LocalImage:
     @property
     def threaded_fill(self: _Image) -> Fill:
         return self.fill
+
+    def register_sets(self) -> Sequence[RegisterSets]:
+        """Whoever holds a process knows them."""
+        return ()

@@ -24,6 +24,8 @@ class ShellTarget(ImageTarget):
     def __init__(self, image: Source, folders: Sequence[str] = (), symbols: bool = True) -> None:
         """Without `symbols` only what the files themselves export has a name."""
         super().__init__(image, [*folders, *DEBUG_FOLDERS] if symbols else ())
+        self.symbols_from = (folders, symbols)
+        """Where those of another image of the same process come from."""
         self._use_symbols = symbols
         self._symbols: Optional[dict[str, Symbol]] = None
         self._regions: Optional[Sequence[Region]] = None

@@ -247,6 +247,10 @@ class CoreMemory:
         """Each thread's registers as the kernel lays them out, the one that crashed first."""
         return self.notes.records
 
+    def register_sets(self) -> Sequence[target.RegisterSets]:
+        """All registers of each thread, vectors among them."""
+        return self.notes.register_sets()
+
     @property
     def process_name(self) -> Optional[str]:
         return self.notes.name

@@ -7,7 +7,7 @@ import struct
 from typing import Iterable, Optional
 
 from ...records import NamedTuple
-from ...target import ThreadInfo
+from ...target import RegisterSet, RegisterSets, ThreadInfo
 from .file import Elf
 from .notes import Note
 from .registers import PRSTATUS, ThreadRecord, thread_from_record
@@ -28,6 +28,8 @@ REGISTER_NOTES = (
 AT_NULL, AT_PAGESZ = 0, 6
 DELETED = " (deleted)"
 OWN = "ARENASCOPE"
+NT_VECTORS = 16
+"""Our own: the vector registers one after another, as a debugger has them by name (WIDE in registers.py)."""
 
 
 class FileMapping(NamedTuple):
@@ -45,6 +47,7 @@ class CoreNotes:
     def __init__(self, elf: Elf, notes: Iterable[Note]) -> None:
         self.elf = elf
         self.records: list[ThreadRecord] = []
+        self._others: list[list[RegisterSet]] = []
         self.auxv_bytes = b""
         self.files: list[FileMapping] = []
         self.file_page_size: Optional[int] = None
@@ -71,9 +74,11 @@ class CoreNotes:
         return "kernel" if order[:4] == kernel else "other"
 
     def _take(self, note: Note) -> None:
+        if self.records and (note.owner, note.type) in (*REGISTER_NOTES, (OWN, NT_VECTORS)):
+            # a thread's other notes follow its NT_PRSTATUS
+            self._others[-1].append(RegisterSet(note.owner, note.type, note.data))
         if note.owner == "LINUX":
             if note.type in (NT_386_TLS, NT_ARM_TLS) and self.records:
-                # a thread's other notes follow its NT_PRSTATUS
                 self.records[-1] = self.records[-1]._replace(tls=note.data)
         elif note.owner == OWN:
             self.own.setdefault(note.type, note.data)
@@ -93,6 +98,7 @@ class CoreNotes:
         if len(data) >= registers_at:
             tid = struct.unpack_from(self.elf.mark + "i", data, pid_at)[0]
             self.records.append(ThreadRecord(tid, data[registers_at:]))
+            self._others.append([])
 
     def _take_prpsinfo(self, data: bytes) -> None:
         # From its end, as 32-bit machines differ in the size of a uid: four pids, fname[16], psargs[80]
@@ -122,6 +128,10 @@ class CoreNotes:
     @property
     def auxv(self) -> dict[int, int]:
         return parse_auxv(self.auxv_bytes, self.elf.pointer_size, self.elf.mark)
+
+    def register_sets(self) -> list[RegisterSets]:
+        """Of each thread, as they stand in its notes."""
+        return [RegisterSets(each.tid, each.registers, others) for each, others in zip(self.records, self._others)]
 
     def threads(self) -> list[ThreadInfo]:
         """By tid; the kernel writes the thread that crashed first, and of names the main thread's alone.

@@ -169,8 +169,9 @@ def _was_saved(path: str) -> bool:
 class CoreWriter:
     """A file that gets its name once it is whole, and is its owner's alone, as a core of the kernel's is."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, lasting: bool = True) -> None:
+        """`lasting`: see PartialFile.finish()."""
+        self.path, self._lasting = path, lasting
         if os.path.lexists(path) and not _was_saved(path):
             raise ArenascopeError(f"{path} is there already", "name another file, or remove it")
         try:
@@ -223,7 +224,7 @@ class CoreWriter:
             os.pwrite(self._file, layout.notes, layout.notes_at)
             segments = [*layout.segments, note_segment(layout.end, len(last))]
             os.pwrite(self._file, head(form, segments), 0)
-            self._partial.finish()
+            self._partial.finish(self._lasting)
             return os.fstat(self._file).st_blocks * 512
         except OSError as error:
             raise self._cannot(error) from error

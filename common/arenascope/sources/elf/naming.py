@@ -15,9 +15,10 @@ from ...records import NamedTuple
 from ...target import Place, Region
 from .demangle import demangle
 from .file import SHT_DYNSYM, SHT_SYMTAB, ElfFile, Read, Section, find_debug_file, module_build_id, proven_files
-from .symbols import FIELDS, SHN_UNDEF, symbol_form
+from .symbols import FIELDS, SHN_UNDEF, STT_TLS, symbol_form
 
 STT_OBJECT, STT_FUNC, STT_GNU_IFUNC = 1, 2, 10
+ADDRESSED = (STT_OBJECT, STT_FUNC, STT_GNU_IFUNC)
 DEBUG_FOLDERS = ("/usr/lib/debug",)
 ENTRIES_LIMIT = 2_000_000
 """Larger tables (a browser's debug build) are not searched."""
@@ -129,15 +130,23 @@ class Naming:
                 return
 
 
-def _names(file: ElfFile) -> Iterator[_Name]:
+def tls_names(file: ElfFile) -> list[_Name]:
+    """Thread-local variables by where they lie in their module's block, in that order."""
+    try:
+        return sorted(_names(file, (STT_TLS,)))
+    except (ArenascopeError, struct.error, IndexError):
+        return []
+
+
+def _names(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> Iterator[_Name]:
     """Of .symtab, or where the file is stripped of .dynsym."""
     tables = {section.type: section for section in file.sections if section.type in (SHT_SYMTAB, SHT_DYNSYM)}
     table = tables.get(SHT_SYMTAB) or tables.get(SHT_DYNSYM)
     if table is not None and table.size // max(1, table.entry_size) <= ENTRIES_LIMIT:
-        yield from _entries(file, table)
+        yield from _entries(file, table, kinds)
 
 
-def _entries(file: ElfFile, table: Section) -> Iterator[_Name]:
+def _entries(file: ElfFile, table: Section, kinds: Sequence[int]) -> Iterator[_Name]:
     strings = file.linked(table).offset
     if strings > len(file.data):
         return
@@ -145,6 +154,6 @@ def _entries(file: ElfFile, table: Section) -> Iterator[_Name]:
     form = symbol_form(file)
     whole = form.iter_unpack(entries[: len(entries) // form.size * form.size])
     for place, value, size, info, section in map(FIELDS[form.size], whole):
-        if info & 15 in (STT_OBJECT, STT_FUNC, STT_GNU_IFUNC) and section != SHN_UNDEF and value:
+        if info & 15 in kinds and section != SHN_UNDEF and (value or info & 15 == STT_TLS):
             at = strings + place
             yield _Name(value, size, file.data[at : file.data.find(b"\0", at)].decode("utf-8", "replace"))

@@ -46,6 +46,12 @@ GENERAL: Mapping[int, Sequence[str]] = {
     EM_AARCH64: [*(f"x{number}" for number in range(31)), "sp", "pc", "cpsr"],
 }
 """The general registers of an NT_PRSTATUS in its order, by the names that debuggers have for them."""
+WIDE: Mapping[int, Sequence[str]] = {
+    EM_X86_64: [f"ymm{number}" for number in range(16)],
+    EM_386: [f"ymm{number}" for number in range(8)],
+}
+"""Vector registers by the names that debuggers have for them."""
+WIDE_BYTES = 32
 
 
 def thread_from_record(machine: int, pointer_size: int, byte_order: ByteOrder, record: ThreadRecord) -> ThreadInfo:

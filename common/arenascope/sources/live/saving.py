@@ -36,9 +36,11 @@ class Process(Image, Protocol):
     def open_file(self, region: Region) -> Optional[str]: ...
 
 
-def save_process(image: Process, path: str, registers: Sequence[RegisterSets], release: Callable[[], float]) -> Saved:
-    """`release` lets the process go, and says for how long it was held."""
-    with CoreWriter(path) as writer:
+def save_process(
+    image: Process, path: str, registers: Sequence[RegisterSets], release: Callable[[], float], lasting: bool = True
+) -> Saved:
+    """`release` lets the process go, and says for how long it was held. `lasting`: see CoreWriter."""
+    with CoreWriter(path, lasting) as writer:
         return _save(image, writer, registers, release)
 
 

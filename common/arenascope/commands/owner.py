@@ -1,0 +1,38 @@
+"""heap owner: the shortest way from a root to a block."""
+
+from __future__ import annotations
+
+from ..command import Answer, Context, argument, command
+from ..gather.problems import problems_of
+
+
+@command(
+    "whose it is",
+    "Tell who holds a block: the shortest way to it from a variable, a stack or a register.",
+    "owner 0x55d2c0709e50",
+    "The way leads over pointers to blocks' starts where there is one. What only a pointer to its inside leads to is "
+    'marked "perhaps": such a word may be old, or chance. Where no block holds the address it stands for its mapping. '
+    "A live process is copied, and runs on meanwhile.",
+    (argument("address", help="an address, or an expression"),),
+)
+def owner_command(context: Context) -> Answer:
+    # as in refs
+    from ..apart import looked
+    from ..graph.paths import find_owner
+    from ..graph.whose import asked, goal_of
+    from ..screens.refs import Asked, Shown, nowhere, owner_lines
+
+    place = context.target.evaluate(context.options.address)
+    found = looked(context)
+    goal, shown = goal_of(found.search, place), Shown(found.search)
+    refs = asked(found.search, goal) if goal is not None else []
+    path = find_owner(found.search, goal, refs) if goal is not None else None
+    keys: dict[str, object] = {
+        "block": shown.goal_json(goal) if goal is not None else None,
+        "path": [shown.ref_json(*each) for each in shown.steps(path, goal)] if goal and path else None,
+    }
+    problems = [*found.problems, *problems_of(found.session)]
+    if goal is None:
+        said, words = nowhere(place)
+        return Answer(keys, [words], [said, *problems])
+    return Answer(keys, owner_lines(context.style, shown, Asked(goal, place), path, refs), problems)

@@ -1,0 +1,37 @@
+"""heap refs: who points to a block."""
+
+from __future__ import annotations
+
+from ..command import LIMIT, Answer, Context, argument, command
+from ..gather.problems import problems_of
+
+
+@command(
+    "whose it is",
+    "Tell who points to a block: variables, stacks, registers, other blocks.",
+    "refs 0x55d2c0709e50",
+    "Every pointer to any byte of the block that the address lies in is shown by who has it: a variable by its symbol, "
+    "a stack by its thread and the function whose frame it is, a register, another block with the offset in it. Where "
+    "no block holds the address it stands for its mapping. A pointer to a block's start is certain to be meant, one to "
+    "its inside may be old, or chance. A live process is copied, and runs on meanwhile.",
+    (argument("address", help="an address, or an expression"), LIMIT),
+)
+def refs_command(context: Context) -> Answer:
+    # all that it takes is loaded here, before a process is held, and not with a debugger's door
+    from ..apart import looked
+    from ..graph.whose import asked, goal_of
+    from ..screens.refs import Asked, Shown, nowhere, pointers
+
+    place = context.target.evaluate(context.options.address)
+    found = looked(context)
+    goal, shown = goal_of(found.search, place), Shown(found.search)
+    refs = asked(found.search, goal) if goal is not None else []
+    keys: dict[str, object] = {
+        "block": shown.goal_json(goal) if goal is not None else None,
+        "refs": [shown.ref_json(each, goal) for each in refs] if goal is not None else [],
+    }
+    problems = [*found.problems, *problems_of(found.session)]
+    if goal is None:
+        said, words = nowhere(place)
+        return Answer(keys, [words], [said, *problems])
+    return Answer(keys, pointers(context.style, shown, Asked(goal, place), refs, context.options.limit), problems)

@@ -1,0 +1,51 @@
+"""What refs and owner say."""
+
+from __future__ import annotations
+
+from .arenas import ARENA
+from .keys import Schema, address, integer, one_of, record, rows, size, text
+
+KINDS = ("global", "tls", "stack", "register", "kernel", "mapping")
+STRENGTHS = ("definite", "possible")
+ENCODINGS = ("tagged", "shifted", "unaligned", "relative", None)
+STATES = ("used", "mmapped", "tcache", "fast", "free", "mapping")
+BLOCK = record(
+    "What the address stands for; null: nothing is mapped there",
+    True,
+    address=address("Its header, or the start of the mapping"),
+    user_address=address("What malloc returned, or the start of the mapping"),
+    bytes=size("Its size"),
+    state=one_of("What it is", *STATES),
+    arena=ARENA,
+    type=text("What the block is; null: not known", null=True),
+)
+
+
+def pointer(meaning: str) -> Schema:
+    return record(
+        meaning,
+        kind=one_of("Who has it: a root of this kind, or a block", *KINDS, "block"),
+        address=address("Where it lies; null: in a register, or in the kernel", null=True),
+        name=text("The variable, the function, the register, or what is mapped; null: not known", null=True),
+        tid=integer("The thread whose stack, register or variable it is", null=True),
+        block=address("The block that it lies in, by what malloc returned", null=True),
+        type=text("What that block is; null: not known", null=True),
+        offset=size("From that block's start", null=True),
+        field=text("The member that it is; null: not known", null=True),
+        strength=one_of("Whether it is certain to be meant", *STRENGTHS),
+        into=integer("How far past the start it leads"),
+        encoding=one_of("How it is written, where it is no plain pointer", *ENCODINGS),
+    )
+
+
+DOCUMENTS: dict[str, dict[str, Schema]] = {
+    "refs": {"block": BLOCK, "refs": rows("Every pointer to it: those of roots first", pointer("A pointer"))},
+    "owner": {
+        "block": BLOCK,
+        "path": rows(
+            "The way to it, the root's pointer first; null: nothing leads there",
+            pointer("A pointer, to the block of the next row or to what was asked for"),
+            null=True,
+        ),
+    },
+}

@@ -1,0 +1,114 @@
+"""The live blocks of an image in order of their addresses: all that a pointer may lead to.
+
+Cached and free chunks are none, nor is what malloc keeps for itself: thread caches, arenas, headers of heaps.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from typing import Iterator, Sequence
+
+from ..glibc.chunks.blocks import blocks
+from ..model import Heap, Run
+from ..session import Session
+from ..target import Span
+
+
+class Stretch:
+    """Some blocks, in order: what malloc returned, where each ends, and how much of the heap it takes."""
+
+    def __init__(self) -> None:
+        self.starts, self.ends, self.sizes = array("Q"), array("Q"), array("Q")
+
+    def add(self, start: int, end: int, size: int) -> None:
+        self.starts.append(start)
+        self.ends.append(end)
+        self.sizes.append(size)
+
+
+class LiveBlocks:
+    """All of them. An address from `starts[n]` to `ends[n]`, both included, is the nth's: one past the end still is, as
+    another's size word lies there."""
+
+    def __init__(self, stretches: Sequence[Stretch], strangers: Sequence[Span] = (), damaged: bool = False) -> None:
+        self.starts, self.ends, self.sizes = array("Q"), array("Q"), array("Q")
+        self.extents: list[Span] = []
+        """Where they lie, roughly."""
+        for each in sorted((each for each in stretches if each.starts), key=lambda each: each.starts[0]):
+            self.starts.extend(each.starts)
+            self.ends.extend(each.ends)
+            self.sizes.extend(each.sizes)
+            self.extents.append(Span(each.starts[0], each.ends[-1]))
+        self.strangers = strangers
+        """Amid heaps, and not malloc's: somebody else's sbrk, and what could not be read as chunks."""
+        self.damaged = damaged
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def find(self, address: int) -> int:
+        """Which one an address belongs to; -1: none."""
+        index = bisect_right(self.starts, address) - 1
+        return index if index >= 0 and address <= self.ends[index] else -1
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.sizes)
+
+
+def live_blocks(session: Session) -> LiveBlocks:
+    """Sweeps every heap."""
+    if not session.started:
+        return LiveBlocks(())
+    own = {each.tcache for each in session.thread_words if each.tcache}
+    found: list[Stretch] = []
+    strangers: list[Span] = []
+    damaged = False
+    heaps = [(header, heap) for header in session.headers for heap in session.heaps[header.index]]
+    with session.meter("sweeping", sum(heap.bytes for _, heap in heaps)) as meter:
+        for header, heap in heaps:
+            stretch = Stretch()
+            for piece in session.sweep(header, heap):
+                meter.advance(piece.bytes)
+                if isinstance(piece, Run):
+                    _add(session, piece, own, stretch)
+                elif piece.kind in ("foreign", "damage"):
+                    strangers.append(Span(piece.address, piece.address + piece.bytes))
+                    damaged |= piece.kind == "damage"
+            found.append(stretch)
+    found += _mmapped(session, own)
+    return LiveBlocks(found, strangers, damaged)
+
+
+def _add(session: Session, run: Run, own: set[int], to: Stretch) -> None:
+    header, word = session.layout.header, session.layout.word
+    starts, ends, sizes = to.starts.append, to.ends.append, to.sizes.append
+    for chunk, size, state in blocks(run, session.listed):
+        if state == "used" and chunk + header not in own:
+            starts(chunk + header)
+            # the word after the chunk's own is the next one's, and this one's as long as it is in use
+            ends(chunk + size + word)
+            sizes(size)
+
+
+def _mmapped(session: Session, own: set[int]) -> Iterator[Stretch]:
+    for block in session.mmapped:
+        user = block.chunk + session.layout.header
+        if block.chunk not in session.listed and user not in own:
+            # behind it lies somebody else's mapping
+            stretch = Stretch()
+            stretch.add(user, block.base + block.bytes - 1, block.bytes)
+            yield stretch
+
+
+def heap_spans(session: Session) -> list[Span]:
+    """Where malloc's own memory lies, in order: heaps with what they have given up and can still be read, and blocks of
+    mappings of their own."""
+    found = [_whole(heap) for heaps in session.heaps.values() for heap in heaps] if session.started else []
+    found += [Span(each.base, each.base + each.bytes) for each in session.mmapped] if session.started else []
+    return sorted(found)
+
+
+def _whole(heap: Heap) -> Span:
+    return Span(heap.address, max(heap.end, heap.address + (heap.mprotect_bytes or 0)))

@@ -1,0 +1,90 @@
+"""Every pointer of a process, once: from roots to live blocks, and from live blocks to each other."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import accumulate
+from typing import Iterator, Sequence
+
+from ..meter import Meter
+from ..records import NamedTuple
+from ..target import Span
+from .blocks import LiveBlocks, heap_spans
+from .finder import Finder
+from .refs import Search
+
+INSIDE = 1
+"""Of an edge: it leads to the block's inside. What is above this bit is the block's number."""
+
+
+class Seed(NamedTuple):
+    """A pointer that a root has."""
+
+    root: int
+    """Its number among the ranges, or behind these among the words."""
+    address: int
+    """Where it lies; 0 for a word of its own."""
+    edge: int
+
+
+class Graph:
+    """`edges[offsets[n]:offsets[n + 1]]` are the nth block's, in the order of its words."""
+
+    def __init__(self, blocks: LiveBlocks, offsets: Sequence[int], edges: Sequence[int], seeds: Sequence[Seed]) -> None:
+        self.blocks, self.offsets, self.edges, self.seeds = blocks, offsets, edges, seeds
+
+    def of(self, block: int) -> Sequence[int]:
+        return self.edges[self.offsets[block] : self.offsets[block + 1]]
+
+
+def build(search: Search) -> Graph:
+    """Reads all that counts, once."""
+    session, blocks, roots = search.session, search.blocks, search.roots
+    finder = Finder(blocks.starts, blocks.ends, blocks.extents, session.memory.pointer_size)
+    seeds: list[Seed] = []
+    with session.meter("following pointers", search.bytes) as meter:
+        for number, root in enumerate(roots.ranges):
+            for address, edge in _pointers(search, finder, Span(root.start, root.end), meter):
+                seeds.append(Seed(number, address, edge))
+        sources = _Sources(blocks, session.memory.pointer_size)
+        for span in heap_spans(session):
+            sources.take(_pointers(search, finder, span, meter))
+    for number, word in enumerate(roots.words, len(roots.ranges)):
+        index = blocks.find(word.value)
+        if index >= 0:
+            seeds.append(Seed(number, 0, index << 1 | (word.value != blocks.starts[index])))
+    return Graph(blocks, sources.offsets(), sources.edges, seeds)
+
+
+def _pointers(search: Search, finder: Finder, span: Span, meter: Meter) -> Iterator[tuple[int, int]]:
+    """(address, edge) of each pointer in a range, in order."""
+    word, starts = search.session.memory.pointer_size, search.blocks.starts
+    for at, words in search.words.of(span.start, span.end):
+        for index, which in finder.hits(words):
+            yield at + index * word, which << 1 | (words[index] != starts[which])
+    meter.advance(span.bytes)
+
+
+class _Sources:
+    """Takes pointers in the order of their addresses, and tells which block each lies in."""
+
+    def __init__(self, blocks: LiveBlocks, word: int) -> None:
+        self._blocks, self._word = blocks, word
+        self._at = 0
+        self._counts = array("I", bytes(4 * len(blocks)))
+        self.edges = array("I")
+
+    def take(self, pointers: Iterator[tuple[int, int]]) -> None:
+        starts, ends, last = self._blocks.starts, self._blocks.ends, len(self._blocks) - 1
+        at, counts, word, add = self._at, self._counts, self._word, self.edges.append
+        for address, edge in pointers:
+            while at < last and starts[at + 1] <= address:
+                at += 1
+            # a block that points to itself is not held by that
+            if starts[at] <= address <= ends[at] - word + 1 and edge >> 1 != at:
+                counts[at] += 1
+                add(edge)
+        self._at = at
+
+    def offsets(self) -> Sequence[int]:
+        return array("Q", [0, *accumulate(self._counts)])

@@ -1,0 +1,63 @@
+"""Pointers that are not written as they are: what a second look searches for, where nothing plain leads to a block.
+
+With a tag in the low bits a pointer still leads into the block. What takes a calculation that the program alone knows
+(XOR lists, references from a base of its own) is not found.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Callable, Iterator, Literal, Mapping, Sequence
+
+from ..memory import Memory
+from ..records import NamedTuple
+from .windows import Window
+
+HALVES = 4
+"""Of 16 bits in a word; user space has no more than three of them."""
+
+
+class Decoded(NamedTuple):
+    """What the words of a window may mean."""
+
+    encoding: str
+    address: int
+    """Where the first lies; the next a word further."""
+    words: Sequence[int]
+
+
+def _tagged(words: Sequence[int]) -> Sequence[int]:
+    """The upper 16 bits are a count or a tag (boost::lockfree)."""
+    halves = array("H", memoryview(words).cast("B").tobytes())  # type: ignore[arg-type]
+    halves[3::HALVES] = array("H", bytes(2 * len(words)))
+    return memoryview(halves).cast("B").cast("Q")
+
+
+def _shifted(words: Sequence[int]) -> Sequence[int]:
+    """The lower 16 bits are."""
+    data = memoryview(words).cast("B")[2:].tobytes() + bytes(2)  # type: ignore[arg-type]
+    return _tagged(memoryview(data).cast("Q"))
+
+
+WHOLE: Mapping[str, Callable[[Sequence[int]], Sequence[int]]] = {"tagged": _tagged, "shifted": _shifted}
+NAMES = (*WHOLE, "unaligned", "relative")
+
+
+def decoded(window: Window, memory: Memory) -> Iterator[Decoded]:
+    """On 32-bit machines only the last two: there is no room for a tag, and chance would find one everywhere."""
+    at, words, word = window.address, window.words, memory.pointer_size
+    if isinstance(words, tuple) or memory.mark != "<":
+        return
+    if word == 8:
+        for name, decode in WHOLE.items():
+            yield Decoded(name, at, decode(words))
+    data = memoryview(words).cast("B")  # type: ignore[arg-type]
+    code: Literal["Q", "I"] = "Q" if word == 8 else "I"
+    # what goes on in the next window is in this one, too
+    more = memory.try_read(at + len(data), word) or bytes(word)
+    longer = data.tobytes() + more
+    for shift in range(1, word):
+        yield Decoded("unaligned", at + shift, memoryview(longer[shift : len(data) + shift]).cast(code))
+    top = memory.top
+    values = array(code, [(value + place) & top for value, place in zip(words, range(at, at + len(data), word))])
+    yield Decoded("relative", at, memoryview(values))

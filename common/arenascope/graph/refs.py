@@ -1,0 +1,124 @@
+"""Who points to a range of memory: one look at every root and every live block."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator, Optional, Sequence
+
+from ..meter import Meter
+from ..records import NamedTuple
+from ..session import Session
+from ..target import Span
+from .blocks import LiveBlocks, heap_spans
+from .encodings import decoded
+from .finder import Finder
+from .names import Names
+from .roots import KINDS, Root, Roots, RootWord
+from .windows import Window, Words
+
+BLOCK = "block"
+
+
+class Ref(NamedTuple):
+    """A pointer, and who has it."""
+
+    kind: str
+    """One of KINDS, or "block"."""
+    address: Optional[int]
+    """Where it lies; None: in a register, or in the kernel."""
+    value: int
+    name: Optional[str] = None
+    tid: Optional[int] = None
+    block: Optional[int] = None
+    """Which of the live blocks it lies in."""
+    offset: Optional[int] = None
+    """From that block's start."""
+    encoding: Optional[str] = None
+    """How it is written, where it is no plain pointer: see encodings.py."""
+
+
+class Hit(NamedTuple):
+    """A word that leads to where it was asked for."""
+
+    address: int
+    value: int
+    encoding: Optional[str] = None
+
+
+Look = Callable[[Finder, Window], Iterator[Hit]]
+
+
+class Search:
+    """All that is looked through."""
+
+    def __init__(self, session: Session, blocks: LiveBlocks, roots: Roots) -> None:
+        self.session, self.blocks, self.roots = session, blocks, roots
+        self.words = Words(session)
+        self._names: Optional[Names] = None
+
+    @property
+    def names(self) -> Names:
+        if self._names is None:
+            self._names = Names(self.session, self.roots.dtvs)
+        return self._names
+
+    @property
+    def bytes(self) -> int:
+        heaps = sum(each.bytes for each in heap_spans(self.session))
+        return heaps + sum(each.end - each.start for each in self.roots.ranges)
+
+    def references(self, target: Span, but: Optional[int] = None) -> list[Ref]:
+        """Every pointer to the range, the end included: variables first, then in order of their addresses. `but`:
+        what lies in this block is its own affair."""
+        found = self._all(target, but, self._plain)
+        found += [of_word(each) for each in self.roots.words if target.start <= each.value <= target.end]
+        return in_order(found)
+
+    def encoded(self, target: Span, but: Optional[int] = None) -> list[Ref]:
+        """The same of what is no plain pointer."""
+        return in_order(self._all(target, but, self._encoded))
+
+    def _all(self, target: Span, but: Optional[int], look: Look) -> list[Ref]:
+        finder = Finder([target.start], [target.end], [target], self.session.memory.pointer_size)
+        found: list[Ref] = []
+        with self.session.meter("searching", self.bytes) as meter:
+            for root in self.roots.ranges:
+                for hit in self._found(finder, Span(root.start, root.end), look, meter):
+                    found.append(self.named(root, hit.address, hit.value)._replace(encoding=hit.encoding))
+            for span in heap_spans(self.session):
+                for hit in self._found(finder, span, look, meter):
+                    index = self.blocks.find(hit.address)
+                    if index >= 0 and index != but:
+                        offset = hit.address - self.blocks.starts[index]
+                        place = Ref(BLOCK, hit.address, hit.value, block=index, offset=offset)
+                        found.append(place._replace(encoding=hit.encoding))
+        return found
+
+    def _found(self, finder: Finder, span: Span, look: Look, meter: Meter) -> Iterator[Hit]:
+        for window in self.words.of(span.start, span.end):
+            yield from look(finder, window)
+        meter.advance(span.bytes)
+
+    def _plain(self, finder: Finder, window: Window) -> Iterator[Hit]:
+        word = self.session.memory.pointer_size
+        for index, _ in finder.hits(window.words):
+            yield Hit(window.address + index * word, window.words[index])
+
+    def _encoded(self, finder: Finder, window: Window) -> Iterator[Hit]:
+        word = self.session.memory.pointer_size
+        for encoding, at, words in decoded(window, self.session.memory):
+            for index, _ in finder.hits(words):
+                if encoding in ("unaligned", "relative") or words[index] != window.words[index]:
+                    yield Hit(at + index * word, words[index], encoding)
+
+    def named(self, root: Root, address: int, value: int) -> Ref:
+        return Ref(root.kind, address, value, self.names.of(root, address), root.tid)
+
+
+def of_word(word: RootWord) -> Ref:
+    return Ref(word.kind, word.address, word.value, word.name, word.tid)
+
+
+def in_order(refs: Sequence[Ref]) -> list[Ref]:
+    """Variables first; of a kind by address."""
+    order = {kind: at for at, kind in enumerate((*KINDS, BLOCK))}
+    return sorted(refs, key=lambda each: (order[each.kind], each.address or 0, each.tid or 0, each.name or ""))

@@ -1,0 +1,141 @@
+"""What a program reaches its blocks from: variables, stacks, registers, memory that is not malloc's, the kernel.
+
+Never malloc's own structures: what they point to is free, or all there is. What is below a stack pointer is no root,
+nor what an arena has given up. See docs/owners.md.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence
+
+from ..records import NamedTuple
+from ..session import Session
+from ..target import Region, ThreadInfo
+from .blocks import LiveBlocks, heap_spans
+from .kernel import Watched
+from .spans import Mark, Marks
+from .threads import Dtv, Stacks, read_dtv, registers
+
+KERNEL_OWN = ("[vvar", "[vdso", "[vsyscall", "[uprobes")
+NAMELESS_FILES = ("/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage")
+"""Shared memory without a file that a name leads to."""
+KINDS = ("global", "tls", "stack", "register", "kernel", "mapping")
+"""The first that leads to a block names its owner."""
+
+
+class Root(NamedTuple):
+    """Memory whose every word counts."""
+
+    kind: str
+    start: int
+    end: int
+    tid: Optional[int] = None
+    path: str = ""
+    """What is mapped there."""
+
+
+class RootWord(NamedTuple):
+    """One word that is not in memory, or is known to be a pointer."""
+
+    kind: str
+    value: int
+    name: str
+    tid: Optional[int] = None
+    address: Optional[int] = None
+
+
+class Roots(NamedTuple):
+    ranges: Sequence[Root]
+    words: Sequence[RootWord]
+    missing: Sequence[Region]
+    """Of the program's own memory, what this image lacks: pointers may be there."""
+    blind: Sequence[int]
+    """Threads of which no registers are known."""
+    dtvs: Sequence[Dtv]
+
+
+def find_roots(session: Session, blocks: LiveBlocks, watched: Sequence[Watched] = ()) -> Roots:
+    """`watched`: what epoll keeps for the process."""
+    threads = [each.thread for each in session.thread_words] if session.started else session.target_threads
+    dtvs = {thread.tid: dtv for thread in threads for dtv in _dtv(session, thread)}
+    sets = session.target.register_sets()
+    marks = Marks([*_not_roots(session), *Stacks(session, threads, dtvs).marks()])
+    found: list[Root] = [Root("mapping", each.start, each.end) for each in blocks.strangers]
+    missing: list[Region] = []
+    for region, kind in _candidates(session.regions):
+        if not region.present and _may_hold(region) and not _is_known(session, region):
+            missing.append(region)
+        for part, mark in marks.over(region.start, region.end):
+            if mark is None:
+                found.append(Root(kind, part.start, part.end, path=region.path))
+            elif mark.kind is not None:
+                found.append(Root(mark.kind, part.start, part.end, mark.tid))
+    # what malloc gave to the dynamic linker for a thread's variables is the thread's
+    found += [Root("tls", each.start, each.end, each.tid) for each in _own_blocks(dtvs, blocks)]
+    words = [RootWord("register", each.value, each.name, each.tid) for each in registers(session, sets)]
+    words += [RootWord("tls", each.address, "dtv", each.tid) for each in dtvs.values()]
+    words += [RootWord("kernel", each.data, f"epoll {each.epoll}, file {each.file}") for each in watched]
+    known = {each.tid for each in sets if each.general}
+    blind = [each.tid for each in threads if each.runs or each.tid not in known]
+    found.sort(key=lambda each: each.start)
+    return Roots(found, words, missing, blind, list(dtvs.values()))
+
+
+def _dtv(session: Session, thread: ThreadInfo) -> Iterator[Dtv]:
+    found = read_dtv(session.memory, session.target.machine, thread)
+    if found is not None:
+        yield found
+
+
+def _own_blocks(dtvs: dict[int, Dtv], blocks: LiveBlocks) -> Iterator[Mark]:
+    for dtv in dtvs.values():
+        for each in dtv.blocks:
+            index = blocks.find(each.freed_as or each.start)
+            if index >= 0:
+                yield Mark(blocks.starts[index], blocks.ends[index], "tls", dtv.tid)
+
+
+def _not_roots(session: Session) -> Iterator[Mark]:
+    """Heaps and mmapped blocks, whose blocks are followed from roots; arenas of every copy of malloc in a module."""
+    for each in heap_spans(session):
+        yield Mark(each.start, each.end, None)
+    located, size = session.located, session.layout.arena.size
+    for address in {located.main_arena, *located.others}:
+        yield Mark(address, address + size, None)
+
+
+def _may_hold(region: Region) -> bool:
+    """Whether what a core left out may have had pointers. A private mapping of a file is left out where the process
+    has not changed it: then it has none."""
+    return not region.is_file or region.path.startswith(NAMELESS_FILES)
+
+
+def _is_known(session: Session, region: Region) -> bool:
+    """Whether what is not in this image was never in the process's memory either."""
+    residency = session.any_residency
+    return residency is not None and residency.count(region.start, region.end) is not None
+
+
+def _candidates(regions: Sequence[Region]) -> Iterator[tuple[Region, str]]:
+    """Mappings with words of the program's, and what kind of root they are."""
+    before: Optional[Region] = None
+    for index, region in enumerate(regions):
+        kind = _kind(region, before, regions[index + 1] if index + 1 < len(regions) else None)
+        if kind is not None and region.readable and not region.path.startswith(KERNEL_OWN):
+            yield region, kind
+        before = region
+
+
+def _kind(region: Region, before: Optional[Region], after: Optional[Region]) -> Optional[str]:
+    if region.path.startswith(NAMELESS_FILES):
+        return "mapping"
+    if region.is_file:
+        if region.shared or (region.executable and not region.writable):
+            return None
+        # RELRO lies right in front of .data
+        relro = after is not None and (after.path, after.start) == (region.path, region.end) and after.writable
+        return "global" if region.writable or relro else None
+    if region.path:
+        return "mapping"
+    bss = before is not None and before.is_file and before.end == region.start and before.writable
+    return "global" if bss and region.writable else "mapping"

@@ -1,0 +1,187 @@
+"""What threads hold: the part of its stack that each uses, its own variables, its registers."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from typing import Iterator, Mapping, Optional, Sequence
+
+from ..errors import MemoryReadError
+from ..memory import Memory
+from ..records import NamedTuple
+from ..session import Session
+from ..sources.elf.core_notes import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
+from ..sources.elf.machines import EM_386, EM_AARCH64, EM_X86_64
+from ..sources.elf.registers import GENERAL, WIDE_BYTES
+from ..target import Region, RegisterSet, RegisterSets, ThreadInfo
+from .spans import Mark
+
+MAIN = "[stack]"
+RED_ZONE = {"x86_64": 128, "ppc64": 512}
+"""How far below its stack pointer a function may keep words: the ABI's word."""
+DTV_AT: Mapping[str, int] = {
+    "x86_64": 1,
+    "x32": 1,
+    "i386": 1,
+    "s390x": 1,
+    "arm": 0,
+    "aarch64": 0,
+    "riscv64": -2,
+    "loongarch64": -2,
+}
+"""tcbhead_t.dtv, in words from the thread pointer."""
+TLS_BELOW = ("x86_64", "x32", "i386", "s390x")
+MOST_MODULES = 1 << 14
+CONTROL = 0x1000
+"""struct pthread is shorter on every machine; where TLS lies below the thread pointer it begins there."""
+NUMBERS = {"x86_64": EM_X86_64, "i386": EM_386, "aarch64": EM_AARCH64}
+# of NT_X86_XSTATE, in the standard form that ptrace gives: where each part lies, bytes of a register, its name
+X86_PARTS = ((160, 16, 16, "xmm"), (576, 16, 16, "ymm"), (1152, 32, 16, "zmm"), (1664, 64, 16, "zmm"))
+
+
+class Held(NamedTuple):
+    """A word that a register holds."""
+
+    tid: int
+    name: str
+    value: int
+
+
+class TlsBlock(NamedTuple):
+    """Where a module's variables of a thread lie; `module` as the dynamic linker counts, from 1."""
+
+    tid: int
+    module: int
+    start: int
+    freed_as: int
+    """What free() will be given; 0 where it lies beside the thread's control block."""
+
+
+class Dtv(NamedTuple):
+    tid: int
+    address: int
+    """Of its first entry, which malloc or ld.so gave: a thread points to the second."""
+    blocks: Sequence[TlsBlock]
+
+
+def read_dtv(memory: Memory, machine: str, thread: ThreadInfo) -> Optional[Dtv]:
+    """A thread's vector of TLS blocks (dtv_t); None where it does not look like one."""
+    pointer, place, word = thread.thread_pointer, DTV_AT.get(machine), memory.pointer_size
+    if pointer is None or place is None:
+        return None
+    try:
+        first = memory.word(pointer + place * word)
+        # dtv[-1].counter: how many there is room for; dtv[0].counter: the generation
+        room = memory.word(first - 2 * word) if first and not first % word else 0
+        if not 0 < room <= MOST_MODULES:
+            return None
+        entries = memory.words(first + 2 * word, 2 * room)
+    except (MemoryReadError, ValueError):
+        return None
+    # TLS_DTV_UNALLOCATED is -1
+    blocks = [
+        TlsBlock(thread.tid, number, start, freed)
+        for number, (start, freed) in enumerate(zip(entries[::2], entries[1::2]), 1)
+        if start and start != memory.top
+    ]
+    return Dtv(thread.tid, first - 2 * word, blocks)
+
+
+class Stacks:
+    """What of each thread's stack counts."""
+
+    def __init__(self, session: Session, threads: Sequence[ThreadInfo], dtvs: Mapping[int, Dtv]) -> None:
+        self._machine = session.target.machine
+        self._pid = session.target.pid
+        self._page = session.target.page_size
+        self._regions = [each for each in session.regions if each.writable]
+        self._starts = [each.start for each in self._regions]
+        self._main = next((each for each in self._regions if each.path == MAIN), None)
+        self._threads = threads
+        self._dtvs = dtvs
+        places = {(each.tid, self._region(at)) for each in threads for at in (each.stack_pointer, each.thread_pointer)}
+        self._users = Counter(region for _, region in places)
+
+    def marks(self) -> Iterator[Mark]:
+        """Stacks and TLS, and what lies below a stack pointer. Of what bears no mark all counts."""
+        for thread in self._threads:
+            yield from self._variables(thread)
+        for thread in self._threads:
+            yield from self._stack(thread)
+
+    def _region(self, address: Optional[int]) -> Optional[Region]:
+        if address is None:
+            return None
+        index = bisect_right(self._starts, address) - 1
+        return self._regions[index] if index >= 0 and self._regions[index].contains(address) else None
+
+    def _variables(self, thread: ThreadInfo) -> Iterator[Mark]:
+        """struct pthread and the TLS blocks beside it."""
+        pointer, region = thread.thread_pointer, self._region(thread.thread_pointer)
+        if pointer is None or region is None:
+            return
+        dtv = self._dtvs.get(thread.tid)
+        beside = [each.start for each in dtv.blocks if region.contains(each.start)] if dtv is not None else []
+        if self._machine in TLS_BELOW:
+            start, end = min([pointer, *beside]), -(-(pointer + CONTROL) // self._page) * self._page
+        else:
+            start, end = pointer - CONTROL, region.end
+        yield Mark(max(start, region.start), min(end, region.end), "tls", thread.tid)
+
+    def _stack(self, thread: ThreadInfo) -> Iterator[Mark]:
+        pointer, here = thread.stack_pointer, self._region(thread.stack_pointer)
+        own = self._main if thread.tid == self._pid and self._main is not None else self._region(thread.thread_pointer)
+        if own is not None and own != here:
+            # it is on another one meanwhile (sigaltstack, swapcontext): all of its own counts
+            yield Mark(own.start, self._limit(own, thread), "stack", thread.tid)
+        if pointer is None or here is None:
+            return
+        start = max(here.start, pointer - RED_ZONE.get(self._machine, 0))
+        if own == here and self._users[here] == 1:
+            # no other thread has anything there: what lies below can only be this stack's
+            yield Mark(here.start, start, None)
+        yield Mark(start, self._limit(here, thread), "stack", thread.tid)
+
+    def _limit(self, region: Region, thread: ThreadInfo) -> int:
+        """Behind a thread's control block lies what the kernel has joined with its stack."""
+        pointer = thread.thread_pointer
+        if region.path == MAIN or pointer is None or not region.contains(pointer):
+            return region.end
+        return min(region.end, -(-(pointer + CONTROL) // self._page) * self._page)
+
+
+def registers(session: Session, sets: Sequence[RegisterSets]) -> Iterator[Held]:
+    """Every word of every register that is known."""
+    memory = session.memory
+    names = GENERAL.get(NUMBERS.get(session.target.machine, 0), ())
+    # a process of 32 bits under a kernel of 64 has 32-bit registers here, too
+    for thread in sets:
+        for index, value in enumerate(memory.unpack_words(thread.general)):
+            yield Held(thread.tid, names[index] if index < len(names) else f"register {index}", value)
+        seen: set[tuple[str, int]] = set()
+        for each in thread.others:
+            for name, value in _vectors(memory, session.target.machine, each):
+                if (name, value) not in seen:
+                    seen.add((name, value))
+                    yield Held(thread.tid, name, value)
+
+
+def _vectors(memory: Memory, machine: str, registers: RegisterSet) -> Iterator[tuple[str, int]]:
+    word = memory.pointer_size
+    for index, value in enumerate(memory.unpack_words(registers.data)):
+        at = index * word
+        if (registers.owner, registers.type) == (OWN, NT_VECTORS):
+            yield f"{'ymm' if at % WIDE_BYTES >= 16 else 'xmm'}{at // WIDE_BYTES}", value
+        elif machine == "aarch64" and registers.type == NT_FPREGSET and at < 512:
+            yield f"v{at // 16}", value
+        elif machine in ("x86_64", "i386") and registers.type in (NT_FPREGSET, NT_X86_XSTATE):
+            yield _x86_name(at), value
+        else:
+            yield "vector register", value
+
+
+def _x86_name(at: int) -> str:
+    for start, size, number, name in X86_PARTS:
+        if start <= at < start + size * number:
+            return f"{name}{(at - start) // size + (16 if start == X86_PARTS[-1][0] else 0)}"
+    return "vector register"

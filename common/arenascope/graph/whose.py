@@ -1,0 +1,70 @@
+"""What an address stands for when its owner is asked for: a block, or else the whole mapping."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ..glibc.chunks.blocks import Placed, find_blocks
+from ..records import NamedTuple
+from ..target import Span
+from .refs import Ref, Search
+
+
+class Goal(NamedTuple):
+    """What is pointed to."""
+
+    span: Span
+    """The end is included."""
+    bytes: int
+    state: str
+    """"used", "mmapped", "tcache", "fast", "free" or "mapping"."""
+    number: Optional[int] = None
+    """Of a live block: its number."""
+    arena: Optional[int] = None
+    path: str = ""
+    """What is mapped there, of a mapping."""
+
+
+def goal_of(search: Search, place: int) -> Optional[Goal]:
+    """None where nothing is mapped."""
+    session, blocks = search.session, search.blocks
+    index = blocks.find(place)
+    header = session.layout.header if session.started else 0
+    if index < 0 and session.started:
+        # a chunk's header is the block's, too
+        index = blocks.find(place + header)
+        index = index if index >= 0 and place >= blocks.starts[index] - header else -1
+    if index >= 0:
+        start = blocks.starts[index]
+        mapped = any(each.chunk + header == start for each in session.mmapped)
+        arena = None if mapped else session.owner_of(start - header)
+        span = Span(start, blocks.ends[index])
+        return Goal(span, blocks.sizes[index], "mmapped" if mapped else "used", index, arena)
+    return _free(search, place) or _mapping(search, place)
+
+
+def asked(search: Search, goal: Goal) -> list[Ref]:
+    """All that points there; where nothing does, what may mean it all the same."""
+    return search.references(goal.span, goal.number) or search.encoded(goal.span, goal.number)
+
+
+def _free(search: Search, place: int) -> Optional[Goal]:
+    """A chunk that is not in use: who still points there."""
+    session = search.session
+    for arena in session.headers if session.started else ():
+        for heap in session.heaps[arena.index]:
+            if not heap.address <= place < heap.end:
+                continue
+            found = find_blocks(session.sweep(arena, heap), session.listed, [place]).get(place)
+            if not isinstance(found, Placed) or found.state in ("top", "used"):
+                return None
+            user, end = found.chunk + session.layout.header, found.chunk + found.bytes
+            return Goal(Span(user, end), found.bytes, found.state, arena=arena.index)
+    return None
+
+
+def _mapping(search: Search, place: int) -> Optional[Goal]:
+    region = next((each for each in search.session.regions if each.contains(place)), None)
+    if region is None:
+        return None
+    return Goal(Span(region.start, region.end - 1), region.size, "mapping", path=region.path)

@@ -1,0 +1,74 @@
+"""The words of ranges of memory, window by window, without the pages that were never there."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence
+
+from ..errors import MemoryReadError
+from ..memory import Memory
+from ..records import NamedTuple
+from ..session import Session
+from ..target import Residency, Span
+
+
+class Window(NamedTuple):
+    """Words in memory: they hold until the next window."""
+
+    address: int
+    words: Sequence[int]
+
+
+class Words:
+    """What can be read of an image; `lost` counts what cannot."""
+
+    def __init__(self, session: Session) -> None:
+        self._memory = session.memory
+        # a lower bound will do: what a core's does not count is zeros
+        self._residency = session.any_residency
+        self._page = session.target.page_size
+        self.lost = 0
+
+    def of(self, start: int, end: int) -> Iterator[Window]:
+        word = self._memory.pointer_size
+        start = -(-start // word) * word
+        for low, high in present(self._residency, start, end):
+            yield from self._windows(max(low, start), min(high, end))
+
+    def _windows(self, at: int, end: int) -> Iterator[Window]:
+        word = self._memory.pointer_size
+        while end - at >= word:
+            size = min(end - at, Memory.BLOCK) // word * word
+            try:
+                words = self._memory.block(at, size)
+            except MemoryReadError:
+                words = ()
+            if len(words):
+                yield Window(at, words)
+                at += len(words) * word
+            elif size > self._page:
+                # something in it cannot be read: page by page
+                stop = at + size
+                while at < stop:
+                    yield from self._page_at(at, min(self._page - at % self._page, stop - at))
+                    at += self._page - at % self._page
+                at = stop
+            else:
+                self.lost += size
+                at += size
+
+    def _page_at(self, at: int, size: int) -> Iterator[Window]:
+        try:
+            yield Window(at, self._memory.block(at, size))
+        except MemoryReadError:
+            self.lost += size
+
+
+def present(residency: Optional[Residency], start: int, end: int) -> Sequence[Span]:
+    """Where there may be anything but zeros."""
+    if residency is None:
+        return [Span(start, end)]
+    pages = residency.count(start, end)
+    if pages is None or pages.swapped:
+        return [Span(start, end)]
+    found = residency.resident_ranges(start, end)
+    return [Span(start, end)] if found is None else found

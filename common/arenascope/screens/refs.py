@@ -1,0 +1,159 @@
+"""Pointers in words: who has one, and what it leads to."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence
+
+from ..graph.refs import BLOCK, Ref, Search
+from ..graph.strength import Strength
+from ..graph.whose import Goal
+from ..model import Statement
+from ..records import NamedTuple
+from ..render.json import address
+from ..render.problems import sentence
+from ..render.text import Style, count, cut, left_out, next_lines, table
+from ..target import Span
+
+HEADERS = ("who", "where", "points to", "sure")
+NOTHING = "nothing points to it"
+DEEPER = "  "
+STATES = {
+    "used": "in use",
+    "mmapped": "in use, served by mmap",
+    "tcache": "free, kept in a thread's cache",
+    "fast": "free, in a fastbin",
+    "free": "free",
+}
+
+
+class Shown:
+    """Pointers to one goal, as JSON and as text."""
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self._strength = Strength(search.session, search.blocks)
+
+    def definite(self, goal: Goal, ref: Ref) -> bool:
+        return self._strength.is_sure(ref, goal)
+
+    def goal_json(self, goal: Goal) -> dict[str, object]:
+        header = self.search.session.layout.header if goal.state != "mapping" else 0
+        return {
+            "address": address(goal.span.start - header),
+            "user_address": address(goal.span.start),
+            "bytes": goal.bytes,
+            "state": goal.state,
+            "arena": goal.arena,
+            "type": None,
+        }
+
+    def ref_json(self, ref: Ref, goal: Goal) -> dict[str, object]:
+        block = self.search.blocks.starts[ref.block] if ref.block is not None else None
+        return {
+            "kind": ref.kind,
+            "address": address(ref.address),
+            "name": ref.name,
+            "tid": ref.tid,
+            "block": address(block),
+            "type": None,
+            "offset": ref.offset,
+            "field": None,
+            "strength": "definite" if self.definite(goal, ref) else "possible",
+            "into": ref.value - goal.span.start,
+            "encoding": ref.encoding,
+        }
+
+    def steps(self, path: Sequence[Ref], goal: Goal) -> Iterator[tuple[Ref, Goal]]:
+        """Each pointer of a way with what it leads to."""
+        blocks = self.search.blocks
+        for ref, after in zip(path, [*path[1:], None]):
+            at = after.block if after is not None else None
+            to = goal if at is None else Goal(Span(blocks.starts[at], blocks.ends[at]), blocks.sizes[at], "used", at)
+            yield ref, to
+
+    def goal_line(self, style: Style, goal: Goal, place: int) -> str:
+        what = "mapping" if goal.state == "mapping" else "block"
+        said = f"{what} {goal.span.start:#x}, {style.size(goal.bytes)}"
+        if goal.state == "mapping":
+            return said + (f" of {goal.path}" if goal.path else ", not malloc's")
+        inside = f"; {place:#x} is {place - goal.span.start:+,} in it" if place != goal.span.start else ""
+        return f"{said} {STATES[goal.state]}{inside}"
+
+    def cells(self, ref: Ref, goal: Goal) -> list[str]:
+        past = ref.value - goal.span.start
+        where = f"{ref.address:#x}" if ref.address is not None else ""
+        sure = ref.encoding or ("" if self.definite(goal, ref) else "perhaps")
+        return [self.who(ref), where, f"+{past:,}" if past else "its start", sure]
+
+    def who(self, ref: Ref) -> str:
+        if ref.kind == BLOCK and ref.block is not None:
+            size = self.search.blocks.sizes[ref.block]
+            return f"block {self.search.blocks.starts[ref.block]:#x} +{ref.offset} ({size:,} bytes)"
+        thread = f" of {self.thread(ref.tid)}" if ref.tid is not None else ""
+        if ref.kind == "global":
+            return f"{ref.name or 'a variable'}"
+        if ref.kind == "stack":
+            return f"stack{thread}{f': {ref.name}' if ref.name else ''}"
+        if ref.kind == "tls":
+            return f"{ref.name or 'a thread-local variable'}{thread}"
+        if ref.kind == "mapping":
+            return f"{ref.address:#x} in memory that is not malloc's{f': {ref.name}' if ref.name else ''}"
+        return f"{ref.name}{thread}"
+
+    def thread(self, tid: Optional[int]) -> str:
+        name = self.search.names.thread(tid)
+        return f"thread {tid}{f' {name}' if name else ''}"
+
+
+class Asked(NamedTuple):
+    """What was asked for, and where it lies."""
+
+    goal: Goal
+    place: int
+
+
+def nowhere(place: int) -> tuple[Statement, str]:
+    """The problem, and its words."""
+    said = Statement("not-mapped", names={"address": f"{place:#x}"})
+    return said, sentence(said)
+
+
+def pointers(style: Style, shown: Shown, asked: Asked, refs: Sequence[Ref], limit: int) -> Iterator[str]:
+    goal, place = asked
+    yield style.bold(f"{shown.goal_line(style, goal, place)}: {count(len(refs), 'pointer')} to it")
+    yield ""
+    rows, more = cut([shown.cells(each, goal) for each in refs], limit)
+    if rows:
+        yield from table(HEADERS, rows, left=(0, 1, 3), width=style.width, expendable=("where",), form=style.form)
+        yield from left_out(style, more, "pointer")
+    else:
+        yield NOTHING
+    yield ""
+    yield from next_lines(style, style.typed(f"owner {place:#x}"), style.typed(f"chunk {place:#x}"))
+
+
+def owner_lines(
+    style: Style, shown: Shown, asked: Asked, path: Optional[Sequence[Ref]], refs: Sequence[Ref]
+) -> Iterator[str]:
+    goal, place = asked
+    line = shown.goal_line(style, goal, place)
+    if path:
+        yield style.bold(f"{line}: held by {shown.who(path[0])}")
+        yield ""
+        yield from trail(shown, path, goal)
+    else:
+        yield style.bold(f"{line}: nothing holds it")
+        yield ""
+        yield f"{count(len(refs), 'pointer')} to it, in nothing that a root leads to" if refs else NOTHING
+    yield ""
+    yield from next_lines(style, style.typed(f"refs {place:#x}"), style.typed(f"chunk {place:#x}"))
+
+
+def trail(shown: Shown, path: Sequence[Ref], goal: Goal) -> Iterator[str]:
+    """The root first: each pointer below the one that leads to it."""
+    for depth, (ref, to) in enumerate(shown.steps(path, goal)):
+        past = ref.value - to.span.start
+        sure = ref.encoding or ("" if shown.definite(to, ref) else "perhaps")
+        said = f"{DEEPER * depth}{shown.who(ref)}{f', to +{past:,}' if past else ''}"
+        yield f"{said}{f'  ({sure})' if sure else ''}"
+    yield f"{DEEPER * len(path)}{'mapping' if goal.state == 'mapping' else 'block'} {goal.span.start:#x}"

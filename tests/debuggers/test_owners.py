@@ -1,0 +1,129 @@
+"""heap owner and heap refs: a program that holds blocks in every way tells which way each is held in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Iterator, NamedTuple, Optional
+
+import pytest
+from doors import DOORS, NEWEST, Live
+from looks import opened
+from partial import look
+from schemas import valid
+from subjects import Subject
+
+ENCODINGS = {"high tag": "tagged", "shifted": "shifted", "unaligned": "unaligned", "relative": "relative"}
+INSIDE = ("inside, linked", "past the end", "inside", "low tag")
+"""Ways that only a pointer to the block's inside leads: perhaps it is none."""
+
+BY_GCORE = ("bss", "tls of main", "second base", "library", "stack of a thread", "vector register", "mapping")
+
+
+class Way(NamedTuple):
+    """A line of owners.txt."""
+
+    way: str
+    address: str
+    kind: str
+    name: str
+    tid: int
+    steps: int
+
+
+class Told(NamedTuple):
+    path: Path
+    ways: list[Way]
+
+
+def ways_of(subject: Subject) -> list[Way]:
+    rows = [line.split("|") for line in (subject.folder / "truth" / "owners.txt").read_text().splitlines()]
+    return [Way(way, address, kind, name, int(tid), int(steps)) for way, address, kind, name, tid, steps in rows]
+
+
+def wrong(way: Way, path: Optional[list[dict[str, Any]]]) -> Optional[str]:
+    """What is not as the program says."""
+    if not path:
+        return f"{way}: nobody"
+    root = path[0]
+    right = (
+        way.kind in ("-", root["kind"])
+        and (way.name == "-" or way.name in (root["name"] or ""))
+        and root["tid"] in (None, way.tid)
+        and len(path) == way.steps
+        and path[-1]["encoding"] == ENCODINGS.get(way.way)
+        and (path[-1]["strength"] == "possible") == (way.way in (*INSIDE, *ENCODINGS))
+    )
+    return None if right else f"{way}: {path}"
+
+
+@pytest.fixture(scope="module")
+def subject() -> Iterator[Subject]:
+    with Subject("owners", guard_regions=False) as held:
+        yield held
+
+
+@pytest.fixture(scope="module")
+def images(subject: Subject, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Told]]:
+    saved = tmp_path_factory.mktemp("owners") / "saved.core"
+    assert look(Path(str(subject.pid)), f"save {saved}")[0] == 0
+    paths = {"live": Path(str(subject.pid)), "saved": saved, "gcore": subject.gcore()}
+    with Subject("owners", guard_regions=False) as another:  # which the dump ends
+        kernel = Told(another.kernel_core(), ways_of(another))
+        yield {**{name: Told(path, ways_of(subject)) for name, path in paths.items()}, "kernel": kernel}
+
+
+def answer(image: Path, *words: str) -> dict[str, Any]:
+    status, said, complained = look(image, *words, "--json")
+    assert status == 0, complained
+    found: dict[str, Any] = valid(json.loads(said))
+    assert found["complete"], found["problems"]
+    return found
+
+
+@pytest.mark.parametrize("image", ["live", "saved", "gcore", "kernel"])
+def test_who_holds_it(images: dict[str, Told], image: str) -> None:
+    assert len(images[image].ways) >= 30
+    # the kernel's own pointers are no part of a core
+    known = [each for each in images[image].ways if image == "live" or each.way != "epoll"]
+    if image == "gcore":
+        # what GDB writes has no constants of files, and all that is reserved
+        known = [each for each in known if each.way in BY_GCORE]
+    found = {each: answer(images[image].path, f"owner {each.address}")["path"] for each in known}
+    assert [said for said in map(wrong, found, found.values()) if said] == []
+
+
+@pytest.mark.parametrize("door", [name for name in NEWEST if name != "shell"])
+def test_in_a_debugger(subject: Subject, images: dict[str, Told], door: str) -> None:
+    """What it alone tells of: the threads."""
+    threads = ("tls", "stack", "register", "kernel")
+    ways = [each for each in images["live"].ways if each.kind in threads]
+    asked = [f"owner {each.address} --json" for each in ways]
+    outcomes = opened(DOORS[door]).run(Live(subject.pid, subject.program), asked)
+    assert [said for said in map(wrong, ways, (each.json()["path"] for each in outcomes)) if said] == []
+
+
+def test_every_pointer_to_a_block(images: dict[str, Told]) -> None:
+    """The list's second node: the first leads there, nothing else does."""
+    way = next(each for each in images["live"].ways if each.way == "list node")
+    path = answer(images["live"].path, f"owner {way.address}")["path"]
+    (ref,) = answer(images["live"].path, f"refs {path[2]['block']}")["refs"]
+    assert (ref["kind"], ref["block"], ref["offset"], ref["into"]) == ("block", path[1]["block"], 0, 0)
+    inner = hex(int(path[2]["block"], 16) + 9)
+    assert answer(images["live"].path, f"refs {inner}")["block"]["user_address"] == path[2]["block"]
+
+
+def test_a_mapping_that_is_not_mallocs(images: dict[str, Told]) -> None:
+    """The stack of a coroutine that waits: its context, a variable, has the pointers to it."""
+    way = next(each for each in images["live"].ways if each.way == "coroutine")
+    place = answer(images["live"].path, f"owner {way.address}")["path"][0]["address"]
+    found = answer(images["live"].path, f"refs {place}")
+    assert found["block"]["state"] == "mapping"
+    assert any("mapped_context" in (each["name"] or "") for each in found["refs"])
+
+
+def test_nothing_is_mapped_there(images: dict[str, Told]) -> None:
+    for command in ("refs", "owner"):
+        status, said, _ = look(images["live"].path, f"{command} 0x1000", "--json")
+        found = valid(json.loads(said))
+        assert (status, found["block"], found["problem_records"][0]["id"]) == (0, None, "not-mapped")

@@ -1,0 +1,83 @@
+"""Pointers in plain bytes: which words lead into some ranges, and what a second look makes of the others."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from typing import Sequence
+
+import pytest
+
+from arenascope.graph.encodings import decoded
+from arenascope.graph.finder import Finder
+from arenascope.graph.spans import Mark, Marks
+from arenascope.graph.windows import Window
+from arenascope.memory import Memory
+from arenascope.target import Span
+
+AT = 0x7F0000400000
+
+
+def words(values: Sequence[int]) -> memoryview:
+    return memoryview(array("Q", values))
+
+
+@pytest.mark.parametrize("spread", [1 << 12, 1 << 22, 1 << 30, 1 << 34, 1 << 42])
+def test_every_word_that_leads_there(spread: int) -> None:
+    """Of ranges that lie close together or not: by bytes, by halves of words, word by word."""
+    rng = random.Random(spread)
+    starts = sorted({rng.randrange(0x5500_0000_0000, 0x5500_0000_0000 + spread, 16) for _ in range(40)})
+    ends = [min(start + rng.randrange(8, 400), after - 1) for start, after in zip(starts, [*starts[1:], 1 << 63])]
+    finder = Finder(starts, ends, [Span(start, end) for start, end in zip(starts, ends)], 8)
+    near = [each + rng.randrange(-20, 420) for each in starts for _ in range(20)]
+    # halves of such a word beside each other, as in packed structs
+    askew = [each << 8 * shift & (1 << 64) - 1 for each in near for shift in (1, 2, 3)]
+    values = [*near, *askew, *(rng.getrandbits(64) for _ in range(200)), 0, (1 << 64) - 1]
+    rng.shuffle(values)
+    for data in (values, [each for each in values if each not in askew]):
+        truth = [
+            (index, which)
+            for index, value in enumerate(data)
+            for which, (start, end) in enumerate(zip(starts, ends))
+            if start <= value <= end
+        ]
+        assert list(finder.hits(words(data))) == truth
+
+
+def test_nothing_to_lead_to() -> None:
+    assert list(Finder([], [], [], 8).hits(words([0, 1, 1 << 47]))) == []
+
+
+def test_what_words_may_mean() -> None:
+    target = 0x5555_1234_5678
+    values = [target | 0xABCD << 48, target << 16 | 0x77, 0, 0, target - (AT + 4 * 8) & (1 << 64) - 1, 0]
+    data = bytearray(array("Q", values).tobytes())
+    data[19:27] = target.to_bytes(8, "little")
+    memory = Memory(lambda address, size: bytes(data)[address - AT :][:size].ljust(size, b"\0"), 8, "little")
+    found = {
+        (each.encoding, each.address + 8 * index)
+        for each in decoded(Window(AT, memoryview(bytes(data)).cast("Q")), memory)
+        for index, value in enumerate(each.words)
+        if value == target
+    }
+    assert found == {
+        ("tagged", AT),
+        ("shifted", AT + 8),
+        ("unaligned", AT + 19),
+        ("relative", AT + 32),
+        ("unaligned", AT + 10),
+    }
+
+
+def test_marks_lie_over_each_other() -> None:
+    marks = Marks([Mark(100, 200, "a"), Mark(150, 250, "b"), Mark(50, 300, None), Mark(280, 320, "c")])
+    parts = [(*span, mark.kind if mark else "none") for span, mark in marks.over(0, 400)]
+    assert parts == [
+        (0, 50, "none"),
+        (50, 100, None),
+        (100, 200, "a"),
+        (200, 250, "b"),
+        (250, 300, None),
+        (300, 320, "c"),
+        (320, 400, "none"),
+    ]
