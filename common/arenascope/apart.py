@@ -12,7 +12,6 @@ from typing import Optional, Sequence
 from .command import Context
 from .errors import TargetError
 from .graph.blocks import live_blocks
-from .graph.kernel import Watched, epoll_words
 from .graph.refs import Search
 from .graph.roots import find_roots
 from .model import Statement
@@ -52,7 +51,6 @@ def looked(context: Context) -> Looked:
     target = context.target
     image = target.image
     process = image if isinstance(image, ProcessImage) else None
-    watched: Sequence[Watched] = epoll_words(process.pid) if process is not None else ()
     lost = 0
     if process is not None and isinstance(target, ShellTarget):
         copy, lost = _copied(context, target, process)
@@ -60,7 +58,7 @@ def looked(context: Context) -> Looked:
         context.opened = Session(seen, context.options.libc, Progress, context.door.processes)
     session = context.session
     blocks = live_blocks(session)
-    return Looked(Search(session, blocks, find_roots(session, blocks, watched)), lost)
+    return Looked(Search(session, blocks, find_roots(session, blocks)), lost)
 
 
 class _Copy(CoreImage):

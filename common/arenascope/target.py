@@ -236,6 +236,14 @@ class Saved(NamedTuple):
     """Seconds for which the process was held for it; 0.0 where it was not, or by somebody else."""
 
 
+class Watched(NamedTuple):
+    """A file that an epoll instance watches, and the word that the kernel keeps for its events (epoll_data)."""
+
+    epoll: int
+    file: int
+    data: int
+
+
 class Image(Protocol):
     """What stands behind a Target: a process, a core's file, or something that only the debugger reaches. It answers
     what the kernel knows about memory besides the bytes; None wherever that cannot be known from here."""
@@ -257,6 +265,9 @@ class Image(Protocol):
 
     def processors(self) -> Optional[int]:
         """How many are online where the process runs."""
+
+    def watched(self) -> Optional[Sequence[Watched]]:
+        """What epoll keeps for the process."""
 
     def shortage(self) -> Sequence[Statement]:
         """Why it lacks memory that the process had (a core cut short), with words; empty where it does not."""
@@ -284,6 +295,9 @@ class BytesAlone:
         return None
 
     def processors(self) -> Optional[int]:
+        return None
+
+    def watched(self) -> Optional[Sequence[Watched]]:
         return None
 
     def shortage(self) -> Sequence[Statement]:

@@ -24,6 +24,7 @@ COMMANDS = (
     "map",
     "refs",
     "owner",
+    "leaks",
     "report",
     "save",
     "snapshot",

@@ -38,8 +38,38 @@ def pointer(meaning: str) -> Schema:
     )
 
 
+def counted(meaning: str) -> Schema:
+    return record(meaning, blocks=size("How many"), bytes=size("Their bytes"))
+
+
 DOCUMENTS: dict[str, dict[str, Schema]] = {
     "refs": {"block": BLOCK, "refs": rows("Every pointer to it: those of roots first", pointer("A pointer"))},
+    "leaks": {
+        "leaks": rows(
+            "What is lost, by what it is",
+            record(
+                "All of one type",
+                type=text("What they are"),
+                blocks=size("How many nothing leads to; a cycle counts as one"),
+                bytes=size("Their bytes"),
+                indirect_blocks=size("How many hang on these"),
+                indirect_bytes=size("Their bytes"),
+                strength=one_of("possible: only pointers to insides lead there", *STRENGTHS),
+                samples=rows("What malloc returned for some of them", address("A block")),
+            ),
+        ),
+        "reached": counted("What roots lead to"),
+        "unknown": counted("What nothing leads to in an image that lacks some of what might"),
+        "saved": rows(
+            "What only pointers lead to that are written otherwise; part of what is reached",
+            record(
+                "By one encoding",
+                encoding=one_of("How", *ENCODINGS[:-1]),
+                blocks=size("How many"),
+                bytes=size("Their bytes"),
+            ),
+        ),
+    },
     "owner": {
         "block": BLOCK,
         "path": rows(

@@ -41,6 +41,16 @@ def _shifted(words: Sequence[int]) -> Sequence[int]:
 
 WHOLE: Mapping[str, Callable[[Sequence[int]], Sequence[int]]] = {"tagged": _tagged, "shifted": _shifted}
 NAMES = (*WHOLE, "unaligned", "relative")
+TAGS = 16
+"""Tags in the low bits stay below malloc's alignment."""
+FAR = 4096
+"""A distance is longer: lengths and counts would lead to a neighbour."""
+
+
+def is_meant(encoding: str, past: int) -> bool:
+    """Whether a word that leads so far past a block's start can be a pointer to it: what is written otherwise has to
+    lead to the start."""
+    return 0 <= past < (TAGS if encoding in WHOLE else 1)
 
 
 def decoded(window: Window, memory: Memory) -> Iterator[Decoded]:
@@ -59,5 +69,7 @@ def decoded(window: Window, memory: Memory) -> Iterator[Decoded]:
     for shift in range(1, word):
         yield Decoded("unaligned", at + shift, memoryview(longer[shift : len(data) + shift]).cast(code))
     top = memory.top
-    values = array(code, [(value + place) & top for value, place in zip(words, range(at, at + len(data), word))])
+    near, far = FAR, top - FAR
+    places = range(at, at + len(data), word)
+    values = array(code, [(value + place) & top if near <= value <= far else 0 for value, place in zip(words, places)])
     yield Decoded("relative", at, memoryview(values))

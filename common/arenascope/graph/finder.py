@@ -22,6 +22,7 @@ class Finder:
 
     def __init__(self, starts: Sequence[int], ends: Sequence[int], extents: Iterable[Span], word: int) -> None:
         """`extents` cover them all, roughly."""
+        self.start = starts[0] if len(starts) else 0
         self._starts, self._ends = starts, ends
         self._low, self._high = (starts[0], max(ends)) if len(starts) else (1, 0)
         self._search = _searcher(list(extents), word)

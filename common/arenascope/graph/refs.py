@@ -9,7 +9,7 @@ from ..records import NamedTuple
 from ..session import Session
 from ..target import Span
 from .blocks import LiveBlocks, heap_spans
-from .encodings import decoded
+from .encodings import decoded, is_meant
 from .finder import Finder
 from .names import Names
 from .roots import KINDS, Root, Roots, RootWord
@@ -104,10 +104,13 @@ class Search:
             yield Hit(window.address + index * word, window.words[index])
 
     def _encoded(self, finder: Finder, window: Window) -> Iterator[Hit]:
+        start = finder.start
         word = self.session.memory.pointer_size
         for encoding, at, words in decoded(window, self.session.memory):
             for index, _ in finder.hits(words):
-                if encoding in ("unaligned", "relative") or words[index] != window.words[index]:
+                if is_meant(encoding, words[index] - start) and (
+                    at != window.address or words[index] != window.words[index]
+                ):
                     yield Hit(at + index * word, words[index], encoding)
 
     def named(self, root: Root, address: int, value: int) -> Ref:

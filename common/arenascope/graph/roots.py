@@ -12,7 +12,6 @@ from ..records import NamedTuple
 from ..session import Session
 from ..target import Region, ThreadInfo
 from .blocks import LiveBlocks, heap_spans
-from .kernel import Watched
 from .spans import Mark, Marks
 from .threads import Dtv, Stacks, read_dtv, registers
 
@@ -54,8 +53,7 @@ class Roots(NamedTuple):
     dtvs: Sequence[Dtv]
 
 
-def find_roots(session: Session, blocks: LiveBlocks, watched: Sequence[Watched] = ()) -> Roots:
-    """`watched`: what epoll keeps for the process."""
+def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     threads = [each.thread for each in session.thread_words] if session.started else session.target_threads
     dtvs = {thread.tid: dtv for thread in threads for dtv in _dtv(session, thread)}
     sets = session.target.register_sets()
@@ -74,6 +72,7 @@ def find_roots(session: Session, blocks: LiveBlocks, watched: Sequence[Watched] 
     found += [Root("tls", each.start, each.end, each.tid) for each in _own_blocks(dtvs, blocks)]
     words = [RootWord("register", each.value, each.name, each.tid) for each in registers(session, sets)]
     words += [RootWord("tls", each.address, "dtv", each.tid) for each in dtvs.values()]
+    watched = session.target.image.watched() or ()
     words += [RootWord("kernel", each.data, f"epoll {each.epoll}, file {each.file}") for each in watched]
     known = {each.tid for each in sets if each.general}
     blind = [each.tid for each in threads if each.runs or each.tid not in known]

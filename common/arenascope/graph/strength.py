@@ -29,6 +29,7 @@ class Strength:
         self._blocks = blocks
         self._constant = [each for each in session.regions if each.is_file and each.readable and not each.shared]
         self._starts = [each.start for each in self._constant]
+        self._types: dict[int, bool] = {}
 
     def is_definite(self, index: int, value: int) -> bool:
         """`value` leads into the nth block."""
@@ -38,6 +39,8 @@ class Strength:
             return True
         if past == word:
             return self._has_count(start, usable - word)
+        if past == 2 * word and self._is_collected(value):
+            return True
         if past == 3 * word and self._is_old_string(start, usable):
             return True
         return not past % word and past < usable and self._is_second_base(start, value)
@@ -62,6 +65,17 @@ class Strength:
         length, capacity = (self._memory.try_word(start + at * word) or 0 for at in range(2))
         room = usable - 3 * word - 1
         return length <= capacity <= room and room - capacity < ROUNDED * word
+
+    def _is_collected(self, value: int) -> bool:
+        """CPython puts two words of its collector's in front of objects: what follows is a count and a type, whose own
+        type's type is itself."""
+        word = self._memory.pointer_size
+        kind = self._memory.try_word(value + word) or 0
+        if kind not in self._types:
+            # PyObject: ob_refcnt, ob_type
+            kinds = self._memory.try_word(kind + word) or 0
+            self._types[kind] = bool(kind and kinds) and self._memory.try_word(kinds + word) == kinds
+        return self._types[kind]
 
     def _is_second_base(self, start: int, value: int) -> bool:
         """Both the block and what is pointed to begin with a table of virtual functions."""

@@ -47,6 +47,11 @@ SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     HOLD_OVER: "the process may be held for {milliseconds:,} ms and was let go: what was not read by then is not told "
     "(--hold-at-most allows more; a copy made by save may be asked for as long as you like)",
     "memory-lost": "{bytes} bytes of what was in memory could not be read, and are holes in the file",
+    "roots-missing": "{mappings} mappings of {bytes} bytes are not in this image: whether pointers were there is open",
+    "registers-unknown": "the registers of {threads} threads are not known: what only they hold seems to be lost",
+    "perhaps-cached-all": "not every list of cached chunks was found: what is in them seems to be lost",
+    "heap-damaged": "the heap is damaged: which blocks there are is not certain",
+    "image-cut": "not all of the process's memory is in this image: whether pointers are there is not known",
     "not-searched": "{bytes} bytes of memory could not be read: what points from there is not known",
     "mp-not-found": "mp_ was not found: thresholds and blocks served by mmap are not known",
     "caches-not-found": "not every thread's cache was found: what they hold is not told from blocks in use",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Optional, Sequence
 
-from ...target import MappingUse, MemoryUse, Region, RegisterSets, Residency, Saved, Span
+from ...target import MappingUse, MemoryUse, Region, RegisterSets, Residency, Saved, Span, Watched
 from ..elf.naming import local_file
 from ..local import LocalImage
 from .memory import CoreMemory
@@ -38,6 +38,9 @@ class CoreImage(CoreMemory, LocalImage):
 
     def memory_use(self) -> Optional[MemoryUse]:
         return self.moment.memory if self.moment is not None else None
+
+    def watched(self) -> Optional[Sequence[Watched]]:
+        return self.moment.watched if self.moment is not None else None
 
     def processors(self) -> Optional[int]:
         return self.moment.processors if self.moment is not None else None

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from ...records import NamedTuple
-from ...target import MappingUse, MemoryUse, Pages, Region, Span
+from ...target import MappingUse, MemoryUse, Pages, Region, Span, Watched
 from .core_notes import OWN
 from .notes import Note
 
@@ -40,6 +40,7 @@ class Moment(NamedTuple):
     exact: bool
     taken: Optional[float] = None
     redacted: bool = False
+    watched: Optional[Sequence[Watched]] = None
 
     def notes(self) -> list[Note]:
         document = {
@@ -53,6 +54,7 @@ class Moment(NamedTuple):
             "exact": self.exact,
             "taken": self.taken,
             "redacted": self.redacted,
+            "epoll": None if self.watched is None else [list(each) for each in self.watched],
         }
         return [
             Note(OWN, NT_MOMENT, zlib.compress(json.dumps(document).encode())),
@@ -100,10 +102,16 @@ def moment_of(notes: Mapping[int, bytes]) -> Optional[Moment]:
             exact=bool(document["exact"]),
             taken=document["taken"],
             redacted=bool(document["redacted"]),
+            # earlier files have none
+            watched=_watched(document.get("epoll")),
         )
     except (ValueError, KeyError, TypeError, zlib.error, RecursionError):
         # written over, or by a later release: the core is one like others then
         return None
+
+
+def _watched(rows: Optional[Sequence[Sequence[int]]]) -> Optional[list[Watched]]:
+    return None if rows is None else [Watched(int(epoll), int(file), int(data)) for epoll, file, data in rows]
 
 
 def _use(row: Sequence[Any]) -> MappingUse:

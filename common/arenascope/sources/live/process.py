@@ -227,6 +227,11 @@ class ProcessImage(LocalImage):
     def locked(self) -> Optional[Sequence[target.Span]]:
         return self.guarded(lambda: procfiles.unreleasable_ranges(self.memory_tid))
 
+    def watched(self) -> Optional[Sequence[target.Watched]]:
+        from .kernel import epoll_words  # which few looks ask for
+
+        return epoll_words(self.pid)
+
     def processors(self) -> Optional[int]:
         return procfiles.online_processors()
 

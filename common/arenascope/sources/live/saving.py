@@ -72,6 +72,7 @@ def _save(image: Process, writer: CoreWriter, registers: Sequence[RegisterSets],
         swapped=swapped,
         exact=pages.exact,
         taken=time.time(),
+        watched=image.watched(),
     )
     lost = writer.copy(layout, image.fill)
     held = release()

@@ -6,18 +6,10 @@ import os
 import re
 from typing import Iterator
 
-from ..records import NamedTuple
+from ...target import Watched
 
 ROW = re.compile(rb"^tfd:\s*(\d+)\s+events:\s*[0-9a-f]+\s+data:\s*([0-9a-f]+)", re.MULTILINE)
 EPOLL = "anon_inode:[eventpoll]"
-
-
-class Watched(NamedTuple):
-    """A file that an epoll instance watches, and the word that comes with its events."""
-
-    epoll: int
-    file: int
-    data: int
 
 
 def epoll_words(pid: int) -> list[Watched]:

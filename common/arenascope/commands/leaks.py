@@ -1,0 +1,47 @@
+"""heap leaks: live blocks that nothing leads to."""
+
+from __future__ import annotations
+
+from ..command import LIMIT, Answer, Context, argument, command
+from ..gather.problems import problems_of
+
+LOST = 1
+"""The exit status where something certainly is."""
+
+
+@command(
+    "whose it is",
+    "Find live blocks that nothing leads to: lost for good, by what they are.",
+    "leaks --possible",
+    "From variables, stacks, registers, other mappings and what epoll keeps, every pointer is followed. A block that "
+    "nothing leads to is lost; what hangs on it alone is added to it, and a cycle counts as one. Before that is said, "
+    "pointers that are written otherwise are looked for (tagged, shifted, unaligned, relative). What only pointers to "
+    "its inside lead to is possibly lost. Where this image lacks something that may hold pointers nothing is called "
+    "lost: it is unknown then. In the shell the exit status is 1 where something is lost. A live process is copied, "
+    "and runs on meanwhile.",
+    (argument("--possible", action="store_true", help="also rows of what is possibly lost"), LIMIT),
+)
+def leaks_command(context: Context) -> Answer:
+    # as in refs
+    from ..apart import looked
+    from ..graph.leak_rows import rows_of
+    from ..graph.leaks import find_leaks
+    from ..screens.leaks import leak_json, lines, tally
+
+    _ = context.target
+    found = looked(context)
+    leaks = find_leaks(found.search, found.lost)
+    blocks = found.search.blocks
+    lost = [] if leaks.doubts else rows_of(found.search, leaks.definite, "definite")
+    possible = rows_of(found.search, leaks.possible, "possible")
+    unknown = [block for each in leaks.definite for block in (each.head, *each.others)] if leaks.doubts else []
+    keys = {
+        "leaks": [leak_json(each) for each in (*lost, *possible)],
+        "reached": tally(blocks, leaks.reached),
+        "unknown": tally(blocks, unknown),
+        "saved": [{"encoding": encoding, **tally(blocks, each)} for encoding, each in leaks.saved.items()],
+    }
+    problems = [*found.problems, *(leaks.doubts if unknown else ()), *problems_of(found.session)]
+    rows = [*lost, *(possible if context.options.possible else ())]
+    text = lines(context.style, found.search, leaks, rows, context.options.limit)
+    return Answer(keys, text, problems, status=LOST if lost else 0)

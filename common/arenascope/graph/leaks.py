@@ -1,0 +1,128 @@
+"""Live blocks that nothing leads to. Before one is called lost, what is written otherwise is looked for as well."""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping, Sequence
+
+from ..model import Statement
+from ..records import NamedTuple
+from ..session import Session
+from ..target import Span
+from .blocks import LiveBlocks, heap_spans
+from .components import Lump, lumps
+from .edges import INSIDE, Graph, build
+from .encodings import TAGS, decoded, is_meant
+from .finder import Finder
+from .reach import DEFINITE, MARKS, Reach
+from .refs import Search
+from .roots import Roots
+from .windows import Window
+
+ROOT = -1
+
+
+class Leaks(NamedTuple):
+    definite: Sequence[Lump]
+    possible: Sequence[Lump]
+    """What only pointers to the inside lead to."""
+    reached: Sequence[int]
+    """The rest."""
+    saved: Mapping[str, Sequence[int]]
+    """By encoding: what only a pointer written like that leads to, all among the rest."""
+    doubts: Sequence[Statement]
+    """Why what nothing leads to may be held all the same: then `definite` is not known to be lost."""
+
+
+def find_leaks(search: Search, lost: int) -> Leaks:
+    """`lost`: bytes of a process that could not be copied."""
+    graph = build(search)
+    reach = Reach(search, graph)
+    saved = _second_look(search, reach)
+    marks = reach.marks
+    unreached, inside, reached = ([block for block, mark in enumerate(marks) if mark == each] for each in MARKS)
+    definite = lumps(unreached, lambda block: _targets(graph, block, inside=True))
+    possible = lumps(inside, lambda block: _targets(graph, block, inside=False))
+    return Leaks(definite, possible, reached, saved, doubts(search.session, search.roots, search.blocks, lost))
+
+
+def _targets(graph: Graph, block: int, inside: bool) -> Iterator[int]:
+    return (edge >> 1 for edge in graph.of(block) if inside or not edge & INSIDE)
+
+
+def doubts(session: Session, roots: Roots, blocks: LiveBlocks, lost: int) -> list[Statement]:
+    """What may have pointers and was not looked through, or what may be none of the program's blocks."""
+    said = []
+    if roots.missing:
+        size = sum(each.size for each in roots.missing)
+        said.append(Statement("roots-missing", {"mappings": len(roots.missing), "bytes": size}))
+    if roots.blind:
+        said.append(Statement("registers-unknown", {"threads": len(roots.blind)}))
+    if not session.caches_known or not session.fast_known:
+        said.append(Statement("perhaps-cached-all"))
+    if blocks.damaged or session.findings:
+        said.append(Statement("heap-damaged"))
+    if session.target.image.shortage() or lost:
+        said.append(Statement("image-cut"))
+    return said
+
+
+def _second_look(search: Search, reach: Reach) -> dict[str, list[int]]:
+    """Marks what is found, and what hangs on it."""
+    suspects = [block for block, mark in enumerate(reach.marks) if not mark]
+    # suspects' own words count as soon as something leads to them
+    by_source: dict[int, list[_Found]] = {}
+    for each in _encoded(search, suspects) if suspects else ():
+        by_source.setdefault(each.source, []).append(each)
+    saved: dict[str, list[int]] = {}
+    new = True
+    while new:
+        ready = [source for source in by_source if source == ROOT or reach.marks[source]]
+        new = bool(ready)
+        for source in ready:
+            for each in by_source.pop(source):
+                if not reach.marks[each.suspect]:
+                    reach.mark([each.suspect], DEFINITE)
+                    saved.setdefault(each.encoding, []).append(each.suspect)
+    return saved
+
+
+class _Found(NamedTuple):
+    source: int
+    """The block that has it, or ROOT."""
+    suspect: int
+    encoding: str
+
+
+def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[_Found]:
+    """Every pointer to a suspect that is written otherwise."""
+    blocks, word = search.blocks, search.session.memory.pointer_size
+    starts = [blocks.starts[block] for block in suspects]
+    ends = [start + TAGS - 1 for start in starts]
+    finder = Finder(starts, ends, [Span(start, end) for start, end in zip(starts, ends)], word)
+    with search.session.meter("looking twice", search.bytes) as meter:
+        for root in search.roots.ranges:
+            for window in search.words.of(root.start, root.end):
+                for each in _hits(search, finder, starts, window):
+                    yield _Found(ROOT, suspects[each.which], each.encoding)
+            meter.advance(root.end - root.start)
+        for span in heap_spans(search.session):
+            for window in search.words.of(span.start, span.end):
+                for each in _hits(search, finder, starts, window):
+                    source = blocks.find(each.address)
+                    if source >= 0 and source != suspects[each.which]:
+                        yield _Found(source, suspects[each.which], each.encoding)
+            meter.advance(span.bytes)
+
+
+class _Encoded(NamedTuple):
+    address: int
+    which: int
+    encoding: str
+
+
+def _hits(search: Search, finder: Finder, starts: Sequence[int], window: Window) -> Iterator[_Encoded]:
+    memory = search.session.memory
+    for encoding, at, words in decoded(window, memory):
+        for index, which in finder.hits(words):
+            if is_meant(encoding, words[index] - starts[which]):
+                yield _Encoded(at + index * memory.pointer_size, which, encoding)

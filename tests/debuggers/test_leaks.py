@@ -1,0 +1,124 @@
+"""heap leaks: against a program that counts what it drops, and programs that drop nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+from doors import DOORS, NEWEST, Live
+from looks import opened
+from partial import look
+from platforms import ELSEWHERE
+from schemas import valid
+from subjects import Subject
+
+LOST = 1
+NARROW = next(each for each in ELSEWHERE if each.id == "i386")
+
+
+def sums(document: dict[str, Any]) -> dict[str, int]:
+    """What is certainly lost."""
+    rows = [each for each in document["leaks"] if each["strength"] == "definite"]
+    return {
+        "blocks": sum(each["blocks"] + each["indirect_blocks"] for each in rows),
+        "bytes": sum(each["bytes"] + each["indirect_bytes"] for each in rows),
+        "heads": sum(each["blocks"] for each in rows),
+    }
+
+
+def dropped(subject: Subject) -> dict[str, int]:
+    words = (subject.folder / "truth" / "leaky.txt").read_text().split()
+    return dict(zip(("blocks", "bytes", "heads"), map(int, words)))
+
+
+def asked(image: object, status: int = 0) -> dict[str, Any]:
+    code, said, complained = look(Path(str(image)), "leaks", "--json")
+    assert code == status, complained
+    return valid(json.loads(said))
+
+
+@pytest.fixture(scope="module")
+def subject() -> Iterator[Subject]:
+    with Subject("leaky", guard_regions=False) as held:
+        yield held
+
+
+@pytest.mark.parametrize("image", ["live", "saved", "gcore"])
+def test_what_was_dropped_is_lost(subject: Subject, tmp_path: Path, image: str) -> None:
+    seen: object = subject.pid
+    if image == "saved":
+        seen = tmp_path / "saved.core"
+        assert look(Path(str(subject.pid)), f"save {seen}")[0] == 0
+    elif image == "gcore":
+        seen = subject.gcore()
+    document = asked(seen, LOST)
+    assert document["complete"], document["problems"]
+    assert sums(document) == dropped(subject)
+    assert document["unknown"] == {"blocks": 0, "bytes": 0}
+    assert [(each["encoding"], each["blocks"]) for each in document["saved"]] == [("tagged", 100)]
+
+
+@pytest.mark.parametrize("door", [name for name in NEWEST if name != "shell"])
+def test_in_a_debugger(subject: Subject, door: str) -> None:
+    (outcome,) = opened(DOORS[door]).run(Live(subject.pid, subject.program), ["leaks --json"])
+    assert sums(outcome.json()) == dropped(subject)
+
+
+def test_on_32_bits() -> None:
+    """A word hits by chance there; and no more than that."""
+    with Subject("leaky", platform=NARROW) as held:
+        found, truth = sums(asked(held.pid, LOST)), dropped(held)
+    assert all(0.99 * truth[name] <= found[name] <= truth[name] for name in ("blocks", "bytes"))
+
+
+def test_what_is_held_in_any_way_is_not_lost() -> None:
+    with Subject("owners") as held:
+        document = asked(held.pid)
+    assert sums(document)["blocks"] == 0
+    assert document["complete"]
+    assert {each["encoding"] for each in document["saved"]} == {"tagged", "shifted", "unaligned", "relative"}
+
+
+def test_a_cut_core_calls_nothing_lost(tmp_path: Path) -> None:
+    """What it lacks may have had the pointers."""
+    with Subject("leaky") as held:
+        core = held.kernel_core()
+        cut = tmp_path / "cut.core"
+        # the end of the main thread's stack is the last that may have pointers
+        cut.write_bytes(core.read_bytes()[: -(64 << 10)])
+        document = asked(cut)
+        assert sums(document)["blocks"] == 0
+        assert document["unknown"]["blocks"] == dropped(held)["blocks"]
+        assert "image-cut" in [each["id"] for each in document["problem_records"]]
+
+
+PROGRAM = """
+import collections, json, re, sqlite3, threading, time, xml.etree.ElementTree as tree
+kept = {number: [re.compile("x%d" % number), json.loads("[1]"), collections.deque([number])] for number in range(300)}
+table = sqlite3.connect(":memory:")
+table.execute("create table t (a, b)")
+table.executemany("insert into t values (?, ?)", [(number, "x" * number) for number in range(100)])
+parsed = tree.fromstring("<a>" + "<b c='1'>t</b>" * 200 + "</a>")
+threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("allocator", ["pymalloc", "malloc"])
+def test_python_has_lost_nothing(allocator: str) -> None:
+    environment = {"PYTHONMALLOC": allocator, "PATH": "/usr/bin:/bin"}
+    python = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, env=environment)
+    try:
+        assert python.stdout is not None
+        assert python.stdout.readline() == b"ready\n"
+        document = asked(python.pid)
+    finally:
+        python.kill()
+        python.communicate()
+    assert sums(document)["blocks"] == 0
+    assert document["reached"]["blocks"] > 1000
