@@ -138,6 +138,11 @@ WORDS = (
         "For how long the process was stopped so that it could be read at one moment.",
     ),
     Word(
+        ("holds back",),
+        "Of all blocks of a type: what more would go back to the system if every one of them were freed, and "
+        "malloc_trim called after that. It is their own pages, and those that they share with free pieces.",
+    ),
+    Word(
         ("huge page", "huge pages", "THP"),
         "A page of 2 MiB instead of 4 KiB. A single block in use keeps the whole of it resident.",
     ),

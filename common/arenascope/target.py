@@ -251,6 +251,10 @@ class Image(Protocol):
     cut: Optional[Statement]
     """Why it was not read to the end: a process that could not be held for long enough."""
 
+    @property
+    def redacted(self) -> bool:
+        """Whether zeros stand in place of all that is the program's (`save --redact`)."""
+
     def residency(self) -> Optional[Residency]:
         """Which pages are in memory."""
 
@@ -281,6 +285,7 @@ class BytesAlone:
     """An Image that knows nothing but the bytes."""
 
     cut: Optional[Statement] = None
+    redacted = False
 
     def residency(self) -> Optional[Residency]:
         return None

@@ -164,6 +164,7 @@ sys.exit(main(sys.argv[1:]))
         "arenas --json",
         "report",
         "report --json",
+        "report --types",
         "trim",
         "chunks --summary",
         "chunks --limit 20",

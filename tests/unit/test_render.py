@@ -142,7 +142,7 @@ ROWS_KEYS = {
     ("bins", "bins"): "arena tid kind index min_bytes max_bytes chunks bytes",
     ("threads", "threads"): "tid name arena tcache",
     ("params", "params"): "name value default requested note note_record",
-    ("mmapped", "blocks"): "address bytes resident_bytes",
+    ("mmapped", "blocks"): "address bytes resident_bytes type certain",
     ("trim", "arenas"): "index address madvise_bytes brk_bytes resident_bytes kept tops_bytes tops_range",
 }
 

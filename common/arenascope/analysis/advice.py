@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Optional
 
 from ..records import NamedTuple
-from .causes import Facts
+from .causes import Facts, stranded_by
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import SPACE
 from .resident import ArenaResident
@@ -22,6 +22,7 @@ class Advice(NamedTuple):
     effect: Optional[int]
     figures: Mapping[str, Optional[float]]
     bound: bool = False
+    names: Mapping[str, str] = {}
 
 
 def find_advice(facts: Facts) -> list[Advice]:
@@ -34,6 +35,7 @@ def find_advice(facts: Facts) -> list[Advice]:
         *_periodic(facts),
         *_arena_max(facts),
         *_caches(facts),
+        *_apart(facts),
         *_allocator(facts),
     ]
     helps.sort(key=lambda advice: -(advice.effect or 0))
@@ -126,6 +128,15 @@ def _caches(facts: Facts) -> Iterator[Advice]:
     size = facts.part("tcache")
     if facts.matters(size):
         yield Advice("shrink-thread-caches", size, {"bytes": size}, bound=True)
+
+
+def _apart(facts: Facts) -> Iterator[Advice]:
+    """Blocks of one type that strand much: elsewhere they would take little more than their own bytes."""
+    group = facts.strander
+    if group is not None:
+        by = stranded_by(group)
+        figures = {**by.figures, "beside_bytes": group.beside, "scraps_bytes": facts.part("scraps")}
+        yield Advice("keep-type-apart", group.beside, figures, bound=True, names=by.names)
 
 
 def _allocator(facts: Facts) -> Iterator[Advice]:

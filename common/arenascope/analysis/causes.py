@@ -6,6 +6,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..model import Allocator, Params, Statement
 from ..records import NamedTuple
+from .holding import Group, Seen
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import Picture
 from .resident import ArenaResident
@@ -38,6 +39,8 @@ class Facts(NamedTuple):
     release: str
     allocators: Sequence[Allocator] = ()
     """Others, and runtimes with a heap of their own."""
+    seen: Optional[Seen] = None
+    """What the live blocks are, where that was looked at."""
 
     @property
     def rss(self) -> int:
@@ -53,6 +56,14 @@ class Facts(NamedTuple):
 
     def matters(self, size: int) -> bool:
         return matters(size, self.rss)
+
+    @property
+    def strander(self) -> Optional[Group]:
+        """The type of which the blocks strand half and more of what shares its pages with any."""
+        size = self.part("scraps")
+        groups = self.seen.groups if self.seen and self.matters(size) else ()
+        found = max(groups, key=lambda group: group.beside, default=None)
+        return found if found is not None and 2 * found.beside >= size else None
 
     @property
     def grown(self) -> Optional[int]:
@@ -163,7 +174,28 @@ def _orphans(facts: Facts) -> Iterator[Cause]:
 def _scraps(facts: Facts) -> Iterator[Cause]:
     size = facts.part("scraps")
     if facts.matters(size):
-        yield Cause(Statement("pages-shared-with-live", {"bytes": size}), size)
+        figures, names = stranded_by(facts.strander)
+        yield Cause(Statement("pages-shared-with-live", {"bytes": size, **figures}, names), size)
+
+
+class By(NamedTuple):
+    """Who strands memory, for a statement; nothing where nobody does."""
+
+    figures: dict[str, Optional[float]]
+    names: dict[str, str]
+
+
+def stranded_by(group: Optional[Group]) -> By:
+    if group is None:
+        return By({}, {})
+    row, held = group
+    figures: dict[str, Optional[float]] = {
+        "type_blocks": row.blocks,
+        "type_bytes": row.bytes,
+        "type_releases_bytes": held.releases,
+        "type_resident_bytes": held.resident,
+    }
+    return By(figures, {"type": row.kind.name, "certain": "yes" if row.kind.certain else "no"})
 
 
 def _caches(facts: Facts) -> Iterator[Cause]:

@@ -42,6 +42,8 @@ class Diff(NamedTuple):
     bins: list[Change]
     sizes: list[Change]
     """Bytes in use by size of block; empty where either snapshot has no sizes."""
+    types: list[Change]
+    """The same by type."""
 
     def per_hour(self, change: Optional[int]) -> Optional[float]:
         """None where there is no such rate: two processes have none in common."""
@@ -70,6 +72,7 @@ def compare(before: Document, after: Document) -> Diff:
         used=_changes(*arenas, key="used_bytes"),
         bins=_changes(*[_bins(document) for document in (before, after)], key="bytes"),
         sizes=_sizes(before, after),
+        types=_types(before, after),
     )
 
 
@@ -129,6 +132,21 @@ def _sizes(before: Document, after: Document) -> list[Change]:
         return []
     named = [_by(rows, _size_name) for rows in both]
     return _changes(*named, key="used_bytes")
+
+
+def _types(before: Document, after: Document) -> list[Change]:
+    both = [(document.get("types") or {}).get("types") for document in (before, after)]
+    if None in both:
+        return []
+    named: list[dict[str, dict[str, Any]]] = []
+    for rows in both:
+        assert rows is not None
+        # one name may be of two modules, which are two types: what they grew by is one figure
+        sums: dict[str, dict[str, Any]] = {}
+        for row in rows:
+            sums.setdefault(str(row["type"]), {"bytes": 0})["bytes"] += row["bytes"]
+        named.append(sums)
+    return _changes(*named, key="bytes")
 
 
 def _size_name(row: Document) -> str:

@@ -24,8 +24,9 @@ from ..target import Span
 from .freeing import Break, HeapTrim, Thresholds
 from .heap_ends import Tail
 from .pins import TRIES_TRIMMING
-from .ranking import Step
+from .ranking import WORTH, Step
 from .trim import Rules, advised, until_locked
+from .types import TypeRow, in_order
 
 Typed = tuple[int, int, str, int]
 """A heap_ends.Block with its kind's number, which says something of blocks in use alone."""
@@ -38,6 +39,27 @@ class Held(NamedTuple):
     """Of address space."""
     resident: Optional[int]
     """What RSS would fall by; None where that is not known."""
+
+
+class Group(NamedTuple):
+    """All blocks of a type, freed."""
+
+    row: TypeRow
+    held: Held
+
+    @property
+    def beside(self) -> int:
+        """What leaves memory besides the blocks themselves; of address space, where that is not known."""
+        return max(0, (self.held.releases if self.held.resident is None else self.held.resident) - self.row.bytes)
+
+
+class Seen(NamedTuple):
+    """What the live blocks are."""
+
+    rows: Sequence[TypeRow]
+    """What there is most of first."""
+    groups: Sequence[Group]
+    """Those that keep more than they are; what keeps most first."""
 
 
 class Present:
@@ -69,11 +91,27 @@ class Holdings:
         """Kinds of which blocks lie where it cannot be told what free() would do."""
         self.resident_known = True
 
+    def add(self, kind: int, releases: int, resident: Optional[int]) -> None:
+        self.releases[kind] += releases
+        self.resident[kind] += resident or 0
+        self.resident_known &= resident is not None
+
     def of(self, kind: int) -> Optional[Held]:
         """None where it is not known."""
         if kind in self.unknown:
             return None
         return Held(self.releases[kind], self.resident[kind] if self.resident_known else None)
+
+
+def seen(rows: Sequence[TypeRow], holdings: Holdings) -> Seen:
+    """The rows, and those that pins would have among single blocks: they keep more than their own pages."""
+    groups = []
+    for row in rows:
+        held = holdings.of(row.index)
+        if held is not None and held.releases - row.bytes >= min(row.bytes, WORTH):
+            groups.append(Group(row, held))
+    groups.sort(key=lambda group: (-group.held.releases, group.row.kind.name))
+    return Seen(in_order(rows, "bytes"), groups)
 
 
 class _Last(NamedTuple):
@@ -107,13 +145,13 @@ class HoldSearch:
     """One arena: its heaps are walked one after another, the oldest first, then `finish` judges their ends."""
 
     def __init__(
-        self, main: bool, top_end: int, rules: Rules, thresholds: Optional[Thresholds], found: Holdings
+        self, main: bool, top_end: int, rules: Rules, thresholds: Optional[Thresholds], holdings: Holdings
     ) -> None:
         self.main = main
         self.top_end = top_end
         self.rules = rules
         self.thresholds = thresholds
-        self.found = found
+        self.holdings = holdings
         self.locked: Sequence[Span] = ()
         """madvise ends there."""
         self._ends: list[_End] = []
@@ -122,8 +160,6 @@ class HoldSearch:
         """Reads one heap in address order."""
         page, kept = self.rules.page, self.rules.layout.chunk_struct
         self._present = present
-        if present is None:
-            self.found.resident_known = False
         self._alone: set[int] = set()
         self._joined: set[int] = set()
         # the run: what kind it is of, where it begins, and what of it goes back now
@@ -190,17 +226,16 @@ class HoldSearch:
 
     def _add(self, kind: int, gone: Sequence[Step], already: Sequence[Range], present: Optional[Present]) -> None:
         """What goes back of one heap, without what does now."""
-        found = self.found
-        found.releases[kind] += sum(step.range.bytes - overlap(step.range, already) for step in gone)
-        if present is None:
-            return
-        if self.locked:
-            gone = [step._replace(range=each) for step in gone for each in self._really(step)]
-            already = list(until_locked(already, self.locked))
-        for _, each in gone:
-            found.resident[kind] += present.within(each.address, each.end)
-            for start, end in _common(each, already):
-                found.resident[kind] -= present.within(start, end)
+        releases, resident = sum(step.range.bytes - overlap(step.range, already) for step in gone), 0
+        if present is not None:
+            if self.locked:
+                gone = [step._replace(range=each) for step in gone for each in self._really(step)]
+                already = list(until_locked(already, self.locked))
+            for _, each in gone:
+                resident += present.within(each.address, each.end)
+                for start, end in _common(each, already):
+                    resident -= present.within(start, end)
+        self.holdings.add(kind, releases, resident if present is not None else None)
 
     def _really(self, step: Step) -> Iterable[Range]:
         """The break moves back over locked pages, and so does munmap; madvise does not."""
@@ -217,7 +252,7 @@ class HoldSearch:
             return
         kinds = {end.last.kind for end in self._ends if end.last}
         if self.thresholds is None:
-            self.found.unknown |= kinds
+            self.holdings.unknown |= kinds
             return
         pending = HeapTrim([end.tail for end in self._ends], self.rules, self.thresholds).shrunk().steps
         for kind in kinds:

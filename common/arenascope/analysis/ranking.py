@@ -11,6 +11,9 @@ from ..records import NamedTuple
 WORTH = 65536
 """A block that keeps this much besides itself is a pin, however large it is."""
 
+LARGE = 1 << 20
+"""What a single block must keep for nobody to ask what else there is."""
+
 
 class Step(NamedTuple):
     """A system call that gives memory back."""
@@ -72,6 +75,8 @@ class Ranking:
         self.own = own
         """Include blocks that would mainly give back their own pages."""
         self.count = 0
+        self.in_all = 0
+        """What they would release, one by one: what two of them keep together is in neither."""
         self.own_left_out = 0
         self.best: dict[int, Pin] = {}
         self.together: list[Together] = []
@@ -80,6 +85,7 @@ class Ranking:
     def absorb(self, other: Ranking) -> None:
         """What another was offered later."""
         self.count += other.count
+        self.in_all += other.in_all
         self.own_left_out += other.own_left_out
         for entry in other._kept:
             self._keep(entry)
@@ -92,6 +98,7 @@ class Ranking:
             self.own_left_out += 1
             return
         self.count += 1
+        self.in_all += gain.releases
         self._keep((gain.releases, -gain.bytes, -pin.address, pin))
         self._compare(pin)
 
@@ -105,6 +112,13 @@ class Ranking:
         best = self.best.get(pin.arena)
         if best is None or pin.gain.releases > best.gain.releases:
             self.best[pin.arena] = pin
+
+    @property
+    def one_tells(self) -> bool:
+        """Whether a single block explains much of what is kept; else it is many small ones, which have something in
+        common."""
+        largest = max((pin.gain.releases for pin in self.best.values()), default=0)
+        return largest >= LARGE and 4 * largest >= self.in_all
 
     @property
     def pins(self) -> Sequence[Pin]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from ..model import Statement
-from .causes import Facts
+from .causes import Facts, stranded_by
 
 SECONDS_PER_BYTE = 1 / 12e9
 SECONDS_PER_CALL = 1.5e-6
@@ -41,8 +41,9 @@ def judge(facts: Facts) -> Statement:
     }
     serving = [each.name for each in facts.allocators if each.replaces_malloc]
     perhaps = [each.name for each in facts.allocators if each.replaces_malloc is None]
-    names = {"measure": picture.measure, "serves_malloc": " and ".join(serving)}
-    return Statement(_kind(facts), figures, {**names, "may_serve_malloc": " and ".join(perhaps)})
+    by = stranded_by(facts.strander)
+    names = {"measure": picture.measure, "serves_malloc": " and ".join(serving), **by.names}
+    return Statement(_kind(facts), {**figures, **by.figures}, {**names, "may_serve_malloc": " and ".join(perhaps)})
 
 
 def _kind(facts: Facts) -> str:

@@ -8,11 +8,13 @@ from ..command import Answer, Context, argument, command
 from ..errors import MemoryReadError, UsageError
 from ..gather.elsewhere import in_heap, where_else
 from ..gather.problems import problems_of
+from ..gather.types import kinds_of
 from ..glibc.bins import bin_kind, find_bin
 from ..glibc.chunks.blocks import Placed, find_blocks
 from ..glibc.fastbins import fastbin_index
 from ..glibc.tcache import tcache_index
 from ..model import ArenaHeader, Heap, MmappedBlock, Statement
+from ..recognise.kinds import Kind
 from ..records import NamedTuple
 from ..render.json import address as hexadecimal
 from ..render.problems import sentence, statement_json
@@ -45,6 +47,8 @@ class Found(NamedTuple):
     words: Sequence[Word]
     own: Optional[str]
     """Which structure of glibc's own it holds."""
+    kind: Optional[Kind] = None
+    """What it is, where it is in use and not glibc's own."""
 
 
 @command(
@@ -52,8 +56,8 @@ class Found(NamedTuple):
     "Tell which chunk holds an address: state, size, arena, bin or thread cache, neighbours, first words.",
     "chunk 0x55d2c0709e50\nchunk p->name p->next --words 32",
     "Any address inside a block will do, and any expression that the debugger understands; several are answered one by "
-    "one, in their order. Words that point into a program or library are shown with the symbol there: the first of a "
-    "C++ object names its class.",
+    "one, in their order. Of a block in use it is said what it is, and how that is known (see types). Words that point "
+    "into a program or library are shown with the symbol there.",
     (
         argument("address", nargs="+", help="an address, or an expression"),
         argument("--words", type=int, default=8, metavar="N", help="show the block's first N words (8)"),
@@ -127,7 +131,15 @@ def _found(session: Session, block: Placed, header: ArenaHeader, part: Heap, cou
         None,
     )
     end = block.chunk + block.bytes + (session.layout.word if block.state != "top" else 0)
-    return Found(block, header, heap=part, bin=name, tid=tid, words=_words(session, user, end, count), own=own)
+    what = _kind(session, block) if block.state == "used" and own is None else None
+    words = _words(session, user, end, count)
+    return Found(block, header, heap=part, bin=name, tid=tid, words=words, own=own, kind=what)
+
+
+def _kind(session: Session, block: Placed) -> Optional[Kind]:
+    # a block with a mapping of its own has no neighbour whose first field it uses
+    size = block.bytes - (session.layout.word if block.state == "mmapped" else 0)
+    return kinds_of(session, [(block.chunk, size)]).get(block.chunk)
 
 
 def _holder(session: Session, chunk: int) -> Optional[int]:
@@ -147,14 +159,16 @@ def _mmapped(session: Session, place: int, count: int) -> Optional[Found]:
     tid = _holder(session, block.chunk)
     state = "mmapped" if tid is None else "tcache"
     words = _words(session, block.chunk + session.layout.header, block.base + block.bytes, count)
+    placed = Placed(block.chunk, size, state=state, previous=None, next=None)
     return Found(
-        Placed(block.chunk, size, state=state, previous=None, next=None),
+        placed,
         arena=None,
         heap=None,
         bin=None,
         tid=tid,
         words=words,
         own=None,
+        kind=_kind(session, placed) if tid is None else None,
     )
 
 
@@ -196,9 +210,20 @@ def _json(session: Session, found: Found) -> dict[str, object]:
         "tid": found.tid,
         "previous": hexadecimal(block.previous),
         "next": hexadecimal(block.next),
+        **_kind_json(found.kind),
         "words": [
             {"offset": each.offset, "value": hexadecimal(each.value), "symbol": each.symbol} for each in found.words
         ],
+    }
+
+
+def _kind_json(kind: Optional[Kind]) -> dict[str, object]:
+    return {
+        "type": kind.name if kind else None,
+        "kind": kind.kind if kind else None,
+        "module": kind.module if kind else None,
+        "certain": kind.certain if kind else None,
+        "how": kind.how if kind else None,
     }
 
 
@@ -236,12 +261,19 @@ def _lines(style: Style, session: Session, found: Found, place: int) -> Iterator
         )
     if found.own:
         rows.append(("holds", found.own))
+    if found.kind:
+        rows.append(("type", _type_text(found.kind)))
     for name, neighbour in (("previous", block.previous), ("next", block.next)):
         rows.append((name, "none" if neighbour is None else f"{neighbour:#x}"))
     for name, text in rows:
         yield f"{name:13} {text}"
     yield ""
     yield from _dump(session, found)
+
+
+def _type_text(kind: Kind) -> str:
+    where = f" of {kind.module}" if kind.module else ""
+    return f"{kind.name}{where} ({'' if kind.certain else 'a guess, '}by {kind.how})"
 
 
 def _distance(place: int, user: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterable, Iterator, Optional, Pattern, Sequence
 
 from ..analysis.chunks import (
     ExactSize,
@@ -21,14 +21,17 @@ from ..errors import UsageError
 from ..gather.foremost import ORDERS, Foremost, chunks_of
 from ..gather.problems import listed_not_met, parts_differ, problems_of, top_differs
 from ..gather.sweeps import Part, swept
+from ..gather.types import live_kinds
 from ..glibc.chunks.blocks import Block
 from ..meter import Meter, metered
 from ..model import ArenaHeader, Piece, Statement, Tally
 from ..records import NamedTuple
 from ..render.json import tally_json
 from ..render.spool import Spool
-from ..screens.chunks import FEW, Sizes, chunk_row, heading, summary_lines, table_of
+from ..screens.chunks import FEW, Sizes, chunk_row, heading, summary_lines, table_of, typed_row
+from ..screens.types import name_of
 from ..session import Session
+from .types import pattern_of
 
 FEW_ROWS = 10_000
 """More are written as they are met, by one process."""
@@ -42,6 +45,7 @@ class Filter(NamedTuple):
     used: bool
     least: Optional[int]
     most: Optional[int]
+    type: Optional[Pattern[str]] = None
 
     @property
     def only(self) -> Optional[str]:
@@ -69,6 +73,8 @@ class Sweep:
         self.rows = Spool()
         self.wanted = 0
         self.problems: list[Statement] = []
+        self.chosen: Optional[Sums] = None
+        """With --type: what has such a name."""
         self.doubtful = False
         """Not every thread cache and fastbin could be read: a chunk that looks used may be in one."""
 
@@ -87,6 +93,7 @@ class Sweep:
         argument("--used", action="store_true", help="only what the program holds"),
         argument("--min", metavar="SIZE", help="only chunks of SIZE bytes and more (4096, 64K, 1MiB, an expression)"),
         argument("--max", metavar="SIZE", help="only chunks of SIZE bytes and less"),
+        argument("--type", metavar="REGEX", help="only blocks in use whose type (see types) it matches somewhere"),
         argument("--summary", action="store_true", help="only how many there are of which state and size"),
         argument("--exact", action="store_true", help="only how many there are of each size, to the byte"),
         argument("--sort", choices=("address", *ORDERS), default="address", help="the order of the rows"),
@@ -102,20 +109,24 @@ def chunks_command(context: Context) -> Answer:
         raise UsageError(
             f"--sort {options.sort} needs a limit", f"--limit 1000 shows the first 1,000 by {options.sort}"
         )
+    if options.free and options.type is not None:
+        raise UsageError("--type is of blocks in use: --free leaves none", "give one of them")
     wanted = Filter(
         options.arena,
         options.free,
         used=options.used,
         least=parse_size(context, options.min),
         most=parse_size(context, options.max),
+        type=pattern_of(options.type) if options.type is not None else None,
     )
     sweep = Sweep()
     if session.started:
-        _sweep(context, wanted, sweep)
+        (_sweep_types if wanted.type else _sweep)(context, wanted, sweep)
     sums = total(sweep.sums.values())
-    classes = histogram(within(sums, wanted.least, wanted.most), session.layout.min_size, session.layout.align)
+    counted = within(sweep.chosen or sums, wanted.least, wanted.most)
+    classes = histogram(counted, session.layout.min_size, session.layout.align)
     most = options.limit if options.limit > 0 else None
-    exact = exact_sizes(within(sums, wanted.least, wanted.most))
+    exact = exact_sizes(counted)
     left_out = None if session.stopped else max(0, sweep.wanted - sweep.rows.count)
     keys = {
         "summary": _summary_json(session, sweep, sums),
@@ -125,7 +136,9 @@ def chunks_command(context: Context) -> Answer:
         "exact_sizes": [_exact_json(each, wanted, sweep.doubtful) for each in exact[:most]],
         "exact_sizes_left_out": len(exact[most:]) if most else 0,
     }
-    lines = heading(context.style, options.sort, options.limit, left_out) if sweep.rows.count else ()
+    lines: Iterable[str] = ()
+    if sweep.rows.count:
+        lines = heading(context.style, options.sort, options.limit, left_out, types=wanted.type is not None)
     text = [
         *summary_lines(
             context.style,
@@ -140,7 +153,7 @@ def chunks_command(context: Context) -> Answer:
     ]
     rows: Optional[Iterable[str]] = None if options.json else sweep.rows
     if rows is not None and context.style.form:
-        rows = table_of(sweep.rows, context.style)
+        rows = table_of(sweep.rows, context.style, types=wanted.type is not None)
     return Answer(keys, text, [*sweep.problems, *problems_of(session)], rows=rows)
 
 
@@ -181,6 +194,37 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
         sweep.problems.append(Statement("stopped", {"chunks": done}))
     for chunk, size, state, arena in foremost.rows() if foremost is not None else ():
         sweep.rows.add(chunk_row(context.style, options.json, arena)(chunk, size, state))
+
+
+def _sweep_types(context: Context, wanted: Filter, sweep: Sweep) -> None:
+    """The same of blocks whose type has such a name."""
+    session, options = context.session, context.options
+    assert wanted.type is not None
+    sweep.doubtful = not (session.caches_known and session.fast_known)
+    limit = 0 if options.summary or options.exact else options.limit if options.limit > 0 else None
+    live = live_kinds(session, wanted.arena)
+    names = {index: name_of(kind) for index, kind in enumerate(live.kinds) if wanted.type.search(name_of(kind))}
+    sweep.chosen = Sums()
+    found: list[tuple[int, int, int, str]] = []
+    for heap in live.heaps:
+        sums = sweep.sums.setdefault(heap.header.index, Sums())
+        for chunk, size, state, kind in live.blocks(heap):
+            if state not in sums.sizes:
+                sums.gaps[state] += size
+                continue
+            sums.sizes[state][size] += 1
+            if kind in names and wanted.wants(size, state):
+                sweep.wanted += 1
+                sweep.chosen.sizes[state][size] += 1
+                # sorted, the last one may be the first
+                if limit is None or len(found) < limit or (limit and options.sort == "size"):
+                    found.append((chunk, size, heap.header.index, names[kind]))
+    if session.stopped:
+        sweep.problems.append(Statement("stopped", {"chunks": sum(each.chunks for each in sweep.sums.values())}))
+    if options.sort == "size":
+        found.sort(key=lambda row: (-row[1], row[0]))
+    for chunk, size, arena, name in found[:limit]:
+        sweep.rows.add(typed_row(context.style, options.json, arena)(chunk, size, name))
 
 
 def _share_out(

@@ -38,6 +38,7 @@ TABLES = (
     ("arena, by what the program holds", "used"),
     ("list of free chunks", "bins"),
     ("size of block, in use", "sizes"),
+    ("type of block, in use", "types"),
 )
 
 
@@ -45,8 +46,8 @@ TABLES = (
     "then and now",
     "Show what changed between two snapshots, or between one and now.",
     "diff before.json",
-    "Growth by part of resident memory, by arena, by list of free chunks and (of snapshots made with --sizes) by size "
-    "of block, the largest change first, with rates where both tell when they were taken.",
+    "Growth by part of resident memory, by arena, by list of free chunks and (of snapshots made with --sizes or "
+    "--types) by size or type of block, the largest change first, with rates where both tell when they were taken.",
     (
         argument("before", metavar="A", help="the earlier snapshot"),
         argument("after", metavar="B", nargs="?", help="the later one; without it, now"),
@@ -60,7 +61,7 @@ def diff_command(context: Context) -> Answer:
     if context.options.after is not None:
         after = read(context.options.after)
     else:
-        after = take(context, sizes="chunks" in before)
+        after = take(context, sizes="chunks" in before, types="types" in before)
         problems = problems_of(context.session)
     for name, document in (("the earlier", before), ("the later", after)):
         known = [sentence(each) for each in problems]

@@ -6,13 +6,13 @@ from typing import Iterator, Optional, Sequence
 
 from ..command import LIMIT, Answer, Context, command
 from ..gather.problems import problems_of
-from ..gather.usage import mmapped_tally
-from ..glibc.layout import Layout
-from ..glibc.mmapped import counts_headers_twice
-from ..model import MmappedBlock, Statement, Tally
+from ..gather.types import kinds_of
+from ..gather.usage import mmapped_mismatch, mmapped_tally
+from ..model import MmappedBlock
+from ..recognise.kinds import Kind
 from ..render.json import address, tally_json
-from ..render.problems import NOT_AS_COUNTED
 from ..render.text import NO_HEAP, count, cut, left_out, table
+from ..screens.types import A_GUESS, name_of
 from ..session import Session
 
 
@@ -31,41 +31,42 @@ def mmapped_command(context: Context) -> Answer:
     residency = session.residency
     pages = [residency.count(block.base, block.base + block.bytes) if residency else None for block in blocks]
     resident = [each.resident if each else None for each in pages]
-    problem = mismatch(session)
+    problem = mmapped_mismatch(session)
     match = problem is None
+    types = _types(session, blocks)
     problems = [*problems_of(session), *([problem] if problem else [])]
     keys = {
         "blocks": [
-            {"address": address(block.chunk), "bytes": block.bytes, "resident_bytes": held}
-            for block, held in zip(blocks, resident)
+            {
+                "address": address(block.chunk),
+                "bytes": block.bytes,
+                "resident_bytes": held,
+                "type": kind.name if kind else None,
+                "certain": kind.certain if kind else None,
+            }
+            for block, held, kind in zip(blocks, resident, types)
         ],
         "expected": tally_json(expected),
         "match": match,
     }
-    return Answer(keys, _lines(context, blocks, resident, match), problems)
+    return Answer(keys, _lines(context, blocks, resident, types, match), problems)
 
 
-def _explained(layout: Layout, found: Tally, expected: Tally) -> bool:
-    """The sum is too large, the number is right."""
-    return found.chunks == expected.chunks and counts_headers_twice(layout, expected.bytes, found.bytes)
-
-
-def mismatch(session: Session) -> Optional[Statement]:
-    """The problem, where the blocks found are not those that glibc counts."""
-    blocks = session.mmapped if session.started else []
-    found, expected = Tally(len(blocks), sum(block.bytes for block in blocks)), mmapped_tally(session)
-    if expected is not None and (found == expected or _explained(session.layout, found, expected)):
-        return None
-    if expected is None:
-        return Statement("blocks-uncounted")
-    return Statement(
-        NOT_AS_COUNTED,
-        {"found_blocks": found.chunks, "found_bytes": found.bytes, "blocks": expected.chunks, "bytes": expected.bytes},
-    )
+def _types(session: Session, blocks: Sequence[MmappedBlock]) -> list[Optional[Kind]]:
+    """What each block is; None where that is known by its size alone."""
+    # none of them has a neighbour whose first field it uses
+    sizes = {block.chunk: block.base + block.bytes - block.chunk - session.layout.word for block in blocks}
+    found = kinds_of(session, list(sizes.items())) if sizes else {}
+    kinds = [found.get(block.chunk) for block in blocks]
+    return [kind if kind and kind.kind != "size" else None for kind in kinds]
 
 
 def _lines(
-    context: Context, blocks: Sequence[MmappedBlock], resident: Sequence[Optional[int]], match: bool
+    context: Context,
+    blocks: Sequence[MmappedBlock],
+    resident: Sequence[Optional[int]],
+    types: Sequence[Optional[Kind]],
+    match: bool,
 ) -> Iterator[str]:
     style = context.style
     if not context.session.started:
@@ -77,8 +78,14 @@ def _lines(
     if not blocks:
         return
     yield ""
-    order = sorted(zip(blocks, resident), key=lambda pair: -pair[0].bytes)
-    rows = [[f"{block.chunk:#x}", style.size(block.bytes), style.size(held)] for block, held in order]
+    order = sorted(zip(blocks, resident, types), key=lambda row: -row[0].bytes)
+    rows = [
+        [f"{block.chunk:#x}", style.size(block.bytes), style.size(held), name_of(kind) if kind else ""]
+        for block, held, kind in order
+    ]
     shown, more = cut(rows, context.options.limit)
-    yield from table(("chunk", "size", "resident"), shown, width=style.width, form=style.form)
+    headers = ("chunk", "size", "resident", "type")[: 4 if any(types) else 3]
+    yield from table(headers, [row[: len(headers)] for row in shown], left=(0, 3), width=style.width, form=style.form)
+    if any(kind and not kind.certain for kind in types):
+        yield style.dim(A_GUESS)
     yield from left_out(style, more, "block")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Iterator, Optional
+from typing import Iterator, Optional, Sequence
 
 from ..analysis.heap_ends import Block, Tail
+from ..analysis.holding import Group
 from ..analysis.pins import PinSearch
 from ..analysis.ranking import Gain, Pin, Ranking, Step, Together, bytes_of
 from ..analysis.trim import Rules, until_locked
 from ..analysis.usage import total
 from ..command import ARENA, Answer, Context, argument, command
+from ..gather.holding import in_memory, types_of
 from ..gather.problems import problems_of
 from ..gather.sweeps import Part, swept
 from ..gather.trims import resident_bytes, thresholds_of, trim_rules
@@ -23,6 +25,7 @@ from ..render.json import address
 from ..render.problems import statement_json
 from ..screens.pins import Shown, Sums, lines, note_text
 from ..session import Session
+from .types import kind_json
 
 
 @command(
@@ -32,7 +35,8 @@ from ..session import Session
     "For each block that lies beside free memory: what its free() would give back at once (the break moves, heaps are "
     "unmapped or shrunk, by trim_threshold and top_pad as they stand), or what malloc_trim(0) would give more after "
     "it. Each figure is for that block alone, once it is really free: thread caches and fastbins may keep it first. "
-    "Blocks that would mainly give back their own pages are left out; --own shows them.",
+    "Blocks that would mainly give back their own pages are left out; --own shows them. Where no single block keeps "
+    "much, the types come first of which all blocks together do (see types).",
     (
         argument("--own", action="store_true", help="also blocks that would mainly give back their own pages"),
         argument("--ranges", action="store_true", help="with --json: the ranges that go back"),
@@ -45,21 +49,28 @@ def pins_command(context: Context) -> Answer:
     context.check_arena(options.arena)
     ranking = Ranking(options.limit if options.limit > 0 else None, options.own)
     pending: dict[int, int] = {}
+    groups: Optional[Sequence[Group]] = None
     problems: list[Statement] = []
     if session.started:
         rules = trim_rules(session)
         if rules.brk is None:
             problems.append(Statement("brk-not-found-for-pins"))
+        present = in_memory(session, options.arena)
         try:
             _search_all(session, options.arena, rules, ranking, pending)
+            if not session.target.image.redacted:
+                groups = [] if ranking.one_tells else types_of(session, options.arena, present).seen.groups
         except KeyboardInterrupt:
-            problems.append(Statement("stopped", {"arenas": len(pending)}))
             session.stopped = True
+        if session.stopped:
+            groups = None
+            problems.append(Statement("stopped", {"arenas": len(pending)}))
     notes = _Notes(session)
     pins = [Shown(pin, _resident(session, pin.gain), notes.symbol(pin), notes.notes(pin)) for pin in ranking.pins]
     together = [(each, _resident(session, each.gain)) for each in ranking.together]
     sums = _sums(session, ranking)
     keys = {
+        "groups": None if groups is None else [_group_json(group) for group in groups],
         "pins": [_pin_json(session, pin, options.ranges) for pin in pins],
         "left_out": ranking.count - len(pins),
         "own_left_out": ranking.own_left_out,
@@ -73,7 +84,7 @@ def pins_command(context: Context) -> Answer:
         "pending": [{"arena": index, "bytes": size} for index, size in pending.items() if size],
     }
     problems = [*problems_of(session), *problems]
-    text = lines(context.style, ranking, pins, sums, together, pending, started=session.started)
+    text = lines(context.style, ranking, pins, sums, together, pending, groups=groups or (), started=session.started)
     return Answer(keys, text, problems)
 
 
@@ -193,6 +204,10 @@ def _together_json(found: Together, resident: Optional[int], with_ranges: bool) 
         "resident_bytes": resident,
     }
     return {**row, **_ranges_json(found.gain)} if with_ranges else row
+
+
+def _group_json(group: Group) -> dict[str, object]:
+    return {**kind_json(group.row), "releases_bytes": group.held.releases, "resident_bytes": group.held.resident}
 
 
 def _ranges_json(gain: Gain) -> dict[str, object]:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.advice import find_advice
 from ..analysis.causes import Facts, find_causes
 from ..analysis.growth import growth
+from ..analysis.holding import Seen
 from ..analysis.report import LABELS, SPACE, Picture
 from ..analysis.trim import Trim
+from ..analysis.types import TypeRow
 from ..analysis.usage import ArenaUsage
 from ..analysis.verdict import judge
-from ..command import Answer, Context, always, argument, command
+from ..command import Answer, Context, argument, command
 from ..errors import UsageError
 from ..gather.allocators import allocator_shares
 from ..gather.problems import problems_of
 from ..gather.resident import resident_picture
 from ..gather.trims import trims
-from ..gather.usage import full_usages
+from ..gather.usage import full_usages, mmapped_mismatch
 from ..glibc.params import arena_limit
 from ..model import Allocator, Statement
 from ..records import NamedTuple
@@ -32,13 +34,19 @@ from ..screens.report import Conclusions, address_space, advice_line, cause_line
 from ..screens.verdict import cause, space_verdict, verdict
 from ..session import Session
 from ..snapshot import read
-from .mmapped import mismatch
+
+if TYPE_CHECKING:
+    from ..gather.holding import Types
 
 CORE_CANNOT_TELL = "a core does not tell which pages of files were in memory: the parts are of anonymous memory alone"
 APART = "are huge pages of hugetlbfs (glibc.malloc.hugetlb=2 asks for them), which the kernel keeps out of its own RSS"
 IN_A_CALL = "an arena is locked: some thread was inside malloc at this moment. Another moment may read whole: ask again"
 NO_RESIDENCY = "this image does not tell which pages were in memory: the figures are address space, of which less was"
 LONGEST_PAUSE = 86400
+TYPES = 20
+"""So many types are in the document."""
+BY_ITSELF = 1 << 30
+"""Up to here a core's blocks are looked at unasked: some two seconds."""
 
 
 def _read_all(context: Context) -> Answer:
@@ -61,29 +69,58 @@ def _read_all(context: Context) -> Answer:
     "process. An effect is what it would have changed here: exact for malloc_trim and the tops, a bound otherwise.",
     (
         argument("--full", action="store_true", help="every part, and what each advice costs, all ways to set it"),
+        argument("--types", action="store_true", help="what the blocks are, chunk by chunk: a live process waits"),
         argument("--since", metavar="FILE", help="what grew since this snapshot was taken"),
         argument("--again", type=float, metavar="SECONDS", help="look twice, so long apart, and say what grew (shell)"),
     ),
-    lists=always,
+    lists=lambda options: not options.types,
     reads=_read_all,
 )
 def report_command(context: Context) -> Answer:
     before = _moment_before(context)
+    if context.options.types:
+        _types_of()  # loaded while the process still runs
     session = context.session
     say = Style().size
     # smaps and page tables first: reading memory can map zero pages
     plans = trims(session)
     beside = _read_beside(session)
-    picture = resident_picture(session, plans, context.all_was_read if before is None else lambda: None)
+    seen: list[Seen] = []
+
+    def all_was_read() -> None:
+        # after all that tells what is in memory
+        if _wants_types(context):
+            seen.append(_types_of()(session).seen)
+        if before is None:
+            context.all_was_read()
+
+    picture = resident_picture(session, plans, all_was_read)
     grown = _growth(context, before)
     if picture is None:
         return _answer(context, None, _without_mappings(session, plans, grown))
-    facts = _facts(session, picture, plans, beside)
+    facts = _facts(session, picture, plans, beside)._replace(seen=seen[0] if seen else None)
     judgement = judge(facts)
     causes = [(each, cause(each, say)) for each in find_causes(facts)]
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
     notes = list(_notes(session, picture))
-    return _answer(context, picture, Conclusions(judgement, verdict(judgement, say), causes, advice, notes, grown))
+    said = verdict(judgement, say)
+    return _answer(context, picture, Conclusions(judgement, said, causes, advice, notes, growth=grown, facts=facts))
+
+
+def _types_of() -> Callable[[Session], Types]:
+    """Few looks need it."""
+    from ..gather.holding import types_of
+
+    return types_of
+
+
+def _wants_types(context: Context) -> bool:
+    """Of a core they cost people nothing but time; a document is the same for a process and its core."""
+    session, options = context.session, context.options
+    if not session.started or session.stopped or session.target.image.redacted:
+        return False
+    size = sum(heap.bytes for heaps in session.heaps.values() for heap in heaps)
+    return bool(options.types or (session.target.kind == "core" and not options.json and size <= BY_ITSELF))
 
 
 def _without_mappings(session: Session, plans: Sequence[Trim], grown: Optional[Statement]) -> Conclusions:
@@ -149,7 +186,7 @@ def _answer(context: Context, picture: Optional[Picture], concluded: Conclusions
 
 def _problems(session: Session) -> list[Statement]:
     """One block too many or too few would end up in the wrong part."""
-    problem = mismatch(session) if session.params is not None else None
+    problem = mmapped_mismatch(session) if session.params is not None else None
     return [*problems_of(session), *([problem] if problem else [])]
 
 
@@ -188,6 +225,7 @@ def _facts(session: Session, picture: Picture, plans: Sequence[Trim], beside: _B
 
 def _keys(picture: Optional[Picture], concluded: Conclusions, allocators: Sequence[Allocator]) -> dict[str, object]:
     parts = picture.parts if picture else {}
+    seen = concluded.facts.seen if concluded.facts else None
     return {
         "rss_bytes": picture.rss if picture else None,
         "swap_bytes": picture.swapped if picture else None,
@@ -206,7 +244,7 @@ def _keys(picture: Optional[Picture], concluded: Conclusions, allocators: Sequen
                 "how": list(said.how(Style())),
                 "cost": said.cost or None,
                 "not_when": said.not_when or None,
-                **statement_json(Statement(each.id, each.figures), advice_line(Style(), each, said)),
+                **statement_json(Statement(each.id, each.figures, each.names), advice_line(Style(), each, said)),
             }
             for each, said in concluded.advice
         ],
@@ -220,7 +258,14 @@ def _keys(picture: Optional[Picture], concluded: Conclusions, allocators: Sequen
             for each in (picture.others if picture else ())
         ],
         "allocators": allocator_shares(allocators, picture),
+        "types": None if seen is None else [_type_json(row) for row in seen.rows[:TYPES]],
         "judgement": statement_json(concluded.judgement, concluded.verdict),
         "growth": concluded.growth and statement_json(concluded.growth, growth_sentence(concluded.growth)),
         "measure": picture.measure if picture else None,
     }
+
+
+def _type_json(row: TypeRow) -> dict[str, object]:
+    from .types import kind_json
+
+    return {**kind_json(row), "resident_bytes": row.resident, "holds_back_bytes": row.holds_back}

@@ -21,6 +21,10 @@ SECTIONS = {
 }
 """Which keys of which command's JSON are kept."""
 SIZES = {"chunks": ("summary", "sizes")}
+TYPES = {"types": ("types", "totals")}
+WORDS = {"chunks": ["--summary"], "types": ["--limit", "0"]}
+"""What is asked of them."""
+OF_A_TYPE = ("type", "kind", "module", "certain", "blocks", "bytes", "resident_bytes", "holds_back_bytes")
 
 
 def read_all(context: Context) -> Answer:
@@ -33,17 +37,18 @@ def read_all(context: Context) -> Answer:
     "Save the figures of this moment into a small file, without any of the program's data.",
     "snapshot before.json",
     "What is saved is what report, arenas, bins, threads and params say: sizes, counts, addresses, thread names. "
-    "--sizes adds the histogram of block sizes, for which every chunk is gone through. A name that ends in .gz is "
-    "compressed.",
+    "--sizes adds the histogram of block sizes, --types what the blocks are, for which every chunk is gone through. A "
+    "name that ends in .gz is compressed.",
     (
         argument("file", metavar="FILE", help="where to write it"),
         argument("--sizes", action="store_true", help="with the number of blocks of each size"),
+        argument("--types", action="store_true", help="with the names of types and how much there is of each"),
     ),
-    lists=lambda options: not options.sizes,
+    lists=lambda options: not (options.sizes or options.types),
     reads=read_all,
 )
 def snapshot_command(context: Context) -> Answer:
-    document = take(context, context.options.sizes)
+    document = take(context, context.options.sizes, context.options.types)
     problems = problems_of(context.session)
     # a slow disk, or a FIFO's reader, must not keep the process standing still
     context.door.release()
@@ -58,7 +63,7 @@ def snapshot_command(context: Context) -> Answer:
     return Answer(keys, lines, problems)
 
 
-def take(context: Context, sizes: bool) -> dict[str, Any]:
+def take(context: Context, sizes: bool, types: bool = False) -> dict[str, Any]:
     """A snapshot of what the context looks at. A core does not say when it was taken."""
     session = context.session
     taken = time.time() if session.target.kind == "live" else None
@@ -68,11 +73,13 @@ def take(context: Context, sizes: bool) -> dict[str, Any]:
         "target": {"kind": session.target.kind, "pid": session.target.pid},
         "glibc": session.located.version,
     }
-    for name, kept in {**SECTIONS, **(SIZES if sizes else {})}.items():
+    for name, kept in {**SECTIONS, **(SIZES if sizes else {}), **(TYPES if types else {})}.items():
         asked = find_command(name)
-        words = ["--summary"] if name == "chunks" else []
-        part = context.beside(asked.parser("arenascope").parse_args(words))
+        part = context.beside(asked.parser("arenascope").parse_args(WORDS.get(name, [])))
         keys = asked.function(part).keys
         document[name] = {key: keys.get(key) for key in kept}
+    if types:
+        rows = document["types"]["types"]
+        document["types"]["types"] = [{key: row[key] for key in OF_A_TYPE} for row in rows]
     document["problems"] = sentences(problems_of(session))
     return document

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Callable, Optional
+from typing import Callable, Optional, Pattern, Sequence
 
 from ..analysis.types import ORDERS, Totals, TypeRow, in_order
 from ..command import ARENA, LIMIT, Answer, Context, argument, command, parse_size
 from ..errors import UsageError
+from ..gather.holding import types_of
 from ..gather.problems import parts_differ, problems_of
-from ..gather.type_sums import summed
-from ..gather.types import live_kinds
 from ..model import Statement
 from ..render.json import address
 from ..screens.types import lines, name_of
@@ -35,12 +34,12 @@ def types_command(context: Context) -> Answer:
     options, session = context.options, context.session
     context.check_arena(options.arena)
     wanted = _wanted(parse_size(context, options.min), options.match)
-    rows: list[TypeRow] = []
+    rows: Sequence[TypeRow] = []
     totals = Totals(0, 0, used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
     problems: list[Statement] = []
     if session.started:
-        live = live_kinds(session, options.arena)
-        rows, totals = summed(session, live)
+        seen = types_of(session, options.arena)
+        live, rows, totals = seen.live, seen.rows, seen.totals
         if session.stopped:
             problems.append(Statement("stopped", {"chunks": totals.blocks}))
         for header in {heap.header.index: heap.header for heap in live.heaps}.values():
@@ -67,26 +66,38 @@ def types_command(context: Context) -> Answer:
     return Answer(keys, text, [*problems, *problems_of(session)])
 
 
-def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[TypeRow], bool]:
+def pattern_of(match: str) -> Pattern[str]:
+    """What somebody typed for the names of types."""
     try:
-        pattern = re.compile(match or "")
+        return re.compile(match)
     except re.error as error:
-        raise UsageError(f"--match {match}: {error}", "--match 'Session|Buffer'") from None
-    return lambda row: row.bytes >= (least or 0) and pattern.search(name_of(row)) is not None
+        raise UsageError(f"{match}: {error}", "'Session|Buffer' is one") from None
+
+
+def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[TypeRow], bool]:
+    pattern = pattern_of(match or "")
+    return lambda row: row.bytes >= (least or 0) and pattern.search(name_of(row.kind)) is not None
 
 
 def _json(row: TypeRow) -> dict[str, object]:
+    return {
+        **kind_json(row),
+        "how": row.kind.how,
+        "resident_bytes": row.resident,
+        "holds_back_bytes": row.holds_back,
+        "owner": row.kind.owner,
+        "samples": [address(each) for each in row.samples],
+    }
+
+
+def kind_json(row: TypeRow) -> dict[str, object]:
+    """What a type is, and how much there is of it."""
     kind = row.kind
     return {
         "type": kind.name,
         "kind": kind.kind,
         "module": kind.module,
         "certain": kind.certain,
-        "how": kind.how,
         "blocks": row.blocks,
         "bytes": row.bytes,
-        "resident_bytes": row.resident,
-        "holds_back_bytes": row.holds_back,
-        "owner": kind.owner,
-        "samples": [address(each) for each in row.samples],
     }

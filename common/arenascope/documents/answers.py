@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..analysis.mappings import PARTS as MAPPED
 from ..analysis.report import LABELS
 from .arenas import ALLOCATORS, INDEX, SHARE, allocator_rows
-from .chunks import JUDGEMENT
+from .chunks import HOLDS_BACK, JUDGEMENT, typed
 from .keys import (
     address,
     integer,
@@ -143,6 +143,14 @@ DOCUMENTS = {
             resident_bytes=size("What its mappings have in memory; null: its mappings are not known", null=True),
             at_most_bytes=size("An upper bound of that; null: not known", null=True),
         ),
+        "types": rows(
+            "What the live blocks are, what there is most of first, 20 at most; null: not looked at",
+            record(
+                "All blocks of a type",
+                **typed(resident_bytes=size("In memory", null=True), holds_back_bytes=HOLDS_BACK),
+            ),
+            null=True,
+        ),
         "judgement": JUDGEMENT,
         "growth": statement("With --since or --again: what grew, by two moments", True),
     },
@@ -195,6 +203,7 @@ DOCUMENTS = {
         "used": rows("Arenas, by what the program holds", CHANGE),
         "bins": rows("Lists of free chunks", CHANGE),
         "sizes": rows("Sizes of blocks in use, where both have them", CHANGE),
+        "types": rows("Types of blocks in use, where both have them", CHANGE),
         "verdict": text("What changed, in words"),
         "judgement": JUDGEMENT,
     },

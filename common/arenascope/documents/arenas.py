@@ -142,6 +142,8 @@ DOCUMENTS = {
                 address=address("Its chunk"),
                 bytes=size("Its mapping"),
                 resident_bytes=size("What of it is in memory", null=True),
+                type=text("What it is; null: known by its size alone", null=True),
+                certain=truth("False for a guess, by what it holds", null=True),
             ),
         ),
         "expected": tally("What mp_ counts"),

@@ -70,6 +70,22 @@ LAYERS = {
 SPLITS = "Stretches in use that split free memory, and are smaller than what is free on their two sides"
 
 
+def typed(**more: Schema) -> dict[str, Schema]:
+    """What all live blocks of a type have, wherever there are rows of them."""
+    return {
+        "type": text("Its name"),
+        "kind": one_of("Of which sort", *KINDS),
+        "module": text("The file that it is of", null=True),
+        "certain": truth("False for a guess, by what the blocks hold"),
+        "blocks": size("How many"),
+        "bytes": size("Their bytes, headers included"),
+        **more,
+    }
+
+
+HOLDS_BACK = size("What more would go back if all of them were freed; null: not known", null=True)
+
+
 def chunk(meaning: str) -> Schema:
     return record(
         meaning,
@@ -84,6 +100,11 @@ def chunk(meaning: str) -> Schema:
         tid=integer("The thread whose cache keeps it", null=True),
         previous=address("The previous chunk in memory", null=True),
         next=address("The next chunk in memory", null=True),
+        type=text("What it is; null: not in use, malloc's own, or not known", null=True),
+        kind=one_of("Of which sort", *KINDS, None),
+        module=text("The file that it is of", null=True),
+        certain=truth("False for a guess, by what it holds", null=True),
+        how=text("By what it was known", null=True),
         words=rows(
             "Its first words",
             record(
@@ -112,6 +133,7 @@ DOCUMENTS = {
                 bytes=size("Its size"),
                 state=one_of("What it is; null: not known", *STATES, None),
                 arena=INDEX,
+                type=optional(text("With --type: its type")),
             ),
         ),
         "left_out": size("How many more there are; null where it was stopped", null=True),
@@ -141,6 +163,11 @@ DOCUMENTS = {
         ),
     },
     "pins": {
+        "groups": rows(
+            "Types of which all blocks together keep more than they are; null: not looked at, as a single one does",
+            record("All blocks of a type", **typed(**GAIN)),
+            null=True,
+        ),
         "pins": rows(
             "Those that hold back the most first",
             record(
@@ -188,15 +215,10 @@ DOCUMENTS = {
             "What there is most of first, or as --by has it; --limit at most",
             record(
                 "All live blocks that are of a kind",
-                type=text("Its name"),
-                kind=one_of("Of which sort", *KINDS),
-                module=text("The file that it is of", null=True),
-                certain=truth("False for a guess, by what the blocks hold"),
+                **typed(),
                 how=text("By what it was known"),
-                blocks=size("How many"),
-                bytes=size("Their bytes, headers included"),
                 resident_bytes=size("What of that is in memory", null=True),
-                holds_back_bytes=size("What more would go back if all of them were freed; null: not known", null=True),
+                holds_back_bytes=HOLDS_BACK,
                 owner=text("Whose they are, where another block or a variable tells", null=True),
                 samples=rows("The first of them: what malloc returned", address("A block")),
             ),

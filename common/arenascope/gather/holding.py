@@ -2,17 +2,64 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Mapping, Optional
+from typing import Callable, Iterable, Mapping, Optional, Sequence
 
-from ..analysis.holding import Holdings, HoldSearch, Present, Typed
+from ..analysis.holding import Held, Holdings, HoldSearch, Present, Seen, Typed, seen
+from ..analysis.types import Totals, TypeRow
 from ..model import ArenaHeader, Heap
+from ..records import NamedTuple
 from ..session import Session
 from .resident import resident_spans
 from .trims import thresholds_of, trim_rules
+from .type_sums import summed
+from .types import Live, live_kinds
 
 Stream = Callable[[ArenaHeader, Heap], Iterable[Typed]]
 """A heap's blocks in address order, each with the number of its kind, and what is no block, as a sweep tells it."""
 InMemory = Mapping[Heap, Optional[Present]]
+
+
+class Types(NamedTuple):
+    """The live blocks by what they are, and what each keeps from going back."""
+
+    live: Live
+    rows: Sequence[TypeRow]
+    totals: Totals
+    holdings: Holdings
+
+    @property
+    def seen(self) -> Seen:
+        return seen(self.rows, self.holdings)
+
+
+def types_of(session: Session, only: Optional[int] = None, present: Optional[InMemory] = None) -> Types:
+    """Of all arenas and the blocks served by mmap, or of one arena. After Ctrl-C, of what was met until then:
+    what its kinds hold back is not known. `present`: read before the heaps were read for something else."""
+    present = in_memory(session, only) if present is None else present
+    live = live_kinds(session, only)
+    rows, totals = summed(session, live)
+    if session.stopped:
+        return Types(live, rows, totals, Holdings())
+    holdings = holdings_of(session, live, present)
+    return Types(live, [_with_held(row, holdings.of(row.index)) for row in rows], totals, holdings)
+
+
+def _with_held(row: TypeRow, held: Optional[Held]) -> TypeRow:
+    """In bytes that leave memory, where that is known, and else of address space."""
+    if held is None:
+        return row
+    return row._replace(holds_back=held.releases if held.resident is None else held.resident)
+
+
+def holdings_of(session: Session, live: Live, present: InMemory) -> Holdings:
+    by_heap = {each.heap: each for each in live.heaps}
+    holdings = held_back(session, present, lambda _, heap: live.blocks(by_heap[heap]))
+    residency = session.residency
+    for block, kind in live.mmapped:
+        # munmap: it takes the header's page with it, and what is locked
+        pages = residency.count(block.base, block.base + block.bytes) if residency else None
+        holdings.add(kind, block.bytes, pages.resident if pages else None)
+    return holdings
 
 
 def in_memory(session: Session, only: Optional[int] = None) -> InMemory:

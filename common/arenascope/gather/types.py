@@ -223,7 +223,9 @@ def _of_mmapped(session: Session, catalogue: Catalogue) -> Iterator[tuple[Mmappe
 
 
 def kinds_of(session: Session, placed: Sequence[tuple[int, int]]) -> dict[int, Kind]:
-    """Of single live blocks, by (chunk, bytes)."""
+    """Of single live blocks, by (chunk, bytes); of an image without the program's data, of none."""
+    if session.target.image.redacted:
+        return {}
     catalogue = catalogue_of(session)
     header, word = session.layout.header, session.layout.word
     found = {}

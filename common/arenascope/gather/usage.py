@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Optional
 
 from ..analysis.usage import ArenaUsage, arena_usage, header_usage
-from ..model import Tally
+from ..glibc.layout import Layout
+from ..glibc.mmapped import counts_headers_twice
+from ..model import Statement, Tally
+from ..render.problems import NOT_AS_COUNTED
 from ..session import Session
 
 
@@ -23,3 +26,22 @@ def quick_usages(session: Session) -> list[ArenaUsage]:
 def mmapped_tally(session: Session) -> Optional[Tally]:
     params = session.params
     return Tally(params.values["n_mmaps"], params.values["mmapped_mem"]) if params else None
+
+
+def _explained(layout: Layout, found: Tally, expected: Tally) -> bool:
+    """The sum is too large, the number is right."""
+    return found.chunks == expected.chunks and counts_headers_twice(layout, expected.bytes, found.bytes)
+
+
+def mmapped_mismatch(session: Session) -> Optional[Statement]:
+    """The problem, where the blocks found are not those that glibc counts."""
+    blocks = session.mmapped if session.started else []
+    found, expected = Tally(len(blocks), sum(block.bytes for block in blocks)), mmapped_tally(session)
+    if expected is not None and (found == expected or _explained(session.layout, found, expected)):
+        return None
+    if expected is None:
+        return Statement("blocks-uncounted")
+    return Statement(
+        NOT_AS_COUNTED,
+        {"found_blocks": found.chunks, "found_bytes": found.bytes, "blocks": expected.chunks, "bytes": expected.bytes},
+    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Callable, Iterator, Mapping, Optional, Union
 
 from ..analysis.advice import Advice
-from ..analysis.causes import Facts
+from ..analysis.causes import Facts, stranded_by
 from ..records import NamedTuple
 from ..render.text import Style, duration
-from .verdict import Figures, Say, places
+from .verdict import Figures, Say, places, strander
 
 ABOVE = ("nothing to set: the advice above goes to the cause",)
 
@@ -154,6 +154,23 @@ def _caches(figure: Figures, facts: Facts, say: Say) -> Words:
     )
 
 
+def _apart(figure: Figures, facts: Facts, say: Say) -> Words:
+    names = stranded_by(facts.strander).names
+    whose, name = strander(figure, names, say), names["type"]
+    return Words(
+        f"keep the blocks of {name} apart from what comes and goes",
+        f"{whose} lie among free pieces: all of them freed, {say(figure['beside_bytes'])} more than their own would go "
+        f"back, and {say(figure['scraps_bytes'])} is stranded in all",
+        (
+            "a pool of their own: a slab, std::pmr, an array that reserve() makes at once",
+            "made all at once, or by a thread that makes nothing else: its arena has nothing between them",
+            Typed("types --by holds-back", "what else keeps memory"),
+        ),
+        "code to change, and a pool that keeps what its largest moment needed",
+        "not where the freed pieces between them are used again at once: compare two `heap snapshot`s",
+    )
+
+
 def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "try an allocator that keeps sizes apart (jemalloc, tcmalloc, mimalloc)",
@@ -231,6 +248,7 @@ ADVICE: Mapping[str, Callable[[Figures, Facts, Say], Words]] = {
     "trim-regularly": _periodic,
     "limit-arenas": _arena_max,
     "shrink-thread-caches": _caches,
+    "keep-type-apart": _apart,
     "other-allocator": _allocator,
     "nothing-more-to-tune": _nothing_more,
     "nothing-to-tune": _nothing,

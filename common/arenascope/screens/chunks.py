@@ -53,11 +53,22 @@ def chunk_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, Op
     return lambda chunk, size, state: row.format(f"{chunk:#x}", style.size(size), state or "?", arena)
 
 
+def typed_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, str], str]:
+    """The same of a block in use with its type."""
+    plain = chunk_row(style, as_json, arena)
+    if as_json:
+        from json import dumps
+
+        return lambda chunk, size, name: f'{plain(chunk, size, "used")[:-1]}, "type": {dumps(name)}}}'
+    between = CELLS if style.form else "  "
+    return lambda chunk, size, name: plain(chunk, size, "used") + between + name
+
+
 def _quoted(state: Optional[str]) -> str:
     return f'"{state}"' if state else "null"
 
 
-def heading(style: Style, sort: str, limit: int, left_out: Optional[int]) -> Iterator[str]:
+def heading(style: Style, sort: str, limit: int, left_out: Optional[int], *, types: bool) -> Iterator[str]:
     yield ""
     if left_out:
         first = f"the {limit:,} largest" if sort == "size" else f"the first {limit:,}"
@@ -67,13 +78,15 @@ def heading(style: Style, sort: str, limit: int, left_out: Optional[int]) -> Ite
     if style.form:
         return
     row = _row(style)
-    yield row.format(*HEADERS)
-    yield row.format("-" * 18, "-" * 14, "-" * 6, "-" * 5) if row is ROW else "-" * 38
+    yield row.format(*HEADERS) + ("  type" if types else "")
+    rule = row.format("-" * 18, "-" * 14, "-" * 6, "-" * 5) if row is ROW else "-" * 38
+    yield rule + ("  ----" if types else "")
 
 
-def table_of(rows: Iterable[str], style: Style) -> Iterator[str]:
+def table_of(rows: Iterable[str], style: Style, *, types: bool) -> Iterator[str]:
     """What chunk_row made of them, for --table, which measures all before it writes any."""
-    return table(HEADERS, [row.split(CELLS) for row in rows], left=(0, 2), width=style.width, form=style.form)
+    headers = (*HEADERS, *(["type"] if types else []))
+    return table(headers, [row.split(CELLS) for row in rows], left=(0, 2, 4), width=style.width, form=style.form)
 
 
 def summary_lines(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
+from ..analysis.holding import Group
 from ..analysis.ranking import Pin, Ranking, Together
 from ..model import Statement
 from ..records import NamedTuple
 from ..render.text import NO_HEAP, Style, count, left_out, table
+from .types import name_of
 
 HEADERS = ("block", "size", "arena", "goes back", "resident", "by", "what it keeps", "first word")
 
@@ -37,6 +39,8 @@ def note_text(said: Statement) -> str:
     return NOTES[said.id].format(**said.figures)
 
 
+GROUPS = 5
+"""So many types are shown."""
 TOGETHER = 3
 """For how many arenas the last blocks are described in words."""
 
@@ -58,12 +62,18 @@ def lines(
     together: Sequence[tuple[Together, Optional[int]]],
     pending: dict[int, int],
     *,
+    groups: Sequence[Group],
     started: bool,
 ) -> Iterator[str]:
     if not started:
         yield NO_HEAP
         return
-    yield style.bold(_sentence(style, sums))
+    if groups:
+        yield from group_lines(style, groups)
+        yield ""
+        yield f"one by one: {_sentence(style, sums)}"
+    else:
+        yield style.bold(_sentence(style, sums))
     ordered = sorted(together, key=lambda pair: -pair[0].gain.releases)
     for each, resident in ordered[:TOGETHER]:
         yield (
@@ -106,6 +116,35 @@ def lines(
         )
     if pins:
         yield style.dim(f"next: {style.typed(f'chunk {pins[0].pin.address:#x}')}")
+
+
+def group_lines(style: Style, groups: Sequence[Group]) -> Iterator[str]:
+    """The answer in a sentence, and a row for each type."""
+    first = groups[0]
+    row, held = first.row, first.held
+    what = f"freeing all {count(row.blocks, 'block')} of {name_of(row.kind)} ({style.size(row.bytes)})"
+    yield style.bold(f"{what} would give back {_both(style, held.releases, held.resident)}")
+    yield ""
+    rows = [
+        [
+            name_of(group.row.kind),
+            f"{group.row.blocks:,}",
+            style.size(group.row.bytes),
+            style.size(group.held.releases),
+            style.size(group.held.resident),
+        ]
+        for group in groups[:GROUPS]
+    ]
+    yield from table(
+        ("type", "blocks", "bytes", "goes back", "resident"),
+        rows,
+        width=style.width,
+        expendable=("resident",),
+        form=style.form,
+    )
+    if len(groups) > GROUPS:
+        more = count(len(groups) - GROUPS, "more type")
+        yield style.dim(f"… {more}; {style.typed('types --by holds-back')} shows all")
 
 
 def _sentence(style: Style, sums: Sums) -> str:

@@ -6,19 +6,26 @@ import textwrap
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.advice import Advice
+from ..analysis.causes import Facts
 from ..analysis.report import ANONYMOUS, FREE, LABELS, LIVE, RESIDENT, SPACE, Picture
 from ..analysis.trim import Trim
+from ..analysis.types import TypeRow
 from ..analysis.usage import ArenaUsage, total
 from ..model import Statement
 from ..records import NamedTuple
 from ..render.text import Style, count, next_lines, table
 from .advice import Words
 from .growth import growth_sentence
+from .types import name_of
 from .verdict import Pair
 
 WIDTH = 100
 """Nobody reads a longer line."""
 MEASURES = {RESIDENT: "RSS", ANONYMOUS: "anonymous memory", SPACE: "anonymous address space"}
+TYPES = 5
+"""So many types are shown of what is in use."""
+WITHIN = "of which "
+"""In front of what is a part of the row above."""
 SMALL = 200
 """A part below this fraction gets a row of its own only with --full."""
 
@@ -33,6 +40,8 @@ class Conclusions(NamedTuple):
     notes: Sequence[str] = ()
     growth: Optional[Statement] = None
     """Where there is an earlier moment to compare with."""
+    facts: Optional[Facts] = None
+    """What they were drawn from."""
 
 
 def address_space(plans: Sequence[Trim], usages: Sequence[ArenaUsage]) -> Statement:
@@ -60,7 +69,7 @@ def lines(style: Style, picture: Optional[Picture], concluded: Conclusions, *, f
         yield from textwrap.wrap(f"note: {note}", width)
     if picture is not None:
         yield ""
-        yield from _parts(style, picture, full)
+        yield from _parts(style, picture, concluded.facts, full)
     if concluded.causes:
         yield ""
         yield style.bold("why it stays")
@@ -75,18 +84,28 @@ def lines(style: Style, picture: Optional[Picture], concluded: Conclusions, *, f
             yield from _details(style, words, width, full)
     yield ""
     more = [] if full else [f"{style.typed('report --full')} (costs, other ways to set it)"]
+    facts = concluded.facts
+    if facts and not facts.seen and (facts.matters(facts.part("scraps")) or concluded.judgement.id == "live-data"):
+        more.insert(0, f"{style.typed('report --types')} (what the blocks are)")
     yield from next_lines(style, *more, *map(style.typed, ("trim", "pins", "arenas")))
 
 
-def _parts(style: Style, picture: Picture, full: bool) -> Iterator[str]:
+def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool) -> Iterator[str]:
     whole = picture.known
     shown = [name for name in LABELS if name in picture.parts]
     small = [] if full else [name for name in shown if SMALL * picture.parts[name] < whole and name not in LIVE[:1]]
-    rows = [
-        [LABELS[name], style.size(picture.parts[name]), _share(picture.parts[name], whole), _mark(name)]
-        for name in shown
-        if name not in small
-    ]
+    rows = []
+    last_live = max((name for name in shown if name in LIVE and name not in small), key=shown.index, default="")
+    for name in shown:
+        if name not in small:
+            rows.append(
+                [LABELS[name], style.size(picture.parts[name]), _share(picture.parts[name], whole), _mark(name)]
+            )
+        if facts and name == last_live:
+            rows += _type_rows(style, facts, whole)
+        if facts and name == "scraps" and facts.strander:
+            group = facts.strander
+            rows.append([f"{WITHIN}beside {_blocks_of(group.row)}", style.size(group.beside), "", ""])
     if small:
         rest = sum(picture.parts[name] for name in small)
         rows.append([f"{count(len(small), 'smaller part')} (--full)", style.size(rest), _share(rest, whole), ""])
@@ -100,6 +119,18 @@ def _parts(style: Style, picture: Picture, full: bool) -> Iterator[str]:
         if 20 * owner.bytes >= whole:
             whose = owner.maker or "outside malloc"
             yield f"{whose}: {style.size(owner.bytes)} at {owner.region.start:#x} ({owner.name or 'anonymous'})"
+
+
+def _type_rows(style: Style, facts: Facts, whole: int) -> Iterator[list[str]]:
+    """What the live blocks are: those that there is most of."""
+    for row in facts.seen.rows[:TYPES] if facts.seen else ():
+        size = row.bytes if row.resident is None else row.resident
+        if facts.matters(size):
+            yield [f"{WITHIN}{_blocks_of(row)}", style.size(size), _share(size, whole), ""]
+
+
+def _blocks_of(row: TypeRow) -> str:
+    return f"{count(row.blocks, 'block')} of {name_of(row.kind)}"
 
 
 def _mark(name: str) -> str:

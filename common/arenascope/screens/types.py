@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.types import Totals, TypeRow
+from ..recognise.kinds import Kind
 from ..render.text import NO_HEAP, UNKNOWN, Style, count, cut, left_out, next_lines, table
 
 HEADERS = ("type", "module", "blocks", "bytes", "share", "average", "resident", "holds back", "example")
 GUESS = " ?"
 """After the name of what is a guess."""
+A_GUESS = f"{GUESS.strip()} a guess, by what the blocks hold"
 
 
 def lines(
@@ -44,19 +46,19 @@ def lines(
     )
     yield from left_out(style, more, "type")
     if any(not row.kind.certain for row in rows[: len(shown)]):
-        yield style.dim(f"{GUESS.strip()} a guess, by what the blocks hold")
+        yield style.dim(A_GUESS)
     if rows:
         yield from next_lines(style, style.typed(f"chunk {rows[0].samples[0]:#x}"), style.typed("pins"))
 
 
-def name_of(row: TypeRow) -> str:
-    owner = f" of {row.kind.owner}" if row.kind.owner else ""
-    return row.kind.name + owner + ("" if row.kind.certain else GUESS)
+def name_of(kind: Kind) -> str:
+    owner = f" of {kind.owner}" if kind.owner else ""
+    return kind.name + owner + ("" if kind.certain else GUESS)
 
 
 def _row(style: Style, row: TypeRow, live: int) -> list[str]:
     return [
-        name_of(row),
+        name_of(row.kind),
         row.kind.module or "",
         f"{row.blocks:,}",
         style.size(row.bytes),

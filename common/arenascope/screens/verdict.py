@@ -47,7 +47,7 @@ def verdict(said: Statement, say: Say) -> str:
     arenas = f"{figure['arenas']} arenas" if figure["arenas"] != 1 else "1 arena"
     known = figure["known_bytes"]
     text = f"{name} {say(known)}: {say(figure['live_bytes'])} in use, {say(figure['free_bytes'])} free in {arenas}"
-    details = _details(figure, say)
+    details = _details(said, say)
     if details:
         text += f" ({'; '.join(details)})"
     if _matters(figure, "not_malloc_bytes"):
@@ -80,7 +80,16 @@ def _matters(figure: Figures, name: str) -> bool:
     return matters(figure[name], figure["known_bytes"])
 
 
-def _details(figure: Figures, say: Say) -> list[str]:
+def strander(figure: Figures, names: Names, say: Say) -> str:
+    """Whose blocks they are; "" where that is not known."""
+    if "type" not in names:
+        return ""
+    guess = "" if names["certain"] == "yes" else ", by what they hold"
+    return f"{count(figure['type_blocks'], 'block')} of {names['type']}{guess} ({say(figure['type_bytes'])})"
+
+
+def _details(said: Statement, say: Say) -> list[str]:
+    figure: Figures = said.figures
     clauses = []
     returnable = figure["returnable_bytes"]
     if returnable or _matters(figure, "thread_tops_bytes"):
@@ -94,7 +103,9 @@ def _details(figure: Figures, say: Say) -> list[str]:
         where = f"{figure['thread_tops']} thread-arena {'top' if figure['thread_tops'] == 1 else 'tops'}"
         clauses.append(f"{say(figure['thread_tops_bytes'])} sits in {where} that it never touches")
     if _matters(figure, "scraps_bytes"):
-        clauses.append(f"{say(figure['scraps_bytes'])} is stranded in pages shared with blocks in use")
+        whose = strander(figure, said.names, say)
+        beside = f": most by {whose}" if whose else ""
+        clauses.append(f"{say(figure['scraps_bytes'])} is stranded in pages shared with blocks in use{beside}")
     if _matters(figure, "tcache_bytes"):
         clauses.append(f"{say(figure['tcache_bytes'])} is in thread caches")
     return clauses
@@ -156,10 +167,12 @@ def _outlived(figure: Figures, names: Names, say: Say) -> Pair:
 
 
 def _shared(figure: Figures, names: Names, say: Say) -> Pair:
-    return (
-        "blocks in use share pages with free ones (stranded), and a page goes back only as a whole",
-        f"{say(figure['bytes'])} free in pages that hold something in use",
-    )
+    evidence = f"{say(figure['bytes'])} free in pages that hold something in use"
+    whose = strander(figure, names, say)
+    if whose:
+        back = figure["type_resident_bytes"] or figure["type_releases_bytes"]
+        evidence += f"; without {whose} {say(back)} would go back"
+    return "blocks in use share pages with free ones (stranded), and a page goes back only as a whole", evidence
 
 
 def _caches(figure: Figures, names: Names, say: Say) -> Pair:

@@ -23,6 +23,10 @@ class LocalImage:
     cut: Optional[Statement] = None
 
     @property
+    def redacted(self) -> bool:
+        return False
+
+    @property
     def machine_name(self: _Image) -> str:
         return machine_name(self.machine, self.pointer_size)
 
