@@ -68,6 +68,8 @@ class LldbTarget(DebuggedTarget):
         self.threaded_fill = None  # no other thread can ask whether Ctrl-C was pressed
         self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)
         self.window = _interruptible(self.window, debugger, READS_BETWEEN_QUESTIONS)
+        if self.read_nodes is not None:
+            self.read_nodes = _interruptible(self.read_nodes, debugger, BLOCKS_BETWEEN_QUESTIONS)
 
     def _open_image(self) -> Source:
         # elf-core and its siblings, minidump; a live process is gdb-remote's here as much as elsewhere

@@ -10,7 +10,7 @@ from typing import Callable, Optional, Sequence
 
 from .errors import MemoryReadError
 from .read_ahead import LONG, ReadAhead
-from .target import ByteOrder, View, Words
+from .target import ByteOrder, ReadNodes, View, Words
 
 Read = Callable[[int, int], bytes]
 Fill = Callable[[int, memoryview], int]
@@ -46,6 +46,7 @@ class Memory:
         self._fill = fill if byte_order == sys.byteorder else None
         self._threaded_fill = threaded_fill if byte_order == sys.byteorder else None
         self._ahead: Optional[ReadAhead] = None
+        self.read_nodes: Optional[ReadNodes] = None
         self.node = _node_reader(read, f"{self.mark}3{self.code}", pointer_size)
         if window is not None:
             self.node = _window_reader(window, self.node, f"{self.mark}3{self.code}", pointer_size)
@@ -93,6 +94,10 @@ class Memory:
             self._ahead = ReadAhead(self._threaded_fill, self.pointer_size)
         self._ahead.begin(end)
         return self._ahead
+
+    @property
+    def threads_may_read(self) -> bool:
+        return self._threaded_fill is not None
 
     def read_alone(self) -> None:
         """In a process that was forked: a thread is not, and the processors have enough to do."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections import deque
-from typing import TYPE_CHECKING, Callable, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Generic, Optional, Sequence, TypeVar, cast
 
 from .errors import ArenascopeError
 
@@ -59,7 +59,7 @@ class ReadAhead:
         self._pending: deque[_Job] = deque()
         self._now: Optional[_Job] = None
         self._end = self._next = 0
-        _start(fill, self._jobs)
+        _start(_work, fill, self._jobs)
 
     def __del__(self) -> None:
         self._jobs.put(None)
@@ -115,13 +115,55 @@ class ReadAhead:
         return job
 
 
-def _start(fill: Fill, jobs: SimpleQueue[Optional[_Job]]) -> None:
+Asked = TypeVar("Asked")
+Got = TypeVar("Got")
+
+
+class ReadBeside(Generic[Asked, Got]):
+    """A thread that reads one thing after another for whoever has the words of the one before to look through."""
+
+    def __init__(self, read: Callable[[Asked], Got]) -> None:
+        from queue import SimpleQueue
+
+        self._jobs: SimpleQueue[Optional[Asked]] = SimpleQueue()
+        self._done: SimpleQueue[tuple[Optional[Got], Optional[Exception]]] = SimpleQueue()
+        self._read = read
+
+    def __enter__(self) -> ReadBeside[Asked, Got]:
+        _start(self._work)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._jobs.put(None)
+
+    def begin(self, asked: Asked) -> None:
+        self._jobs.put(asked)
+
+    def take(self) -> Got:
+        """What was begun first, and not taken yet."""
+        found, error = self._done.get()
+        if error is not None:
+            raise error
+        return cast("Got", found)
+
+    def _work(self) -> None:
+        while True:
+            asked = self._jobs.get()
+            if asked is None:
+                return
+            try:
+                self._done.put((self._read(asked), None))
+            except Exception as error:
+                self._done.put((None, error))
+
+
+def _start(work: Callable[..., None], *words: object) -> None:
     from threading import Thread
 
     # a debugger's signals are for its own thread: one that is made now inherits that they are blocked
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
-        Thread(target=_work, args=(fill, jobs), name="arenascope-read-ahead", daemon=True).start()
+        Thread(target=work, args=words, name="arenascope-read-ahead", daemon=True).start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

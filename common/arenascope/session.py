@@ -56,6 +56,7 @@ class Session:
             target.read, target.pointer_size, target.byte_order, target.fill, window, target.threaded_fill
         )
         self.memory.node = target.nodes.node if target.nodes is not None else self.memory.node
+        self.memory.read_nodes = target.read_nodes
         self.findings: list[Finding] = []
         self.trail: Optional[Trail] = None
         """Keeps the candidates, if set before anything was found."""

@@ -7,6 +7,7 @@ behind every door. A Target is made per command, from what is selected at that m
 
 from __future__ import annotations
 
+from array import array
 from typing import Callable, Iterable, Iterator, Literal, Mapping, Optional, Protocol, Sequence
 
 from .model import Statement
@@ -223,6 +224,19 @@ class Nodes(Protocol):
         """HoldOver came before all were read: of any other that is asked for, Unread."""
 
 
+class NodeWords(NamedTuple):
+    """Words of many free chunks, in their order; 0 for what could not be read."""
+
+    raws: Sequence[int]
+    """Size words."""
+    forward: Sequence[int]
+    backward: Sequence[int]
+
+
+ReadNodes = Callable[["array[int]"], NodeWords]
+"""At each of these places the three words of a free chunk, in few system calls."""
+
+
 class Saved(NamedTuple):
     """What came of writing an image into a file."""
 
@@ -336,6 +350,10 @@ class Target(Protocol):
     @property
     def nodes(self) -> Optional[Nodes]:
         """Its free chunks, where they are read in bulk."""
+
+    @property
+    def read_nodes(self) -> Optional[ReadNodes]:
+        """None where one at a time is as cheap, or all there is."""
 
     def fill(self, address: int, block: memoryview) -> int:
         """Reads into `block`, perhaps only as far as this mapping goes: how many bytes. MemoryReadError where none."""

@@ -137,6 +137,7 @@ class FakeTarget:
 
     threaded_fill = None
     nodes = None
+    read_nodes = None
 
     def register_sets(self) -> Sequence[RegisterSets]:
         return ()

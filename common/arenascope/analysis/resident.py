@@ -14,12 +14,21 @@ from .trim import ArenaTrim, Chunk
 def covered(ranges: Iterable[Chunk], resident: Sequence[Span]) -> int:
     """How many bytes of these ranges, which must be in address order, lie in resident pages."""
     total = index = 0
+    low = high = 0
+    count = len(resident)
     for start, size in ranges:
         end = start + size
-        while index < len(resident) and resident[index].end <= start:
+        while high <= start:
+            if index == count:
+                return total
+            low, high = resident[index]
             index += 1
-        at = index
-        while at < len(resident) and resident[at].start < end:
+        if low <= start and end <= high:
+            # as nearly all of a million are
+            total += size
+            continue
+        at = index - 1
+        while at < count and resident[at].start < end:
             total += min(end, resident[at].end) - max(start, resident[at].start)
             at += 1
     return total

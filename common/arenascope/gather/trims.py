@@ -74,7 +74,7 @@ def resident_bytes(session: Session, ranges: Optional[Iterable[Range]]) -> Optio
         return None
     resident = 0
     ranges = sorted(ranges)
-    if len(ranges) >= MANY and residency.exact and session.target.kind == "core":
+    if len(ranges) >= MANY and residency.exact:
         resident, ranges = _in_heaps(session, residency, ranges)
     for each in ranges:
         pages = residency.count(each.address, each.end)

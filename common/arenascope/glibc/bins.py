@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from typing import Iterator, Mapping, Optional
+from contextlib import suppress
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ..crew import share_out
 from ..errors import MemoryReadError, Unread
@@ -14,6 +15,7 @@ from ..records import NamedTuple
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, Sizes
 from .layout import Layout
 from .reach import Reach, Reaches
+from .rings import Followed, Start, follow_rings
 
 NBINS = 128
 UNSORTED = 1
@@ -88,9 +90,14 @@ def bin_kind(layout: Layout, index: int) -> str:
 
 
 def walk_bins(
-    memory: Memory, layout: Layout, header: ArenaHeader, reach: Reach, findings: list[Finding]
+    memory: Memory,
+    layout: Layout,
+    header: ArenaHeader,
+    reach: Reach,
+    findings: list[Finding],
+    rings: Mapping[int, Followed] = {},
 ) -> Iterator[Bin]:
-    """The non-empty bins of an arena, by index."""
+    """The non-empty bins of an arena, by index; of `rings` those that were followed already."""
     base = header.address + layout.arena["bins"]
     try:
         links = memory.words(base, 2 * (NBINS - 1))
@@ -110,7 +117,11 @@ def walk_bins(
             continue
         walker = _BinWalk(memory, layout, header, index, findings)
         sizes, before = bin_sizes(layout, index), len(findings)
-        walker.follow(bin_header, first, last, sizes.within(max(header.system_mem, header.max_system_mem)))
+        ring = rings.get(bin_header)
+        if ring is not None:
+            walker.take(ring)
+        else:
+            walker.follow(bin_header, first, last, sizes.within(_most(header)))
         if walker.addresses:
             yield reach.within(
                 Bin(
@@ -125,6 +136,29 @@ def walk_bins(
                 ),
                 findings,
             )
+
+
+def _most(header: ArenaHeader) -> int:
+    """No chunk of an arena is larger."""
+    return max(header.system_mem, header.max_system_mem)
+
+
+def _rings(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> Mapping[int, Followed]:
+    """Of all arenas together, where many chunks are read at once."""
+    read = memory.read_nodes
+    starts: list[Start] = []
+    known = {index: bin_sizes(layout, index) for index in range(1, NBINS)} if read is not None else {}
+    for header in headers if read is not None else ():
+        base = header.address + layout.arena["bins"]
+        with suppress(MemoryReadError):
+            links = memory.words(base, 2 * (NBINS - 1))
+            for index, sizes in known.items():
+                place = base + 2 * (index - 1) * layout.word - layout.header
+                first, last = links[2 * index - 2], links[2 * index - 1]
+                if first not in (place, 0):
+                    starts.append(Start(place, first, last, sizes.within(_most(header))))
+    most = max((_most(header) for header in headers), default=0) // layout.min_size
+    return follow_rings(starts, layout, read, most, memory.threads_may_read) if read is not None else {}
 
 
 class Walked(NamedTuple):
@@ -154,14 +188,16 @@ def walk_all(
         header = reach.header
         met: list[Finding] = []
         try:
-            lists = tuple(metered(walk_bins(memory, layout, header, reach, met), telling))
+            lists = tuple(metered(walk_bins(memory, layout, header, reach, met, rings), telling))
         except Unread:
             unread.append(header.index)
             return Lists(whole=False), []
         telling.advance(header.system_mem - sum(each.bytes for each in lists))
         return Lists(lists, whole=not met), met
 
+    rings: Mapping[int, Followed] = {}
     try:
+        rings = _rings(memory, layout, headers)
         with make_meter("walking free lists", sum(header.system_mem for header in headers)) as meter:
             sizes = [header.system_mem for header in headers]
             with share_out(list(reaches.values()), sizes, walk, processes, meter) as walked:
@@ -208,6 +244,11 @@ class _BinWalk:
         self.addresses = array("Q")
         self.sizes = array("Q")
         self.flags = 0
+
+    def take(self, ring: Followed) -> None:
+        """What was followed elsewhere, and is sound."""
+        self.addresses, self.sizes = ring.addresses, ring.sizes
+        self.flags = len(self.addresses)
 
     def follow(self, bin_header: int, first: int, last: int, sizes: Sizes) -> None:
         node = self.memory.node

@@ -6,7 +6,8 @@ A list that is sound in itself may lead anywhere: it is believed only about memo
 from __future__ import annotations
 
 from bisect import bisect_right
-from operator import add
+from itertools import repeat
+from operator import add, le
 from typing import Mapping, Optional, Sequence
 
 from ..model import ArenaHeader, Bin, Finding, Heap, Statement
@@ -38,6 +39,11 @@ class Reach:
             and self._starts[0] <= min(addresses)
             and (max(map(add, addresses, sizes)) <= self._ends[0])
         ):
+            return None
+        # without a line of Python for each, as there may be millions
+        ends = [0, *self._ends]
+        limits = map(ends.__getitem__, map(bisect_right, repeat(self._starts), addresses))
+        if all(map(le, map(add, addresses, sizes), limits)):
             return None
         holds = self.holds
         return next((index for index, chunk in enumerate(zip(addresses, sizes)) if not holds(*chunk)), None)

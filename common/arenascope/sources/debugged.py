@@ -8,6 +8,7 @@ debugger can reach is read through it.
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
@@ -20,6 +21,7 @@ from .elf.machines import EM_AARCH64
 from .elf.naming import local_file
 from .elf.registers import GENERAL, WIDE, WIDE_BYTES
 from .image_target import ImageTarget, Source
+from .live.many import NodeReader
 from .live.process import ProcessImage
 from .live.procfiles import read_bytes, read_regions, thread_ids, thread_state
 
@@ -89,6 +91,9 @@ class DebuggedTarget(ImageTarget):
         the image has none."""
         super().__init__(image)
         self.machine = self.machine or machine
+        if isinstance(image, ProcessImage) and image.byte_order == sys.byteorder:
+            # it stands still, and a walk that waits for each link keeps it from its work
+            self.read_nodes = NodeReader(image.memory_tid, image.pointer_size).read
 
     def threads(self) -> Sequence[ThreadInfo]:
         """A core's notes say more of its threads than a debugger does; of a live one it alone has the registers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Mapping, Optional, Protocol, Sequence
 
 from ..memory import Fill, Read, Window
-from ..target import ByteOrder, Image, Nodes, Place, Region, RegisterSets, ThreadInfo
+from ..target import ByteOrder, Image, Nodes, Place, ReadNodes, Region, RegisterSets, ThreadInfo
 from .elf.naming import DEBUG_FOLDERS, Naming, files_of
 
 
@@ -74,6 +74,7 @@ class ImageTarget:
         self.threaded_fill: Optional[Fill] = image.threaded_fill
         self.window: Window = image.window
         self.nodes: Optional[Nodes] = None
+        self.read_nodes: Optional[ReadNodes] = None
         self._folders = folders
         self._naming = Naming(folders)
 

@@ -10,9 +10,11 @@ import os
 import signal
 from array import array
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, Callable, Optional, Sequence
 
 from ...errors import MemoryReadError
+from ...target import NodeWords
 
 AT_ONCE = 1024
 """IOV_MAX: the kernel takes no more places in a call."""
@@ -103,6 +105,35 @@ class ManyReader:
                 self.buffer[size * index : size * (index + 1)] = self._read(self._places[place], size)
             except MemoryReadError:
                 self.lost.append(index)
+
+
+class NodeReader:
+    """The words of some free chunks of a process that stands still, whenever they are wanted."""
+
+    def __init__(self, pid: int, word: int) -> None:
+        """`pid`: whose memory; `word`: the size of its words."""
+        self._pid, self._word = pid, word
+        self._theirs = array("Q", [0, 3 * word]) * AT_ONCE
+        self._ours = array("Q", [0, 0])
+
+    @cached_property
+    def _call(self) -> Optional[Callable[..., int]]:
+        return _find_call()
+
+    def read(self, places: array[int]) -> NodeWords:
+        """Of each the three words from there on."""
+        pid, call, size = self._pid, self._call, 3 * self._word
+        theirs, ours, number, done = self._theirs, self._ours, len(places), 0
+        read = array("Q" if self._word == 8 else "I", bytes(size * number))
+        base, place = read.buffer_info()[0], theirs.buffer_info()[0]
+        while call is not None and done < number:
+            some = min(AT_ONCE, number - done)
+            theirs[0 : 2 * some : 2] = places[done : done + some]
+            ours[0], ours[1] = base + size * done, size * some
+            got = call(pid, ours.buffer_info()[0], 1, place, some, 0)
+            # what cannot be read stays 0, which is no chunk's word
+            done += some if got == size * some else max(got, 0) // size + 1
+        return NodeWords(read[0::3], read[1::3], read[2::3])
 
 
 def _iovecs(addresses: array[int], size: int) -> array[int]:
