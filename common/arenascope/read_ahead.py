@@ -151,10 +151,15 @@ class ReadBeside(Generic[Asked, Got]):
             asked = self._jobs.get()
             if asked is None:
                 return
+            got: Optional[Got] = None
+            failed: Optional[Exception] = None
             try:
-                self._done.put((self._read(asked), None))
-            except Exception as error:
-                self._done.put((None, error))
+                got = self._read(asked)
+            except (ArenascopeError, OSError) as error:
+                failed = error
+            finally:
+                # whoever waits must not wait for ever, whatever it was
+                self._done.put((got, failed))
 
 
 def _start(work: Callable[..., None], *words: object) -> None:

@@ -16,9 +16,9 @@ from .records import NamedTuple
 ByteOrder = Literal["little", "big"]
 
 
-HOLD = 10.0
-"""Seconds for which a process is held where nobody said: a supervisor that asks three times in 30 s, a lease, a client
-wait longer. The free lists of a heap of 50 GB are read in half of it."""
+HOLD = 20.0
+"""Seconds for which a process is held where nobody said: whoever asks it three times, 10 s apart, hears the third
+answer. The free lists of a heap of 50 GB take a quarter of it."""
 HOLD_AT_MOST = 120.0
 """And where half of what is done would be worth nothing; nobody may ask for more. A heap of 50 GB is copied in half
 of it."""

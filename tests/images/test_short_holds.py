@@ -21,9 +21,10 @@ PASSES = 0.05
 """Seconds between what is found beforehand and the hold: the process goes on meanwhile."""
 
 
-def asked(pid, words):
+def asked(pid, words, at_most=120_000):
     name, *rest = words.split()
     options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
+    options.hold_at_most = at_most
     return fleet.Look(str(pid), name, options)
 
 
@@ -246,8 +247,8 @@ def test_a_sweep_ends_in_time_with_what_it_has(time_is_up, monkeypatch, words):
 def test_nothing_read_in_time_is_one_line(time_is_up, words):
     time_is_up[0] = True
     with Subject("bins") as subject:
-        seen = fleet.look(asked(subject.pid, words))
-        assert "was let go before it was read whole: it had been held for 10 s" in seen.error
+        seen = fleet.look(asked(subject.pid, words, at_most=None))
+        assert "was let go before it was read whole: it had been held for 20 s" in seen.error
         assert seen.status == 2
         assert subject.quit() == 0
 
@@ -259,7 +260,7 @@ def test_half_a_copy_is_none(time_is_up, monkeypatch, tmp_path):
     monkeypatch.setattr(freeze.Freeze, "__init__", lambda self, how, most: limits.append(most) or make(self, how, most))
     time_is_up[0] = True
     with Subject("bins") as subject:
-        seen = fleet.look(asked(subject.pid, f"save {tmp_path / 'core'}"))
+        seen = fleet.look(asked(subject.pid, f"save {tmp_path / 'core'}", at_most=None))
         assert seen.error is None
         copied = json.loads(seen.text)
         assert (copied["complete"], limits) == (True, [120.0])
