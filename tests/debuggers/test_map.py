@@ -203,6 +203,23 @@ def test_the_page_zooms_and_tells(random_heap: Subject, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+def test_the_page_shows_where_which_type_is(tmp_path: Path) -> None:
+    page = tmp_path / "map.html"
+    with Subject("sessions", "5000", "4") as subject:
+        (outcome,) = SHELL.run(Live(subject.pid, subject.program), [f"map --json --types --html {page}"])
+    document = outcome.json()
+    types = document["types"]
+    assert (types[0]["type"], types[0]["blocks"]) == ("Session", 5000)
+    dom = opened(page, tmp_path)
+    assert dom.problems == []
+    in_heaps = [sum(sum(heap["types"][number]) for heap in document["heaps"]) for number in range(len(types))]
+    # what is served by mmap lies in no heap
+    assert in_heaps[0] == types[0]["bytes"] == dom.totals["type0"]
+    assert [dom.totals[f"type{number}"] for number in range(len(types))] == in_heaps
+    assert all(each <= row["bytes"] for each, row in zip(in_heaps, types))
+
+
+@pytest.mark.full
 def test_damage_is_told_on_the_page(tmp_path: Path) -> None:
     page = tmp_path / "map.html"
     with Subject("corrupt", "size_misaligned") as subject:

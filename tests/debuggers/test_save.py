@@ -244,7 +244,8 @@ def test_what_is_redacted_gives_the_same_figures(each: Scenario, tmp_path: Path)
         assert done.returncode == 0, done.stderr
         looks = [f"{command} --json" for command in REDACTED]
         live = DOORS["shell"].run(Live(subject.pid, subject.program), looks)
-    saved = DOORS["shell"].run(Core(file, subject.program), looks)
+    *saved, types = DOORS["shell"].run(Core(file, subject.program), [*looks, "types"])
+    assert "save --redact" in (types.error or "")
     assert valid(json.loads(done.stdout))["redacted"] is True
     for command, one, other in zip(REDACTED, live, saved):
         assert without_symbols(said(one.json())) == without_symbols(said(other.json())), command

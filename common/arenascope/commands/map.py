@@ -6,17 +6,21 @@ import time
 from typing import Mapping, Optional, Sequence
 
 from ..analysis.heap_map import LAYERS, SPLITS, Strip
+from ..analysis.types import TypeRow
 from ..analysis.usage import total
 from ..command import ARENA, LIMIT, Answer, Context, argument, command
-from ..gather.heap_map import Picture, draw
+from ..errors import UsageError
+from ..gather.heap_map import Picture, draw, lay_types, type_layer
 from ..gather.problems import problems_of
 from ..model import Heap
 from ..render.heap_map_page import page
 from ..render.json import address
 from ..render.problems import sentences as sentences_of
 from ..screens.heap_map import SORTS, lines, sentences, strip_width
+from ..screens.types import name_of
 from ..session import Session
 from ..whole_file import write_whole
+from .types import kind_json
 
 JSON_CELLS = 256
 MAX_CELLS = 1 << 16
@@ -30,9 +34,11 @@ PAGE_CELLS, MAIN_PAGE_CELLS, LEAST_PAGE_CELLS, ALL_PAGE_CELLS = 4096, 16384, 64,
     "map --sort releasable",
     "One strip for each heap, from its start on the left to its end on the right: what is in use, cached by threads, "
     "free, at an arena's end (top), what of the free is in memory and what of that malloc_trim(0) would give back. "
-    "--html writes a page to zoom into, with figures to the byte; it needs no network and holds no user data.",
+    "--html writes a page to zoom into, with figures to the byte; it needs no network and holds no user data. With "
+    "--types it has a colour for each of the types (see types) that hold back the most, with their names.",
     (
         argument("--html", metavar="FILE", help="write a page for a browser instead"),
+        argument("--types", action="store_true", help="with --html or --json: also which type is where"),
         ARENA,
         argument("--sort", choices=sorted(SORTS), default="index", help="the order of the rows"),
         argument("--cells", type=int, default=0, metavar="N", help="cut each heap into N cells at most"),
@@ -42,28 +48,35 @@ PAGE_CELLS, MAIN_PAGE_CELLS, LEAST_PAGE_CELLS, ALL_PAGE_CELLS = 4096, 16384, 64,
 def map_command(context: Context) -> Answer:
     options, session = context.options, context.session
     context.check_arena(options.arena)
-    picture = Picture()
+    if options.types and not (options.html or options.json):
+        raise UsageError("--types is for the page: there are not enough characters for it here", "--html FILE --types")
+    picture, types = Picture(), None
     if session.started:
         draw(session, options.arena, _fineness(context), picture)
+        if options.types and not session.stopped:
+            types = lay_types(session, options.arena, picture)
     problems = [*picture.problems, *problems_of(session)]
     said = sentences(context.style, picture.strips, started=session.started, whole=not session.findings)
     written = None
     if options.html:
-        rows = [_page_row(context, strip) for strip in picture.strips]
-        data = page(_facts(session, said, sentences_of(problems)), rows)
+        rows = [_page_row(context, strip, len(types or ())) for strip in picture.strips]
+        named = [{"name": name_of(row.kind), "module": row.kind.module} for row in types or ()]
+        data = page({**_facts(session, said, sentences_of(problems)), "types": named}, rows)
         # a slow disk, or a FIFO's reader, must not keep the process standing still
         context.door.release()
         write_whole(options.html, data)
         written = {"file": options.html, "bytes": len(data)}
     fold = options.cells if options.cells > 0 else JSON_CELLS
     keys = {
-        "heaps": [_json(strip.folded(fold)) for strip in picture.strips] if options.json else [],
+        "heaps": [_json(strip.folded(fold), types) for strip in picture.strips] if options.json else [],
         "totals": {
             **{f"{layer}_bytes": total(strip.total(layer) for strip in picture.strips) for layer in LAYERS},
             SPLITS: sum(strip.total(SPLITS) or 0 for strip in picture.strips),
         },
         "html": written,
     }
+    if options.types:
+        keys["types"] = [kind_json(row) for row in types or ()]
     return Answer(
         keys, lines(context.style, picture.strips, said, written, sort=options.sort, limit=options.limit), problems
     )
@@ -81,13 +94,15 @@ def _fineness(context: Context) -> Mapping[Heap, int]:
     return dict.fromkeys(heaps, JSON_CELLS if options.json else strip_width(context.style))
 
 
-def _json(strip: Strip) -> dict[str, object]:
+def _json(strip: Strip, types: Optional[Sequence[TypeRow]]) -> dict[str, object]:
     row: dict[str, object] = {
         "arena": strip.heap.arena,
         "address": address(strip.heap.address),
         "end": address(strip.heap.end),
         "cell_bytes": strip.cell,
     }
+    if types is not None:
+        row["types"] = [_listed(strip.cells(type_layer(number))) for number in range(len(types))]
     return {**row, **{layer: _listed(strip.cells(layer)) for layer in (*LAYERS, SPLITS)}}
 
 
@@ -107,7 +122,7 @@ def _facts(session: Session, said: Sequence[str], problems: Sequence[str]) -> di
     }
 
 
-def _page_row(context: Context, strip: Strip) -> dict[str, object]:
+def _page_row(context: Context, strip: Strip, types: int) -> dict[str, object]:
     heap = strip.heap
     return {
         "arena": heap.arena,
@@ -117,5 +132,5 @@ def _page_row(context: Context, strip: Strip) -> dict[str, object]:
         "address": address(heap.address),
         "bytes": heap.bytes,
         "cell": strip.cell,
-        "layers": {layer: strip.cells(layer) for layer in LAYERS},
+        "layers": {layer: strip.cells(layer) for layer in (*LAYERS, *map(type_layer, range(types)))},
     }

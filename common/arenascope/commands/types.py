@@ -21,7 +21,8 @@ from ..screens.types import lines, name_of
     "types --by blocks --match Session",
     "C++ objects are told by their vtables, by RTTI in memory where there are no symbols. What a block's contents only "
     "suggest is a guess, and says so; the rest goes by size. The rows and malloc's bookkeeping sum to what is in use, "
-    "blocks served by mmap included.",
+    "blocks served by mmap included. What a type holds back is what more would leave memory if all of its blocks were "
+    "freed, and malloc_trim(0) called after that: to the page, once they are really free, as in pins.",
     (
         argument("--by", choices=tuple(ORDERS), default="bytes", help="the order of the rows"),
         ARENA,

@@ -284,12 +284,21 @@ DOCUMENTS = {
                     for name, meaning in LAYERS.items()
                 },
                 splits=rows(f"{SPLITS}: those that begin in each cell", size("How many")),
+                types=optional(
+                    rows("With --types: for each type its bytes in each cell", rows("A type's", size("Bytes")))
+                ),
             ),
         ),
         "totals": record(
             "Over all heaps",
             **{f"{name}_bytes": size(meaning, null=True) for name, meaning in LAYERS.items()},
             splits=size(SPLITS),
+        ),
+        "types": optional(
+            rows(
+                "With --types: those that hold back the most, 8 at most",
+                record("All live blocks of a type, mmapped ones included", **typed()),
+            )
         ),
         "html": record("The page that was written", True, file=text("Where"), bytes=size("Its size")),
     },

@@ -7,10 +7,12 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ..analysis.heap_map import Strip, between, cell_bytes, overlap
 from ..analysis.trim import plan_trim, until_locked
+from ..analysis.types import TypeRow, in_order
 from ..model import ArenaHeader, Heap, Piece, Range, Statement
 from ..records import NamedTuple
 from ..session import Session
 from ..target import Span
+from .holding import types_of
 from .problems import listed_not_met, parts_differ, top_differs
 from .resident import resident_spans
 from .sweeps import Part, swept
@@ -23,6 +25,27 @@ class Picture:
     def __init__(self) -> None:
         self.strips: list[Strip] = []
         self.problems: list[Statement] = []
+
+
+TYPES = 8
+"""So many types get a layer of their own."""
+
+
+def type_layer(number: int) -> str:
+    return f"type{number}"
+
+
+def lay_types(session: Session, only: Optional[int], picture: Picture) -> Sequence[TypeRow]:
+    """The types that hold back the most; each strip gets a layer for each."""
+    types = types_of(session, only)
+    rows = in_order(types.rows, "holds-back")[:TYPES]
+    layers = {row.index: type_layer(number) for number, row in enumerate(rows)}
+    blocks = {heap.heap: heap for heap in types.live.heaps}
+    for strip in picture.strips:
+        for chunk, size, _, kind in types.live.blocks(blocks[strip.heap]) if strip.heap in blocks else ():
+            if kind in layers:
+                strip.add(layers[kind], chunk, size)
+    return rows
 
 
 class GoesBack(NamedTuple):

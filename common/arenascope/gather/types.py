@@ -12,7 +12,7 @@ from collections import Counter
 from itertools import accumulate, islice
 from typing import Iterable, Iterator, Optional, Sequence, Union
 
-from ..errors import MemoryReadError
+from ..errors import MemoryReadError, TargetError
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..glibc.chunks.blocks import blocks
 from ..model import ArenaHeader, Gap, Heap, MmappedBlock, Piece, Run
@@ -102,6 +102,11 @@ def catalogue_of(session: Session) -> Catalogue:
 
 def live_kinds(session: Session, only: Optional[int] = None) -> Live:
     """The live blocks of one arena, or of all and those served by mmap; at Ctrl-C those that were met."""
+    if session.target.image.redacted:
+        raise TargetError(
+            "what the blocks held was left out of this file (save --redact): nothing tells what they are",
+            "chunks --summary has their sizes",
+        )
     session.measure_residency()
     live = Live(session)
     catalogue = catalogue_of(session)
