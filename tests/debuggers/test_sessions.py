@@ -106,3 +106,10 @@ def test_chunks_of_a_type(looked: dict[str, Any]) -> None:
 def test_diff_says_which_type_went(looked: dict[str, Any]) -> None:
     change = looked["diff"]["types"][0]
     assert (change["name"], change["before"], change["after"]) == ("Session", SESSIONS * CHUNK, 0)
+
+
+def test_live_data_is_named() -> None:
+    with Subject("sessions", "10", "20", env=UNCACHED) as subject:
+        (outcome,) = SHELL.run(Live(subject.pid, subject.program), ["report --types --json"])
+    advice = {each["id"]: each for each in outcome.json()["advice"]}
+    assert "the largest part: 320 blocks of text, ASCII" in advice["nothing-to-tune"]["evidence"]

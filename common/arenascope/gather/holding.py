@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Mapping, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.holding import Held, Holdings, HoldSearch, Present, Seen, Typed, seen
 from ..analysis.types import Totals, TypeRow
@@ -40,7 +40,11 @@ def types_of(session: Session, only: Optional[int] = None, present: Optional[InM
     rows, totals = summed(session, live)
     if session.stopped:
         return Types(live, rows, totals, Holdings())
-    holdings = holdings_of(session, live, present)
+    try:
+        holdings = holdings_of(session, live, present)
+    except KeyboardInterrupt:
+        session.stopped = True
+        return Types(live, rows, totals, Holdings())
     return Types(live, [_with_held(row, holdings.of(row.index)) for row in rows], totals, holdings)
 
 
@@ -53,7 +57,13 @@ def _with_held(row: TypeRow, held: Optional[Held]) -> TypeRow:
 
 def holdings_of(session: Session, live: Live, present: InMemory) -> Holdings:
     by_heap = {each.heap: each for each in live.heaps}
-    holdings = held_back(session, present, lambda _, heap: live.blocks(by_heap[heap]))
+    with session.meter("judging types", sum(heap.bytes for heap in by_heap)) as meter:
+
+        def stream(_: ArenaHeader, heap: Heap) -> Iterator[Typed]:
+            yield from live.blocks(by_heap[heap])
+            meter.advance(heap.bytes)
+
+        holdings = held_back(session, present, stream)
     residency = session.residency
     for block, kind in live.mmapped:
         # munmap: it takes the header's page with it, and what is locked

@@ -7,7 +7,8 @@ from typing import Callable, Iterator, Mapping, Optional, Union
 from ..analysis.advice import Advice
 from ..analysis.causes import Facts, stranded_by
 from ..records import NamedTuple
-from ..render.text import Style, duration
+from ..render.text import Style, count, duration
+from .types import name_of
 from .verdict import Figures, Say, places, strander
 
 ABOVE = ("nothing to set: the advice above goes to the cause",)
@@ -181,29 +182,39 @@ def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
     )
 
 
-def _live(figure: Figures, action: str, say: Say) -> Words:
+def _live(figure: Figures, action: str, facts: Facts, say: Say) -> Words:
     alone = figure["mmapped_bytes"] > figure["in_arenas_bytes"]
     return Words(
         action,
-        f"{say(figure['live_bytes'])} of {say(figure['known_bytes'])} is in blocks that the program holds",
+        f"{say(figure['live_bytes'])} of {say(figure['known_bytes'])} is in blocks that the program holds"
+        + _most_of(facts, say),
         (
             Typed(
                 "snapshot before.json",
                 "whether it grows: let it run, then report --since before.json",
                 alive=("report --again 30", "whether it grows"),
             ),
-            Typed("mmapped", "which blocks") if alone else Typed("chunks --summary", "which sizes"),
+            Typed("mmapped", "which blocks") if alone else Typed("types", "what they are"),
             "a heap profiler (heaptrack, memray, bpf memleak): who allocated them",
         ),
     )
 
 
+def _most_of(facts: Facts, say: Say) -> str:
+    """What there is most of among live blocks, where it is much."""
+    rows = facts.seen.rows[:1] if facts.seen else ()
+    much = [row for row in rows if 4 * row.bytes >= facts.picture.live]
+    return "".join(
+        f"; the largest part: {count(row.blocks, 'block')} of {name_of(row.kind)}, {say(row.bytes)}" for row in much
+    )
+
+
 def _nothing_more(figure: Figures, facts: Facts, say: Say) -> Words:
-    return _live(figure, "nothing more to tune: the rest is in use; needed, or growing, two looks tell", say)
+    return _live(figure, "nothing more to tune: the rest is in use; needed, or growing, two looks tell", facts, say)
 
 
 def _nothing(figure: Figures, facts: Facts, say: Say) -> Words:
-    return _live(figure, "nothing to tune: it is in use; needed, or growing, two looks tell", say)
+    return _live(figure, "nothing to tune: it is in use; needed, or growing, two looks tell", facts, say)
 
 
 def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
