@@ -25,6 +25,7 @@ COMMANDS = (
     "refs",
     "owner",
     "leaks",
+    "owners",
     "report",
     "save",
     "snapshot",

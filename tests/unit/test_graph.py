@@ -8,6 +8,8 @@ from typing import Sequence
 
 import pytest
 
+from arenascope.graph.components import lumps
+from arenascope.graph.dominators import dominators
 from arenascope.graph.encodings import decoded
 from arenascope.graph.finder import Finder
 from arenascope.graph.spans import Mark, Marks
@@ -81,3 +83,43 @@ def test_marks_lie_over_each_other() -> None:
         (300, 320, "c"),
         (320, 400, "none"),
     ]
+
+
+def reached(targets: dict[int, list[int]], without: int) -> set[int]:
+    seen: set[int] = set()
+    todo = [] if without == 0 else [0]
+    while todo:
+        node = todo.pop()
+        if node not in seen:
+            seen.add(node)
+            todo += [each for each in targets[node] if each != without]
+    return seen
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_dominators_are_what_deletion_shows(seed: int) -> None:
+    """A node stands above all that cannot be reached without it; the last of them is the one that is told."""
+    rng = random.Random(seed)
+    for _ in range(20):
+        count = rng.randrange(1, 24)
+        targets = {node: [rng.randrange(count) for _ in range(rng.choice((0, 1, 1, 2, 3, 5)))] for node in range(count)}
+        all_ = reached(targets, -1)
+        over = {node: {each for each in all_ if node not in reached(targets, each)} - {node} for node in all_}
+        found = dominators(count, targets.__getitem__)
+        assert set(found.nodes) == all_
+        above = {node: found.nodes[at] for node, at in zip(found.nodes, found.above)}
+        for node in all_ - {0}:
+            assert over[node] == {above[node]} | over[above[node]], (targets, node)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lumps_hold_each_block_once(seed: int) -> None:
+    rng = random.Random(seed)
+    count = rng.randrange(1, 30)
+    targets = {node: [rng.randrange(40) for _ in range(rng.randrange(3))] for node in range(count)}
+    found = lumps(range(count), targets.__getitem__)
+    assert sorted(each for lump in found for each in (lump.head, *lump.others)) == list(range(count))
+    # nothing leads to a head but what it leads to itself: a cycle
+    for lump in found:
+        led_to = {node for node in range(count) if lump.head in targets[node]} - {lump.head}
+        assert led_to <= set(lump.others)

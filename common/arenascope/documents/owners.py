@@ -1,4 +1,4 @@
-"""What refs and owner say."""
+"""What refs, owner, leaks and owners say."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from .keys import Schema, address, integer, one_of, record, rows, size, text
 KINDS = ("global", "tls", "stack", "register", "kernel", "mapping")
 STRENGTHS = ("definite", "possible")
 ENCODINGS = ("tagged", "shifted", "unaligned", "relative", None)
+OWNERS = (*KINDS, "shared", "unreached")
 STATES = ("used", "mmapped", "tcache", "fast", "free", "mapping")
 BLOCK = record(
     "What the address stands for; null: nothing is mapped there",
@@ -69,6 +70,34 @@ DOCUMENTS: dict[str, dict[str, Schema]] = {
                 bytes=size("Their bytes"),
             ),
         ),
+    },
+    "owners": {
+        "owners": rows(
+            "Whose memory it is, the largest first; with those that are left out they sum to live_bytes",
+            record(
+                "What an owner alone leads to",
+                kind=one_of("What owns it; shared: several together, unreached: nothing", *OWNERS),
+                name=text("The variable, what is mapped, or of what is shared its type; null: not known", null=True),
+                tid=integer("The thread whose it is", null=True),
+                type=text("What the block is that most of it hangs on; null: on none", null=True),
+                retained_bytes=size("What could be freed were it cleared"),
+                retained_resident_bytes=size("What of that is in memory", null=True),
+                returns_bytes=size("Pages on which nothing else is: malloc_trim(0) gives them back then", null=True),
+                blocks=size("How many blocks that are"),
+                path=rows(
+                    "Down to where it spreads: blocks that each have most of what the one before has",
+                    record(
+                        "A block",
+                        block=address("What malloc returned"),
+                        type=text("What it is"),
+                        retained_bytes=size("What hangs on it, itself included"),
+                        blocks=size("How many blocks that are"),
+                    ),
+                ),
+            ),
+        ),
+        "left_out": size("How many more owners there are"),
+        "live_bytes": size("All live blocks"),
     },
     "owner": {
         "block": BLOCK,

@@ -1,0 +1,197 @@
+"""Whose memory it is: what each variable, thread, mapping alone leads to.
+
+Stacks and registers hold for a moment what something else keeps: they own only what no variable leads to, and other
+mappings what neither does. What several of one rank lead to, none of them alone, is shared.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Iterator, Optional, Sequence
+
+from ..records import NamedTuple
+from .dominators import Dominators, dominators
+from .edges import Graph, Seed, build
+from .leak_rows import types_of
+from .refs import Search
+
+RANKS = {"global": 0, "tls": 0, "kernel": 0, "stack": 1, "register": 1, "mapping": 2}
+SHARED, UNREACHED = "shared", "unreached"
+SPREADS = 0.5
+"""A way goes down as long as one block has more than that of what hangs together."""
+DEEPEST = 8
+MOST_NAMED = 2000
+"""Of blocks that several hold so many are asked what they are, the largest holders first."""
+
+
+class Owner(NamedTuple):
+    """A root, as people name it."""
+
+    kind: str
+    name: Optional[str]
+    tid: Optional[int] = None
+
+
+class Step(NamedTuple):
+    """A block on the way down to where what is held spreads."""
+
+    block: int
+    blocks: int
+    """How many it holds, itself among them."""
+    bytes: int
+
+
+class Holding(NamedTuple):
+    """What an owner alone holds."""
+
+    owner: Owner
+    number: int
+    """Which of `Owners.whose` it is."""
+    blocks: int
+    bytes: int
+    way: Sequence[Step] = ()
+
+
+class Owners(NamedTuple):
+    holdings: Sequence[Holding]
+    """The largest first; they sum to all live blocks."""
+    whose: Sequence[int]
+    """Of each block, the number of the holding that it belongs to."""
+
+
+def find_owners(search: Search) -> Owners:
+    graph = build(search)
+    owners, edges = _owners(search, graph)
+    count = len(owners)
+    rank_of = _ranks(graph, owners, edges)
+
+    def targets(node: int) -> Iterator[int]:
+        """0 leads to the owners, these to blocks; no owner to what has one of a higher rank."""
+        if not node:
+            return iter(range(1, count + 1))
+        if node <= count:
+            rank = RANKS[owners[node - 1].kind]
+            return (block + count + 1 for block in edges[node - 1] if rank_of[block] == rank)
+        return ((edge >> 1) + count + 1 for edge in graph.of(node - count - 1))
+
+    found = dominators(count + 1 + len(search.blocks), targets)
+    return _Tree(search, owners, found).summed()
+
+
+def _owners(search: Search, graph: Graph) -> tuple[list[Owner], list[list[int]]]:
+    """Everybody who has a pointer to a block, and which blocks."""
+    known: dict[Owner, int] = {}
+    edges: list[list[int]] = []
+    for seed in graph.seeds:
+        owner = _owner(search, seed)
+        if owner not in known:
+            known[owner] = len(edges)
+            edges.append([])
+        edges[known[owner]].append(seed.edge >> 1)
+    return list(known), edges
+
+
+def _owner(search: Search, seed: Seed) -> Owner:
+    ranges = search.roots.ranges
+    if seed.root >= len(ranges):
+        word = search.roots.words[seed.root - len(ranges)]
+        return Owner(word.kind, None if word.kind == "register" else word.name, word.tid)
+    root = ranges[seed.root]
+    if root.kind == "stack":
+        return Owner(root.kind, None, root.tid)
+    if root.kind == "mapping":
+        return Owner(root.kind, root.path or f"{root.start:#x}")
+    name, plus, past = (search.names.of(root, seed.address) or "").rpartition("+")
+    known = name if plus and past.isdecimal() else f"{name}{plus}{past}"
+    return Owner(root.kind, known or None, root.tid)
+
+
+def _ranks(graph: Graph, owners: Sequence[Owner], edges: Sequence[Sequence[int]]) -> bytearray:
+    """Of each block the highest rank that leads to it."""
+    last = max(RANKS.values())
+    found = bytearray([last + 1]) * len(graph.blocks)
+    for rank in range(last + 1):
+        todo = [block for owner, each in zip(owners, edges) if RANKS[owner.kind] == rank for block in each]
+        while todo:
+            block = todo.pop()
+            if found[block] > rank:
+                found[block] = rank
+                todo += [edge >> 1 for edge in graph.of(block) if found[edge >> 1] > rank]
+    return found
+
+
+class _Tree:
+    """Nodes by the places at which they were met: 0, owners and blocks, each below the one that leads to it alone."""
+
+    def __init__(self, search: Search, owners: Sequence[Owner], found: Dominators) -> None:
+        self._search, self._owners = search, owners
+        self._nodes, self._above = found
+        self._first = len(owners) + 1
+        self._sizes = search.blocks.sizes
+        size = 8 * len(self._nodes)
+        self._held, self._blocks = array("Q", bytes(size)), array("Q", bytes(size))
+        self._largest: dict[int, int] = {}
+        for at in range(len(self._nodes) - 1, 0, -1):
+            if self._nodes[at] >= self._first:
+                self._held[at] += self._sizes[self._nodes[at] - self._first]
+                self._blocks[at] += 1
+            over = self._above[at]
+            self._held[over] += self._held[at]
+            self._blocks[over] += self._blocks[at]
+            if over not in self._largest or self._held[at] >= self._held[self._largest[over]]:
+                self._largest[over] = at
+
+    def summed(self) -> Owners:
+        """Each owner's; by type what several hold; what nobody does."""
+        groups: dict[Owner, list[int]] = {}
+        for at, owner in self._tops():
+            groups.setdefault(owner, []).append(at)
+        numbers = {owner: number for number, owner in enumerate(groups)}
+        unreached = len(numbers)
+        of, whose = array("q", bytes(8 * len(self._nodes))), array("q", [unreached]) * len(self._sizes)
+        for owner, tops in groups.items():
+            for at in tops:
+                of[at] = numbers[owner]
+        for at in range(1, len(self._nodes)):
+            if self._above[at]:
+                of[at] = of[self._above[at]]
+            if self._nodes[at] >= self._first:
+                whose[self._nodes[at] - self._first] = of[at]
+        rows = [self._holding(owner, numbers[owner], tops) for owner, tops in groups.items()]
+        lost = [size for size, owner in zip(self._sizes, whose) if owner == unreached]
+        if lost:
+            rows.append(Holding(Owner(UNREACHED, None), unreached, blocks=len(lost), bytes=sum(lost)))
+        rows = [each for each in rows if each.bytes]
+        return Owners(sorted(rows, key=lambda each: (-each.bytes, each.owner.kind, each.owner.name or "")), whose)
+
+    def _tops(self) -> Iterator[tuple[int, Owner]]:
+        """What lies right below 0: owners, and blocks that no owner alone leads to."""
+        shared = [at for at in range(1, len(self._nodes)) if not self._above[at] and self._nodes[at] >= self._first]
+        shared.sort(key=lambda at: -self._held[at])
+        named = shared[:MOST_NAMED]
+        types = types_of(self._search, [self._nodes[at] - self._first for at in named])
+        for at in range(1, len(self._nodes)):
+            if self._nodes[at] < self._first:
+                yield at, self._owners[self._nodes[at] - 1]
+        for at in named:
+            yield at, Owner(SHARED, types[self._nodes[at] - self._first])
+        for at in shared[MOST_NAMED:]:
+            yield at, Owner(SHARED, None)
+
+    def _holding(self, owner: Owner, number: int, tops: Sequence[int]) -> Holding:
+        start = tops[0] if owner.kind != SHARED else None
+        way = [*self._way(start)] if start is not None else [self._step(max(tops, key=self._held.__getitem__))]
+        held, blocks = sum(self._held[at] for at in tops), sum(self._blocks[at] for at in tops)
+        return Holding(owner, number, blocks=blocks, bytes=held, way=way)
+
+    def _step(self, at: int) -> Step:
+        return Step(self._nodes[at] - self._first, blocks=self._blocks[at], bytes=self._held[at])
+
+    def _way(self, at: int) -> Iterator[Step]:
+        """Down from an owner, as long as one alone has most."""
+        for _ in range(DEEPEST):
+            below = self._largest.get(at)
+            if below is None or self._held[below] <= SPREADS * self._held[at]:
+                return
+            yield self._step(below)
+            at = below

@@ -1,0 +1,126 @@
+"""What would leave memory with what an owner holds: pages on which nothing else is, once free chunks have joined.
+
+madvise keeps the page in which a free chunk's links lie: what is in use behind it reaches so much further.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Iterator, Optional, Sequence
+
+from ..glibc.chunks.blocks import blocks as chunks_of
+from ..model import Heap, Run
+from ..records import NamedTuple
+from ..session import Session
+from ..target import Residency, Span
+from .blocks import LiveBlocks
+
+NOBODY = -1
+
+
+class Kept(NamedTuple):
+    """In memory of one owner, in bytes."""
+
+    resident: int
+    """Of its blocks themselves."""
+    returns: int
+    """Pages that would leave with them."""
+
+
+def returns(session: Session, blocks: LiveBlocks, whose: Sequence[int], owners: int) -> Optional[list[Kept]]:
+    """By the owners' numbers; None where it is not known what is in memory."""
+    residency = session.residency
+    if residency is None or not session.started:
+        return None
+    sums = _Sums(session, owners)
+    for header in session.headers:
+        for heap in session.heaps[header.index]:
+            sums.add_heap(residency, heap, list(_stretches(session, heap, blocks, whose)))
+    for block in session.mmapped:
+        number = blocks.find(block.chunk + session.layout.header)
+        pages = residency.count(block.base, block.base + block.bytes)
+        if number >= 0 and pages is not None:
+            sums.resident[whose[number]] += pages.resident
+            sums.returns[whose[number]] += pages.resident
+    return [Kept(resident, gone) for resident, gone in zip(sums.resident, sums.returns)]
+
+
+class _Stretch(NamedTuple):
+    """Bytes of a heap that are not free, and whose they are."""
+
+    start: int
+    end: int
+    owner: int
+
+
+def _stretches(session: Session, heap: Heap, blocks: LiveBlocks, whose: Sequence[int]) -> Iterator[_Stretch]:
+    header = next(each for each in session.headers if each.index == heap.arena)
+    find, start = blocks.find, session.layout.header
+    for piece in session.sweep(header, heap):
+        if not isinstance(piece, Run):
+            if piece.kind != "top":
+                yield _Stretch(piece.address, piece.address + piece.bytes, NOBODY)
+            continue
+        for chunk, size, state in chunks_of(piece, session.listed):
+            if state != "free":
+                number = find(chunk + start) if state == "used" else NOBODY
+                yield _Stretch(chunk, chunk + size, whose[number] if number >= 0 else NOBODY)
+
+
+class _Sums:
+    def __init__(self, session: Session, owners: int) -> None:
+        self._page = session.target.page_size
+        # PREV_SIZE, SIZE, and four links
+        self._links = 6 * session.layout.word
+        self.resident, self.returns = [0] * owners, [0] * owners
+
+    def add_heap(self, residency: Residency, heap: Heap, stretches: Sequence[_Stretch]) -> None:
+        there = _Resident(residency.resident_ranges(heap.address, heap.end) or ())
+        for start, end, owner in stretches:
+            if owner != NOBODY:
+                self.resident[owner] += there.bytes_in(start, end)
+        for page, owner in self._pages(stretches):
+            if owner != NOBODY and page.start >= heap.address and page.end <= heap.end:
+                self.returns[owner] += there.bytes_in(page.start, page.end)
+
+    def _pages(self, stretches: Sequence[_Stretch]) -> Iterator[tuple[Span, int]]:
+        """Runs of pages on which only one owner has anything."""
+        size = self._page
+        open_: dict[int, int] = {}
+
+        def touch(page: int, owner: int) -> None:
+            open_[page] = owner if open_.get(page, owner) == owner else NOBODY
+
+        for start, end, owner in stretches:
+            first, last, beyond = start // size, (end - 1) // size, (end + self._links - 1) // size
+            for page in [page for page in open_ if page < first]:
+                yield Span(page * size, (page + 1) * size), open_.pop(page)
+            touch(first, owner)
+            inner = first + 1
+            if inner in open_ and inner < last:
+                # links of what is in front reach so far
+                touch(inner, owner)
+                inner += 1
+            if inner < last:
+                yield Span(inner * size, last * size), owner
+            touch(last, owner)
+            touch(beyond, owner)
+        for page, owner in open_.items():
+            yield Span(page * size, (page + 1) * size), owner
+
+
+class _Resident:
+    """What of a range is in memory."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._starts = [each.start for each in spans]
+        self._ends = [each.end for each in spans]
+        self._before = [0, *accumulate(each.bytes for each in spans)]
+
+    def _up_to(self, address: int) -> int:
+        at = bisect_right(self._starts, address) - 1
+        return self._before[at] + min(address, self._ends[at]) - self._starts[at] if at >= 0 else 0
+
+    def bytes_in(self, start: int, end: int) -> int:
+        return self._up_to(end) - self._up_to(start)

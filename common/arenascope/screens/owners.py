@@ -1,0 +1,105 @@
+"""Whose memory it is, in words."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence
+
+from ..graph.leak_rows import types_of
+from ..graph.owners import SHARED, UNREACHED, Holding, Owner, Owners
+from ..graph.refs import Search
+from ..graph.returns import Kept
+from ..render.json import address
+from ..render.text import NO_HEAP, Style, count, cut, left_out, next_lines, table
+
+HEADERS = ("whose", "keeps", "resident", "would go back", "blocks", "mostly")
+
+
+class Shown:
+    def __init__(self, search: Search, owners: Owners, kept: Optional[Sequence[Kept]]) -> None:
+        self.search, self.owners, self.kept = search, owners, kept
+        self._types = types_of(search, [step.block for each in owners.holdings for step in each.way])
+
+    def kept_by(self, holding: Holding) -> Optional[Kept]:
+        return self.kept[holding.number] if self.kept is not None else None
+
+    def type_of(self, holding: Holding) -> Optional[str]:
+        """What the block is that most hangs on."""
+        return self._types[holding.way[-1].block] if holding.way else None
+
+    def json(self, holding: Holding) -> dict[str, object]:
+        kept = self.kept_by(holding)
+        starts = self.search.blocks.starts
+        return {
+            "kind": holding.owner.kind,
+            "name": holding.owner.name,
+            "tid": holding.owner.tid,
+            "type": self.type_of(holding),
+            "retained_bytes": holding.bytes,
+            "retained_resident_bytes": kept.resident if kept is not None else None,
+            "returns_bytes": kept.returns if kept is not None else None,
+            "blocks": holding.blocks,
+            "path": [
+                {
+                    "block": address(starts[each.block]),
+                    "type": self._types[each.block],
+                    "retained_bytes": each.bytes,
+                    "blocks": each.blocks,
+                }
+                for each in holding.way
+            ],
+        }
+
+    def whose(self, owner: Owner) -> str:
+        if owner.kind == SHARED:
+            return f"several together: {owner.name or 'others'}"
+        if owner.kind == UNREACHED:
+            return "nobody: leaks tells more"
+        thread = ""
+        if owner.tid is not None:
+            name = self.search.names.thread(owner.tid)
+            thread = f" of thread {owner.tid}{f' {name}' if name else ''}"
+        if owner.kind == "stack":
+            return f"stack{thread}"
+        if owner.kind == "register":
+            return f"registers{thread}"
+        if owner.kind == "mapping":
+            return f"mapping {owner.name}"
+        if owner.kind == "tls":
+            return f"{owner.name or 'variables'}{thread}"
+        return owner.name or "a variable"
+
+
+def lines(style: Style, shown: Shown, limit: int) -> Iterator[str]:
+    if not shown.search.session.started:
+        yield NO_HEAP
+        return
+    blocks, holdings = shown.search.blocks, shown.owners.holdings
+    lost = next((each for each in holdings if each.owner.kind == UNREACHED), None)
+    said = f"{style.size(blocks.bytes)} in use in {count(len(blocks), 'block')}"
+    largest = next((each for each in holdings if each.owner.kind not in (SHARED, UNREACHED)), None)
+    if largest is not None:
+        said += f"; {shown.whose(largest.owner)} keeps most, {style.size(largest.bytes)}"
+    yield style.bold(said)
+    yield ""
+    rows, more = cut([_cells(style, shown, each) for each in holdings], limit)
+    yield from table(HEADERS, rows, left=(0, 5), width=style.width, expendable=("resident",), form=style.form)
+    yield from left_out(style, more, "owner")
+    yield ""
+    way = largest.way[-1:] if largest is not None else ()
+    typed = [style.typed(f"refs {blocks.starts[each.block]:#x}") for each in way]
+    typed += [style.typed("leaks")] if lost is not None else []
+    yield from next_lines(style, *typed, style.typed("types"))
+
+
+def _cells(style: Style, shown: Shown, holding: Holding) -> list[str]:
+    kept = shown.kept_by(holding)
+    step = holding.way[-1] if holding.way else None
+    mostly = f"{shown.type_of(holding)} {shown.search.blocks.starts[step.block]:#x}" if step is not None else ""
+    return [
+        shown.whose(holding.owner),
+        style.size(holding.bytes),
+        style.size(kept.resident if kept is not None else None),
+        style.size(kept.returns if kept is not None else None),
+        f"{holding.blocks:,}",
+        mostly,
+    ]

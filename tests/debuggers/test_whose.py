@@ -1,0 +1,76 @@
+"""heap owners: against a program that knows what its containers hold, and the kernel, which knows what came back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+from doors import DOORS, NEWEST, Live
+from looks import opened
+from partial import look
+from schemas import valid
+from subjects import Subject
+
+UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+
+
+def asked(image: object, *words: str) -> dict[str, Any]:
+    code, said, complained = look(Path(str(image)), "owners", "--json", *words)
+    assert code == 0, complained
+    found: dict[str, Any] = valid(json.loads(said))
+    assert found["complete"], found["problems"]
+    return found
+
+
+def named(document: dict[str, Any], name: str) -> dict[str, Any]:
+    (row,) = [each for each in document["owners"] if each["name"] == name]
+    return row
+
+
+def truth(subject: Subject) -> dict[str, tuple[int, int]]:
+    """(blocks, bytes) of each container."""
+    first, first_bytes, second, second_bytes = (subject.folder / "truth" / "cache.txt").read_text().split()
+    return {"first": (int(first), int(first_bytes)), "second": (int(second), int(second_bytes))}
+
+
+@pytest.fixture
+def subject() -> Iterator[Subject]:
+    with Subject("cache", env=UNCACHED, guard_regions=False) as held:
+        yield held
+
+
+def test_what_a_container_holds_and_gives_back(subject: Subject, tmp_path: Path) -> None:
+    saved = tmp_path / "saved.core"
+    assert look(Path(str(subject.pid)), f"save {saved}")[0] == 0
+    document = asked(subject.pid, "--limit", "0")
+    assert asked(saved, "--limit", "0")["owners"] == document["owners"]
+    for name, (blocks, size) in truth(subject).items():
+        row = named(document, name)
+        assert (row["kind"], row["blocks"], row["retained_bytes"]) == ("global", blocks, size)
+    assert sum(each["retained_bytes"] for each in document["owners"]) == document["live_bytes"]
+    before = subject.rollup("Anonymous")
+    assert subject.send("tick") == "ticked"
+    assert before - subject.rollup("Anonymous") == named(document, "first")["returns_bytes"]
+    assert not [each for each in asked(subject.pid)["owners"] if each["name"] == "first"]
+
+
+@pytest.mark.parametrize("door", [name for name in NEWEST if name != "shell"])
+def test_in_a_debugger(subject: Subject, door: str) -> None:
+    (outcome,) = opened(DOORS[door]).run(Live(subject.pid, subject.program), ["owners --json"])
+    row = named(outcome.json(), "first")
+    assert (row["blocks"], row["retained_bytes"]) == truth(subject)["first"]
+
+
+def test_what_nobody_leads_to() -> None:
+    with Subject("leaky") as held:
+        lost = named_kind(asked(held.pid, "--limit", "0"), "unreached")
+        blocks, size, _ = map(int, (held.folder / "truth" / "leaky.txt").read_text().split())
+    # what is held by tagged links only is not followed here
+    assert (lost["blocks"], lost["retained_bytes"]) == (blocks + 100, size + 100 * 48)
+
+
+def named_kind(document: dict[str, Any], kind: str) -> dict[str, Any]:
+    (row,) = [each for each in document["owners"] if each["kind"] == kind]
+    return row
