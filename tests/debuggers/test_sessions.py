@@ -58,6 +58,16 @@ def test_pins_has_them_as_a_group(looked: dict[str, Any]) -> None:
     assert max(pin["releases_bytes"] for pin in document["pins"]) <= 8192
 
 
+def test_large_heaps_are_searched_for_groups_only_when_asked() -> None:
+    """A live process would wait for it."""
+    with Subject("sessions", "2000", "260", env=UNCACHED) as subject:
+        image = Live(subject.pid, subject.program)
+        unasked, asked, text = SHELL.run(image, ["pins --json", "pins --types --json", "pins"])
+    assert unasked.json()["groups"] is None
+    assert asked.json()["groups"][0]["type"] == "Session"
+    assert "--types (what all blocks of a type keep)" in text.text
+
+
 def test_report_says_who_strands_it(looked: dict[str, Any]) -> None:
     document = looked[LOOKS[2]]
     names = {each["type"] for each in document["types"]}

@@ -59,7 +59,7 @@ class Seen(NamedTuple):
     rows: Sequence[TypeRow]
     """What there is most of first."""
     groups: Sequence[Group]
-    """Those that keep more than they are; what keeps most first."""
+    """Those that keep more than they are; what keeps most besides itself first."""
 
 
 class Present:
@@ -110,7 +110,7 @@ def seen(rows: Sequence[TypeRow], holdings: Holdings) -> Seen:
         held = holdings.of(row.index)
         if held is not None and held.releases - row.bytes >= min(row.bytes, WORTH):
             groups.append(Group(row, held))
-    groups.sort(key=lambda group: (-group.held.releases, group.row.kind.name))
+    groups.sort(key=lambda group: (group.row.bytes - group.held.releases, group.row.kind.name))
     return Seen(in_order(rows, "bytes"), groups)
 
 

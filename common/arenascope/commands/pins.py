@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Iterator, Optional, Sequence
+from typing import Iterable, Iterator, Optional, Sequence
 
 from ..analysis.heap_ends import Block, Tail
 from ..analysis.holding import Group
@@ -19,13 +19,16 @@ from ..gather.trims import resident_bytes, thresholds_of, trim_rules
 from ..glibc.chunks.blocks import blocks
 from ..glibc.params import default_max_fast
 from ..glibc.tcache import tcache_index
-from ..model import ArenaHeader, Piece, Run, Statement
+from ..model import ArenaHeader, Heap, Piece, Run, Statement
 from ..records import NamedTuple
 from ..render.json import address
 from ..render.problems import statement_json
 from ..screens.pins import Shown, Sums, lines, note_text
 from ..session import Session
 from .types import kind_json
+
+BY_ITSELF = 256 << 20
+"""Up to here types are looked at unasked: what is held waits half a second longer."""
 
 
 @command(
@@ -38,6 +41,7 @@ from .types import kind_json
     "Blocks that would mainly give back their own pages are left out; --own shows them. Where no single block keeps "
     "much, the types come first of which all blocks together do (see types).",
     (
+        argument("--types", action="store_true", help="types above single blocks also where the heaps are large"),
         argument("--own", action="store_true", help="also blocks that would mainly give back their own pages"),
         argument("--ranges", action="store_true", help="with --json: the ranges that go back"),
         ARENA,
@@ -58,8 +62,10 @@ def pins_command(context: Context) -> Answer:
         present = in_memory(session, options.arena)
         try:
             _search_all(session, options.arena, rules, ranking, pending)
-            if not session.target.image.redacted:
-                groups = [] if ranking.one_tells else types_of(session, options.arena, present).seen.groups
+            if ranking.one_tells and not options.types:
+                groups = []
+            elif not session.target.image.redacted and (options.types or _heap_bytes(present) <= BY_ITSELF):
+                groups = types_of(session, options.arena, present).seen.groups
         except KeyboardInterrupt:
             session.stopped = True
         if session.stopped:
@@ -84,8 +90,13 @@ def pins_command(context: Context) -> Answer:
         "pending": [{"arena": index, "bytes": size} for index, size in pending.items() if size],
     }
     problems = [*problems_of(session), *problems]
-    text = lines(context.style, ranking, pins, sums, together, pending, groups=groups or (), started=session.started)
+    told = groups if session.started and not session.target.image.redacted else ()
+    text = lines(context.style, ranking, pins, sums, together, pending, groups=told, started=session.started)
     return Answer(keys, text, problems)
+
+
+def _heap_bytes(heaps: Iterable[Heap]) -> int:
+    return sum(heap.bytes for heap in heaps)
 
 
 def _search_all(session: Session, only: Optional[int], rules: Rules, ranking: Ranking, pending: dict[int, int]) -> None:

@@ -164,7 +164,8 @@ DOCUMENTS = {
     },
     "pins": {
         "groups": rows(
-            "Types of which all blocks together keep more than they are; null: not looked at, as a single one does",
+            "Types of which all blocks together keep more than they are, what keeps most besides first; none where a "
+            "single block does; null: not looked at, as the heaps are large and --types was not given",
             record("All blocks of a type", **typed(**GAIN)),
             null=True,
         ),

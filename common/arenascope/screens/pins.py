@@ -8,7 +8,7 @@ from ..analysis.holding import Group
 from ..analysis.ranking import Pin, Ranking, Together
 from ..model import Statement
 from ..records import NamedTuple
-from ..render.text import NO_HEAP, Style, count, left_out, table
+from ..render.text import NO_HEAP, Style, count, left_out, next_lines, table
 from .types import name_of
 
 HEADERS = ("block", "size", "arena", "goes back", "resident", "by", "what it keeps", "first word")
@@ -62,7 +62,7 @@ def lines(
     together: Sequence[tuple[Together, Optional[int]]],
     pending: dict[int, int],
     *,
-    groups: Sequence[Group],
+    groups: Optional[Sequence[Group]],
     started: bool,
 ) -> Iterator[str]:
     if not started:
@@ -115,7 +115,8 @@ def lines(
             f"{'its' if ranking.own_left_out == 1 else 'their'} own pages: --own shows them"
         )
     if pins:
-        yield style.dim(f"next: {style.typed(f'chunk {pins[0].pin.address:#x}')}")
+        ask = [] if groups is not None else [f"{style.typed('pins --types')} (what all blocks of a type keep)"]
+        yield from next_lines(style, *ask, style.typed(f"chunk {pins[0].pin.address:#x}"))
 
 
 def group_lines(style: Style, groups: Sequence[Group]) -> Iterator[str]:
