@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 from array import array
@@ -137,9 +138,10 @@ SLOT_SHIFT = 20
 
 def _window_reader(window: Window, slow: Node, form: str, word: int) -> Node:
     """The same without a copy: windows are kept per megabyte, as a list leads from heap to heap and back."""
-    unpack = struct.Struct(form).unpack_from
+    unpack, pread = struct.Struct(form).unpack_from, os.pread
     slots: dict[int, tuple[memoryview, int]] = {}
-    known = slots.get
+    files: dict[int, tuple[int, int]] = {}
+    known, known_file = slots.get, files.get
 
     def node(chunk: int) -> tuple[int, int, int]:
         slot = known(chunk >> SLOT_SHIFT)
@@ -148,10 +150,18 @@ def _window_reader(window: Window, slow: Node, form: str, word: int) -> Node:
         return unpack(slot[0], chunk - slot[1])
 
     def find(chunk: int) -> tuple[int, int, int]:
+        place = known_file(chunk >> SLOT_SHIFT)
+        if place is not None:
+            data = pread(place[0], 3 * word, chunk + place[1])
+            # a file that was cut meanwhile
+            return unpack(data) if len(data) == 3 * word else slow(chunk)
         around = window(chunk) if chunk >= 0 else None
         start = chunk >> SLOT_SHIFT << SLOT_SHIFT
         if around is not None and around.base <= start and start + (1 << SLOT_SHIFT) + 4 * word <= around.limit:
-            slots[chunk >> SLOT_SHIFT] = around.data, around.base - word
+            if around.file >= 0:
+                files[chunk >> SLOT_SHIFT] = around.file, around.offset - around.base + word
+            else:
+                slots[chunk >> SLOT_SHIFT] = around.data, around.base - word
         return slow(chunk)
 
     return node

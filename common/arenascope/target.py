@@ -147,6 +147,10 @@ class View(NamedTuple):
     """The address of the first."""
     limit: int
     """The address after the last."""
+    file: int = -1
+    """Of a large image: to be read from rather, as every page that is looked at would count as this process's."""
+    offset: int = 0
+    """The first byte's place in that file."""
 
 
 class Place(NamedTuple):

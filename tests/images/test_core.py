@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from subjects import Subject
 
 from arenascope.errors import MemoryReadError, TargetError
 from arenascope.sources.core.image import CoreImage
 
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -128,7 +134,7 @@ def test_reads_cross_from_one_segment_into_the_next(dumped):
 
 def test_window(core, dumped):
     address = dumped.facts["block"]
-    view, base, limit = core.window(address)
+    view, base, limit, *_ = core.window(address)
     assert base <= address < limit
     assert len(view) == limit - base
     assert bytes(view[address - base : address - base + 100]) == b"m" * 100
@@ -210,3 +216,46 @@ def test_other_files(program, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TargetError, match="not a regular file"):
         CoreImage(str(tmp_path / "pipe"))
+
+
+AS_FILE_OR_MAPPED = """
+import sys
+from pathlib import Path
+from arenascope.cli import main
+from arenascope.sources.core import memory
+memory.LARGE = int(sys.argv[1])
+status = main(sys.argv[2:])
+rows = Path("/proc/self/status").read_text().splitlines()
+print(next(row.split()[1] for row in rows if row.startswith("VmHWM")), file=sys.stderr)
+sys.exit(status)
+"""
+
+
+@pytest.mark.parametrize("words", ["check", "map", "pins"])
+def test_a_large_core_takes_no_memory_of_ours(large_core, words):
+    """The kernel's own figure: a core that is mapped counts with every page that a list leads to."""
+    seen = {}
+    for large in (0, 1 << 62):
+        done = subprocess.run(
+            [sys.executable, "-c", AS_FILE_OR_MAPPED, str(large), words, "--json", "--jobs", "1", str(large_core)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        seen[large] = json.loads(done.stdout), int(done.stderr.split()[-1]) << 10
+    (read, resident), (mapped, most) = seen[0], seen[1 << 62]
+    assert read == mapped
+    if words != "pins":  # which walks no lists but those of what looks used
+        assert most - resident > 40 << 20
+    assert resident < 80 << 20
+
+
+@pytest.fixture(scope="module")
+def large_core(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("large")
+    with Subject("big", "80") as subject:
+        words = [sys.executable, "-m", "arenascope", "save", str(subject.pid), str(folder / "core")]
+        subprocess.run(words, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "common")}, capture_output=True)
+    return folder / "core"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import Optional
 
 from arenascope.errors import MemoryReadError
@@ -22,7 +23,19 @@ def test_nodes_of_a_window_are_those_that_a_read_gives() -> None:
     def window(address: int) -> Optional[View]:
         return View(memoryview(data), base, base + size) if base <= address < base + size else None
 
-    plain, fast = Memory(read, 8, "little"), Memory(read, 8, "little", None, window)
+    with tempfile.TemporaryFile() as file:
+        file.write(b"in front" + data)
+        file.flush()
+
+        def in_file(address: int) -> Optional[View]:
+            view = window(address)
+            return view and view._replace(file=file.fileno(), offset=8)
+
+        _same_nodes(base, size, Memory(read, 8, "little"), Memory(read, 8, "little", None, window))
+        _same_nodes(base, size, Memory(read, 8, "little"), Memory(read, 8, "little", None, in_file))
+
+
+def _same_nodes(base: int, size: int, plain: Memory, fast: Memory) -> None:
     edges = [base, *(base + 4096 + (n << 20) for n in range(3)), base + size]
     for place in [edge + step for edge in edges for step in range(-64, 64, 8)]:
         results = []

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 
 Core = TypeVar("Core", bound="CoreMemory")
+LARGE = 256 << 20
+"""A file of more bytes is read, not looked at where it is mapped: all pages of a heap count as memory otherwise."""
+MOST = 1 << 20
+"""A longer piece is copied from the mapping as before."""
 HEADERS_DAMAGED = "the core's program headers are damaged: "
 PAGE_SIZES = tuple(1 << bits for bits in range(10, 21))
 
@@ -171,8 +175,7 @@ class CoreMemory:
         """All of it, or MemoryReadError."""
         low, high, shift = self._last
         if low <= address <= address + size <= high:
-            start = address + shift
-            return self._map[start : start + size]
+            return self._bytes(address + shift, size)
         return self._read_elsewhere(address, size)
 
     def _read_elsewhere(self, address: int, size: int) -> bytes:
@@ -184,11 +187,16 @@ class CoreMemory:
             shift = self.segments[index].offset - self._starts[index]
             self._last = (self._starts[index], self._ends[index], shift)
             stop = min(end, self._ends[index])
-            parts.append(self._map[at + shift : stop + shift])
+            parts.append(self._bytes(at + shift, stop - at))
             at = stop
         if size < 0:
             raise MemoryReadError(address, size)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _bytes(self, offset: int, size: int) -> bytes:
+        data = os.pread(self.file, size, offset) if self.size > LARGE and size <= MOST else b""
+        # a file that was cut meanwhile is the mapping's affair
+        return data if len(data) == size else self._map[offset : offset + size]
 
     def fill(self, address: int, block: memoryview) -> int:
         """Reads into `block` up to the end of this segment. By the file, not the mapping: what is swept once is not to
@@ -209,7 +217,8 @@ class CoreMemory:
             offset = self.segments[index].offset
             with memoryview(self._map) as whole:
                 self._views[index] = whole[offset : offset + limit - base]
-        return target.View(self._views[index], base, limit)
+        file = self.file if self.size > LARGE else -1
+        return target.View(self._views[index], base, limit, file, self.segments[index].offset)
 
     @cached_property
     def _regions(self) -> tuple[target.Region, ...]:
