@@ -10,7 +10,8 @@ from heap_mixtures import everything, random_image
 from heapbuilder import ROWS, HeapImage, Row
 from toy_malloc import held
 
-from arenascope.analysis.holding import Present, Typed
+from arenascope.analysis.holding import Holdings, HoldSearch, Present, Typed
+from arenascope.analysis.trim import Rules
 from arenascope.gather.holding import held_back, in_memory
 from arenascope.glibc.chunks.blocks import blocks
 from arenascope.model import ArenaHeader, Heap, Run
@@ -106,3 +107,30 @@ def test_what_is_present_of_a_range() -> None:
     assert present.within(0x2000, 0x5000) == 0x1000
     assert present.within(0x3000, 0x5000) == present.within(0, 0x1000) == 0
     assert Present([]).within(0, 0x10000) == 0
+
+
+def test_what_is_locked_stays_in_memory() -> None:
+    """madvise ends at the first locked page; the figure of address space does not."""
+    page, start = 4096, 0x7F0000000000
+    layout = Session(HeapImage("2.36-64").target()).layout
+    heap = Heap(0, start, start + 64 * page, None, True)
+    blocks_of_one = [
+        (start + 16, 10 * page, "used", 1),
+        (start + 16 + 10 * page, 20 * page, "free", -1),
+        (start + 16 + 30 * page, 2 * page, "used", 2),
+        (start + 16 + 32 * page, 20 * page, "free", -1),
+        (start + 16 + 52 * page, 4 * page, "used", 1),
+    ]
+    found = {}
+    for locked in ((), [Span(start + 40 * page, start + 41 * page)], [Span(start + 31 * page, start + 32 * page)]):
+        holdings = Holdings()
+        search = HoldSearch(True, heap.end, Rules(layout, page, heap.end), None, holdings)
+        search.locked = locked
+        search.walk(heap, blocks_of_one, Present([Span(heap.address, heap.end)]))
+        held_by = holdings.of(2)
+        assert held_by is not None
+        # the block's own two pages, and the one on either side that it shares
+        assert held_by.releases == 3 * page
+        found[len(found)] = held_by.resident
+    # behind a lock in the second piece nothing goes back either way; with one in the block, what lies in front of it
+    assert found == {0: 3 * page, 1: 3 * page, 2: page}

@@ -117,10 +117,11 @@ def _types_of() -> Callable[[Session], Types]:
 def _wants_types(context: Context) -> bool:
     """Of a core they cost people nothing but time; a document is the same for a process and its core."""
     session, options = context.session, context.options
-    if not session.started or session.stopped or session.target.image.redacted:
+    if not session.started or session.stopped:
         return False
+    by_itself = session.target.kind == "core" and not options.json and not session.target.image.redacted
     size = sum(heap.bytes for heaps in session.heaps.values() for heap in heaps)
-    return bool(options.types or (session.target.kind == "core" and not options.json and size <= BY_ITSELF))
+    return bool(options.types) or (by_itself and size <= BY_ITSELF)
 
 
 def _without_mappings(session: Session, plans: Sequence[Trim], grown: Optional[Statement]) -> Conclusions:
@@ -179,7 +180,8 @@ def _moment_before(context: Context) -> Optional[Mapping[str, Any]]:
 def _answer(context: Context, picture: Optional[Picture], concluded: Conclusions) -> Answer:
     text: Iterable[str] = [concluded.verdict]
     if picture or context.session.started or concluded.growth:
-        text = lines(context.style, picture, concluded, full=context.options.full)
+        named = not context.session.target.image.redacted
+        text = lines(context.style, picture, concluded, full=context.options.full, named=named)
     problems = _problems(context.session) if picture else problems_of(context.session)
     return Answer(_keys(picture, concluded, context.session.located.allocators), text, problems)
 

@@ -58,7 +58,10 @@ def address_space(plans: Sequence[Trim], usages: Sequence[ArenaUsage]) -> Statem
     )
 
 
-def lines(style: Style, picture: Optional[Picture], concluded: Conclusions, *, full: bool) -> Iterator[str]:
+def lines(
+    style: Style, picture: Optional[Picture], concluded: Conclusions, *, full: bool, named: bool
+) -> Iterator[str]:
+    """`named`: --types could tell what the blocks are."""
     width = min(style.width or WIDTH, WIDTH)
     for line in textwrap.wrap(concluded.verdict, width, break_long_words=False, break_on_hyphens=False):
         yield style.bold(line)
@@ -85,7 +88,12 @@ def lines(style: Style, picture: Optional[Picture], concluded: Conclusions, *, f
     yield ""
     more = [] if full else [f"{style.typed('report --full')} (costs, other ways to set it)"]
     facts = concluded.facts
-    if facts and not facts.seen and (facts.matters(facts.part("scraps")) or concluded.judgement.id == "live-data"):
+    if (
+        named
+        and facts
+        and not facts.seen
+        and (facts.matters(facts.part("scraps")) or concluded.judgement.id == "live-data")
+    ):
         more.insert(0, f"{style.typed('report --types')} (what the blocks are)")
     yield from next_lines(style, *more, *map(style.typed, ("trim", "pins", "arenas")))
 
