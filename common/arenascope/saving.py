@@ -23,7 +23,7 @@ def save(target: Target, path: str, release: Callable[[], float], redact: bool) 
     if not redact:
         return target.image.save(path, target.register_sets(), release)
     if isinstance(target.image, CoreImage):
-        return _redact(target.image, path)
+        return _redact(target, target.image, path)
     # what is kept takes a walk over every chunk: the process is let go first, the file has no name meanwhile
     whole = partial_name(path)
     saved = target.image.save(whole, target.register_sets(), release)
@@ -34,10 +34,12 @@ def save(target: Target, path: str, release: Callable[[], float], redact: bool) 
     finally:
         os.unlink(whole)
     with core:
-        redacted = _redact(core, path)
+        redacted = _redact(target, core, path)
     return redacted._replace(held=saved.held, lost=saved.lost)
 
 
-def _redact(core: CoreImage, path: str) -> Saved:
-    words = kept(Session(ShellTarget(core), meter=Progress))
+def _redact(target: Target, core: CoreImage, path: str) -> Saved:
+    """`core` is what `target` shows: its symbols are where the user said that they are."""
+    symbols = target.symbols_from if isinstance(target, ShellTarget) else ()
+    words = kept(Session(ShellTarget(core, *symbols), meter=Progress))
     return save_core(core, path, core.residency(), core.mapping_use(), words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -276,3 +277,23 @@ def test_what_is_redacted_has_no_secret(source: str, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
     assert holds(whole, secret)
     assert not holds(redacted, secret)
+
+
+@pytest.mark.parametrize("source", ["live", "core"])
+def test_symbols_are_where_they_were_said_to_be(source: str, tmp_path: Path) -> None:
+    """By the files that the kernel was asked for once the copy stood: what is redacted is walked in it."""
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed")
+    with Subject("bins") as subject:
+        image = str(subject.pid) if source == "live" else str(tmp_path / "whole.core")
+        if source == "core":
+            shell("save", subject.pid, image)
+        trace = tmp_path / "trace"
+        words = ["save", image, str(tmp_path / "redacted"), "--redact", "--debug-dir", str(tmp_path / "symbols")]
+        subprocess.run(
+            ["strace", "-o", str(trace), "-e", "trace=file", *SHELL, *words], check=True, capture_output=True
+        )
+    asked = trace.read_text()
+    if source == "live":
+        asked = asked[asked.index("unlink(") :]
+    assert f"{tmp_path}/symbols/.build-id/" in asked
