@@ -147,9 +147,15 @@ class Context:
         """Forgets what was read, once the process has moved."""
         self.seen = self.opened = self._first = None
 
+    @property
+    def plain(self) -> Style:
+        """For what is the same in every door: JSON."""
+        return Style(core=self.style.core)
+
     @cached_property
     def style(self) -> Style:
-        style = self.door.style()._replace(exact=bool(self.options.bytes))
+        core = self.opened is not None and self.opened.target.kind == "core"
+        style = self.door.style()._replace(exact=bool(self.options.bytes), core=core)
         form = self.options.table
         return style._replace(form=form, width=0, colour=False) if form else style
 

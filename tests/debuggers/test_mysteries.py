@@ -91,6 +91,55 @@ def test_what_following_it_changes(story: str) -> None:
     assert few <= promised.get("limit-arenas", 0) + 2 * SLACK
 
 
+def test_what_ended_threads_left_is_told() -> None:
+    """Eight threads filled 40 MB between them, and ended."""
+    (left,) = look("ended").report["advice"]
+    assert left["figures"]["left_arenas"] == 8
+    assert left["figures"]["left_bytes"] >= 40 * MIB - SLACK
+    assert "in 8 arenas whose threads have ended" in left["evidence"]
+    assert "ended" not in look("map").report["advice"][0]["evidence"]
+
+
+@pytest.mark.parametrize(
+    ("story", "ways"),
+    [
+        ("foreign", ["mappings"]),
+        ("scattered", ["chunks --summary"]),
+        ("map", ["snapshot before.json", "types"]),
+        ("large", ["trim --apply"]),
+    ],
+)
+def test_ways_can_be_pasted(story: str, ways: list[str], tmp_path: Path) -> None:
+    """What stands in front of the bracket is a command that is obeyed; on a core it says where it would be."""
+    with Subject("mystery", story) as subject:
+        live = Live(subject.pid, subject.program)
+        report = DOORS["shell"].run(live, ["report --json"])[0].json()
+        typed = [way[len("heap ") :] for each in report["advice"] for way in each["how"] if way.startswith("heap ")]
+        assert [way.partition(" (")[0] for way in typed] == ways
+        text = DOORS["shell"].run(live, ["report"])[0].text
+        if story == "map":
+            assert f"→ arenascope report {subject.pid} --again 30 (whether it grows)" in text
+        commands = [way.replace("before.json", str(tmp_path / "before.json")) for way in ways]
+        for answer in DOORS["shell"].run(live, [f"{way} -y" if "--apply" in way else way for way in commands]):
+            assert answer.error is None, answer
+        if story == "large" and DOORS["gdb"].available() is None:
+            (dead,) = DOORS["gdb"].run(Core(subject.gcore(), subject.program), ["report"])
+            assert "→ heap trim --apply (in the process, while it runs)" in dead.text
+
+
+def test_one_size_shares_its_pages_in_any_allocator() -> None:
+    """The advice of another one holds for many sizes: with blocks of 1,000 bytes alone it changes nothing."""
+    with Subject("mystery", "scattered") as subject:
+        sizes = DOORS["shell"].run(Live(subject.pid, subject.program), ["chunks --summary --json"])[0].json()["sizes"]
+        own = subject.rollup("Anonymous")
+    most = max(sizes, key=lambda each: each["used_bytes"])
+    assert most["used_bytes"] > 0.9 * sum(each["used_bytes"] for each in sizes)
+    with Subject("mystery", "scattered", env={"LD_PRELOAD": "libjemalloc.so.2"}) as other:
+        if "libjemalloc" not in Path(f"/proc/{other.pid}/maps").read_text():
+            pytest.skip("libjemalloc.so.2 is not installed")
+        assert other.rollup("Anonymous") > 0.9 * own
+
+
 @pytest.mark.parametrize("door", DOORS)
 def test_growth_takes_two_moments(door: str, tmp_path: Path) -> None:
     if DOORS[door].available():
@@ -109,6 +158,10 @@ def test_growth_takes_two_moments(door: str, tmp_path: Path) -> None:
     assert after["growth"]["id"] == "live-grew"
     assert abs(after["growth"]["figures"]["live_change_bytes"] - grown) <= SLACK
     assert alone["growth"] is None
+    # what two looks have told is not asked for again
+    assert "one look does not tell" in alone["verdict"]
+    assert not any("one look" in each["verdict"] or "before.json" in str(each["advice"]) for each in (still, after))
+    assert "profiler" in after["advice"][0]["how"][0]
 
 
 def test_the_shell_looks_twice_by_itself() -> None:

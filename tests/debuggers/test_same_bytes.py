@@ -47,8 +47,10 @@ def told(outcome: Outcome, core: Core) -> object:
             assert advice.pop("how")
         return list(document.items())  # in its order
     # what to type next is named as it is typed there
-    text = outcome.text.replace(", in the process while it runs", "")
-    return text.replace("arenascope ", "heap ").replace(f" {core.path}", "")
+    text = outcome.text.replace("arenascope ", "heap ")
+    for subject in (str(core.path), "PID", "LATER"):
+        text = text.replace(f" {subject}", "")
+    return text
 
 
 @pytest.mark.xdist_group("same_bytes")

@@ -9,10 +9,13 @@ from .causes import Facts, stranded_by
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import SPACE
 from .resident import ArenaResident
+from .usage import orphans
 from .verdict import trim_seconds
 
 FOLKLORE = 2
 """The value that everybody copies around."""
+WORTH_A_CHANGE = 8 << 20
+"""Nobody puts another allocator under a program for less."""
 
 
 class Advice(NamedTuple):
@@ -141,7 +144,7 @@ def _apart(facts: Facts) -> Iterator[Advice]:
 
 def _allocator(facts: Facts) -> Iterator[Advice]:
     size = facts.part("scraps")
-    if 4 * size >= facts.rss and facts.matters(size):
+    if 4 * size >= facts.rss and size >= WORTH_A_CHANGE:
         yield Advice("other-allocator", None, {"bytes": size})
 
 
@@ -153,8 +156,17 @@ def _nothing(facts: Facts, helped: bool) -> Iterator[Advice]:
             "known_bytes": facts.rss,
             "mmapped_bytes": facts.part("mmapped"),
             "in_arenas_bytes": facts.part("live"),
+            **_left(facts),
         }
         yield Advice("nothing-more-to-tune" if helped else "nothing-to-tune", 0, figures)
+
+
+def _left(facts: Facts) -> dict[str, int]:
+    """What threads that have ended left in use, where that is worth a word."""
+    indexes = {usage.header.index for usage in orphans(facts.usages)}
+    size = sum(each.live for each in facts.picture.arenas if each.arena in indexes)
+    told = facts.matters(size)
+    return {"left_bytes": size if told else 0, "left_arenas": len(indexes) if told else 0}
 
 
 def _ask(facts: Facts) -> Iterator[Advice]:

@@ -41,6 +41,8 @@ class Facts(NamedTuple):
     """Others, and runtimes with a heap of their own."""
     seen: Optional[Seen] = None
     """What the live blocks are, where that was looked at."""
+    growth: Optional[str] = None
+    """What two moments showed; None: there is one, or the two do not tell."""
 
     @property
     def rss(self) -> int:

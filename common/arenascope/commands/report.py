@@ -23,7 +23,7 @@ from ..gather.resident import resident_picture
 from ..gather.trims import trims
 from ..gather.usage import full_usages, mmapped_mismatch
 from ..glibc.params import arena_limit
-from ..model import Allocator, Statement
+from ..model import Statement
 from ..records import NamedTuple
 from ..render.json import address
 from ..render.problems import statement_json
@@ -47,6 +47,8 @@ TYPES = 20
 """So many types are in the document."""
 BY_ITSELF = 1 << 30
 """Up to here a core's blocks are looked at unasked: some two seconds."""
+NOT_TOLD = ("snapshot-is-later", "growth-unknown")
+"""Of two moments: they do not say whether it grew."""
 
 
 def _read_all(context: Context) -> Answer:
@@ -98,12 +100,12 @@ def report_command(context: Context) -> Answer:
     grown = _growth(context, before)
     if picture is None:
         return _answer(context, None, _without_mappings(session, plans, grown))
-    facts = _facts(session, picture, plans, beside)._replace(seen=seen[0] if seen else None)
+    facts = _facts(session, picture, plans, beside)._replace(seen=seen[0] if seen else None, growth=_told(grown))
     judgement = judge(facts)
     causes = [(each, cause(each, say)) for each in find_causes(facts)]
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
     notes = list(_notes(session, picture))
-    said = verdict(judgement, say)
+    said = verdict(judgement, say, compared=facts.growth is not None)
     return _answer(context, picture, Conclusions(judgement, said, causes, advice, notes, growth=grown, facts=facts))
 
 
@@ -152,6 +154,11 @@ def _growth(context: Context, before: Optional[Mapping[str, Any]]) -> Optional[S
     return growth(before, take(context, sizes=False))
 
 
+def _told(grown: Optional[Statement]) -> Optional[str]:
+    """What two moments showed, where they showed something."""
+    return grown.id if grown and "seconds" in grown.figures and grown.id not in NOT_TOLD else None
+
+
 def _moment_before(context: Context) -> Optional[Mapping[str, Any]]:
     """What this look is compared with: a snapshot, or a first look."""
     since, again = context.options.since, context.options.again
@@ -183,7 +190,7 @@ def _answer(context: Context, picture: Optional[Picture], concluded: Conclusions
         named = not context.session.target.image.redacted
         text = lines(context.style, picture, concluded, full=context.options.full, named=named)
     problems = _problems(context.session) if picture else problems_of(context.session)
-    return Answer(_keys(picture, concluded, context.session.located.allocators), text, problems)
+    return Answer(_keys(context, picture, concluded), text, problems)
 
 
 def _problems(session: Session) -> list[Statement]:
@@ -225,7 +232,7 @@ def _facts(session: Session, picture: Picture, plans: Sequence[Trim], beside: _B
     )
 
 
-def _keys(picture: Optional[Picture], concluded: Conclusions, allocators: Sequence[Allocator]) -> dict[str, object]:
+def _keys(context: Context, picture: Optional[Picture], concluded: Conclusions) -> dict[str, object]:
     parts = picture.parts if picture else {}
     seen = concluded.facts.seen if concluded.facts else None
     return {
@@ -243,7 +250,7 @@ def _keys(picture: Optional[Picture], concluded: Conclusions, allocators: Sequen
                 "effect_bytes": each.effect,
                 "bound": each.bound,
                 "evidence": said.evidence,
-                "how": list(said.how(Style())),
+                "how": list(said.how(context.plain)),
                 "cost": said.cost or None,
                 "not_when": said.not_when or None,
                 **statement_json(Statement(each.id, each.figures, each.names), advice_line(Style(), each, said)),
@@ -259,7 +266,7 @@ def _keys(picture: Optional[Picture], concluded: Conclusions, allocators: Sequen
             }
             for each in (picture.others if picture else ())
         ],
-        "allocators": allocator_shares(allocators, picture),
+        "allocators": allocator_shares(context.session.located.allocators, picture),
         "types": None if seen is None else [_type_json(row) for row in seen.rows[:TYPES]],
         "judgement": statement_json(concluded.judgement, concluded.verdict),
         "growth": concluded.growth and statement_json(concluded.growth, growth_sentence(concluded.growth)),

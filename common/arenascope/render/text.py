@@ -68,6 +68,13 @@ class Style(NamedTuple):
     """What a user types in front of a command here."""
     subject: str = ""
     """What a user names after it: a process or core; "" in a debugger, which has one."""
+    core: bool = False
+    """What is looked at is a core: nothing can be applied to it, and it stays as it is."""
+
+    @property
+    def running(self) -> bool:
+        """A process that runs on once it has been read: the shell holds it no longer than that."""
+        return self.subject.isdigit() and not self.core
 
     def typed(self, words: str) -> str:
         """A command as a user can paste it here."""
@@ -76,10 +83,10 @@ class Style(NamedTuple):
 
     def typed_to_apply(self, words: str) -> str:
         """One that changes a process: the shell calls into x86-64 ones alone."""
-        if not self.subject or (self.subject.isdigit() and os.uname().machine == "x86_64"):
+        if self.core:
+            return f"{self._replace(subject=self.subject and 'PID').typed(words)} (in the process, while it runs)"
+        if not self.subject or os.uname().machine == "x86_64":
             return self.typed(words)
-        if not self.subject.isdigit():
-            return f"heap {words}, in the process while it runs"
         return f"gdb -p {self.subject} -x \"$({self.program} --gdb-path)\" -ex 'heap {words}'"
 
     def size(self, value: Optional[int]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Mapping, Optional, Union
+from typing import Callable, Iterator, Mapping, Union
 
 from ..analysis.advice import Advice
 from ..analysis.causes import Facts, stranded_by
@@ -22,15 +22,20 @@ class Typed(NamedTuple):
     applies: bool = False
     """Only a debugger obeys it."""
 
-    alive: Optional[tuple[str, str]] = None
-    """In the shell, for a process that keeps running: other words, and more of them."""
+    def text(self, style: Style) -> str:
+        command = style.typed_to_apply(self.words) if self.applies else style.typed(self.words)
+        return f"{command} ({self.more})" if self.more else command
+
+
+class Later(NamedTuple):
+    """A second look, which tells whether it grows: what can be typed depends on what there is to look at."""
 
     def text(self, style: Style) -> str:
-        words, more = self.words, self.more
-        if self.alive and style.subject.isdigit():
-            words, more = self.alive
-        command = style.typed_to_apply(words) if self.applies else style.typed(words)
-        return f"{command}: {more}" if more else command
+        if style.running:
+            return Typed("report --again 30", "whether it grows").text(style)
+        when = "then, on a later core," if style.core else "let it run, then"
+        later = style._replace(subject=style.subject and "LATER").typed("report --since before.json")
+        return Typed("snapshot before.json", f"whether it grows: {when} {later}").text(style)
 
 
 class Words(NamedTuple):
@@ -38,7 +43,7 @@ class Words(NamedTuple):
 
     action: str
     evidence: str
-    ways: tuple[Union[str, Typed], ...]
+    ways: tuple[Union[str, Typed, Later], ...]
     cost: str = ""
     not_when: str = ""
     all_apply: bool = False
@@ -46,7 +51,7 @@ class Words(NamedTuple):
 
     def how(self, style: Style) -> tuple[str, ...]:
         """As a user can paste it here."""
-        return tuple(way.text(style) if isinstance(way, Typed) else way for way in self.ways)
+        return tuple(way if isinstance(way, str) else way.text(style) for way in self.ways)
 
 
 def words(advice: Advice, facts: Facts, say: Say) -> Words:
@@ -82,7 +87,7 @@ def _trim(figure: Figures, facts: Facts, say: Say) -> Words:
             "malloc_trim(0) in the program",
         ),
         f"about {duration(figure['seconds'])}, one arena locked at a time; pages used again fault in again",
-        "not when the program soon needs as much again: compare two `heap snapshot`s around it",
+        "not when the program soon needs as much again: a snapshot before, and a diff later, tell",
     )
 
 
@@ -110,10 +115,8 @@ def _thresholds(figure: Figures, facts: Facts, say: Say) -> Words:
         why = (
             f"mmap_threshold grew to {say(figure['mmap_threshold_bytes'])} by itself "
             f"(default {say(figure['mmap_threshold_default_bytes'])}), trim_threshold to {trim}; "
-            f"{say(figure['tops_bytes'])} of what is free lies in tops"
+            + ", ".join(_above_default(figure, say))
         )
-        if figure["large_free_bytes"]:
-            why += f", {say(figure['large_free_bytes'])} in pieces that a block above the default can have left"
     return Words(
         "pin the thresholds: trim_threshold at 128 KiB, which also stops mmap_threshold from growing",
         why,
@@ -123,6 +126,14 @@ def _thresholds(figure: Figures, facts: Facts, say: Say) -> Words:
     )
 
 
+def _above_default(figure: Figures, say: Say) -> Iterator[str]:
+    """What the default thresholds would have given back, by where it lies."""
+    if figure["tops_bytes"]:
+        yield f"{say(figure['tops_bytes'])} of what is free lies in tops"
+    if figure["large_free_bytes"]:
+        yield f"{say(figure['large_free_bytes'])} in pieces that a block above the default can have left"
+
+
 def _periodic(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "call malloc_trim(0) regularly, say every 30 s, if free memory piles up again",
@@ -130,7 +141,7 @@ def _periodic(figure: Figures, facts: Facts, say: Say) -> Words:
         "once it is there",
         (*_java(facts, "-XX:TrimNativeHeapInterval=30000"), "a timer or an idle moment in the program"),
         f"each call about {duration(figure['seconds'])} at today's size, less if it comes often",
-        "not when `heap diff` shows that it is used again at once",
+        "not when a diff of two snapshots shows that it is used again at once",
     )
 
 
@@ -174,29 +185,15 @@ def _apart(figure: Figures, facts: Facts, say: Say) -> Words:
 
 def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
-        "try an allocator that keeps sizes apart (jemalloc, tcmalloc, mimalloc)",
+        "if blocks in use are of many sizes, try an allocator that keeps sizes apart (jemalloc, tcmalloc, mimalloc)",
         f"{say(figure['bytes'])} is stranded: free in pages that blocks in use share; nothing that glibc offers "
         "returns it",
-        ("LD_PRELOAD=libjemalloc.so.2, measured under the real load", Typed("pins", "which blocks hold it, first")),
-        "another program to know; more memory for small heaps",
-    )
-
-
-def _live(figure: Figures, action: str, facts: Facts, say: Say) -> Words:
-    alone = figure["mmapped_bytes"] > figure["in_arenas_bytes"]
-    return Words(
-        action,
-        f"{say(figure['live_bytes'])} of {say(figure['known_bytes'])} is in blocks that the program holds"
-        + _most_of(facts, say),
         (
-            Typed(
-                "snapshot before.json",
-                "whether it grows: let it run, then report --since before.json",
-                alive=("report --again 30", "whether it grows"),
-            ),
-            Typed("mmapped", "which blocks") if alone else Typed("types", "what they are"),
-            "a heap profiler (heaptrack, memray, bpf memleak): who allocated them",
+            Typed("chunks --summary", "whether they are: blocks of one size share their pages in any allocator"),
+            "LD_PRELOAD=libjemalloc.so.2, measured under the real load",
         ),
+        "another program to know; more memory for small heaps",
+        all_apply=True,
     )
 
 
@@ -209,12 +206,29 @@ def _most_of(facts: Facts, say: Say) -> str:
     )
 
 
+def _live(figure: Figures, facts: Facts, action: str, say: Say) -> Words:
+    alone = figure["mmapped_bytes"] > figure["in_arenas_bytes"]
+    evidence = f"{say(figure['live_bytes'])} of {say(figure['known_bytes'])} is in blocks that the program holds"
+    if figure["left_bytes"]:
+        whose = "an arena whose threads have" if figure["left_arenas"] == 1 else "arenas whose threads have"
+        which = whose if figure["left_arenas"] == 1 else f"{figure['left_arenas']} {whose}"
+        evidence += f", {say(figure['left_bytes'])} of it in {which} ended"
+    evidence += _most_of(facts, say)
+    which_blocks = Typed("mmapped", "which blocks") if alone else Typed("types", "what they are")
+    profiler = "a heap profiler (heaptrack, memray, bpf memleak): who allocated them"
+    if facts.growth is None:
+        return Words(f"{action}; needed, or growing, two looks tell", evidence, (Later(), which_blocks, profiler))
+    # there have been two
+    ways = (profiler, which_blocks) if facts.growth == "live-grew" else (which_blocks, profiler)
+    return Words(action, evidence, ways)
+
+
 def _nothing_more(figure: Figures, facts: Facts, say: Say) -> Words:
-    return _live(figure, "nothing more to tune: the rest is in use; needed, or growing, two looks tell", facts, say)
+    return _live(figure, facts, "nothing more to tune: the rest is in use", say)
 
 
 def _nothing(figure: Figures, facts: Facts, say: Say) -> Words:
-    return _live(figure, "nothing to tune: it is in use; needed, or growing, two looks tell", facts, say)
+    return _live(figure, facts, "nothing to tune: it is in use", say)
 
 
 def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
@@ -222,7 +236,7 @@ def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "ask whoever made these mappings",
         f"{say(figure['bytes'])} did not come from this malloc",
-        instead or (Typed("report --json", "lists the largest mappings"),),
+        instead or (Typed("mappings", "each of them, the largest first"),),
         all_apply=True,
     )
 

@@ -29,17 +29,18 @@ JUDGEMENTS = {
     "mostly-not-malloc": "More than half of it lies outside malloc",
     "freed": "Not a leak: the program freed it, malloc holds it.",
     "freed-thresholds-grew": "Not a leak: the program freed it, malloc holds it.",
-    "live-data": "It is in use: needed, or growing forever, one look does not tell; malloc has little to give back.",
+    "live-data": "It is in use; malloc has little to give back.",
     "live-and-freed": "Memory in use and freed memory both matter here.",
 }
+ONE_LOOK = "It is in use: needed, or growing forever, one look does not tell; malloc has little to give back."
 
 
 def places(number: int) -> str:
     return "1 place" if number == 1 else f"{number:,} places"
 
 
-def verdict(said: Statement, say: Say) -> str:
-    """The answer, where the image tells which pages are in memory."""
+def verdict(said: Statement, say: Say, compared: bool = False) -> str:
+    """The answer, where the image tells which pages are in memory. `compared`: there was another moment."""
     figure: Figures = said.figures
     name = NAMES[said.names["measure"]]
     if not figure["started"]:
@@ -54,6 +55,8 @@ def verdict(said: Statement, say: Say) -> str:
         text += f", {say(figure['not_malloc_bytes'])} outside malloc (files, stacks, other mappings)"
     if figure["unread_bytes"]:
         text += f", {say(figure['unread_bytes'])} in arenas that could not be read whole"
+    if said.id == "live-data" and not compared:
+        return f"{text}. {ONE_LOOK}"
     return f"{text}. {_judgement(said.id, figure, say)}"
 
 
