@@ -20,11 +20,16 @@ from ..screens.types import lines, name_of
     "Tell what the live blocks are: classes, containers, Python objects, text and others.",
     "types --by blocks --match Session",
     "C++ objects are told by their vtables, by RTTI in memory where there are no symbols. What a block's contents only "
-    "suggest is a guess, and says so; the rest goes by size. The rows and malloc's bookkeeping sum to what is in use, "
-    "blocks served by mmap included. What a type holds back is what more would leave memory if all of its blocks were "
-    "freed, and malloc_trim(0) called after that: to the page, once they are really free, as in pins.",
+    "suggest is a guess, and says so. Others are named by what points to them: bodies of strings and vectors, nodes of "
+    "hash tables, the buffers of an object (Session+40 body); the rest goes by size. The rows and malloc's bookkeeping "
+    "sum to what is in use, blocks served by mmap included. What a type holds back is what more would leave memory if "
+    "all of its blocks were freed, and malloc_trim(0) called after that: to the page, once they are really free, as in "
+    "pins.",
     (
         argument("--by", choices=tuple(ORDERS), default="bytes", help="the order of the rows"),
+        argument(
+            "--quick", action="store_true", help="only by what blocks hold themselves, not by what points to them"
+        ),
         ARENA,
         argument("--min", metavar="SIZE", help="only types that hold SIZE bytes and more"),
         argument("--match", metavar="REGEX", help="only types whose name it matches somewhere"),
@@ -39,7 +44,7 @@ def types_command(context: Context) -> Answer:
     totals = Totals(0, 0, used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
     problems: list[Statement] = []
     if session.started:
-        seen = types_of(session, options.arena)
+        seen = types_of(session, options.arena, holders=not options.quick)
         live, rows, totals = seen.live, seen.rows, seen.totals
         if session.stopped:
             problems.append(Statement("stopped", {"chunks": totals.blocks}))

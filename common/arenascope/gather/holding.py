@@ -9,10 +9,11 @@ from ..analysis.types import Totals, TypeRow
 from ..model import ArenaHeader, Heap
 from ..records import NamedTuple
 from ..session import Session
+from .live import Live
 from .resident import resident_spans
 from .trims import thresholds_of, trim_rules
 from .type_sums import summed
-from .types import Live, live_kinds
+from .types import live_kinds
 
 Stream = Callable[[ArenaHeader, Heap], Iterable[Typed]]
 """A heap's blocks in address order, each with the number of its kind, and what is no block, as a sweep tells it."""
@@ -32,11 +33,13 @@ class Types(NamedTuple):
         return seen(self.rows, self.holdings)
 
 
-def types_of(session: Session, only: Optional[int] = None, present: Optional[InMemory] = None) -> Types:
+def types_of(
+    session: Session, only: Optional[int] = None, present: Optional[InMemory] = None, holders: bool = True
+) -> Types:
     """Of all arenas and the blocks served by mmap, or of one arena. After Ctrl-C, of what was met until then:
     what its kinds hold back is not known. `present`: read before the heaps were read for something else."""
     present = in_memory(session, only) if present is None else present
-    live = live_kinds(session, only)
+    live = live_kinds(session, only, holders)
     rows, totals = summed(session, live)
     if session.stopped:
         return Types(live, rows, totals, Holdings())

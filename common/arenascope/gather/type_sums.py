@@ -14,7 +14,7 @@ from ..model import Gap
 from ..recognise.catalogue import NONE
 from ..session import Session
 from ..target import Span
-from .types import Live, Typed
+from .live import Live, Typed
 
 BOOKKEEPING = ("header", "fencepost")
 

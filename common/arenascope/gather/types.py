@@ -10,39 +10,23 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from itertools import accumulate, islice
-from typing import Iterable, Iterator, Optional, Sequence, Union
+from typing import Iterable, Iterator, Optional, Sequence
 
 from ..errors import MemoryReadError, TargetError
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
-from ..glibc.chunks.blocks import blocks
-from ..model import ArenaHeader, Gap, Heap, MmappedBlock, Piece, Run
+from ..model import ArenaHeader, MmappedBlock, Piece, Run
 from ..recognise.catalogue import NONE, Catalogue, Entry
 from ..recognise.contents import LOOKED_AT
 from ..recognise.ground import Ground
 from ..recognise.kinds import Kind
 from ..records import NamedTuple
 from ..session import Session
+from .holders import name_by_holders
+from .live import HeapBlocks, Live, Swept, Typed
 from .sweeps import Part, swept
 
 FAR = 16 << 10
 """Blocks further apart are read one by one."""
-Block = tuple[int, int, str, int]
-"""(chunk address, bytes, its state or a gap's kind, its kind's index or NONE)."""
-
-
-class Typed(NamedTuple):
-    """Chunks that lie back to back, as in a Run."""
-
-    heap: Heap
-    address: int
-    bytes: int
-    raws: Sequence[int]
-    follow: int
-    kinds: Sequence[int]
-    """Of each: the index of its kind, or NONE."""
-
-
-Swept = Union[Typed, Gap]
 
 
 class Found(NamedTuple):
@@ -50,42 +34,6 @@ class Found(NamedTuple):
 
     entries: Sequence[Entry]
     pieces: Sequence[Swept]
-
-
-class HeapBlocks(NamedTuple):
-    """A heap with the kinds of its blocks."""
-
-    header: ArenaHeader
-    heap: Heap
-    pieces: Sequence[Swept]
-
-
-class Live:
-    """All live blocks of some arenas."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self.kinds: Sequence[Kind] = ()
-        self.heaps: list[HeapBlocks] = []
-        self.mmapped: list[tuple[MmappedBlock, int]] = []
-
-    def blocks(self, heap: HeapBlocks) -> Iterator[Block]:
-        """Every chunk and gap of a heap in address order."""
-        for piece in heap.pieces:
-            if isinstance(piece, Gap):
-                yield piece.address, piece.bytes, piece.kind, NONE
-                continue
-            run = Run(
-                piece.heap,
-                piece.address,
-                bytes=piece.bytes,
-                raws=piece.raws,
-                follow=piece.follow,
-                counts={},
-                marks=(),
-            )
-            for (chunk, size, state), kind in zip(blocks(run, self._session.listed), piece.kinds):
-                yield chunk, size, state, kind
 
 
 def ground_of(session: Session) -> Ground:
@@ -100,8 +48,9 @@ def catalogue_of(session: Session) -> Catalogue:
     return Catalogue(ground_of(session), min(starts, default=0), max(ends, default=0))
 
 
-def live_kinds(session: Session, only: Optional[int] = None) -> Live:
-    """The live blocks of one arena, or of all and those served by mmap; at Ctrl-C those that were met."""
+def live_kinds(session: Session, only: Optional[int] = None, holders: bool = True) -> Live:
+    """The live blocks of one arena, or of all and those served by mmap; at Ctrl-C those that were met. With `holders`
+    what holds a block may name it, too, which takes as long again."""
     if session.target.image.redacted:
         raise TargetError(
             "what the blocks held was left out of this file (save --redact): nothing tells what they are",
@@ -118,6 +67,11 @@ def live_kinds(session: Session, only: Optional[int] = None) -> Live:
         session.stopped = True
     _settle(catalogue, live)
     live.kinds = [entry.kind for entry in catalogue.entries]
+    if holders and not session.stopped:
+        try:
+            name_by_holders(session, catalogue, live)
+        except KeyboardInterrupt:
+            session.stopped = True
     return live
 
 

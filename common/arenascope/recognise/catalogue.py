@@ -20,6 +20,8 @@ from .contents import LOOKED_AT, are_addresses, text_in
 from .cplusplus import Classes, ClassName
 from .ground import PAGE_SHIFT, Ground
 from .kinds import Kind
+from .nodes import Links
+from .python import Python
 
 NONE = -1
 """No live block."""
@@ -91,15 +93,18 @@ class Catalogue:
         """All heaps lie within [low, high)."""
         self.entries: list[Entry] = []
         self._index: dict[Entry, int] = {}
-        self._ground = ground
+        self.ground = ground
         self._memory: Memory = ground.memory
         self._word = ground.memory.pointer_size
-        self._low, self._high = low, high
+        self.low, self.high = low, high
         self._classes = Classes(ground)
         self._tables: dict[int, Optional[_Table]] = {}
         self._by_size: Sizes = {}
         self._texts: dict[str, int] = {}
         self._zeros = self._pointers = NONE
+        python = Python(ground, low, high)
+        self._python = python if python.runs else None
+        self._links = Links(ground.memory, low, high)
 
     def kind(self, index: int) -> Kind:
         return self.entries[index].kind
@@ -147,7 +152,7 @@ class Catalogue:
     ) -> list[int]:
         """The same of blocks in address order that lie in `data`, which begins at `base`, with all of their heads."""
         found: list[int] = []
-        add, known, pages = found.append, self._tables.get, self._ground.pages
+        add, known, pages = found.append, self._tables.get, self.ground.pages
         shift = 3 if self._word == 8 else 2
         other = self._other
         for user, usable in zip(users, usables):
@@ -157,7 +162,7 @@ class Catalogue:
             if table is None and first >> PAGE_SHIFT in pages and first not in self._tables:
                 table = self._learn(first)
             if table is None:
-                add(other(words, data, at << shift, usable))
+                add(other(words, data, base, at, usable))
             else:
                 add(table.sizes.get(usable, NONE))
                 if found[-1] == NONE:
@@ -182,18 +187,27 @@ class Catalogue:
             table.sizes[usable] = index
         return index
 
-    def _other(self, words: Sequence[int], data: bytes, at: int, usable: int) -> int:
-        """Whatever has no vtable; it begins at the byte `at` of the data."""
-        head = data[at : at + min(usable, LOOKED_AT)]
+    def _other(self, words: Sequence[int], data: bytes, base: int, at: int, usable: int) -> int:
+        """Whatever has no vtable; it begins with words[at]."""
+        start = at * self._word
+        head = data[start : start + min(usable, LOOKED_AT)]
+        count = len(head) // self._word
+        if self._python is not None:
+            kind = self._python.kind_of(words, at, count, usable)
+            if kind is not None:
+                return self.plain(kind)
         if not head[:16].strip(b"\0") and not head.strip(b"\0"):
             return self._zero()
-        encoding = text_in(head, usable)
+        # an address can look like letters
+        encoding = text_in(head, usable) if not self.low <= words[at] < self.high else None
         if encoding is not None:
             if encoding not in self._texts:
                 self._texts[encoding] = self.plain(Kind(f"text, {encoding}", "text", certain=False, how="its bytes"))
             return self._texts[encoding]
-        start = at // self._word
-        if are_addresses(words[start : start + len(head) // self._word], self._low, self._high, self._word):
+        node = self._links.node_in(words, at, base, count)
+        if node is not None:
+            return self.plain(Kind(node, "node", certain=False, how="its links, which lead back"))
+        if are_addresses(words[at : at + count], self.low, self.high, self._word):
             if self._pointers == NONE:
                 self._pointers = self.plain(Kind("mostly pointers", "pointers", certain=False, how="its words"))
             return self._pointers

@@ -33,7 +33,10 @@ class Ground:
                 first, last = region.start >> PAGE_SHIFT, region.end - 1 >> PAGE_SHIFT
                 if region.readable and len(self.pages) + last - first < MOST_PAGES:
                     self.pages.update(range(first, last + 1))
-        self._following = {region.start: region for region in regions if not region.path}
+
+    @property
+    def has_cplusplus(self) -> bool:
+        return any(each.name.startswith(("libstdc++", "libc++")) for each in self.modules.all)
 
     def module_of(self, address: int) -> Optional[Module]:
         return next((each for each in self.modules.all if each.contains(address)), None)

@@ -52,7 +52,7 @@ def lines(
 
 
 def name_of(kind: Kind) -> str:
-    owner = f" of {kind.owner}" if kind.owner else ""
+    owner = f" of {kind.owner}" if kind.owner and kind.kind != "holder" else ""
     return kind.name + owner + ("" if kind.certain else GUESS)
 
 

@@ -20,12 +20,13 @@ DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 def demangle(name: str) -> str:
     """The readable name, or `name` itself."""
-    prefix = SPECIAL.get(name[:4])
-    if prefix is None:
+    prefix = SPECIAL.get(name[:4], "")
+    if not prefix and not name.startswith("_Z"):
         return name
-    parser = _Parser(name, 4)
+    parser = _Parser(name, 4 if prefix else 2)
     try:
-        readable = parser.type()
+        # of what is no class only variables: nobody calls a function "foo" where there are several
+        readable = parser.type() if prefix else parser.name()
     except (_Unknown, IndexError, ValueError, RecursionError):
         return name
     return f"{prefix}{readable}" if parser.at == len(name) else name
@@ -186,6 +187,7 @@ class _Parser:
         if self.peek() == "S" and self.peek(2) != "St":
             name = str(self._substitution())
         else:
+            self.take("L")
             name = "std::" + self._step("") if self.take("St") else self._step("")
             if self.peek() == "I":
                 self.keep(_Type(name))

@@ -1,0 +1,169 @@
+"""Blocks that are named by what holds them: bodies of strings, vectors, deques and hash tables, by the words of the
+container that points to them.
+
+Each form is one of libstdc++'s or libc++'s. A container says how large its body is, which must be what was asked of
+malloc for it: so close a fit is no coincidence.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Protocol, Sequence
+
+from ..records import NamedTuple
+
+LOCAL = 15
+"""Letters that libstdc++'s strings have inside."""
+ONE = 0x3F800000
+"""1.0 as a float: the load factor that hash tables begin with, which hardly anybody changes."""
+STDIO = 0xFBAD
+"""_IO_MAGIC, in the upper half of a FILE's flags."""
+HASHED = "std::unordered_map node"
+MOST_NODES = 1 << 24
+
+
+class Body(NamedTuple):
+    """A block, and what it is by its container."""
+
+    user: int
+    name: str
+    kind: str
+    offset: int
+    """Where in the holder the container is."""
+    inside: int = 0
+    """So many bytes of it hold the container's elements, which may be containers."""
+
+
+class Blocks(Protocol):
+    """The blocks of which nothing certain is known yet."""
+
+    def usable(self, user: int) -> Optional[int]:
+        """None where no such block begins."""
+
+    def words(self, address: int, count: int) -> Optional[Sequence[int]]: ...
+
+    def byte(self, address: int) -> Optional[int]: ...
+
+    def is_code(self, address: int) -> bool: ...
+
+
+class Forms:
+    """Finds containers in the words of a holder."""
+
+    def __init__(self, blocks: Blocks, word: int, big: bool, classes: bool) -> None:
+        """`classes`: whether it is a program in C++; elsewhere the same words are of something else."""
+        self._blocks = blocks
+        self._word = word
+        self._big = big
+        self._all = (
+            (self._stdio,)
+            if not classes
+            else (
+                self._stdio,
+                self._hash,
+                self._deque,
+                self._vector,
+                self._string,
+                self._other_string,
+                self._function,
+            )
+        )
+        self._slack = 4 * word
+        """How much larger than asked for a block can be."""
+
+    def bodies(self, words: Sequence[int], likely: Sequence[int]) -> Iterator[Body]:
+        """`likely`: the indices of words that may point to blocks."""
+        for index in likely:
+            usable = self._blocks.usable(words[index])
+            if usable is not None:
+                for form in self._all:
+                    bodies = form(words, index, usable)
+                    if bodies:
+                        yield from bodies
+                        break
+
+    def _fits(self, size: int, usable: int) -> bool:
+        return 0 < size <= usable < size + self._slack
+
+    def _stdio(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+        """struct _IO_FILE: a magic number, then eight pointers into one buffer."""
+        for at in range(max(0, index - 8), index):
+            flags = words[at] >> 32 if self._big and self._word == 8 else words[at] & 0xFFFFFFFF
+            if flags >> 16 == STDIO:
+                return [Body(words[index], "stdio buffer", "holder", at * self._word)]
+        return ()
+
+    def _string(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+        """libstdc++: where it is, how long, how much room."""
+        if index + 2 >= len(words):
+            return ()
+        user, length, room = words[index : index + 3]
+        return self._as_string(user, length, room, usable, index) if room > LOCAL else ()
+
+    def _other_string(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+        """libc++: how much room, with a mark in its lowest bit (or highest), how long, where it is."""
+        if index < 2:
+            return ()
+        room, length, user = words[index - 2 : index + 1]
+        mark = 1 << 8 * self._word - 1 if self._big else 1
+        if not room & mark:
+            return ()
+        return self._as_string(user, length, (room & ~mark) - 1, usable, index - 2)
+
+    def _as_string(self, user: int, length: int, room: int, usable: int, index: int) -> Sequence[Body]:
+        for width, name in ((1, "std::string body"), (2, "std::u16string body"), (4, "std::wstring body")):
+            if length <= room and self._fits(width * (room + 1), usable):
+                end = [self._blocks.byte(user + width * length + place) for place in range(width)]
+                if not any(byte is None or byte for byte in end):
+                    return [Body(user, name, "string", index * self._word)]
+        return ()
+
+    def _vector(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+        if index + 2 >= len(words):
+            return ()
+        start, end, limit = words[index : index + 3]
+        if start <= end <= limit and self._fits(limit - start, usable):
+            return [Body(start, "std::vector body", "vector", index * self._word, end - start)]
+        return ()
+
+    def _deque(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+        """libstdc++: the map and its size, then where the elements begin and end: cur, first, last, node."""
+        if index + 9 >= len(words) or not self._fits(words[index + 1] * self._word, usable):
+            return ()
+        table, size = words[index : index + 2]
+        first, last = words[index + 5], words[index + 9]
+        if not table <= first <= last < table + size * self._word or (last - first) % self._word:
+            return ()
+        nodes = self._blocks.words(first, (last - first) // self._word + 1)
+        if nodes is None or (nodes[0], nodes[-1]) != (words[index + 3], words[index + 7]):
+            return ()
+        if any(self._blocks.usable(node) is None for node in nodes):
+            return ()
+        offset, room = index * self._word, words[index + 4] - words[index + 3]
+        bodies = [Body(node, "std::deque body", "vector", offset, min(room, usable)) for node in nodes]
+        return [Body(table, "std::deque body", "vector", offset), *bodies]
+
+    def _hash(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+        """libstdc++: buckets and how many, the first node, how many elements, the load factor."""
+        if index + 4 >= len(words) or not self._fits(words[index + 1] * self._word, usable):
+            return ()
+        node, count = words[index + 2 : index + 4]
+        load = words[index + 4] >> 32 if self._big and self._word == 8 else words[index + 4] & 0xFFFFFFFF
+        if load != ONE or count > MOST_NODES or (not node) != (not count):
+            return ()
+        offset = index * self._word
+        bodies = [Body(words[index], "std::unordered_map buckets", "node", offset)]
+        for _ in range(count):
+            room = self._blocks.usable(node)
+            following = self._blocks.words(node, 1) if room is not None else None
+            if room is None or following is None:
+                return ()
+            bodies.append(Body(node, HASHED, "node", offset, room))
+            (node,) = following
+        # as many as are counted, and not one more
+        return () if node else bodies
+
+    def _function(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+        """libstdc++'s std::function: what it calls, unless that is small, and two functions that know how."""
+        if index + 3 >= len(words) or not all(map(self._blocks.is_code, words[index + 2 : index + 4])):
+            return ()
+        return [Body(words[index], "std::function body", "holder", index * self._word)]
