@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Iterator
@@ -11,7 +12,7 @@ from typing import Iterator
 import pytest
 from partial import look
 from schemas import valid
-from subjects import Subject
+from subjects import Subject, await_parked
 
 from arenascope.gather.types import live_kinds
 from arenascope.recognise.kinds import Kind
@@ -145,3 +146,39 @@ def test_names_are_those_of_binutils(tmp_path: Path) -> None:
     assert len(asked) > 500
     assert not wrong
     assert sum(ours[name] == name for name in asked) < len(asked) // 50
+
+
+PYTHON = """
+import abc, collections, gc, json, sys
+class Slotted: __slots__ = [f"field_{i}" for i in range(80)]
+class Base(abc.ABC): pass
+made = [type(f"Made{i}", (Base,), {}) for i in range(50)]
+wide = [Slotted() for _ in range(300)]
+tuples = [tuple([[]] * 90) for _ in range(200)]
+gc.collect()
+gc.disable()
+def own(each): return type(each).__basicsize__ + type(each).__itemsize__ * (len(each) if type(each) is tuple else 0)
+names = collections.Counter(type(each).__name__ for each in gc.get_objects() if own(each) > 512)
+print(json.dumps(names), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_pythons_objects_are_those_that_its_collector_knows() -> None:
+    """Beyond 512 bytes, where its own allocator asks malloc."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PYTHON], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        names = json.loads(process.stdout.readline())
+        await_parked(process.pid)
+        status, said, complained = look(Path(str(process.pid)), "types --quick --limit 0", "--json")
+        process.stdin.close()
+    assert status == 0, complained
+    rows = {row["type"].rpartition(".")[2]: row for row in json.loads(said)["types"] if row["kind"] == "python"}
+    assert names["Slotted"] == 300
+    for name, objects in names.items():
+        # a tuple of which nothing can refer to itself is not the collector's
+        assert rows[name]["blocks"] >= objects if name == "tuple" else rows[name]["blocks"] == objects, name
+        assert rows[name]["certain"]

@@ -27,6 +27,8 @@ from .live import Live, Typed
 
 LARGEST = 64 << 10
 """So much of a holder is looked through."""
+LONGEST_FORM = 16
+"""Words of a container: one may lie across the end of what is read at once."""
 GLOBALS = 64 << 20
 """So much of a module's data."""
 STACK = 1 << 20
@@ -58,6 +60,15 @@ class Area(NamedTuple):
     """One thing, in which every place has its meaning; in a list of them none has."""
     links: int = 0
     """So many bytes in front only link it to others."""
+
+
+class Stretch(NamedTuple):
+    """A piece of an area that could be read."""
+
+    start: int
+    words: Sequence[int]
+    likely: Sequence[int]
+    """Indices of the words that may point to blocks."""
 
 
 class Index:
@@ -211,24 +222,20 @@ class Naming:
                 start = pointer // self._word * self._word
                 yield Area(start, min(within[0].end - start, STACK), "stack", False)
 
-    def _read(self, area: Area) -> Iterator[tuple[int, Sequence[int], list[int]]]:
-        """The area by pieces: where each begins, its words, and the indices of those that may point to blocks."""
+    def _read(self, area: Area) -> Iterator[Stretch]:
         low, high, mask = self._low, self._high, self._session.layout.mask
-        for start in range(area.start + area.links, area.start + area.bytes, LARGEST):
-            count = min(LARGEST + 16 * self._word, area.start + area.bytes - start) // self._word
-            words = self._index.words(start, count)
+        skew = self._session.layout.first_aligned(0) + self._session.layout.header
+        end = area.start + area.bytes
+        for start in range(area.start + area.links, end, LARGEST):
+            words = self._index.words(start, min(LARGEST + LONGEST_FORM * self._word, end - start) // self._word)
             if words is not None:
-                skew = self._session.layout.first_aligned(0) + self._session.layout.header
-                yield (
-                    start,
-                    words,
-                    [at for at, word in enumerate(words) if low <= word < high and not (word - skew) & mask],
-                )
+                likely = [at for at, word in enumerate(words) if low <= word < high and not (word - skew) & mask]
+                yield Stretch(start, words, likely)
 
     def _look(self, area: Area) -> None:
-        for start, words, likely in self._read(area):
-            for body in self._forms.bodies(words, likely) if likely else ():
-                self._take(area, start, body)
+        for part in self._read(area):
+            for body in self._forms.bodies(part.words, part.likely) if part.likely else ():
+                self._take(area, part.start, body)
 
     def _take(self, area: Area, start: int, body: Body) -> None:
         owner = self._owner(area, start + body.offset)
@@ -244,20 +251,20 @@ class Naming:
     def _name_what_is_shared(self, user: int, kind: Kind) -> None:
         """The object of a control block that stands apart from it, where that has no other pointer."""
         shared = _SHARED.fullmatch(kind.name)
-        pointers = [words[at] for _, words, likely in self._read(self._area_of(user)) for at in likely]
+        pointers = [part.words[at] for part in self._read(self._area_of(user)) for at in part.likely]
         if shared is not None and len(pointers) == 1 and self._index.usable(pointers[0]) is not None:
             named = Kind(shared[1], "c++", kind.module, True, "its control block", None)
             self._index.put(pointers[0], self._number(named))
 
     def _name_plainly(self, area: Area, kinds: Sequence[str]) -> None:
-        for start, words, likely in self._read(area):
-            for at in likely:
-                kind = self._index.kind(words[at])
+        for part in self._read(area):
+            for at in part.likely:
+                kind = self._index.kind(part.words[at])
                 if kind is not None and kind.kind in kinds:
-                    owner = self._owner(area, start + at * self._word)
+                    owner = self._owner(area, part.start + at * self._word)
                     if owner is not None:
                         named = Kind(f"{owner} body", "holder", None, False, "what points to it", owner)
-                        self._index.put(words[at], self._number(named))
+                        self._index.put(part.words[at], self._number(named))
 
     def _owner(self, area: Area, address: int) -> Optional[str]:
         if area.name is not None:

@@ -61,6 +61,7 @@ class Forms:
                 self._stdio,
                 self._hash,
                 self._deque,
+                self._other_deque,
                 self._vector,
                 self._string,
                 self._other_string,
@@ -140,6 +141,22 @@ class Forms:
             return ()
         offset, room = index * self._word, words[index + 4] - words[index + 3]
         bodies = [Body(node, "std::deque body", "vector", offset, min(room, usable)) for node in nodes]
+        return [Body(table, "std::deque body", "vector", offset), *bodies]
+
+    def _other_deque(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+        """libc++: the map, and where in it the blocks begin and end, and its own end; the first element's number, and
+        how many there are."""
+        if index + 5 >= len(words):
+            return ()
+        table, first, end, limit, _, size = words[index : index + 6]
+        if not (table <= first < end <= limit and size and self._fits(limit - table, usable)):
+            return ()
+        nodes = self._blocks.words(first, (end - first) // self._word)
+        sizes = {self._blocks.usable(node) for node in nodes or ()}
+        if nodes is None or len(sizes) != 1 or None in sizes:
+            return ()
+        offset, room = index * self._word, sizes.pop() or 0
+        bodies = [Body(node, "std::deque body", "vector", offset, room) for node in nodes]
         return [Body(table, "std::deque body", "vector", offset), *bodies]
 
     def _hash(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:

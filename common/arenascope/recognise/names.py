@@ -24,6 +24,8 @@ STRINGS = {
     "std::basic_string<char32_t>": "std::u32string",
 }
 INSIDE, APART = "make_shared<{}>", "control block of shared_ptr<{}>"
+FUNCTION = "std::__function::__func"
+"""What libc++'s std::function keeps outside itself is an object; libstdc++'s has no vtable."""
 CONTROLS = {
     "std::_Sp_counted_ptr_inplace": INSIDE,
     "std::_Sp_counted_ptr": APART,
@@ -46,6 +48,8 @@ class Named(NamedTuple):
 def named(demangled: str) -> Named:
     name = readable(demangled)
     template, arguments = _split(name) or (name, [])
+    if template == FUNCTION:
+        return Named("std::function body", "holder")
     form = CONTROLS.get(template)
     if form is None or not arguments:
         return Named(name, "c++")
