@@ -244,9 +244,9 @@ class Naming:
         kind = Kind(body.name, body.kind, None, certain, "its container's words", owner)
         self._index.put(body.user, self._number(kind))
         if body.inside:
-            single = body.kind == "node"
+            name = body.name if owner is None else f"{owner}[]"
             links = LINKS.get(body.name, 0) * self._word
-            self._left.append(Area(body.user, min(body.inside, LARGEST), body.name, single, links))
+            self._left.append(Area(body.user, min(body.inside, LARGEST), name, False, links))
 
     def _name_what_is_shared(self, user: int, kind: Kind) -> None:
         """The object of a control block that stands apart from it, where that has no other pointer."""
