@@ -8,6 +8,7 @@ PYTEST_ARGS ?=
 JOBS        ?= $(shell echo $$(($$(nproc) + 1)))
 N           ?= 10
 TARGET      ?= test
+BENCH_ARGS  ?=
 # the marks are told in pyproject.toml
 SHORT        = not full and not soak and not fuzz
 
@@ -77,11 +78,8 @@ matrix: setup-all fixtures releases ## run the tests that the support matrix cou
 	@$(PYTHON) -m pytest -q -n $(JOBS) --dist loadgroup --cells fixtures/build/cells.json tests/debuggers tests/machines </dev/null
 	@$(PYTHON) scripts/matrix.py fixtures/build/cells.json
 
-bench: setup fixtures ## measure what README says about speed
-	@$(PYTHON) benchmarks/run.py
-	@$(PYTHON) benchmarks/sweep.py
-	@$(PYTHON) benchmarks/trim.py
-	@$(PYTHON) benchmarks/holds.py
+bench: setup fixtures ## measure what README says about speed (BENCH_ARGS=--readme writes it there)
+	@$(PYTHON) benchmarks/bench.py $(BENCH_ARGS)
 
 zipapp: setup-python ## pack the shell door into one file, dist/arenascope.pyz
 	@$(ANY_PYTHON) scripts/pack.py

@@ -14,6 +14,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Iterator
 
 from subject import ROOT, running
 
@@ -24,8 +25,10 @@ from arenascope.command import find_command
 COMMANDS = ("arenas", "bins", "trim", "report", "info")
 
 
-def held(pid: int, name: str, early: bool) -> float:
-    options = find_command(name).parser("arenascope").parse_args(["--json"])
+def held(pid: int, words: str, early: bool) -> float:
+    name, *rest = words.split()
+    options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
+    options.hold_at_most = 120_000
     seen = fleet._look(fleet.Look(str(pid), name, options), early)
     seconds: float = json.loads(seen.text)["held_seconds"]
     return seconds
@@ -37,22 +40,28 @@ def chunks(pid: int) -> int:
     return sum(row["chunks"] for row in rows)
 
 
+def table(pid: int, rounds: int) -> Iterator[str]:
+    number = chunks(pid)
+    quick = min(held(pid, "arenas --quick", False) for _ in range(rounds))
+    yield f"| held for ({number:,} free chunks) | | a free chunk | a plain walk | ratio |"
+    yield "| --- | --- | --- | --- | --- |"
+    yield f"| arenas --quick | {quick * 1000:.0f} ms | | | |"
+    for name in COMMANDS:
+        ways = [[held(pid, name, early) for early in (True, False)] for _ in range(rounds)]
+        early, late = (min(each) for each in zip(*ways))
+        yield (
+            f"| {name} | {early * 1000:.0f} ms | {early / number * 1e6:.2f} µs | {late * 1000:.0f} ms "
+            f"| 1 : {late / early:.1f} |"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, running("big", Path(folder), str(options.megabytes)) as process:
-        number = chunks(process.pid)
-        print(f"a heap of {options.megabytes:,} MB with {number:,} free chunks")
-        print("command   held      a chunk   plain walk   ratio")
-        for name in COMMANDS:
-            ways = [[held(process.pid, name, early) for early in (True, False)] for _ in range(options.rounds)]
-            early, late = (min(each) for each in zip(*ways))
-            print(
-                f"{name:8}  {early * 1000:6.0f} ms {early / number * 1e6:6.2f} µs  {late * 1000:6.0f} ms"
-                f"   1 : {late / early:.1f}"
-            )
+        print("", *table(process.pid, options.rounds), sep="\n")
 
 
 if __name__ == "__main__":

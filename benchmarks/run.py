@@ -1,4 +1,4 @@
-"""What README says about speed, measured again: every figure as a ratio to the bare debugger in the same run.
+"""What commands take inside debuggers and in the shell: every figure as a ratio to the bare debugger in the same run.
 
     make bench                         a heap of 1 GB with some 200,000 free chunks, live and as a core
     python3 benchmarks/run.py --megabytes 5000
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Iterator, Mapping
 
 from subject import ARENASCOPE, PROGRAM, QUIET, ROOT, WITH_US, Big, big
 
@@ -100,6 +101,13 @@ def measure(bench: Bench, rounds: int) -> dict[str, dict[str, tuple[float, float
     return found
 
 
+def table(measured: Mapping[str, Mapping[str, tuple[float, float]]]) -> Iterator[str]:
+    yield "| seconds (ratio to bare GDB) | " + " | ".join(KINDS) + " |"
+    yield "| --- | --- | --- |"
+    for what, by_kind in measured.items():
+        yield f"| {what} | " + " | ".join("{:.2f} ({:.1f}x)".format(*by_kind[kind]) for kind in KINDS) + " |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=1000)
@@ -114,9 +122,7 @@ def main() -> None:
         f"{options.megabytes} MB in {notes['blocks_made']:,} blocks, {notes['blocks_freed']:,} of them freed; "
         f"{os.cpu_count()} processors, Python {sys.version.split()[0]}; medians of {options.rounds}"
     )
-    print("\n| seconds (ratio to bare GDB) | " + " | ".join(KINDS) + " |\n| --- | --- | --- |")
-    for what, by_kind in measured.items():
-        print(f"| {what} | " + " | ".join("{:.2f} ({:.1f}x)".format(*by_kind[kind]) for kind in KINDS) + " |")
+    print("", *table(measured), sep="\n")
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     make bench                                  two heaps, of 1 GB and 5 GB: the ratio must not grow with the heap
     python3 benchmarks/sweep.py --megabytes 1000 --rounds 5
 
-The least of several rounds in turns, in seconds by the clock and of processors (a thread reads ahead: the first is less
-where there are two). The C program and the shell's door are timed as whole processes, "own" is a command's share inside
-the debugger. Memory is that of the largest process: what it has mapped of the core's file counts, too.
+The least of several rounds in turns, in seconds by the clock. The C program and the shell's door are timed as whole
+processes, "alone" is a command's share inside the debugger. Memory is that of the largest process, with one: what it
+has mapped of the core's file counts, too.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Mapping, NamedTuple, Sequence
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from subject import ARENASCOPE, PROGRAM, QUIET, ROOT, WITH_US, big
 
 SUMMARY = "chunks --summary"
+LEAST = "C, size headers followed"
 SHARED = (SUMMARY, "check", "pins", "map")
 """What several processes share in the shell."""
 COMMANDS = (SUMMARY, "arenas", "bins", "trim")
@@ -165,7 +166,7 @@ def measure(subject: Subject, rounds: int) -> Mapping[str, Cost]:
         best[what] = best[what].better(cost) if what in best else cost
 
     for _ in range(rounds):
-        note("C: follow size headers", subject.least())
+        note(LEAST, subject.least())
         for command in SHARED:
             for processes in (1, 2):
                 note(f"shell, arenascope {command} --jobs {processes}", subject.shell(command, processes))
@@ -176,28 +177,35 @@ def measure(subject: Subject, rounds: int) -> Mapping[str, Cost]:
     return best
 
 
+def table(sizes: Sequence[int], rounds: int) -> Iterator[str]:
+    """Of a heap of each of these sizes, in megabytes."""
+    yield "| core | command | --jobs 1 | --jobs 2 | gain | memory | in GDB, alone | in LLDB 19, alone |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    for megabytes in sizes:
+        with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
+            subject = Subject(Path(name), megabytes)
+            best = measure(subject, rounds)
+        least = best[LEAST].seconds
+        yield f"| {megabytes:,} MB, {subject.notes['blocks_made']:,} blocks | {LEAST} | {least:.2f} | | | | | |"
+        for command in dict.fromkeys((*SHARED, *COMMANDS)):
+            one, two = (best.get(f"shell, arenascope {command} --jobs {processes}") for processes in (1, 2))
+            own = (best.get(f"{door}, own: heap {command}") for door in ("GDB", "LLDB 19"))
+            cells = [_cell(cost, least) for cost in (one, two)]
+            cells += [f"{one.seconds / two.seconds:.2f}", f"{one.memory >> 20} MiB"] if one and two else ["", ""]
+            cells += [_cell(cost, least) for cost in own]
+            yield f"| | {command} | " + " | ".join(cells) + " |"
+
+
+def _cell(cost: Optional[Cost], least: float) -> str:
+    return f"{cost.seconds:.2f} ({cost.seconds / least:.1f}x)" if cost else ""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, action="append", help="may be given again (1000 and 5000)")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    print("\n| heap | blocks | what | seconds | ratio to C | processor seconds | memory |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for megabytes in options.megabytes or [1000, 5000]:
-        with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
-            subject = Subject(Path(name), megabytes)
-            best = measure(subject, options.rounds)
-        least = next(iter(best.values()))
-        for what, cost in best.items():
-            heap = f"{megabytes} MB | {subject.notes['blocks_made']:,}"
-            memory = f"{cost.memory >> 20} MiB" if cost.memory else ""
-            print(
-                f"| {heap} | {what} | {cost.seconds:.2f} | {cost.seconds / least.seconds:.1f} "
-                f"| {cost.processor:.2f} | {memory} |"
-            )
-        for command in SHARED:
-            one, two = (best[f"shell, arenascope {command} --jobs {processes}"].seconds for processes in (1, 2))
-            print(f"| {megabytes} MB | {command}: one process against two | | {one / two:.2f} | | |")
+    print("", *table(options.megabytes or [1000, 5000], options.rounds), sep="\n")
 
 
 if __name__ == "__main__":

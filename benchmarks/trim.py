@@ -17,14 +17,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from subject import ARENASCOPE, ROOT, WITH_US, running
 
 sys.path.append(str(ROOT / "common"))
 from arenascope.analysis.verdict import trim_seconds
 
-HEAPS = {"hoard": ("16", "150"), "big": ("1000",)}
+
+def heaps_of(megabytes: int) -> Mapping[str, Sequence[str]]:
+    return {"hoard": ("16", str(max(2, megabytes * 15 // 100))), "big": (str(megabytes),)}
 
 
 class Trimmed(NamedTuple):
@@ -39,8 +41,8 @@ def anonymous(pid: int) -> int:
     return next(int(row.split()[1]) * 1024 for row in rows if row.startswith("RssAnon"))
 
 
-def trim(fixture: str, folder: Path) -> Trimmed:
-    with running(fixture, folder, *HEAPS[fixture]) as process:
+def trim(fixture: str, words: Sequence[str], folder: Path) -> Trimmed:
+    with running(fixture, folder, *words) as process:
         looked = subprocess.run(
             [*ARENASCOPE, "trim", str(process.pid), "--json", "--ranges"],
             check=True,
@@ -61,19 +63,23 @@ def trim(fixture: str, folder: Path) -> Trimmed:
         return Trimmed(seconds, trim_seconds(document["totals"]["resident_bytes"], calls), returned, calls)
 
 
+def table(rounds: int, megabytes: int = 1000) -> Iterator[str]:
+    yield "| heap | returned | madvise calls | seconds | heap trim said | ms for each GB |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for fixture, words in heaps_of(megabytes).items():
+        with tempfile.TemporaryDirectory() as name:
+            best = min(trim(fixture, words, Path(name)) for _ in range(rounds))
+        yield (
+            f"| {fixture} | {best.returned >> 20} MiB | {best.calls:,} | {best.seconds:.3f} | {best.said:.3f} "
+            f"| {best.seconds * 1e12 / max(best.returned, 1):.0f} |"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    print("\n| heap | returned | madvise calls | seconds | heap trim said | ms for each GB |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for fixture in HEAPS:
-        with tempfile.TemporaryDirectory() as name:
-            best = min(trim(fixture, Path(name)) for _ in range(options.rounds))
-        print(
-            f"| {fixture} | {best.returned >> 20} MiB | {best.calls:,} | {best.seconds:.3f} | {best.said:.3f} "
-            f"| {best.seconds * 1e12 / best.returned:.0f} |"
-        )
+    print("", *table(options.rounds), sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,79 @@
+"""All that README says about speed, in one run: `make bench` prints it, and with --readme writes it there.
+
+    make bench                                    a heap of 1 GB, sweeps of 5 GB too: ten minutes on an idle machine
+    make bench BENCH_ARGS=--readme                the same, into README
+    make bench BENCH_ARGS='--megabytes 50 --larger 0 --rounds 1'
+
+Every figure stands beside what it is measured against, in the same run: ratios hold better than seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+from pathlib import Path
+from typing import Iterator
+
+import holds
+import run
+import save
+import sweep
+import trim
+from subject import ROOT, big
+
+BEGIN, END = "<!-- bench -->\n", "<!-- /bench -->\n"
+
+
+def tables(megabytes: int, larger: int, rounds: int) -> Iterator[str]:
+    """`larger`: the size of a second heap, for sweeps alone; 0: none."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
+        folder = Path(name)
+        with big(folder, megabytes) as subject:
+            notes = subject.notes
+            yield f"On {os.cpu_count()} processors, Python {platform.python_version()}, a heap of {megabytes:,} MB: "
+            yield f"{notes['blocks_made']:,} blocks, of which {notes['blocks_freed']:,} were freed; {rounds} rounds."
+            yield from ("", "For how long a live process stands still, in the shell:", "")
+            yield from holds.table(subject.pid, rounds)
+            yield from ("", "Whole commands, and what of them is the command's own inside GDB (medians):", "")
+            yield from run.table(run.measure(run.Bench(subject, folder), rounds))
+            yield from ("", "A copy of the process, which may be asked for as long as one likes:", "")
+            yield from save.table(subject.pid, folder, rounds)
+    yield ""
+    yield "The whole heap of a core, against a C program that does the least any tool could do: map it and follow"
+    yield "the size headers. The shell's figures have the start of Python in them."
+    yield ""
+    yield from sweep.table([megabytes, *([larger] if larger else [])], rounds)
+    yield from ("", "`malloc_trim(0)` itself, by the process's own clock:", "")
+    yield from trim.table(rounds, megabytes)
+
+
+def into(readme: str, lines: str) -> str:
+    """README with these between its two marks."""
+    head, _, rest = readme.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not end:
+        raise SystemExit("README has no marks of the benchmark")
+    return f"{head}{BEGIN}{lines}{END}{tail}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabytes", type=int, default=1000)
+    parser.add_argument("--larger", type=int, default=5000, help="megabytes of a second heap for sweeps; 0: none")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--readme", nargs="?", type=Path, const=ROOT / "README.md", help="write it there")
+    options = parser.parse_args()
+    lines = []
+    for line in tables(options.megabytes, options.larger, options.rounds):
+        print(line, flush=True)
+        lines.append(f"{line}\n")
+    if options.readme is not None:
+        options.readme.write_text(into(options.readme.read_text(), "".join(lines)))
+        sys.stderr.write(f"{options.readme} has it now\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""What it costs to save a process as a core, against gcore, and against cp of the same bytes.
+
+    make bench
+    python3 benchmarks/save.py --megabytes 5000
+
+The least of some rounds in turns, in seconds of whole commands. Held: for how long the process stood still, which with
+gcore is all of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Iterator, Sequence
+
+from subject import ARENASCOPE, QUIET, WITH_US, running
+
+
+def timed(command: Sequence[str], made: Path) -> float:
+    """Of a command that must make that file, which is gone afterwards."""
+    started = time.perf_counter()
+    subprocess.run(command, check=True, env=WITH_US, **QUIET)
+    seconds = time.perf_counter() - started
+    made.unlink()
+    return seconds
+
+
+def save(pid: int, path: Path, *words: str) -> tuple[float, float]:
+    """Seconds in all, and for how long the process was held."""
+    started = time.perf_counter()
+    done = subprocess.run(
+        [*ARENASCOPE, "save", str(pid), str(path), "--json", *words],
+        check=True,
+        env=WITH_US,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    seconds = time.perf_counter() - started
+    path.unlink()
+    return seconds, json.loads(done.stdout)["held_seconds"]
+
+
+def table(pid: int, folder: Path, rounds: int) -> Iterator[str]:
+    whole, copy = folder / "whole", folder / "copy"
+    subprocess.run([*ARENASCOPE, "save", str(pid), str(whole)], check=True, env=WITH_US, **QUIET)
+    size = whole.stat().st_blocks * 512
+    saves, redacts, gcores, copies = [], [], [], []
+    for _ in range(rounds):
+        saves.append(save(pid, folder / "saved"))
+        redacts.append(save(pid, folder / "saved", "--redact"))
+        gcores.append(timed(["gcore", "-o", str(folder / "core"), str(pid)], folder / f"core.{pid}"))
+        copies.append(timed(["cp", "--sparse=never", str(whole), str(copy)], copy))
+    whole.unlink()
+    (saved, held), (redacted, held_for_it), gcore, cp = min(saves), min(redacts), min(gcores), min(copies)
+    yield f"| {size / 1e9:.1f} GB in memory | seconds | held | GB/s held | ratio to gcore | ratio to cp |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+
+    def row(what: str, seconds: float, stood: float) -> str:
+        return (
+            f"| {what} | {seconds:.2f} | {stood:.2f} | {size / stood / 1e9:.1f} "
+            f"| {seconds / gcore:.2f} | {seconds / cp:.1f} |"
+        )
+
+    yield row("arenascope save", saved, held)
+    yield row("arenascope save --redact", redacted, held_for_it)
+    yield row("gcore", gcore, gcore)
+    yield f"| cp | {cp:.2f} | | | {cp / gcore:.2f} | 1.0 |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabytes", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    large = os.environ.get("TMPDIR", "/var/tmp")
+    with tempfile.TemporaryDirectory(dir=large) as name, running("big", Path(name), str(options.megabytes)) as process:
+        print("", *table(process.pid, Path(name), options.rounds), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

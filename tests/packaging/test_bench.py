@@ -1,0 +1,59 @@
+"""What README says about speed comes out of one command."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+BENCH = ROOT / "benchmarks" / "bench.py"
+TABLES = ("held for", "seconds (ratio to bare GDB)", "GB in memory", "core", "heap")
+"""What stands first in the head of each."""
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(BENCH.parent))
+    spec = importlib.util.spec_from_file_location("bench", BENCH)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_readme_has_a_place_for_it(bench: Any) -> None:
+    """All else stays as it is, and a second run takes the place of the first."""
+    once = bench.into(README.read_text(), "some\nlines\n")
+    assert bench.into(once, "some\nlines\n") == once
+    head, rest = once.split("some\nlines\n")
+    assert README.read_text().startswith(head)
+    assert README.read_text().endswith(rest)
+    with pytest.raises(SystemExit):
+        bench.into("nothing", "")
+
+
+@pytest.mark.full
+def test_one_command_makes_all_tables(tmp_path: Path) -> None:
+    if not (shutil.which("gdb") and shutil.which("gcore")):
+        pytest.skip("GDB is not installed")
+    copy = tmp_path / "README.md"
+    shutil.copy(README, copy)
+    words = ["--megabytes", "8", "--larger", "0", "--rounds", "1", "--readme", str(copy)]
+    done = subprocess.run([sys.executable, str(BENCH), *words], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout in copy.read_text()
+    tables = re.findall(r"^(\|.*\|)\n\| ---.*\|\n((?:\|.*\|\n)+)", done.stdout, re.MULTILINE)
+    assert len(tables) == len(TABLES)
+    for (head, rows), begins in zip(tables, TABLES):
+        assert begins in head.split("|")[1]
+        # every row has as many cells as its head
+        assert {row.count("|") for row in rows.splitlines()} == {head.count("|")}, rows
