@@ -40,6 +40,7 @@ def compare(image: HeapImage) -> int:
             held_by = found.of(size)
             assert held_by is not None
             assert held_by.releases == bytes_held, f"arena {arena.index}: blocks of {size}"
+            assert 0 <= held_by.within <= held_by.releases
         total += sum(expected.values())
     return total
 
@@ -134,3 +135,17 @@ def test_what_is_locked_stays_in_memory() -> None:
         found[len(found)] = held_by.resident
     # behind a lock in the second piece nothing goes back either way; with one in the block, what lies in front of it
     assert found == {0: 3 * page, 1: 3 * page, 2: page}
+
+
+def test_a_top_is_not_stranded() -> None:
+    """The one block below a thread arena's large top: what goes back with it lay in no page that it shares."""
+    image = HeapImage("2.36-64", trim_threshold=0x8000, top_pad=0)
+    arena = image.thread(1).arena
+    arena.used(0x100)
+    arena.free(0x20000)
+    arena.used(0x40)
+    session = Session(image.target())
+    held_by = held_back(session, in_memory(session, 1), lambda header, heap: by_size(session, header, heap)).of(0x40)
+    assert held_by is not None
+    assert held_by.releases > held_by.within
+    assert held_by.within <= 0x2000

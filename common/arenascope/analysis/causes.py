@@ -62,10 +62,15 @@ class Facts(NamedTuple):
     @property
     def strander(self) -> Optional[Group]:
         """The type of which the blocks strand half and more of what shares its pages with any."""
-        size = self.part("scraps")
-        groups = self.seen.groups if self.seen and self.matters(size) else ()
-        found = max(groups, key=lambda group: group.beside, default=None)
-        return found if found is not None and 2 * found.beside >= size else None
+        first = self.stranders[0] if self.stranders else None
+        return first if first is not None and 2 * first.beside >= self.part("scraps") else None
+
+    @property
+    def stranders(self) -> Sequence[Group]:
+        """The types of which the blocks strand some of it that matters, what strands most first. No page is stranded
+        by two of them: it goes back with neither alone."""
+        groups = self.seen.groups if self.seen and self.matters(self.part("scraps")) else ()
+        return sorted((each for each in groups if self.matters(each.beside)), key=lambda group: -group.beside)
 
     @property
     def grown(self) -> Optional[int]:

@@ -39,6 +39,9 @@ class Held(NamedTuple):
     """Of address space."""
     resident: Optional[int]
     """What RSS would fall by; None where that is not known."""
+    within: int
+    """The part of that (of address space where it is not known) which lies among blocks: neither in tops nor in
+    mappings of its own."""
 
 
 class Group(NamedTuple):
@@ -49,8 +52,8 @@ class Group(NamedTuple):
 
     @property
     def beside(self) -> int:
-        """What leaves memory besides the blocks themselves; of address space, where that is not known."""
-        return max(0, (self.held.releases if self.held.resident is None else self.held.resident) - self.row.bytes)
+        """What of stranded memory goes back with them: pages that they share, besides the blocks themselves."""
+        return max(0, self.held.within - self.row.bytes)
 
 
 class Seen(NamedTuple):
@@ -87,6 +90,8 @@ class Holdings:
     def __init__(self) -> None:
         self.releases: Counter[int] = Counter()
         self.resident: Counter[int] = Counter()
+        self.within: Counter[tuple[int, bool]] = Counter()
+        """By the kind, and whether in memory."""
         self.unknown: set[int] = set()
         """Kinds of which blocks lie where it cannot be told what free() would do."""
         self.resident_known = True
@@ -100,7 +105,8 @@ class Holdings:
         """None where it is not known."""
         if kind in self.unknown:
             return None
-        return Held(self.releases[kind], self.resident[kind] if self.resident_known else None)
+        resident = self.resident[kind] if self.resident_known else None
+        return Held(self.releases[kind], resident, self.within[kind, self.resident_known])
 
 
 def seen(rows: Sequence[TypeRow], holdings: Holdings) -> Seen:
@@ -139,6 +145,12 @@ class _End(NamedTuple):
     joined: set[int]
     """The same once fast chunks are merged."""
     present: Optional[Present]
+
+
+class _Gain(NamedTuple):
+    bytes: int
+    resident: int
+    """0 where it is not known."""
 
 
 class HoldSearch:
@@ -224,8 +236,27 @@ class HoldSearch:
     def _step(self, left: int, right: int) -> Step:
         return Step("madvise", advised(left, right, self.rules.layout.chunk_struct, self.rules.page))
 
-    def _add(self, kind: int, gone: Sequence[Step], already: Sequence[Range], present: Optional[Present]) -> None:
-        """What goes back of one heap, without what does now."""
+    def _add(
+        self,
+        kind: int,
+        gone: Sequence[Step],
+        already: Sequence[Range],
+        present: Optional[Present],
+        top: Optional[int] = None,
+    ) -> None:
+        """What goes back of one heap, without what does now; from `top` on nothing lies among blocks."""
+        gain = inside = self._gain(gone, already, present)
+        if top is not None:
+            below = [
+                step._replace(range=Range(step.range.address, min(step.range.end, top) - step.range.address))
+                for step in gone
+            ]
+            inside = self._gain([step for step in below if step.range.bytes > 0], already, present)
+        self.holdings.add(kind, gain.bytes, gain.resident if present is not None else None)
+        self.holdings.within[kind, False] += inside.bytes
+        self.holdings.within[kind, True] += inside.resident
+
+    def _gain(self, gone: Sequence[Step], already: Sequence[Range], present: Optional[Present]) -> _Gain:
         releases, resident = sum(step.range.bytes - overlap(step.range, already) for step in gone), 0
         if present is not None:
             if self.locked:
@@ -235,7 +266,7 @@ class HoldSearch:
                 resident += present.within(each.address, each.end)
                 for start, end in _common(each, already):
                     resident -= present.within(start, end)
-        self.holdings.add(kind, releases, resident if present is not None else None)
+        return _Gain(releases, resident)
 
     def _really(self, step: Step) -> Iterable[Range]:
         """The break moves back over locked pages, and so does munmap; madvise does not."""
@@ -269,7 +300,7 @@ class HoldSearch:
                 heap = end.tail.heap
                 here = [step for step in gone if heap.address <= step.range.address < heap.end]
                 already = [*end.parts, *(each for each in pending if heap.address <= each.address < heap.end)]
-                self._add(kind, here, already, end.present)
+                self._add(kind, here, already, end.present, end.tail.fence)
 
     def _freed(self, kind: int, limits: Thresholds) -> tuple[list[Optional[Tail]], list[Step]]:
         """The ends of the heaps that are left once all of a kind are freed, and what free() gave back by itself."""

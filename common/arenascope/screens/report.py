@@ -24,6 +24,8 @@ WIDTH = 100
 MEASURES = {RESIDENT: "RSS", ANONYMOUS: "anonymous memory", SPACE: "anonymous address space"}
 TYPES = 5
 """So many types are shown of what is in use."""
+STRANDERS = 3
+"""And so many of those that strand what is free."""
 WITHIN = "of which "
 """In front of what is a part of the row above."""
 SMALL = 200
@@ -111,8 +113,7 @@ def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool) -
             )
         if facts and name == last_live:
             rows += _type_rows(style, facts, whole)
-        if facts and name == "scraps" and facts.strander:
-            group = facts.strander
+        for group in facts.stranders[:STRANDERS] if facts and name == "scraps" else ():
             rows.append([f"{WITHIN}beside {_blocks_of(group.row)}", style.size(group.beside), "", ""])
     if small:
         rest = sum(picture.parts[name] for name in small)
