@@ -15,7 +15,6 @@ from .records import NamedTuple
 
 ByteOrder = Literal["little", "big"]
 
-
 HOLD = 20.0
 """Seconds for which a process is held where nobody said: whoever asks it three times, 10 s apart, hears the third
 answer. The free lists of a heap of 50 GB take a quarter of it."""
@@ -24,7 +23,6 @@ HOLD_AT_MOST = 120.0
 of it."""
 HUGE_PAGES = "/anon_hugepage"
 """What the kernel calls an anonymous mapping of hugetlbfs pages: a file of its own, that nobody can open."""
-
 
 Words = tuple[int, int, int]
 """(size word, fd, bk) of a free chunk: no record, as there may be millions."""
@@ -268,10 +266,8 @@ class Image(Protocol):
 
     cut: Optional[Statement]
     """Why it was not read to the end: a process that could not be held for long enough."""
-
-    @property
-    def redacted(self) -> bool:
-        """Whether zeros stand in place of all that is the program's (`save --redact`)."""
+    redacted: bool
+    """Whether zeros stand in place of all that is the program's (`save --redact`)."""
 
     def residency(self) -> Optional[Residency]:
         """Which pages are in memory."""

@@ -73,8 +73,11 @@ def said(document: dict[str, Any]) -> dict[str, Any]:
         for key in ("verdict", "judgement"):
             found.pop(key)
         for each in found["advice"]:
-            for key in ("evidence", "text", "figures"):
+            # nothing is done to a core: how it would be is not said of it
+            for key in ("evidence", "text", "figures", "how"):
                 each.pop(key)
+    for each in found.get("reasons", ()):
+        each.pop("text")
     return found
 
 
@@ -246,7 +249,7 @@ def test_what_is_redacted_gives_the_same_figures(each: Scenario, tmp_path: Path)
         looks = [f"{command} --json" for command in REDACTED]
         live = DOORS["shell"].run(Live(subject.pid, subject.program), looks)
     *saved, types = DOORS["shell"].run(Core(file, subject.program), [*looks, "types"])
-    assert "save --redact" in (types.error or "")
+    assert ("save --redact" in (types.error or "")) is (each.fixture != "untouched")
     assert valid(json.loads(done.stdout))["redacted"] is True
     for command, one, other in zip(REDACTED, live, saved):
         assert without_symbols(said(one.json())) == without_symbols(said(other.json())), command

@@ -21,10 +21,7 @@ class LocalImage:
     """Half of a Source: its processor is an ELF header's, and every thread may read it."""
 
     cut: Optional[Statement] = None
-
-    @property
-    def redacted(self) -> bool:
-        return False
+    redacted = False
 
     @property
     def machine_name(self: _Image) -> str:

@@ -18,10 +18,6 @@ class CoreImage(CoreMemory, LocalImage):
     def open_file(self, region: Region, likely: Sequence[str] = ()) -> Optional[str]:
         return local_file(region, likely)
 
-    @property
-    def redacted(self) -> bool:
-        return self.moment is not None and self.moment.redacted
-
     # holes are looked for only where somebody asks: most looks at a core need none of that file
 
     def residency(self) -> Optional[Residency]:

@@ -91,6 +91,7 @@ class CoreMemory:
         self._last = (0, 0, 0)
         self.notes = CoreNotes(self.elf, self.all_notes())
         self.moment = _moment(self.notes.own) if self.notes.own else None
+        self.redacted = self.moment is not None and self.moment.redacted
         self.made_by = self.notes.made_by
         self.auxv = self.notes.auxv
         self.pid: Optional[int] = self.notes.pid or min((r.tid for r in self.notes.records), default=None)
