@@ -33,7 +33,7 @@ ROW_KEYS = {
     "bins": ["arena", "tid", "kind", "index", "min_bytes", "max_bytes", "chunks", "bytes"],
     "threads": ["tid", "name", "arena", "tcache"],
     "params": ["name", "value", "default", "requested", "note", "note_record"],
-    "blocks": ["address", "bytes", "resident_bytes"],
+    "blocks": ["address", "bytes", "resident_bytes", "type", "certain"],
 }
 
 

@@ -76,8 +76,6 @@ def said(document: dict[str, Any]) -> dict[str, Any]:
             # nothing is done to a core: how it would be is not said of it
             for key in ("evidence", "text", "figures", "how"):
                 each.pop(key)
-    for each in found.get("reasons", ()):
-        each.pop("text")
     return found
 
 

@@ -25,6 +25,7 @@ from ..gather.trims import trims
 from ..model import Range, Statement
 from ..render.json import address
 from ..render.problems import sentence, statement_json
+from ..render.text import Style
 from ..screens.trim import call_line, lines, reason
 from ..session import Session
 from ..target import MemoryUse
@@ -81,7 +82,7 @@ def trim_command(context: Context) -> Answer:
     keys = {
         "arenas": [_arena_json(trim, options.ranges) for trim in plans],
         "totals": _totals_json(plans, _all(context)),
-        "reasons": [statement_json(each, reason(each, context.plain)) for each in kept],
+        "reasons": [statement_json(each, reason(each, Style())) for each in kept],
         "applied": applied
         and {
             "rss_before": applied.rss_before,
