@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, Iterator, Sequence
 
 import pytest
+from looks import Live
 from platforms import ELSEWHERE, HOST, Platform
+from shell_door import SHELL
 from subjects import Subject
 
 from arenascope.analysis.holding import Held, Typed
@@ -76,3 +78,23 @@ def test_each_of_ten_holds_back_what_leaves_memory_without_it(platform: Platform
             unmapped += sum(not any(low <= start < high for low, high in left) for start, _ in look.heaps)
     assert min(held) > 0
     assert unmapped  # a whole heap of one size
+
+
+def test_each_of_ten_classes_by_its_name() -> None:
+    """One after the other: what is left is another heap each time."""
+    held = []
+    with Subject("ten_classes", env=UNCACHED) as subject:
+        image = Live(subject.pid, subject.program)
+        for number in range(10):
+            name = f"Kind<{number}>"
+            (outcome,) = SHELL.run(image, [f"types --match ^{name}$ --json"])
+            (row,) = outcome.json()["types"]
+            assert (row["type"], row["kind"], row["certain"]) == (name, "c++", True)
+            subject.send("trim")
+            before = subject.rollup("Anonymous")
+            assert subject.send(f"forget {number}") == f"forgotten {row['blocks']}"
+            subject.send("trim")
+            assert row["holds_back_bytes"] == before - subject.rollup("Anonymous"), name
+            held.append(row["holds_back_bytes"])
+        assert subject.quit() == 0
+    assert min(held) > 0
