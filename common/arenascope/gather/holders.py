@@ -32,6 +32,9 @@ LONGEST_FORM = 16
 GLOBALS = 64 << 20
 """So much of a module's data."""
 STACK = 1 << 20
+WINDOW = 512 << 10
+FAR = 4 << 10
+"""Objects further apart, on the average, are read one by one."""
 _VARIABLE = re.compile(r"([^+]+?)(?:\+\d+)?")
 """What has a symbol; without one it is a file and a hexadecimal distance."""
 _SHARED = re.compile(re.escape(APART).replace(r"\{\}", "(.+)"))
@@ -44,9 +47,8 @@ HOLDERS = ("c++", "control", "node")
 class Place(NamedTuple):
     """A block among the pieces of a sweep."""
 
-    piece: Typed
+    piece: int
     index: int  # type: ignore[assignment]  # tuple.index is of no use here
-    users: Sequence[int]
 
 
 class Area(NamedTuple):
@@ -60,15 +62,14 @@ class Area(NamedTuple):
     """One thing, in which every place has its meaning; in a list of them none has."""
     links: int = 0
     """So many bytes in front only link it to others."""
+    kind: int = NONE
+    """Its number, where it is an object."""
 
 
-class Stretch(NamedTuple):
-    """A piece of an area that could be read."""
-
-    start: int
-    words: Sequence[int]
-    likely: Sequence[int]
-    """Indices of the words that may point to blocks."""
+Known = tuple[int, int, int]
+"""A block: where it is, what is usable of it, its kind's number. No record, as there are millions."""
+Plain = tuple[int, Area, int]
+"""Where a pointer leads, where it lies, and its own address."""
 
 
 class Index:
@@ -78,71 +79,80 @@ class Index:
         self._session = session
         self._ground = ground
         self._live = live
-        self._pieces = sorted(
+        pieces = sorted(
             (piece for heap in live.heaps for piece in heap.pieces if isinstance(piece, Typed)),
             key=lambda piece: piece.address,
         )
-        self._starts = [piece.address for piece in self._pieces]
-        self._users: dict[int, Sequence[int]] = {}
+        self._starts = [piece.address for piece in pieces]
+        self._raws = [piece.raws for piece in pieces]
+        self._kinds = [piece.kinds for piece in pieces]
+        self._users: list[Optional[Sequence[int]]] = [None for _ in pieces]
+        self._word = session.layout.word
+        self._weak = bytearray()
+        """Of each kind, by its number: whether holders may tell more."""
         self._mmapped = {block.chunk + session.layout.header: at for at, (block, _) in enumerate(live.mmapped)}
+
+    def _users_of(self, number: int) -> Sequence[int]:
+        users = self._users[number]
+        if users is None:
+            raws = self._raws[number]
+            sizes = (raw & ~SIZE_BITS for raw in raws)
+            first = self._starts[number] + self._session.layout.header
+            code = self._session.memory.code
+            users = self._users[number] = array(code, islice(accumulate(sizes, initial=first), len(raws)))
+        return users
 
     def place(self, user: int) -> Optional[Place]:
         number = bisect_right(self._starts, user) - 1
         if number < 0:
             return None
-        piece = self._pieces[number]
-        if user >= piece.address + piece.bytes:
-            return None
-        users = self._users_of(number)
+        users = self._users[number] or self._users_of(number)
         index = bisect_right(users, user) - 1
-        if index < 0 or index >= len(piece.raws) or users[index] != user or piece.kinds[index] == NONE:
-            return None
-        return Place(piece, index, users)
+        return Place(number, index) if index >= 0 and users[index] == user else None
 
-    def _users_of(self, number: int) -> Sequence[int]:
-        if number not in self._users:
-            piece = self._pieces[number]
-            header = self._session.layout.header
-            sizes = (raw & ~SIZE_BITS for raw in piece.raws)
-            self._users[number] = array(
-                self._session.memory.code, islice(accumulate(sizes, initial=piece.address + header), len(piece.raws))
-            )
-        return self._users[number]
-
-    def kind(self, user: int) -> Optional[Kind]:
+    def kind(self, user: int) -> int:
         place = self.place(user)
         if place is not None:
-            return self._live.kinds[place.piece.kinds[place.index]]
+            return self._kinds[place.piece][place.index]
         at = self._mmapped.get(user)
-        return None if at is None else self._live.kinds[self._live.mmapped[at][1]]
+        return NONE if at is None else self._live.mmapped[at][1]
 
     def put(self, user: int, kind: int) -> None:
         place = self.place(user)
         if place is not None:
-            place.piece.kinds[place.index] = kind  # type: ignore[index]  # an array
+            self._kinds[place.piece][place.index] = kind  # type: ignore[index]  # an array
         elif user in self._mmapped:
             at = self._mmapped[user]
             self._live.mmapped[at] = self._live.mmapped[at][0], kind
 
-    def size(self, user: int) -> int:
-        place = self.place(user)
-        if place is not None:
-            return (place.piece.raws[place.index] & ~SIZE_BITS) - self._session.layout.word
-        block = self._live.mmapped[self._mmapped[user]][0]
-        return block.base + block.bytes - user
+    def of_kinds(self, kinds: set[int]) -> Iterator[Known]:
+        """The blocks that are of one of these, in address order."""
+        word = self._word
+        for number, of in enumerate(self._kinds):
+            if not kinds.isdisjoint(of):
+                users, raws = self._users_of(number), self._raws[number]
+                for index in [index for index, kind in enumerate(of) if kind in kinds]:
+                    yield users[index], (raws[index] & ~SIZE_BITS) - word, of[index]
 
-    def of_kinds(self, kinds: set[int]) -> Iterator[int]:
-        """The blocks that are of one of these."""
-        for number, piece in enumerate(self._pieces):
-            if not kinds.isdisjoint(piece.kinds):
-                users = self._users_of(number)
-                yield from [user for user, kind in zip(users, piece.kinds) if kind in kinds]
+    def is_weak(self, kind: int) -> bool:
+        while kind >= len(self._weak):
+            self._weak.append(self._live.kinds[len(self._weak)].kind in WEAK)
+        return bool(self._weak[kind])
 
     # what recognise/holders.py asks
 
     def usable(self, user: int) -> Optional[int]:
-        kind = self.kind(user)
-        return self.size(user) if kind is not None and kind.kind in WEAK else None
+        place = self.place(user)
+        if place is not None:
+            kind = self._kinds[place.piece][place.index]
+            if kind == NONE or not self.is_weak(kind):
+                return None
+            return (self._raws[place.piece][place.index] & ~SIZE_BITS) - self._word
+        at = self._mmapped.get(user)
+        if at is None or not self.is_weak(self._live.mmapped[at][1]):
+            return None
+        block = self._live.mmapped[at][0]
+        return block.base + block.bytes - user
 
     def words(self, address: int, count: int) -> Optional[Sequence[int]]:
         try:
@@ -169,6 +179,8 @@ class Naming:
         self._live = live
         self._index = Index(session, ground, live)
         self._word = session.layout.word
+        self._mask = session.layout.mask
+        self._skew = session.layout.first_aligned(0) + session.layout.header
         self._forms = Forms(
             self._index,
             self._word,
@@ -177,35 +189,52 @@ class Naming:
         )
         self._low, self._high = catalogue.low, catalogue.high
         self._left: deque[Area] = deque()
+        self._plain: list[Plain] = []
+        """Pointers that are in no container: what they name comes last, as it is a guess."""
         self._names: dict[int, Optional[str]] = {}
 
     def run(self) -> None:
-        objects = {at for at, kind in enumerate(self._live.kinds) if kind.kind in HOLDERS}
         for area in self._fixed():
             self._look(area)
-        for user in self._index.of_kinds(objects):
-            self._look(self._area_of(user))
             self._follow()
-        self._follow()
-        plain = {at for at, kind in enumerate(self._live.kinds) if kind.kind in ("c++", "control")}
-        for user in self._index.of_kinds(plain):
-            kind = self._index.kind(user)
-            if kind is not None and kind.kind == "control":
-                self._name_what_is_shared(user, kind)
-        for user in self._index.of_kinds(plain):
-            self._name_plainly(self._area_of(user), ("size", "zeros", "pointers"))
-        for area in self._fixed(stacks=False):
-            self._name_plainly(area, ("size",))
+        for area, words in self._objects({at for at, kind in enumerate(self._live.kinds) if kind.kind in HOLDERS}):
+            self._look_at(area, area.start + area.links, words)
+            self._follow()
+        self._name_plainly()
 
     def _follow(self) -> None:
         while self._left:
             self._look(self._left.popleft())
 
-    def _area_of(self, user: int) -> Area:
-        kind = self._index.kind(user)
-        name = kind.name if kind is not None else ""
-        links = LINKS.get(name, 0) * self._word
-        return Area(user, min(self._index.size(user), LARGEST), name, not name.endswith("[]"), links)
+    def _objects(self, kinds: set[int]) -> Iterator[tuple[Area, Sequence[int]]]:
+        """Blocks of these kinds, each with its words behind the links: many are read at a time."""
+        kept: list[Known] = []
+        for known in self._index.of_kinds(kinds):
+            if kept and known[0] + known[1] - kept[0][0] > WINDOW:
+                yield from self._words_of(kept)
+                kept = []
+            kept.append(known)
+        yield from self._words_of(kept)
+
+    def _words_of(self, blocks: Sequence[Known]) -> Iterator[tuple[Area, Sequence[int]]]:
+        memory, word, kinds = self._session.memory, self._word, self._live.kinds
+        if not blocks:
+            return
+        base = blocks[0][0]
+        end = blocks[-1][0] + min(blocks[-1][1], LARGEST)
+        # a block that lies alone is read alone
+        alone = end - base > FAR * len(blocks)
+        data = None if alone else memory.try_read(base, end - base)
+        words = memory.as_words(data[: len(data) // word * word]) if data is not None else ()
+        for user, usable, number in blocks:
+            name = kinds[number].name
+            links = LINKS.get(name, 0)
+            area = Area(user, min(usable, LARGEST), name, not name.endswith("[]"), links * word, number)
+            at = (user - base) // word
+            if words:
+                yield area, words[at + links : at + area.bytes // word]
+            else:
+                yield area, self._index.words(user + area.links, area.bytes // word - links) or ()
 
     def _fixed(self, stacks: bool = True) -> Iterator[Area]:
         """Variables of modules, and what lies on stacks."""
@@ -222,20 +251,25 @@ class Naming:
                 start = pointer // self._word * self._word
                 yield Area(start, min(within[0].end - start, STACK), "stack", False)
 
-    def _read(self, area: Area) -> Iterator[Stretch]:
-        low, high, mask = self._low, self._high, self._session.layout.mask
-        skew = self._session.layout.first_aligned(0) + self._session.layout.header
+    def _look(self, area: Area) -> None:
         end = area.start + area.bytes
         for start in range(area.start + area.links, end, LARGEST):
             words = self._index.words(start, min(LARGEST + LONGEST_FORM * self._word, end - start) // self._word)
-            if words is not None:
-                likely = [at for at, word in enumerate(words) if low <= word < high and not (word - skew) & mask]
-                yield Stretch(start, words, likely)
+            if words:
+                self._look_at(area, start, words)
 
-    def _look(self, area: Area) -> None:
-        for part in self._read(area):
-            for body in self._forms.bodies(part.words, part.likely) if part.likely else ():
-                self._take(area, part.start, body)
+    def _look_at(self, area: Area, start: int, words: Sequence[int]) -> None:
+        low, high, mask, skew = self._low, self._high, self._mask, self._skew
+        likely = [at for at, word in enumerate(words) if low <= word < high and not (word - skew) & mask]
+        if not likely:
+            return
+        for body in self._forms.bodies(words, likely):
+            if body.name:
+                self._take(area, start, body)
+            elif area.name is None or area.kind != NONE:
+                self._plain.append((body.user, area, start + body.offset))
+        if area.kind != NONE and self._live.kinds[area.kind].kind == "control":
+            self._name_what_is_shared(self._live.kinds[area.kind], [words[at] for at in likely])
 
     def _take(self, area: Area, start: int, body: Body) -> None:
         owner = self._owner(area, start + body.offset)
@@ -248,23 +282,25 @@ class Naming:
             links = LINKS.get(body.name, 0) * self._word
             self._left.append(Area(body.user, min(body.inside, LARGEST), name, False, links))
 
-    def _name_what_is_shared(self, user: int, kind: Kind) -> None:
+    def _name_what_is_shared(self, kind: Kind, pointers: Sequence[int]) -> None:
         """The object of a control block that stands apart from it, where that has no other pointer."""
         shared = _SHARED.fullmatch(kind.name)
-        pointers = [part.words[at] for part in self._read(self._area_of(user)) for at in part.likely]
         if shared is not None and len(pointers) == 1 and self._index.usable(pointers[0]) is not None:
             named = Kind(shared[1], "c++", kind.module, True, "its control block", None)
             self._index.put(pointers[0], self._number(named))
 
-    def _name_plainly(self, area: Area, kinds: Sequence[str]) -> None:
-        for part in self._read(area):
-            for at in part.likely:
-                kind = self._index.kind(part.words[at])
-                if kind is not None and kind.kind in kinds:
-                    owner = self._owner(area, part.start + at * self._word)
-                    if owner is not None:
-                        named = Kind(f"{owner} body", "holder", None, False, "what points to it", owner)
-                        self._index.put(part.words[at], self._number(named))
+    def _name_plainly(self) -> None:
+        """By objects first: a variable may hold the address of anything."""
+        for objects in (True, False):
+            kinds = ("size", "zeros", "pointers") if objects else ("size",)
+            for user, area, address in self._plain:
+                if (area.name is not None) == objects:
+                    kind = self._index.kind(user)
+                    if kind != NONE and self._live.kinds[kind].kind in kinds:
+                        owner = self._owner(area, address)
+                        if owner is not None:
+                            named = Kind(f"{owner} body", "holder", None, False, "what points to it", owner)
+                            self._index.put(user, self._number(named))
 
     def _owner(self, area: Area, address: int) -> Optional[str]:
         if area.name is not None:
@@ -277,9 +313,8 @@ class Naming:
 
     def _number(self, kind: Kind) -> int:
         number = self._catalogue.plain(kind)
-        self._live.kinds = (
-            [entry.kind for entry in self._catalogue.entries] if number >= len(self._live.kinds) else (self._live.kinds)
-        )
+        for entry in self._catalogue.entries[len(self._live.kinds) :]:
+            self._live.kinds.append(entry.kind)
         return number
 
 

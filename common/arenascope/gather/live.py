@@ -43,7 +43,7 @@ class Live:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.kinds: Sequence[Kind] = ()
+        self.kinds: list[Kind] = []
         self.heaps: list[HeapBlocks] = []
         self.mmapped: list[tuple[MmappedBlock, int]] = []
 

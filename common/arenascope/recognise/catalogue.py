@@ -16,7 +16,7 @@ from typing import Mapping, Optional, Sequence
 
 from ..memory import Memory
 from ..records import NamedTuple
-from .contents import LOOKED_AT, are_addresses, text_in
+from .contents import LOOKED_AT, STARTS, are_addresses, text_in
 from .cplusplus import Classes, ClassName
 from .ground import PAGE_SHIFT, Ground
 from .kinds import Kind
@@ -196,14 +196,19 @@ class Catalogue:
             kind = self._python.kind_of(words, at, count, usable)
             if kind is not None:
                 return self.plain(kind)
-        if not head[:16].strip(b"\0") and not head.strip(b"\0"):
-            return self._zero()
-        # an address can look like letters
-        encoding = text_in(head, usable) if not self.low <= words[at] < self.high else None
-        if encoding is not None:
-            if encoding not in self._texts:
-                self._texts[encoding] = self.plain(Kind(f"text, {encoding}", "text", certain=False, how="its bytes"))
-            return self._texts[encoding]
+        first = words[at]
+        if not first:
+            if not head.strip(b"\0"):
+                return self._zero()
+        elif STARTS[head[0]] and not self.low <= first < self.high:
+            # an address can look like letters
+            encoding = text_in(head, usable)
+            if encoding is not None:
+                if encoding not in self._texts:
+                    self._texts[encoding] = self.plain(
+                        Kind(f"text, {encoding}", "text", certain=False, how="its bytes")
+                    )
+                return self._texts[encoding]
         node = self._links.node_in(words, at, base, count)
         if node is not None:
             return self.plain(Kind(node, "node", certain=False, how="its links, which lead back"))
@@ -212,6 +217,11 @@ class Catalogue:
                 self._pointers = self.plain(Kind("mostly pointers", "pointers", certain=False, how="its words"))
             return self._pointers
         return self.by_size(usable)
+
+    def _text(self, encoding: str) -> int:
+        if encoding not in self._texts:
+            self._texts[encoding] = self.plain(Kind(f"text, {encoding}", "text", certain=False, how="its bytes"))
+        return self._texts[encoding]
 
     def _zero(self) -> int:
         if self._zeros == NONE:

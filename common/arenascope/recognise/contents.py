@@ -11,7 +11,8 @@ SHORTEST = 4
 _WHITE = b"\t\n\r\x0b\x0c\x1b"
 PLAIN = bytes(range(32, 127)) + _WHITE
 _OTHERS = bytes(byte for byte in PLAIN if not chr(byte).isalpha())
-_STARTS = bytes(int(byte >= 0xC2 or byte in PLAIN) for byte in range(256))
+STARTS = bytes(int(not byte or byte >= 0xC2 or byte in PLAIN) for byte in range(256))
+"""With which bytes text can begin: 0 is the upper half of a wide letter."""
 
 
 def text_in(data: bytes, usable: int) -> Optional[str]:
@@ -19,15 +20,11 @@ def text_in(data: bytes, usable: int) -> Optional[str]:
     end = data.find(b"\0")
     if end < 0:
         end = len(data)
-    if end >= SHORTEST:
-        return _narrow(data, end, usable)
-    if 0 < end < len(data):
-        return _wide(data, usable)
-    return None
+    return _narrow(data, end, usable) if end >= SHORTEST else _wide(data, usable) if len(data) > 8 else None
 
 
 def _narrow(data: bytes, end: int, usable: int) -> Optional[str]:
-    if not _STARTS[data[0]] or not _fills(data, end, usable):
+    if not _fills(data, end, usable):
         return None
     rest = data[:end].translate(None, PLAIN)
     if not rest:
@@ -50,6 +47,12 @@ def _fills(data: bytes, end: int, usable: int) -> bool:
 
 def _wide(data: bytes, usable: int) -> Optional[str]:
     """Latin letters of two or four bytes; data is in the order of this machine's numbers, so both orders are tried."""
+    # one look at the first two letters of either order: nearly nothing has this form
+    if not (
+        (data[0] and data[2:5:2].strip(b"\0") and not data[1:8:2].strip(b"\0"))
+        or (not data[0] and data[1:4].strip(b"\0"))
+    ):
+        return None
     for size, name in ((2, "UTF-16"), (4, "UTF-32")):
         for low in (0, size - 1):
             letters = data[low : len(data) // size * size : size]
@@ -66,6 +69,9 @@ def _wide(data: bytes, usable: int) -> Optional[str]:
 
 def are_addresses(words: Sequence[int], low: int, high: int, align: int) -> bool:
     """Whether most of a block's words that are not 0 point into the heaps, and enough of them."""
+    # few blocks have any: these are told at once
+    if not (low <= words[0] < high or low <= words[1] < high or low <= words[2] < high):
+        return False
     some = [word for word in words if word]
     inside = sum(1 for word in some if low <= word < high and not word % align)
     return inside > 2 and 4 * inside >= 3 * len(some) and 2 * len(some) >= len(words)

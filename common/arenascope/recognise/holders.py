@@ -72,15 +72,18 @@ class Forms:
         """How much larger than asked for a block can be."""
 
     def bodies(self, words: Sequence[int], likely: Sequence[int]) -> Iterator[Body]:
-        """`likely`: the indices of words that may point to blocks."""
+        """`likely`: the indices of words that may point to blocks. What no container points to comes without a name."""
+        usable_at = self._blocks.usable
         for index in likely:
-            usable = self._blocks.usable(words[index])
+            usable = usable_at(words[index])
             if usable is not None:
                 for form in self._all:
                     bodies = form(words, index, usable)
                     if bodies:
                         yield from bodies
                         break
+                else:
+                    yield Body(words[index], "", "", index * self._word)
 
     def _fits(self, size: int, usable: int) -> bool:
         return 0 < size <= usable < size + self._slack

@@ -62,4 +62,6 @@ class Links:
         at = (pointer - base) // self._word
         if at >= 0 and at + places[-1] < len(words):
             return any(words[at + place] == own for place in places)
-        return any(self._memory.try_word(pointer + place * self._word) == own for place in places)
+        first = pointer + places[0] * self._word
+        data = self._memory.try_read(first, (places[-1] - places[0] + 1) * self._word)
+        return data is not None and own in self._memory.unpack_words(data)
