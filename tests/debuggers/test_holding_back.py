@@ -61,21 +61,22 @@ def chunk_bytes(requested: int, word: int) -> int:
 
 @pytest.mark.parametrize("platform", [HOST, *ELSEWHERE], ids=lambda platform: platform.id)
 def test_each_of_ten_holds_back_what_leaves_memory_without_it(platform: Platform) -> None:
+    """One after the other: what is left is another heap each time."""
     held, unmapped = [], 0
-    for index in range(10):
-        with Subject("holding", env=UNCACHED, platform=platform) as subject:
-            size = subject.truth["notes"]["sizes"][index]
+    with Subject("holding", env=UNCACHED, platform=platform) as subject:
+        for size in subject.truth["notes"]["sizes"]:
             look = Look(subject.pid)
             kind = chunk_bytes(size, platform.pointer_bytes)
             subject.send("trim")
             before = in_heaps(subject, look.heaps)
             assert subject.send(f"freesize {size}") == f"freed {look.blocks[kind]}"
             subject.send("trim")
+            left = subject.anonymous()
             fall = before - in_heaps(subject, look.heaps)
             assert look.held(kind).resident == fall, f"blocks of {size}: {look.held(kind)}"
             held.append(fall)
-            left = subject.anonymous()
             unmapped += sum(not any(low <= start < high for low, high in left) for start, _ in look.heaps)
+        assert subject.quit() == 0
     assert min(held) > 0
     assert unmapped  # a whole heap of one size
 
