@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .sources.live.still import StillProcess
     from .sources.live.target import ProcessTarget
 
+PROGRAM = "arenascope"
 LOADED_BEFORE = ("json", "queue", "threading")
 """Loads what would otherwise be loaded on demand, while a process stands still."""
 
@@ -192,7 +193,7 @@ class ShellDoor:
         return Style(
             width=_columns() if terminal else 0,
             colour=terminal and wants_colour(),
-            program="arenascope",
+            program=typed_program(),
             subject=self._named,
         )
 
@@ -241,6 +242,18 @@ def unbroken(look: Callable[[bool], T]) -> T:
 def seconds_to_hold(whole: bool, milliseconds: Optional[float]) -> float:
     """What was asked for, or what is right where nothing was."""
     return milliseconds / 1000 if milliseconds is not None else HOLD_AT_MOST if whole else HOLD
+
+
+def typed_program() -> str:
+    """What starts it again: the name alone where that leads here, otherwise as it was typed."""
+    typed = sys.argv[0]
+    folder, name = os.path.split(typed)
+    packed = name.endswith(".pyz")
+    if not packed and (name != PROGRAM or not folder or folder in os.environ.get("PATH", "").split(os.pathsep)):
+        return PROGRAM
+    from shlex import quote
+
+    return f"python3 {quote(typed)}" if packed else quote(typed)
 
 
 def _columns() -> int:

@@ -122,6 +122,11 @@ def test_ways_can_be_pasted(story: str, ways: list[str], tmp_path: Path) -> None
         commands = [way.replace("before.json", str(tmp_path / "before.json")) for way in ways]
         for answer in DOORS["shell"].run(live, [f"{way} -y" if "--apply" in way else way for way in commands]):
             assert answer.error is None, answer
+        if story == "scattered":
+            trim = DOORS["shell"].run(live, ["trim"])[0].text
+            assert trim.endswith(
+                f"\n\nnext: arenascope report {subject.pid} (what holds the memory, and what would help)\n"
+            )
         if story == "large" and DOORS["gdb"].available() is None:
             (dead,) = DOORS["gdb"].run(Core(subject.gcore(), subject.program), ["report"])
             assert "→ heap trim --apply (in the process, while it runs)" in dead.text

@@ -48,7 +48,7 @@ def on_terminal(columns: int, argv: Sequence[str]) -> list[str]:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     environment = {name: value for name, value in plain_environment().items() if name not in ("COLUMNS", "NO_COLOR")}
-    environment.update(TERM="xterm", LC_ALL="C.UTF-8")
+    environment.update(TERM="xterm", LC_ALL="C.UTF-8", PATH=f"{ROOT / 'bin'}:{environment['PATH']}")
     with subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env=environment) as program:
         os.close(theirs)
         said = b"".join(_chunks(ours))

@@ -79,6 +79,34 @@ def bins(tmp_path):
         yield running
 
 
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("bin/arenascope", "bin/arenascope"),
+        (f"{ROOT}/bin/arenascope", f"{ROOT}/bin/arenascope"),
+        ("arenascope", "arenascope"),
+        ("python3 {app}", "python3 {app}"),
+    ],
+)
+def test_what_comes_next_can_be_pasted(bins, tmp_path, typed, named):
+    """It names arenascope as whoever typed it can: from a checkout it is on nobody's PATH."""
+    app = tmp_path / "arenascope.pyz"
+    if "app" in typed:
+        subprocess.run([sys.executable, ROOT / "scripts" / "pack.py", app], check=True, timeout=60)
+    path = os.environ["PATH"] if typed != "arenascope" else f"{ROOT / 'bin'}:{os.environ['PATH']}"
+
+    def told(line):
+        done = subprocess.run(
+            ["sh", "-c", line], cwd=ROOT, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    after = told(f"{typed.format(app=app)} arenas {bins.pid}")[-1]
+    assert after.startswith(f"next: {named.format(app=app)} trim {bins.pid}, ")
+    assert told(after[len("next: ") :].partition(",")[0])
+
+
 @pytest.mark.parametrize("how", [[], ["--stop", "signal"], ["--no-stop"]], ids=["ptrace", "signal", "no stop"])
 def test_lets_the_process_go(bins, how):
     done = arenascope("info", bins.pid, *how)

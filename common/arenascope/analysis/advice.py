@@ -179,10 +179,12 @@ def _ask(facts: Facts) -> Iterator[Advice]:
 def _folklore(facts: Facts) -> Iterator[Advice]:
     """MALLOC_ARENA_MAX=2, judged by this process's own figures."""
     free = facts.picture.free
+    if not facts.matters(free) or 10 * free < facts.rss:
+        return  # nobody would ask
     limit = facts.params.get("arena_max") if facts.params else None
-    if limit and 2 * facts.between > free and facts.matters(free):
+    if limit and 2 * facts.between > free:
         yield Advice("arena-limit-no-help", 0, {"limit": limit, "between_bytes": facts.between, "free_bytes": free})
-    if len(facts.usages) <= FOLKLORE or not facts.matters(free):
+    if len(facts.usages) <= FOLKLORE:
         return
     bound = arena_max_bound(facts, FOLKLORE)
     if 2 * bound >= free and not facts.thresholds_explain:

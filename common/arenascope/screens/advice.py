@@ -236,7 +236,11 @@ def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "ask whoever made these mappings",
         f"{say(figure['bytes'])} did not come from this malloc",
-        instead or (Typed("mappings", "each of them, the largest first"),),
+        instead
+        or (
+            Typed("mappings", "each of them, the largest first"),
+            "strace -f -k -e trace=mmap,mremap -p PID, while it grows: the stack of whoever asks for more",
+        ),
         all_apply=True,
     )
 

@@ -191,6 +191,8 @@ def _exact(style: Style, sizes: Sizes, only: Optional[str], doubtful: bool) -> I
     ]
     if more:
         yield f"the {count(len(shown), 'size')} that {'hold' if len(shown) > 1 else 'holds'} most, to the byte"
+    elif not sizes.alone:
+        yield "every size, to the byte"
     yield from table(
         ("chunk size", "used", "bytes", "free", "bytes "), rows, left=(), width=style.width, form=style.form
     )

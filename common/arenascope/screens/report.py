@@ -28,6 +28,8 @@ STRANDERS = 3
 """And so many of those that strand what is free."""
 WITHIN = "of which "
 """In front of what is a part of the row above."""
+ELSEWHERE = ("no-heap", "mostly-not-this-malloc", "mostly-mapped-files", "mostly-shared-memory", "mostly-not-malloc")
+"""Judgements by which most is not malloc's."""
 SMALL = 200
 """A part below this fraction gets a row of its own only with --full."""
 
@@ -97,7 +99,9 @@ def lines(
         and (facts.matters(facts.part("scraps")) or concluded.judgement.id == "live-data")
     ):
         more.insert(0, f"{style.typed('report --types')} (what the blocks are)")
-    yield from next_lines(style, *more, *map(style.typed, ("trim", "pins", "arenas")))
+    # where most is not malloc's, neither a trim nor a block in the way says more
+    names = ("mappings", "arenas") if concluded.judgement.id in ELSEWHERE else ("trim", "pins", "arenas")
+    yield from next_lines(style, *more, *map(style.typed, names))
 
 
 def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool) -> Iterator[str]:

@@ -57,14 +57,28 @@ def lines(
         form=style.form,
     )
     yield from left_out(style, more, "arena")
-    yield ""
     # nothing would go back of what is not in memory
-    yield from (reason(each, style) for each in kept if each.figures.get("resident_bytes") != 0)
+    said = [each for each in kept if each.figures.get("resident_bytes") != 0]
+    yield from _apart([reason(each, style) for each in said])
     if ranges:
         yield ""
         yield from _range_lines(style, plans, tops, limit)
-    yield ""
-    yield from _duration(style, plans, may_apply)
+    yield from _apart(list(_duration(style, plans, may_apply)))
+    if _returns_nothing(plans) and not any(each.id == "tops-untouched" for each in said):
+        yield from _apart([style.dim(f"next: {style.typed('report')} (what holds the memory, and what would help)")])
+
+
+def _apart(paragraph: Sequence[str]) -> Iterator[str]:
+    """With an empty line in front, where there is anything."""
+    if paragraph:
+        yield ""
+        yield from paragraph
+
+
+def _returns_nothing(plans: Sequence[Trim]) -> bool:
+    """For certain: where it is not known what is resident, nothing is released at all."""
+    released = total(trim.plan.release_bytes for trim in plans)
+    return 0 in (total(trim.resident.trim for trim in plans), released)
 
 
 def _row(style: Style, trim: Trim) -> list[str]:
