@@ -25,7 +25,7 @@ from subject import ARENASCOPE, PROGRAM, QUIET, ROOT, WITH_US, big
 
 SUMMARY = "chunks --summary"
 LEAST = "C, size headers followed"
-SHARED = (SUMMARY, "check", "pins", "map")
+SHARED = (SUMMARY, "check", "pins", "map", "types")
 """What several processes share in the shell."""
 COMMANDS = (SUMMARY, "arenas", "bins", "trim")
 IN_GDB = """
