@@ -11,6 +11,7 @@ from typing import Optional, Sequence
 
 from .command import Context
 from .errors import TargetError
+from .gather.types import needs_contents
 from .graph.blocks import live_blocks
 from .graph.refs import Search
 from .graph.roots import find_roots
@@ -57,6 +58,7 @@ def looked(context: Context) -> Looked:
         seen = ShellTarget(copy, *target.symbols_from)
         context.opened = Session(seen, context.options.libc, Progress, context.door.processes)
     session = context.session
+    needs_contents(session, "what points to them")
     blocks = live_blocks(session)
     return Looked(Search(session, blocks, find_roots(session, blocks)), lost)
 

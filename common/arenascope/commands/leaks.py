@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..command import LIMIT, Answer, Context, argument, command
+from ..command import LIMIT, Answer, Context, always, argument, command
 from ..gather.problems import problems_of
 
 LOST = 1
@@ -20,6 +20,7 @@ LOST = 1
     "lost: it is unknown then. In the shell the exit status is 1 where something is lost. A live process is copied, "
     "and runs on meanwhile.",
     (argument("--possible", action="store_true", help="also rows of what is possibly lost"), LIMIT),
+    whole=always,
 )
 def leaks_command(context: Context) -> Answer:
     # as in refs

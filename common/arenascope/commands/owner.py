@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..command import Answer, Context, argument, command
+from ..command import Answer, Context, always, argument, command
 from ..gather.problems import problems_of
 
 
@@ -14,6 +14,7 @@ from ..gather.problems import problems_of
     'marked "perhaps": such a word may be old, or chance. Where no block holds the address it stands for its mapping. '
     "A live process is copied, and runs on meanwhile.",
     (argument("address", help="an address, or an expression"),),
+    whole=always,
 )
 def owner_command(context: Context) -> Answer:
     # as in refs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..command import LIMIT, Answer, Context, command
+from ..command import LIMIT, Answer, Context, always, command
 from ..gather.problems import problems_of
 
 
@@ -15,6 +15,7 @@ from ..gather.problems import problems_of
     "live blocks. What would go back are the pages on which nothing else is, after malloc_trim(0). A live process is "
     "copied, and runs on meanwhile.",
     (LIMIT,),
+    whole=always,
 )
 def owners_command(context: Context) -> Answer:
     # as in refs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..command import LIMIT, Answer, Context, argument, command
+from ..command import LIMIT, Answer, Context, always, argument, command
 from ..gather.problems import problems_of
 
 
@@ -15,6 +15,7 @@ from ..gather.problems import problems_of
     "no block holds the address it stands for its mapping. A pointer to a block's start is certain to be meant, one to "
     "its inside may be old, or chance. A live process is copied, and runs on meanwhile.",
     (argument("address", help="an address, or an expression"), LIMIT),
+    whole=always,
 )
 def refs_command(context: Context) -> Answer:
     # all that it takes is loaded here, before a process is held, and not with a debugger's door

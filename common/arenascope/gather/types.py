@@ -48,14 +48,19 @@ def catalogue_of(session: Session) -> Catalogue:
     return Catalogue(ground_of(session), min(starts, default=0), max(ends, default=0))
 
 
+def needs_contents(session: Session, to_tell: str) -> None:
+    """TargetError for a file without them: zeros that lead nowhere would pass for an answer."""
+    if session.target.image.redacted:
+        raise TargetError(
+            f"what the blocks held was left out of this file (save --redact): nothing tells {to_tell}",
+            "chunks --summary has their sizes",
+        )
+
+
 def live_kinds(session: Session, only: Optional[int] = None, holders: bool = True) -> Live:
     """The live blocks of one arena, or of all and those served by mmap; at Ctrl-C those that were met. With `holders`
     what holds a block may name it, too, which takes as long again."""
-    if session.target.image.redacted:
-        raise TargetError(
-            "what the blocks held was left out of this file (save --redact): nothing tells what they are",
-            "chunks --summary has their sizes",
-        )
+    needs_contents(session, "what they are")
     session.measure_residency()
     live = Live(session)
     catalogue = catalogue_of(session)
