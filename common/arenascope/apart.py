@@ -13,6 +13,7 @@ from .command import Context
 from .errors import TargetError
 from .gather.types import needs_contents
 from .graph.blocks import live_blocks
+from .graph.edges import library
 from .graph.refs import Search
 from .graph.roots import find_roots
 from .model import Statement
@@ -27,6 +28,8 @@ from .sources.shell_target import ShellTarget
 from .target import Region
 from .whole_file import partial_name
 
+SLOW, SPEED = 256 << 20, 20 << 20
+"""From so many bytes on it is said that numpy would help, by so many that are followed in a second without."""
 FOLDERS = ("/var/tmp", "/tmp")
 
 
@@ -60,7 +63,10 @@ def looked(context: Context) -> Looked:
     session = context.session
     needs_contents(session, "what points to them")
     blocks = live_blocks(session)
-    return Looked(Search(session, blocks, find_roots(session, blocks)), lost)
+    search = Search(session, blocks, find_roots(session, blocks))
+    if search.bytes >= SLOW and library(search.bytes) is None:
+        context.door.notice(f"note: without numpy this takes {search.bytes / SPEED:,.0f} s and more\n")
+    return Looked(search, lost)
 
 
 class _Copy(CoreImage):

@@ -94,9 +94,9 @@ levels() {
 extras() {
     case $1 in
         check) echo lint ;;
-        runtime) echo full ;;
-        test) echo full test ;;
-        all) echo full test lint fleet test-all ;;
+        runtime) echo full graph ;;
+        test) echo full graph test ;;
+        all) echo full graph test lint fleet test-all ;;
     esac
 }
 

@@ -8,6 +8,7 @@ from typing import Sequence
 
 import pytest
 
+from arenascope.graph.blocks import LiveBlocks, Stretch
 from arenascope.graph.components import lumps
 from arenascope.graph.dominators import dominators
 from arenascope.graph.encodings import decoded
@@ -123,3 +124,29 @@ def test_lumps_hold_each_block_once(seed: int) -> None:
     for lump in found:
         led_to = {node for node in range(count) if lump.head in targets[node]} - {lump.head}
         assert led_to <= set(lump.others)
+
+
+@pytest.mark.parametrize("word", [8, 4])
+def test_numpy_finds_the_same_blocks(word: int) -> None:
+    """Of blocks in two heaps far apart, or not: by the bitmap and by a search."""
+    numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
+    from arenascope.graph.numbers import Places
+
+    rng = random.Random(word)
+    for apart in (1 << 12, 1 << 24, *([1 << 40] if word == 8 else [])):
+        stretches = []
+        at = 0x5600_0000 if word == 4 else 0x5600_0000_0000
+        for _ in range(3):
+            stretch = Stretch()
+            for _ in range(rng.randrange(1, 200)):
+                size = 16 * rng.randrange(1, 40)
+                stretch.add(at, at + size - word, size)
+                at += 16 * rng.randrange(2) + size
+            stretches.append(stretch)
+            at += apart
+        blocks = LiveBlocks(stretches)
+        edges = [each + past for each in (*blocks.starts, *blocks.ends) for past in (-17, -1, 0, 1, 9)]
+        values = [*edges, *(rng.getrandbits(8 * word) for _ in range(300)), 0, (1 << 8 * word) - 1]
+        index, which = Places(numpy, blocks).of(numpy.array(values, dtype=numpy.uint64))
+        truth = [(place, blocks.find(value)) for place, value in enumerate(values) if blocks.find(value) >= 0]
+        assert list(zip(index.tolist(), which.tolist())) == truth

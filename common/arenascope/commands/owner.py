@@ -25,9 +25,10 @@ def owner_command(context: Context) -> Answer:
 
     place = context.target.evaluate(context.options.address)
     found = looked(context)
-    goal, shown = goal_of(found.search, place), Shown(found.search)
+    goal = goal_of(found.search, place)
     refs = asked(found.search, goal) if goal is not None else []
     path = find_owner(found.search, goal, refs) if goal is not None else None
+    shown = Shown(found.search, path or (), goal)
     keys: dict[str, object] = {
         "block": shown.goal_json(goal) if goal is not None else None,
         "path": [shown.ref_json(*each) for each in shown.steps(path, goal)] if goal and path else None,

@@ -25,8 +25,9 @@ def refs_command(context: Context) -> Answer:
 
     place = context.target.evaluate(context.options.address)
     found = looked(context)
-    goal, shown = goal_of(found.search, place), Shown(found.search)
+    goal = goal_of(found.search, place)
     refs = asked(found.search, goal) if goal is not None else []
+    shown = Shown(found.search, refs, goal)
     keys: dict[str, object] = {
         "block": shown.goal_json(goal) if goal is not None else None,
         "refs": [shown.ref_json(each, goal) for each in refs] if goal is not None else [],

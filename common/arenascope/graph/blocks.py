@@ -35,11 +35,14 @@ class LiveBlocks:
         self.starts, self.ends, self.sizes = array("Q"), array("Q"), array("Q")
         self.extents: list[Span] = []
         """Where they lie, roughly."""
+        self.counts: list[int] = []
+        """How many in each of these."""
         for each in sorted((each for each in stretches if each.starts), key=lambda each: each.starts[0]):
             self.starts.extend(each.starts)
             self.ends.extend(each.ends)
             self.sizes.extend(each.sizes)
             self.extents.append(Span(each.starts[0], each.ends[-1]))
+            self.counts.append(len(each.starts))
         self.strangers = strangers
         """Amid heaps, and not malloc's: somebody else's sbrk, and what could not be read as chunks."""
         self.damaged = damaged

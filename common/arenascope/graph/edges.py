@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from array import array
 from itertools import accumulate
-from typing import Iterator, Sequence
+from typing import Any, Iterator, Sequence
 
 from ..meter import Meter
 from ..records import NamedTuple
+from ..render import optional
 from ..target import Span
 from .blocks import LiveBlocks, heap_spans
 from .finder import Finder
 from .refs import Search
 
+WORTH_IT = 32 << 20
+"""Bytes that are looked through without numpy in the time that it takes to load."""
 INSIDE = 1
 """Of an edge: it leads to the block's inside. What is above this bit is the block's number."""
 
@@ -40,20 +43,42 @@ class Graph:
 def build(search: Search) -> Graph:
     """Reads all that counts, once."""
     session, blocks, roots = search.session, search.blocks, search.roots
-    finder = Finder(blocks.starts, blocks.ends, blocks.extents, session.memory.pointer_size)
     seeds: list[Seed] = []
+    numpy = library(search.bytes) if len(blocks) else None
     with session.meter("following pointers", search.bytes) as meter:
-        for number, root in enumerate(roots.ranges):
-            for address, edge in _pointers(search, finder, Span(root.start, root.end), meter):
-                seeds.append(Seed(number, address, edge))
-        sources = _Sources(blocks, session.memory.pointer_size)
-        for span in heap_spans(session):
-            sources.take(_pointers(search, finder, span, meter))
+        offsets, edges = _plain(search, seeds, meter) if numpy is None else _fast(search, numpy, seeds, meter)
     for number, word in enumerate(roots.words, len(roots.ranges)):
         index = blocks.find(word.value)
         if index >= 0:
             seeds.append(Seed(number, 0, index << 1 | (word.value != blocks.starts[index])))
-    return Graph(blocks, sources.offsets(), sources.edges, seeds)
+    return Graph(blocks, offsets, edges, seeds)
+
+
+def library(size: int) -> Any:
+    """numpy, where it is found and so many bytes are worth loading it."""
+    return optional.load("numpy") if size >= WORTH_IT else None
+
+
+def _plain(search: Search, seeds: list[Seed], meter: Meter) -> tuple[Sequence[int], Sequence[int]]:
+    blocks, word = search.blocks, search.session.memory.pointer_size
+    finder = Finder(blocks.starts, blocks.ends, blocks.extents, word)
+    for number, root in enumerate(search.roots.ranges):
+        for address, edge in _pointers(search, finder, Span(root.start, root.end), meter):
+            seeds.append(Seed(number, address, edge))
+    sources = _Sources(blocks, word)
+    for span in heap_spans(search.session):
+        sources.take(_pointers(search, finder, span, meter))
+    return sources.offsets(), sources.edges
+
+
+def _fast(search: Search, numpy: Any, seeds: list[Seed], meter: Meter) -> tuple[Sequence[int], Sequence[int]]:
+    from .numbers import Pointers
+
+    pointers = Pointers(numpy, search)
+    for number, root in enumerate(search.roots.ranges):
+        for addresses, edges in pointers.of(Span(root.start, root.end), meter):
+            seeds += [Seed(number, *each) for each in zip(addresses.tolist(), edges.tolist())]
+    return pointers.sources(heap_spans(search.session), meter)
 
 
 def _pointers(search: Search, finder: Finder, span: Span, meter: Meter) -> Iterator[tuple[int, int]]:

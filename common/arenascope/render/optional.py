@@ -9,7 +9,7 @@ import sys
 from types import ModuleType
 from typing import Optional
 
-NAMES = ("tabulate", "pygments", "tqdm")
+NAMES = ("tabulate", "pygments", "tqdm", "numpy")
 in_a_hurry = False
 """Set by the shell, where each look is a new program: loading tabulate would take longer than printing every table."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
+from ..graph.leak_rows import types_of
 from ..graph.refs import BLOCK, Ref, Search
 from ..graph.strength import Strength
 from ..graph.whose import Goal
@@ -17,6 +18,8 @@ from ..target import Span
 HEADERS = ("who", "where", "points to", "sure")
 NOTHING = "nothing points to it"
 DEEPER = "  "
+ALIKE = 3
+"""So many nodes of a list are shown."""
 STATES = {
     "used": "in use",
     "mmapped": "in use, served by mmap",
@@ -29,8 +32,13 @@ STATES = {
 class Shown:
     """Pointers to one goal, as JSON and as text."""
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: Search, refs: Sequence[Ref], goal: Optional[Goal]) -> None:
+        """What the blocks are in which the pointers lie, and what is asked for, is looked up once."""
         self.search = search
+        numbers = [*dict.fromkeys(each.block for each in refs if each.block is not None)]
+        if goal is not None and goal.number is not None:
+            numbers = [goal.number, *numbers]
+        self._types = types_of(search, numbers)
         self._strength = Strength(search.session, search.blocks)
 
     def definite(self, goal: Goal, ref: Ref) -> bool:
@@ -44,8 +52,15 @@ class Shown:
             "bytes": goal.bytes,
             "state": goal.state,
             "arena": goal.arena,
-            "type": None,
+            "type": self._type(goal.number),
         }
+
+    def _type(self, number: Optional[int]) -> Optional[str]:
+        return self._types.get(number) if number is not None else None
+
+    def _is_size(self, number: int) -> bool:
+        """Its type says no more than how large it is."""
+        return (self._type(number) or "bytes").endswith(("bytes", "iB"))
 
     def ref_json(self, ref: Ref, goal: Goal) -> dict[str, object]:
         block = self.search.blocks.starts[ref.block] if ref.block is not None else None
@@ -55,7 +70,7 @@ class Shown:
             "name": ref.name,
             "tid": ref.tid,
             "block": address(block),
-            "type": None,
+            "type": self._type(ref.block),
             "offset": ref.offset,
             "field": None,
             "strength": "definite" if self.definite(goal, ref) else "possible",
@@ -76,6 +91,7 @@ class Shown:
         said = f"{what} {goal.span.start:#x}, {style.size(goal.bytes)}"
         if goal.state == "mapping":
             return said + (f" of {goal.path}" if goal.path else ", not malloc's")
+        said += f" ({self._type(goal.number)})" if goal.number is not None and not self._is_size(goal.number) else ""
         inside = f"; {place:#x} is {place - goal.span.start:+,} in it" if place != goal.span.start else ""
         return f"{said} {STATES[goal.state]}{inside}"
 
@@ -85,10 +101,15 @@ class Shown:
         sure = ref.encoding or ("" if self.definite(goal, ref) else "perhaps")
         return [self.who(ref), where, f"+{past:,}" if past else "its start", sure]
 
+    def likeness(self, ref: Ref) -> str:
+        """The same for pointers at the same place of blocks of a kind."""
+        return f"{self._type(ref.block)} {ref.offset}"
+
     def who(self, ref: Ref) -> str:
         if ref.kind == BLOCK and ref.block is not None:
-            size = self.search.blocks.sizes[ref.block]
-            return f"block {self.search.blocks.starts[ref.block]:#x} +{ref.offset} ({size:,} bytes)"
+            place = f"{self.search.blocks.starts[ref.block]:#x} +{ref.offset}"
+            named = self._type(ref.block)
+            return f"block {place} ({named})" if self._is_size(ref.block) else f"{named} {place}"
         thread = f" of {self.thread(ref.tid)}" if ref.tid is not None else ""
         if ref.kind == "global":
             return f"{ref.name or 'a variable'}"
@@ -150,10 +171,17 @@ def owner_lines(
 
 
 def trail(shown: Shown, path: Sequence[Ref], goal: Goal) -> Iterator[str]:
-    """The root first: each pointer below the one that leads to it."""
-    for depth, (ref, to) in enumerate(shown.steps(path, goal)):
+    """The root first: each pointer below the one that leads to it; a list's nodes alike only once."""
+    depth, before, alike = 0, "", 0
+    for ref, to in shown.steps(path, goal):
         past = ref.value - to.span.start
         sure = ref.encoding or ("" if shown.definite(to, ref) else "perhaps")
+        what = f"{shown.likeness(ref)} {past} {sure}"
+        alike = alike + 1 if what == before and ref.kind == BLOCK else 0
+        before = what
+        if alike > ALIKE:
+            continue
         said = f"{DEEPER * depth}{shown.who(ref)}{f', to +{past:,}' if past else ''}"
-        yield f"{said}{f'  ({sure})' if sure else ''}"
-    yield f"{DEEPER * len(path)}{'mapping' if goal.state == 'mapping' else 'block'} {goal.span.start:#x}"
+        yield f"{said}{f'  ({sure})' if sure else ''}" if alike < ALIKE else f"{DEEPER * depth}…"
+        depth += 1
+    yield f"{DEEPER * depth}{'mapping' if goal.state == 'mapping' else 'block'} {goal.span.start:#x}"

@@ -1,0 +1,141 @@
+"""The same as edges.py with numpy: every word of a window at once.
+
+Which block an address belongs to is looked up in a bitmap of the places where blocks can begin, with a count of the
+bits before each of its words: a binary search in millions of starts would wait for memory at every step.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, Iterator, Sequence
+
+from ..meter import Meter
+from ..target import Span
+from .blocks import LiveBlocks
+from .refs import Search
+
+SHIFT = 3
+"""Blocks lie at multiples of 8 at least."""
+APART = 1 << 32
+"""Between blocks further apart than that another bitmap begins."""
+BITS = 64
+
+
+class Places:
+    """Which block has an address."""
+
+    def __init__(self, numpy: Any, blocks: LiveBlocks) -> None:
+        self._numpy = numpy
+        self._starts = numpy.frombuffer(blocks.starts, dtype=numpy.uint64)
+        self._ends = numpy.frombuffer(blocks.ends, dtype=numpy.uint64)
+        self._parts = [_Part(numpy, self._starts, first, last) for first, last in _runs(blocks)]
+
+    def of(self, values: Any) -> tuple[Any, Any]:
+        """(the indices of the values that lead to a block, which block each)."""
+        numpy = self._numpy
+        found = [each.of(values) for each in self._parts]
+        index = numpy.concatenate([each for each, _ in found]) if found else numpy.zeros(0, dtype=numpy.int64)
+        which = numpy.concatenate([each for _, each in found]) if found else numpy.zeros(0, dtype=numpy.int64)
+        inside = values[index] <= self._ends[which]
+        index, which = index[inside], which[inside]
+        order = numpy.argsort(index, kind="stable") if len(found) > 1 else slice(None)
+        return index[order], which[order]
+
+    def edges(self, values: Any, which: Any) -> Any:
+        return which << 1 | (values != self._starts[which])
+
+
+def _runs(blocks: LiveBlocks) -> Iterator[tuple[int, int]]:
+    """(first, last and one) of blocks that lie close together."""
+    first = last = 0
+    for count, extent, after in zip(blocks.counts, blocks.extents, [*blocks.extents[1:], None]):
+        last += count
+        if after is None or after.start - extent.end > APART:
+            yield first, last
+            first = last
+
+
+class _Part:
+    """A bitmap of some blocks' starts."""
+
+    def __init__(self, numpy: Any, starts: Any, first: int, last: int) -> None:
+        self._numpy, self._first = numpy, first
+        mine = starts[first:last]
+        self._low = mine[0]
+        places = (mine - self._low) >> numpy.uint64(SHIFT)
+        self._bits = numpy.zeros(int(places[-1]) // BITS + 1, dtype=numpy.uint64)
+        numpy.bitwise_or.at(self._bits, (places // BITS).astype(numpy.int64), numpy.uint64(1) << (places % BITS))
+        counts = numpy.zeros(len(self._bits) + 1, dtype=numpy.int64)
+        numpy.cumsum(self._ones(self._bits), out=counts[1:])
+        self._before = counts
+        self._reach = int(places[-1]) << SHIFT
+        self._size = int(last - first)
+
+    def _ones(self, words: Any) -> Any:
+        numpy = self._numpy
+        if hasattr(numpy, "bitwise_count"):
+            return numpy.bitwise_count(words).astype(numpy.int64)
+        # before numpy 2
+        table = numpy.array([bin(each).count("1") for each in range(1 << 16)], dtype=numpy.int64)
+        return table[words.view(numpy.uint16).reshape(-1, 4)].sum(axis=1)
+
+    def of(self, values: Any) -> tuple[Any, Any]:
+        """Of what lies past the first start the last start before it: a long block's end may lie beyond the bitmap."""
+        numpy = self._numpy
+        past = values - self._low
+        index = numpy.flatnonzero(past < numpy.uint64(APART + self._reach))
+        place = numpy.minimum(past[index], numpy.uint64(self._reach)) >> numpy.uint64(SHIFT)
+        word = (place // BITS).astype(numpy.int64)
+        upto = self._bits[word] & (numpy.uint64(0xFFFFFFFFFFFFFFFF) >> (numpy.uint64(BITS - 1) - place % BITS))
+        return index, self._before[word] + self._ones(upto) - 1 + self._first
+
+
+class Pointers:
+    """Pointers of a range of memory, window by window."""
+
+    def __init__(self, numpy: Any, search: Search) -> None:
+        self._numpy, self._search = numpy, search
+        self._places = Places(numpy, search.blocks)
+        self._type = numpy.dtype(numpy.uint64 if search.session.memory.pointer_size == 8 else numpy.uint32)
+
+    def of(self, span: Span, meter: Meter) -> Iterator[tuple[Any, Any]]:
+        """(addresses, edges) of each window."""
+        numpy, size = self._numpy, self._type.itemsize
+        for at, words in self._search.words.of(span.start, span.end):
+            values = numpy.frombuffer(words, dtype=self._type)
+            if size != 8:
+                values = values.astype(numpy.uint64)
+            index, which = self._places.of(values)
+            if len(index):
+                yield index * size + at, self._places.edges(values[index], which)
+        meter.advance(span.bytes)
+
+    def sources(self, spans: Sequence[Span], meter: Meter) -> tuple[Sequence[int], Sequence[int]]:
+        """(offsets, edges) of all blocks, which lie in these spans."""
+        numpy, blocks = self._numpy, self._search.blocks
+        word = self._type.itemsize
+        counts = numpy.zeros(len(blocks) + 1, dtype=numpy.int64)
+        ends = numpy.frombuffer(blocks.ends, dtype=numpy.uint64)
+        found = []
+        for span in spans:
+            for addresses, edges in self.of(span, meter):
+                addresses = addresses.astype(numpy.uint64)
+                index, source = self._places.of(addresses)
+                # a word has to end with the block; what points to itself is not held by that
+                whole = addresses[index] + numpy.uint64(word) <= ends[source] + numpy.uint64(1)
+                whole &= edges[index] >> 1 != source
+                source, edges = source[whole], edges[index][whole]
+                if len(source):
+                    first = int(source[0])
+                    some = numpy.bincount(source - first)
+                    counts[first + 1 : first + 1 + len(some)] += some
+                    found.append(edges.astype(numpy.uint32))
+        together = numpy.concatenate(found) if found else numpy.zeros(0, dtype=numpy.uint32)
+        # whoever goes through them one by one is twice as fast with arrays of Python's
+        return _array("Q", numpy.cumsum(counts)), _array("I", together)
+
+
+def _array(code: str, numbers: Any) -> array[int]:
+    made = array(code)
+    made.frombytes(memoryview(numbers).cast("B"))
+    return made
