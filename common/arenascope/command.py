@@ -147,11 +147,6 @@ class Context:
         """Forgets what was read, once the process has moved."""
         self.seen = self.opened = self._first = None
 
-    @property
-    def plain(self) -> Style:
-        """For what is the same in every door: JSON."""
-        return Style(core=self.style.core)
-
     @cached_property
     def style(self) -> Style:
         core = self.opened is not None and self.opened.target.kind == "core"

@@ -250,7 +250,7 @@ def _keys(context: Context, picture: Optional[Picture], concluded: Conclusions) 
                 "effect_bytes": each.effect,
                 "bound": each.bound,
                 "evidence": said.evidence,
-                "how": list(said.how(context.plain)),
+                "how": list(said.how(Style())),
                 "cost": said.cost or None,
                 "not_when": said.not_when or None,
                 **statement_json(Statement(each.id, each.figures, each.names), advice_line(Style(), each, said)),
