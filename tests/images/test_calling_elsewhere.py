@@ -1,0 +1,82 @@
+"""trim --apply in the shell: on other releases, and where it must not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from platforms import ELSEWHERE, HOST, Platform
+from subjects import Subject
+
+from arenascope import fleet
+from arenascope.command import find_command
+from arenascope.sources.live import procfiles
+
+pytestmark = pytest.mark.skipif(HOST.machine != "x86_64", reason="the shell calls into x86-64 processes alone")
+
+SLACK = 128 << 10
+"""What a call itself touches, of stack and data, and what a thread had in hand."""
+WITHOUT_LOCK = ("2.31",)
+"""Releases whose libc does not export __lll_lock_wait_private, by which a top's lock is taken."""
+RELEASES = [pytest.param(each, id=each.id, marks=pytest.mark.full) for each in ELSEWHERE if each.machine == "x86_64"]
+
+
+def apply(subject, *words):
+    options = find_command("trim").parser("arenascope").parse_args(["--apply", "-y", "--json", *words])
+    return fleet.look(fleet.Look(str(subject.pid), "trim", options))
+
+
+def is_refused(subject, why):
+    """And has lost nothing, and goes on."""
+    before = subject.rollup("Anonymous")
+    for words in ((), ("--tops",)):
+        seen = apply(subject, *words)
+        assert why in (seen.error or ""), seen
+    assert subject.rollup("Anonymous") >= before
+    assert subject.send("check") == "intact"
+    assert subject.quit() == 0
+
+
+@pytest.mark.parametrize("platform", RELEASES)
+def test_another_release(platform: Platform) -> None:
+    """As much leaves memory as was foretold, by the kernel's own count; blocks, threads and signals stay."""
+    if platform.missing:
+        pytest.skip(platform.missing)
+    with Subject("hoard", "3", "12", platform=platform) as subject:
+        for words in ((), ("--tops",)):
+            before = subject.rollup("Anonymous")
+            seen = apply(subject, *words)
+            if words and platform.release in WITHOUT_LOCK:
+                assert "__lll_lock_wait_private was not found" in (seen.error or "")
+                assert subject.rollup("Anonymous") >= before
+                continue
+            assert seen.error is None
+            predicted = json.loads(seen.text)["applied"]["predicted_bytes"]
+            assert predicted > 8 << 20
+            assert before - subject.rollup("Anonymous") == pytest.approx(predicted, abs=SLACK)
+            assert subject.send("check") == "intact"
+        assert subject.quit() == 0
+
+
+@pytest.mark.parametrize("fixture", ["bins.static", "bins.static-pie"])
+def test_a_static_program_is_refused(fixture: str) -> None:
+    """Nothing tells where its malloc begins and ends, so that any thread could be inside."""
+    with Subject(fixture) as subject:
+        is_refused(subject, "where malloc's code lies is not known")
+
+
+def test_another_machine_is_refused() -> None:
+    platform = next(each for each in ELSEWHERE if each.machine == "i386")
+    if platform.missing:
+        pytest.skip(platform.missing)
+    with Subject("hoard", "2", "8", platform=platform) as subject:
+        is_refused(subject, "the shell calls into x86-64 processes alone, and this is i386")
+
+
+def test_a_shadow_stack_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the row that Linux 6.6 and later have; few processors make one, so that the row alone is written here."""
+    row = procfiles.status_row
+    told = {"x86_Thread_features": "shstk wrss"}
+    monkeypatch.setattr(procfiles, "status_row", lambda pid, name: told.get(name) or row(pid, name))
+    with Subject("bins") as subject:
+        is_refused(subject, "shadow stack")
