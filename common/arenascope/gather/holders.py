@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from collections import deque
+from collections import Counter, deque
 from itertools import accumulate, islice
 from typing import Iterator, Optional, Sequence
 
@@ -32,6 +32,8 @@ LONGEST_FORM = 16
 GLOBALS = 64 << 20
 """So much of a module's data."""
 STACK = 1 << 20
+SELDOM = 8
+"""A member is a pointer where one object in so many has one there."""
 WINDOW = 512 << 10
 FAR = 4 << 10
 """Objects further apart, on the average, are read one by one."""
@@ -192,12 +194,14 @@ class Naming:
         self._plain: list[Plain] = []
         """Pointers that are in no container: what they name comes last, as it is a guess."""
         self._names: dict[int, Optional[str]] = {}
+        self._objects_of: Counter[int] = Counter()
 
     def run(self) -> None:
         for area in self._fixed():
             self._look(area)
             self._follow()
         for area, words in self._objects({at for at, kind in enumerate(self._live.kinds) if kind.kind in HOLDERS}):
+            self._objects_of[area.kind] += 1
             self._look_at(area, area.start + area.links, words)
             self._follow()
         self._name_plainly()
@@ -291,16 +295,26 @@ class Naming:
 
     def _name_plainly(self) -> None:
         """By objects first: a variable may hold the address of anything."""
+        places = Counter(self._at(area, address) for _, area, address in self._plain if area.kind != NONE)
         for objects in (True, False):
             kinds = ("size", "zeros", "pointers") if objects else ("size",)
             for user, area, address in self._plain:
-                if (area.name is not None) == objects:
-                    kind = self._index.kind(user)
-                    if kind != NONE and self._live.kinds[kind].kind in kinds:
-                        owner = self._owner(area, address)
-                        if owner is not None:
-                            named = Kind(f"{owner} body", "holder", None, False, "what points to it", owner)
-                            self._index.put(user, self._number(named))
+                if (area.kind != NONE) != objects:
+                    continue
+                # a member that is no pointer may have what was there before
+                if objects and places[self._at(area, address)] * SELDOM < self._objects_of[area.kind]:
+                    continue
+                kind = self._index.kind(user)
+                if kind == NONE or self._live.kinds[kind].kind not in kinds:
+                    continue
+                owner = self._owner(area, address)
+                if owner is not None:
+                    named = Kind(f"{owner} body", "holder", None, False, "what points to it", owner)
+                    self._index.put(user, self._number(named))
+
+    def _at(self, area: Area, address: int) -> tuple[int, int]:
+        """A class, and a place in it."""
+        return area.kind, address - area.start
 
     def _owner(self, area: Area, address: int) -> Optional[str]:
         if area.name is not None:

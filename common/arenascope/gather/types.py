@@ -25,6 +25,7 @@ from .holders import name_by_holders
 from .live import HeapBlocks, Live, Swept, Typed
 from .sweeps import Part, swept
 
+THREAD_CACHE = Kind("glibc's thread cache", "holder", how="its thread's own pointer to it")
 FAR = 16 << 10
 """Blocks further apart are read one by one."""
 
@@ -137,6 +138,10 @@ def _typed(session: Session, catalogue: Catalogue, run: Run) -> Typed:
     kinds = kinds_between(session, catalogue, [users[index] for index in live], [sizes[index] - word for index in live])
     for index, kind in zip(live, kinds):
         found[index] = kind
+    for cache in session.thread_caches:
+        index = bisect_left(users, cache.address or 0)
+        if index < len(found) and users[index] == cache.address:
+            found[index] = catalogue.plain(THREAD_CACHE)
     code = session.memory.code
     return Typed(run.heap, run.address, run.bytes, array(code, raws), run.follow, found)
 

@@ -31,19 +31,21 @@ Sizes = dict[int, int]
 """A kind's index, by what is usable of a block."""
 ENOUGH = 64
 """After so many blocks of one class and size that hold a single object the others of that size are not looked at."""
+SLACK = 16
+"""Sizes are rounded up to as much, and a rest of as much is handed out, too."""
 LONGEST_ARRAY = 64 << 10
 UNTOLD = Kind("remains of objects", "size", how="its size")
 """It begins as an array does, of something of another size."""
 
 
-def true_size(sizes: Mapping[int, int], slack: int) -> Optional[int]:
+def true_size(sizes: Mapping[int, int]) -> Optional[int]:
     """What blocks of one class have, by how many have which; None where as many speak for another.
 
-    A free chunk that is too small to split is handed out whole, so that some have `slack` more.
+    A free chunk that is too small to split is handed out whole, so that some have more.
     """
     most = max(sizes.values())
     best = [size for size, blocks in sizes.items() if blocks == most]
-    return min(best) if max(best) - min(best) <= slack else None
+    return min(best) if max(best) - min(best) <= SLACK else None
 
 
 def _size_text(size: int) -> str:
@@ -124,22 +126,21 @@ class Catalogue:
         Objects of one class are of one size. A block that begins with its vtable and has another size was something
         else before: only its size is known then.
         """
-        slack = 2 * self._word
         sizes: dict[Kind, dict[int, int]] = {}
         for index, (kind, usable, element) in enumerate(self.entries):
             if usable is not None and element is None:
                 sizes.setdefault(kind, {})[usable] = counts.get(index, 0)
-        own = {kind: true_size(each, slack) for kind, each in sizes.items()}
+        own = {kind: true_size(each) for kind, each in sizes.items()}
         found = []
         for index, (kind, usable, element) in enumerate(list(self.entries)):
             size = own.get(element or kind)
             if usable is None:
                 found.append(index)
             elif element is not None:
-                fits = size is None or size - slack < usable <= size
+                fits = size is None or size - SLACK < usable <= size
                 found.append(self.plain(kind if fits else UNTOLD))
             else:
-                fits = size is not None and size <= usable <= size + slack
+                fits = size is not None and size <= usable <= size + SLACK
                 found.append(self.plain(kind) if fits else self.by_size(usable))
         return [*found, *range(len(found), len(self.entries))]
 

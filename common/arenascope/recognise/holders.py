@@ -18,6 +18,8 @@ ONE = 0x3F800000
 STDIO = 0xFBAD
 """_IO_MAGIC, in the upper half of a FILE's flags."""
 HASHED = "std::unordered_map node"
+SLACK = 32
+"""How much larger than asked for a block can be: rounded up, and a rest too small for another."""
 MOST_NODES = 1 << 24
 
 
@@ -68,8 +70,6 @@ class Forms:
                 self._function,
             )
         )
-        self._slack = 4 * word
-        """How much larger than asked for a block can be."""
 
     def bodies(self, words: Sequence[int], likely: Sequence[int]) -> Iterator[Body]:
         """`likely`: the indices of words that may point to blocks. What no container points to comes without a name."""
@@ -86,7 +86,7 @@ class Forms:
                     yield Body(words[index], "", "", index * self._word)
 
     def _fits(self, size: int, usable: int) -> bool:
-        return 0 < size <= usable < size + self._slack
+        return 0 < size <= usable < size + SLACK
 
     def _stdio(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
         """struct _IO_FILE: a magic number, then eight pointers into one buffer."""
