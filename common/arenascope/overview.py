@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Iterator, Sequence
 
+from .arguments import HELP_WIDTH
 from .command import all_commands, command_names, find_command
 from .errors import UsageError
 
@@ -12,8 +13,17 @@ GROUP_OF_LOOPS = "again and again, in the shell alone"
 HELP_SUMMARY = "List the commands by topic, show one's help, or say what a word on the screens means."
 
 
-def row(name: str, summary: str) -> str:
-    return f"  {name:9} {summary}"
+def row(name: str, summary: str, column: int = 9) -> str:
+    """As wide as each command's own help."""
+    import textwrap  # a help that few ask for
+
+    return textwrap.fill(
+        summary,
+        HELP_WIDTH,
+        initial_indent=f"  {name:{column}} ",
+        subsequent_indent=" " * (column + 3),
+        break_on_hyphens=False,
+    )
 
 
 def command_lines() -> Iterator[str]:
@@ -41,16 +51,19 @@ def help_text(prefix: str, words: Sequence[str] = ()) -> str:
     if words:
         name = " ".join(words)
         return find_command(name).parser(prefix).format_help() if name in command_names() else meaning(prefix, name)
+    column = len(f"{prefix} help stranded") + 1
     return (
         "\n".join(
             [
                 f"usage: {prefix} COMMAND [options]",
                 "",
                 *command_lines(),
-                f"  {prefix} help COMMAND  what it shows, its options, an example",
-                f"  {prefix} help words    what the words on the screens mean; `{prefix} help stranded`: one of them",
+                row(f"{prefix} help COMMAND", "what it shows, its options, an example", column),
+                row(f"{prefix} help words", "what the words on the screens mean", column),
+                row(f"{prefix} help stranded", "what one of them means", column),
                 "",
-                "arenascope is the word that always works, as in `arenascope report`: another extension may take heap.",
+                "arenascope is the word that always works, as in `arenascope report`:",
+                "another extension may take heap.",
             ]
         )
         + "\n"

@@ -12,6 +12,7 @@ from .errors import HoldEnded, HoldOver, ReadLate, TargetError, Unread, UsageErr
 from .render.progress import OverwrittenLine
 from .render.text import Style, wants_colour
 from .target import HOLD, HOLD_AT_MOST, Target
+from .tree import PROGRAM
 
 if TYPE_CHECKING:
     from .apply import Controller
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from .sources.live.still import StillProcess
     from .sources.live.target import ProcessTarget
 
-PROGRAM = "arenascope"
 LOADED_BEFORE = ("json", "queue", "threading")
 """Loads what would otherwise be loaded on demand, while a process stands still."""
 

@@ -18,6 +18,8 @@ from .target import HOLD, HOLD_AT_MOST
 from .words import MAYBE, NOT, UNLIKELY, full_names, likeliest
 
 PROGRAM = "arenascope"
+AFTER = 29
+"""Where the overview says what follows the program's name does."""
 COMMAND = "COMMAND"
 HELP_NAME = "help"
 LOOPS = ("watch", "metrics")
@@ -166,9 +168,9 @@ class Tree(OneLine):
     def format_help(self) -> str:
         lines = [f"usage: {PROGRAM} {COMMAND} PID|CORE [options]", "", *command_lines(), f"{GROUP_OF_LOOPS}:"]
         lines += [row(name, find_loop(name).outline.summary) for name in LOOPS]
-        lines += ["", f"  {PROGRAM} {COMMAND} --help     what it shows, its options, an example"]
-        lines += [f"  {PROGRAM} {HELP_NAME} words         what the words on the screens mean"]
-        lines += [f"  {f'{PROGRAM} {each.spelt}':29} {each.help}" for each in INSTEAD.arguments if each != HELP]
+        lines += ["", row(f"{PROGRAM} {COMMAND} --help", "what it shows, its options, an example", AFTER)]
+        lines += [row(f"{PROGRAM} {HELP_NAME} words", "what the words on the screens mean", AFTER)]
+        lines += [row(f"{PROGRAM} {each.spelt}", each.help, AFTER) for each in INSTEAD.arguments if each != HELP]
         return "\n".join(lines) + "\n"
 
 

@@ -49,6 +49,8 @@ def groups(overview: str, end: str) -> dict[str, list[str]]:
     for line in overview.partition(end)[0].splitlines()[2:]:
         if line.endswith(":"):
             lines = found.setdefault(line, [])
+        elif line.startswith("   "):
+            lines[-1] += f" {line.strip()}"
         elif line.startswith("  "):
             lines.append(line)
     return found

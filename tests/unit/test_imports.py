@@ -115,7 +115,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "sources/elf",
         "sources/live",
     ),
-    "overview": ("command", "errors", "glossary"),
+    "overview": ("arguments", "command", "errors", "glossary"),
     "glossary": ("arguments",),
     "load_once": (),
     "debugger_door": ("command", "errors", "load_once"),
