@@ -93,6 +93,15 @@ def test_in_the_shell(subject: Subject, columns: int) -> None:
     assert not {command: lines for command, lines in wide.items() if lines}
 
 
+def test_eighty_columns_are_enough_for_every_part(subject: Subject) -> None:
+    """Of the process and of a core, which has address space alone."""
+    for image in (subject.pid, subject.gcore()):
+        argv = (sys.executable, str(ROOT / "bin" / "arenascope"), "report", str(image), "--full")
+        parts = [line for line in on_terminal(80, argv) if re.search(r"  [0-9.]+ %", line)]
+        assert any(line.startswith("free, tops of thread arenas") for line in parts)
+        assert not [line for line in parts if "…" in line]
+
+
 @pytest.mark.parametrize("door", ["gdb", "lldb"])
 def test_in_a_debugger(subject: Subject, door: str) -> None:
     opened = next((each for name, each in DOORS.items() if name.startswith(door)), None)

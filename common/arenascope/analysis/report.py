@@ -17,7 +17,7 @@ LABELS = {
     "mmapped": "in use, in blocks with a mapping of their own",
     "tcache": "free, kept in thread caches",
     "returnable": "free, malloc_trim returns it",
-    "thread_tops": "free, tops of thread arenas: malloc_trim never touches them",
+    "thread_tops": "free, tops of thread arenas: malloc_trim leaves them",
     "main_top": "free, what malloc_trim leaves of the main arena's top",
     "scraps": "free, stranded: shares its pages with blocks in use",
     "unread": "arenas that could not be read whole",

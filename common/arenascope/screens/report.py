@@ -123,7 +123,8 @@ def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool) -
         rest = sum(picture.parts[name] for name in small)
         rows.append([f"{count(len(small), 'smaller part')} (--full)", style.size(rest), _share(rest, whole), ""])
     name = MEASURES[picture.measure]
-    what = "address space" if picture.measure == SPACE else "resident"
+    # of 80 columns a label gets 53
+    what = "size" if picture.measure == SPACE else "resident"
     total = [name, style.size(whole), "", ""]
     yield from table(("part", what, "share", ""), rows, left=(0, 3), footer=total, width=style.width, form=style.form)
     if picture.swapped:
