@@ -160,6 +160,11 @@ WORDS = (
         "Where malloc keeps free chunks: a bin, a fastbin or a thread cache.",
     ),
     Word(
+        ("lost", "leaked", "possibly lost"),
+        "Of a block in use, that nothing leads to it any more, so that nobody can free it. Possibly: only pointers to "
+        "its inside do, which may be old.",
+    ),
+    Word(
         ("madvise", "by madvise"),
         "The call by which malloc_trim returns whole pages in the middle of a heap: their addresses stay, the "
         "memory behind them goes.",
@@ -219,6 +224,11 @@ WORDS = (
     Word(
         ("resident", "RSS", "in memory"),
         "In physical memory at this moment, as `ps` counts it in RSS. What was never written, or was returned, is not.",
+    ),
+    Word(
+        ("root", "roots"),
+        "What a program reaches its blocks from: variables, threads' stacks and registers, mappings that are not "
+        "malloc's, what the kernel keeps for it.",
     ),
     Word(
         ("RSS falls",),

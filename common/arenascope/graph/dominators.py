@@ -6,6 +6,7 @@ Everything is numbered in the order in which a depth-first search meets it, so t
 from __future__ import annotations
 
 from array import array
+from itertools import accumulate
 from typing import Callable, Iterable, Iterator, Sequence
 
 from ..records import NamedTuple
@@ -36,8 +37,11 @@ def dominators(count: int, targets: Targets) -> Dominators:
         least = parents[at]
         for source in before.of(at):
             if source > at:
-                source = semi[_evaluate(source, at + 1, ancestor, label, semi)]
-            least = min(least, source)
+                if ancestor[source] > at:
+                    _shorten(source, at + 1, ancestor, label, semi)
+                source = semi[label[source]]
+            if source < least:
+                least = source
         semi[at] = least
     above = parents
     for at in range(1, len(nodes)):
@@ -48,8 +52,8 @@ def dominators(count: int, targets: Targets) -> Dominators:
     return Dominators(nodes, above)
 
 
-def _evaluate(node: int, linked: int, ancestor: array[int], label: array[int], semi: array[int]) -> int:
-    """The node with the least semidominator on the way up to what is not linked yet; shortens that way."""
+def _shorten(node: int, linked: int, ancestor: array[int], label: array[int], semi: array[int]) -> None:
+    """Makes `label` the node with the least semidominator on the way to what is not linked yet, and that way short."""
     way = []
     top = node
     while ancestor[top] >= linked:
@@ -60,7 +64,6 @@ def _evaluate(node: int, linked: int, ancestor: array[int], label: array[int], s
             label[each] = label[top]
         ancestor[each] = ancestor[top]
         top = each
-    return label[node]
 
 
 def _search(count: int, targets: Targets) -> tuple[array[int], array[int]]:
@@ -87,18 +90,18 @@ class _Before:
     """The places of those that lead to each place."""
 
     def __init__(self, nodes: Sequence[int], place: Sequence[int], targets: Targets) -> None:
-        self._offsets = array("Q", bytes(8 * (len(nodes) + 1)))
+        counts = [0] * len(nodes)
         for node in nodes:
             for to in targets(node):
-                self._offsets[place[to] + 1] += 1
-        for at in range(len(nodes)):
-            self._offsets[at + 1] += self._offsets[at]
-        filled = array("Q", self._offsets)
-        self._sources = array("I", bytes(4 * self._offsets[-1]))
+                counts[place[to]] += 1
+        self._offsets = [0, *accumulate(counts)]
+        filled = self._offsets[:-1]
+        sources = self._sources = array("I", bytes(4 * self._offsets[-1]))
         for at, node in enumerate(nodes):
             for to in targets(node):
-                self._sources[filled[place[to]]] = at
-                filled[place[to]] += 1
+                there = place[to]
+                sources[filled[there]] = at
+                filled[there] += 1
 
     def of(self, at: int) -> Sequence[int]:
         return self._sources[self._offsets[at] : self._offsets[at + 1]]

@@ -63,18 +63,19 @@ def find_owners(search: Search) -> Owners:
     graph = build(search)
     owners, edges = _owners(search, graph)
     count = len(owners)
+    first = count + 1
     rank_of = _ranks(graph, owners, edges)
 
-    def targets(node: int) -> Iterator[int]:
+    def targets(node: int) -> Sequence[int]:
         """0 leads to the owners, these to blocks; no owner to what has one of a higher rank."""
         if not node:
-            return iter(range(1, count + 1))
+            return range(1, count + 1)
         if node <= count:
             rank = RANKS[owners[node - 1].kind]
-            return (block + count + 1 for block in edges[node - 1] if rank_of[block] == rank)
-        return ((edge >> 1) + count + 1 for edge in graph.of(node - count - 1))
+            return [block + first for block in edges[node - 1] if rank_of[block] == rank]
+        return [(edge >> 1) + first for edge in graph.of(node - first)]
 
-    found = dominators(count + 1 + len(search.blocks), targets)
+    found = dominators(first + len(search.blocks), targets)
     return _Tree(search, owners, found).summed()
 
 

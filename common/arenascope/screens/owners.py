@@ -11,7 +11,7 @@ from ..graph.returns import Kept
 from ..render.json import address
 from ..render.text import NO_HEAP, Style, count, cut, left_out, next_lines, table
 
-HEADERS = ("whose", "keeps", "resident", "would go back", "blocks", "mostly")
+HEADERS = ("whose", "holds", "resident", "goes back", "blocks", "mostly")
 
 
 class Shown:
@@ -78,7 +78,7 @@ def lines(style: Style, shown: Shown, limit: int) -> Iterator[str]:
     said = f"{style.size(blocks.bytes)} in use in {count(len(blocks), 'block')}"
     largest = next((each for each in holdings if each.owner.kind not in (SHARED, UNREACHED)), None)
     if largest is not None:
-        said += f"; {shown.whose(largest.owner)} keeps most, {style.size(largest.bytes)}"
+        said += f"; {shown.whose(largest.owner)} holds most, {style.size(largest.bytes)}"
     yield style.bold(said)
     yield ""
     rows, more = cut([_cells(style, shown, each) for each in holdings], limit)
