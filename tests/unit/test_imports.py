@@ -108,6 +108,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "whole_file",
         "command",
         "session",
+        "gather",
         "graph",
         "render",
         "sources",
