@@ -32,6 +32,8 @@ LONGEST_FORM = 16
 GLOBALS = 64 << 20
 """So much of a module's data."""
 STACK = 1 << 20
+STACKS = 64 << 20
+"""So much of each stack, and of all."""
 SELDOM = 8
 """A member is a pointer where one object in so many has one there."""
 WINDOW = 512 << 10
@@ -240,7 +242,7 @@ class Naming:
             else:
                 yield area, self._index.words(user + area.links, area.bytes // word - links) or ()
 
-    def _fixed(self, stacks: bool = True) -> Iterator[Area]:
+    def _fixed(self) -> Iterator[Area]:
         """Variables of modules, and what lies on stacks."""
         following = {region.start: region for region in self._session.regions if not region.path}
         for module in self._ground.modules.all:
@@ -248,12 +250,14 @@ class Naming:
             for region in [*module.regions, *filter(None, [following.get(last.end)])]:
                 if region.writable and region.present and not region.shared:
                     yield Area(region.start, min(region.size, GLOBALS), None)
-        for thread in self._session.target_threads if stacks else ():
+        threads = self._session.target_threads
+        most = min(STACK, STACKS // max(1, len(threads)))
+        for thread in threads:
             pointer = thread.stack_pointer
             within = [each for each in self._session.regions if pointer and each.contains(pointer)]
             if pointer and within:
                 start = pointer // self._word * self._word
-                yield Area(start, min(within[0].end - start, STACK), "stack", False)
+                yield Area(start, min(within[0].end - start, most), "stack", False)
 
     def _look(self, area: Area) -> None:
         end = area.start + area.bytes

@@ -56,6 +56,8 @@ class Forms:
         self._blocks = blocks
         self._word = word
         self._big = big
+        self._in_vain = MOST_NODES
+        """So many nodes are followed at most that are none in the end: damage could have each word lead through all."""
         self._all = (
             (self._stdio,)
             if not classes
@@ -172,14 +174,18 @@ class Forms:
             return ()
         offset = index * self._word
         bodies = [Body(words[index], "std::unordered_map buckets", "node", offset)]
+        met: set[int] = set()
         for _ in range(count):
-            room = self._blocks.usable(node)
+            room = self._blocks.usable(node) if node not in met else None
             following = self._blocks.words(node, 1) if room is not None else None
-            if room is None or following is None:
+            if room is None or following is None or len(met) > self._in_vain:
+                self._in_vain -= len(met)
                 return ()
+            met.add(node)
             bodies.append(Body(node, HASHED, "node", offset, room))
             (node,) = following
         # as many as are counted, and not one more
+        self._in_vain -= count if node else 0
         return () if node else bodies
 
     def _function(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:

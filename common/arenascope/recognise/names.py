@@ -60,7 +60,10 @@ def named(demangled: str) -> Named:
 def readable(name: str) -> str:
     for each in INLINE:
         name = name.replace(each, "std::")
-    return _shortened(name)
+    try:
+        return _shortened(name)
+    except RecursionError:
+        return name
 
 
 def _shortened(name: str) -> str:
