@@ -177,7 +177,9 @@ def test_pythons_objects_are_those_that_its_collector_knows() -> None:
         status, said, complained = look(Path(str(process.pid)), "types --quick --limit 0", "--json")
         process.stdin.close()
     assert status == 0, complained
-    rows = {row["type"].rpartition(".")[2]: row for row in json.loads(said)["types"] if row["kind"] == "python"}
+    document = valid(json.loads(said))
+    assert [each["id"] for each in document["notes"]] == ["pymalloc-apart"]
+    rows = {row["type"].rpartition(".")[2]: row for row in document["types"] if row["kind"] == "python"}
     assert names["Slotted"] == 300
     for name, objects in names.items():
         # a tuple of which nothing can refer to itself is not the collector's

@@ -38,7 +38,7 @@ OWN_KEYS = {
     "params": ["params", "arenas"],
     "mmapped": ["blocks", "expected", "match"],
     "trim": ["arenas", "totals", "reasons", "applied"],
-    "types": ["types", "left_out", "totals"],
+    "types": ["types", "left_out", "notes", "totals"],
 }
 KNOWN = {
     "$schema",

@@ -38,6 +38,16 @@ class Totals(NamedTuple):
     damaged: int
 
 
+PYMALLOC = 512
+"""SMALL_REQUEST_THRESHOLD: what is larger CPython asks malloc for."""
+
+
+def has_arenas_of_its_own(rows: Iterable[TypeRow]) -> bool:
+    """Whether small objects of CPython are missing: PYTHONMALLOC=malloc has them among the others."""
+    averages = [row.bytes // row.blocks for row in rows if row.kind.kind == "python"]
+    return bool(averages) and min(averages) > PYMALLOC
+
+
 ORDERS: dict[str, Callable[[TypeRow], int]] = {
     "bytes": lambda row: row.bytes,
     "blocks": lambda row: row.blocks,

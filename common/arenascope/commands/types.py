@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from typing import Callable, Optional, Pattern, Sequence
 
-from ..analysis.types import ORDERS, Totals, TypeRow, in_order
+from ..analysis.types import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
 from ..command import ARENA, LIMIT, Answer, Context, argument, command, parse_size
 from ..errors import UsageError
 from ..gather.holding import types_of
 from ..gather.problems import parts_differ, problems_of
 from ..model import Statement
 from ..render.json import address
-from ..screens.types import lines, name_of
+from ..render.problems import statement_json
+from ..screens.types import lines, name_of, note_text
 
 
 @command(
@@ -52,11 +53,13 @@ def types_command(context: Context) -> Answer:
             found = sum(heap.heap.bytes for heap in live.heaps if heap.header.index == header.index)
             if found != header.system_mem and not session.stopped:
                 problems.append(parts_differ(header, found))
+    notes = [Statement("pymalloc-apart")] if has_arenas_of_its_own(rows) else []
     chosen = in_order(filter(wanted, rows), options.by)
     most = options.limit if options.limit > 0 else None
     keys = {
         "types": [_json(row) for row in chosen[:most]],
         "left_out": len(chosen[most:]) if most else 0,
+        "notes": [statement_json(each, note_text(each)) for each in notes],
         "totals": {
             "blocks": totals.blocks,
             "bytes": totals.bytes,
@@ -68,7 +71,7 @@ def types_command(context: Context) -> Answer:
         },
     }
     named = sum(row.bytes for row in rows if row.kind.certain and row.kind.kind not in ("size", "zeros"))
-    text = lines(context.style, chosen, totals, options.limit, named=named, started=session.started)
+    text = lines(context.style, chosen, totals, options.limit, named=named, started=session.started, notes=notes)
     return Answer(keys, text, [*problems, *problems_of(session)])
 
 

@@ -225,6 +225,7 @@ DOCUMENTS = {
             ),
         ),
         "left_out": size("How many more types there are"),
+        "notes": rows("What is not among them", statement("A note")),
         "totals": record(
             "All of them, shown or not: bytes, bookkeeping, foreign and damaged ones sum to used and mmapped",
             blocks=size("How many blocks"),

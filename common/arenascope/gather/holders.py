@@ -39,8 +39,8 @@ SELDOM = 8
 WINDOW = 512 << 10
 FAR = 4 << 10
 """Objects further apart, on the average, are read one by one."""
-_VARIABLE = re.compile(r"([^+]+?)(?:\+\d+)?")
-"""What has a symbol; without one it is a file and a hexadecimal distance."""
+_VARIABLE = re.compile(r"(.*?)(?:\+(?:0x[0-9a-f]+|\d+))?", re.DOTALL)
+"""A variable's symbol; where there is none, the file that it is of."""
 _SHARED = re.compile(re.escape(APART).replace(r"\{\}", "(.+)"))
 WEAK = ("size", "zeros", "pointers", "text")
 LINKS = {TREE: 4, LIST: 2, HASHED: 1}

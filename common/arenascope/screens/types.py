@@ -5,17 +5,29 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.types import Totals, TypeRow
+from ..model import Statement
 from ..recognise.kinds import Kind
 from ..render.text import NO_HEAP, UNKNOWN, Style, count, cut, left_out, next_lines, table
 
 HEADERS = ("type", "module", "blocks", "bytes", "share", "average", "resident", "holds back", "example")
 GUESS = " ?"
 """After the name of what is a guess."""
+NOTES = {
+    "pymalloc-apart": "CPython keeps objects of up to 512 bytes in arenas of its own, which it maps beside malloc: "
+    "they are not among these blocks",
+}
 A_GUESS = f"{GUESS.strip()} a guess, by what the blocks hold"
 
 
 def lines(
-    style: Style, rows: Sequence[TypeRow], totals: Totals, limit: Optional[int], *, named: int, started: bool
+    style: Style,
+    rows: Sequence[TypeRow],
+    totals: Totals,
+    limit: Optional[int],
+    *,
+    named: int,
+    started: bool,
+    notes: Sequence[Statement],
 ) -> Iterator[str]:
     """`named`: bytes of blocks whose type is certain."""
     if not started:
@@ -47,8 +59,13 @@ def lines(
     yield from left_out(style, more, "type")
     if any(not row.kind.certain for row in rows[: len(shown)]):
         yield style.dim(A_GUESS)
+    yield from map(note_text, notes)
     if rows:
         yield from next_lines(style, style.typed(f"chunk {rows[0].samples[0]:#x}"), style.typed("pins"))
+
+
+def note_text(said: Statement) -> str:
+    return NOTES[said.id]
 
 
 def name_of(kind: Kind) -> str:
