@@ -116,6 +116,9 @@ def test_of_the_kernels_core_it_says_the_same() -> None:
         live = kinds_by_block(Session(ShellDoor(str(subject.pid), "none", ()).target()))
         core = subject.kernel_core()
         assert kinds_by_block(Session(ShellDoor(str(core), "none", ()).target())) == live
+        # however many share the work
+        alone, shared = (look(core, f"types --limit 0 --jobs {jobs}", "--json")[1] for jobs in (1, 3))
+        assert alone == shared
 
 
 def test_names_are_those_of_binutils(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ Nothing overrides what is certain; what holders tell (`holders.py`) comes after 
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Mapping, Optional, Sequence
 
 from ..memory import Memory
@@ -29,8 +28,6 @@ EXACT = 1024
 """Blocks up to here are told apart by their very size; larger ones by powers of two."""
 Sizes = dict[int, int]
 """A kind's index, by what is usable of a block."""
-ENOUGH = 64
-"""After so many blocks of one class and size that hold a single object the others of that size are not looked at."""
 SLACK = 16
 """Sizes are rounded up to as much, and a rest of as much is handed out, too."""
 LONGEST_ARRAY = 64 << 10
@@ -67,11 +64,12 @@ class Entry(NamedTuple):
 class _Table:
     """A vtable, and the blocks that begin with it."""
 
-    def __init__(self, of: ClassName) -> None:
+    def __init__(self, of: ClassName, word: bytes) -> None:
         self.of = of
+        self.word = word
+        """The vtable's address, as it lies in memory."""
         self.sizes: Sizes = {}
-        """Those sizes of which enough blocks hold one object each."""
-        self.seen: Counter[int] = Counter()
+        """Of blocks that hold one object each."""
 
 
 def _repeats(data: bytes, word: int) -> Optional[int]:
@@ -165,28 +163,33 @@ class Catalogue:
             if table is None:
                 add(other(words, data, base, at, usable))
             else:
-                add(table.sizes.get(usable, NONE))
-                if found[-1] == NONE:
-                    found[-1] = self._of_table(table, data, at, usable)
+                start = at << shift
+                end = start + usable
+                index = table.sizes.get(usable, NONE)
+                # several objects side by side, or the first of its size
+                if index == NONE or end > len(data) or data.find(table.word, start + self._word, end) >= 0:
+                    index = self._of_table(table, data, base, user, usable)
+                add(index)
         return found
 
     def _learn(self, first: int) -> Optional[_Table]:
         of = self._classes.of(first)
-        self._tables[first] = _Table(of) if of is not None else None
+        word = first.to_bytes(self._word, self._memory.byte_order)
+        self._tables[first] = _Table(of, word) if of is not None else None
         return self._tables[first]
 
-    def _of_table(self, table: _Table, data: bytes, at: int, usable: int) -> int:
-        of, start = table.of, at * self._word
+    def _of_table(self, table: _Table, data: bytes, base: int, user: int, usable: int) -> int:
+        of, start, looked_at = table.of, user - base, min(usable, LONGEST_ARRAY)
         kind = Kind(of.name, of.kind, of.module, how=of.how)
-        # several objects side by side: new T[n], the body of a vector
-        step = _repeats(data[start : start + min(usable, LONGEST_ARRAY)], self._word)
+        whole = data[start : start + looked_at]
+        if len(whole) < looked_at:
+            whole = self._memory.try_read(user, looked_at) or whole
+        # new T[n], the body of a vector
+        step = _repeats(whole, self._word)
         if step is not None:
             return self.index_of(Entry(kind._replace(name=f"{of.name}[]"), step, kind))
-        index = self.index_of(Entry(kind, usable))
-        table.seen[usable] += 1
-        if table.seen[usable] > ENOUGH:
-            table.sizes[usable] = index
-        return index
+        table.sizes[usable] = self.index_of(Entry(kind, usable))
+        return table.sizes[usable]
 
     def _other(self, words: Sequence[int], data: bytes, base: int, at: int, usable: int) -> int:
         """Whatever has no vtable; it begins with words[at]."""
