@@ -13,7 +13,7 @@ from .components import Lump, lumps
 from .edges import INSIDE, Graph, build
 from .encodings import TAGS, decoded, is_meant
 from .finder import Finder
-from .reach import DEFINITE, MARKS, Reach
+from .reach import MARKS, Reach
 from .refs import Search
 from .roots import Roots
 from .windows import Window
@@ -81,7 +81,7 @@ def _second_look(search: Search, reach: Reach) -> dict[str, list[int]]:
         for source in ready:
             for each in by_source.pop(source):
                 if not reach.marks[each.suspect]:
-                    reach.mark([each.suspect], DEFINITE)
+                    reach.add([each.suspect])
                     saved.setdefault(each.encoding, []).append(each.suspect)
     return saved
 

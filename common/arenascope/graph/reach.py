@@ -20,53 +20,49 @@ class Reach:
         self._search, self._graph = search, graph
         self._strength = Strength(search.session, search.blocks)
         self.marks = bytearray(len(graph.blocks))
-        self.add(seed.edge for seed in graph.seeds)
-        # what has a mark by starts alone keeps it; the rest is judged one by one
         self.mark((seed.edge >> 1 for seed in graph.seeds if not seed.edge & INSIDE), DEFINITE)
-        self._lift()
+        if UNREACHED in self.marks:
+            # of most programs that was all
+            self.mark(self._inside(), POSSIBLE)
 
-    def add(self, edges: Iterable[int]) -> None:
-        """These lead somewhere, too."""
-        self.mark((edge >> 1 for edge in edges), POSSIBLE)
-
-    def mark(self, first: Iterable[int], mark: int) -> None:
+    def mark(self, first: Iterable[int], mark: int) -> list[int]:
+        """These, and what hangs on them; all that had less."""
         marks, offsets, edges = self.marks, self._graph.offsets, self._graph.edges
         definite = mark == DEFINITE
-        todo = []
+        new = []
         for block in first:
             if marks[block] < mark:
                 marks[block] = mark
-                todo.append(block)
-        while todo:
-            block = todo.pop()
+                new.append(block)
+        for block in new:
+            # grows as it is gone through
             for edge in edges[offsets[block] : offsets[block + 1]]:
                 to = edge >> 1
                 if marks[to] < mark and not (definite and edge & INSIDE):
                     marks[to] = mark
-                    todo.append(to)
+                    new.append(to)
+        return new
 
-    def _lift(self) -> None:
-        """Where a pointer to the inside is as good as one to the start."""
-        marks, graph = self.marks, self._graph
-        for seed in graph.seeds:
-            if seed.edge & INSIDE and marks[seed.edge >> 1] == POSSIBLE and self._is_lifted(seed):
-                self.mark([seed.edge >> 1], DEFINITE)
-        seen = bytearray(len(marks))
-        found = True
-        while found:
-            found = False
-            for block in range(len(marks)):
-                if marks[block] == DEFINITE and not seen[block]:
-                    seen[block] = 1
-                    found |= self._lift_from(block)
+    def add(self, blocks: Iterable[int]) -> None:
+        """These are reached after all, and what they lead to."""
+        new = self.mark(blocks, DEFINITE)
+        self.mark([edge >> 1 for block in new for edge in self._graph.of(block)], POSSIBLE)
 
-    def _lift_from(self, block: int) -> bool:
+    def _inside(self) -> list[int]:
+        """What pointers to the inside lead to. Where one is as good as a pointer to the start, it is marked so."""
         marks = self.marks
-        inner = {edge >> 1 for edge in self._graph.of(block) if edge & INSIDE and marks[edge >> 1] == POSSIBLE}
-        for to in inner:
-            if any(self._strength.is_definite(to, value) for value in self._values(block, to)):
-                self.mark([to], DEFINITE)
-        return bool(inner)
+        seeds = [seed for seed in self._graph.seeds if seed.edge & INSIDE]
+        self.mark((seed.edge >> 1 for seed in seeds if self._is_lifted(seed)), DEFINITE)
+        found = [seed.edge >> 1 for seed in seeds]
+        todo = [block for block, mark in enumerate(marks) if mark == DEFINITE]
+        for block in todo:
+            # grows as it is gone through
+            inner = {edge >> 1 for edge in self._graph.of(block) if edge & INSIDE and marks[edge >> 1] != DEFINITE}
+            found += inner
+            for to in inner:
+                if any(self._strength.is_definite(to, value) for value in self._values(block, to)):
+                    todo += self.mark([to], DEFINITE)
+        return found
 
     def _values(self, block: int, to: int) -> Iterator[int]:
         blocks, word = self._search.blocks, self._search.session.memory.pointer_size
