@@ -15,6 +15,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..glibc.chunk import SIZE_BITS
+from ..meter import Meter
 from ..recognise.catalogue import NONE, Catalogue
 from ..recognise.ground import Ground
 from ..recognise.holders import HASHED, Body, Forms
@@ -202,22 +203,26 @@ class Naming:
         for area in self._fixed():
             self._look(area)
             self._follow()
-        for area, words in self._objects({at for at, kind in enumerate(self._live.kinds) if kind.kind in HOLDERS}):
-            self._objects_of[area.kind] += 1
-            self._look_at(area, area.start + area.links, words)
-            self._follow()
+        holders = {at for at, kind in enumerate(self._live.kinds) if kind.kind in HOLDERS}
+        size = sum(heap.heap.bytes for heap in self._live.heaps)
+        with self._session.meter("looking into holders", size) as meter:
+            for area, words in self._objects(holders, meter):
+                self._objects_of[area.kind] += 1
+                self._look_at(area, area.start + area.links, words)
+                self._follow()
         self._name_plainly()
 
     def _follow(self) -> None:
         while self._left:
             self._look(self._left.popleft())
 
-    def _objects(self, kinds: set[int]) -> Iterator[tuple[Area, Sequence[int]]]:
+    def _objects(self, kinds: set[int], meter: Meter) -> Iterator[tuple[Area, Sequence[int]]]:
         """Blocks of these kinds, each with its words behind the links: many are read at a time."""
         kept: list[Known] = []
         for known in self._index.of_kinds(kinds):
             if kept and known[0] + known[1] - kept[0][0] > WINDOW:
                 yield from self._words_of(kept)
+                meter.advance(kept[-1][0] + kept[-1][1] - kept[0][0])
                 kept = []
             kept.append(known)
         yield from self._words_of(kept)
