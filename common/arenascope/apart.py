@@ -10,8 +10,7 @@ import os
 from typing import Optional, Sequence
 
 from .command import Context
-from .errors import TargetError
-from .gather.types import needs_contents
+from .errors import RedactedError, TargetError
 from .graph.blocks import live_blocks
 from .graph.edges import library
 from .graph.refs import Search
@@ -61,7 +60,9 @@ def looked(context: Context) -> Looked:
         seen = ShellTarget(copy, *target.symbols_from)
         context.opened = Session(seen, context.options.libc, Progress, context.door.processes)
     session = context.session
-    needs_contents(session, "what points to them")
+    if session.target.image.redacted:
+        # zeros that lead nowhere would pass for an answer
+        raise RedactedError("what points to them")
     blocks = live_blocks(session)
     search = Search(session, blocks, find_roots(session, blocks))
     if search.bytes >= SLOW and library(search.bytes) is None:

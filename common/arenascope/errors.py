@@ -3,6 +3,7 @@
     ArenascopeError                 one line for the user, and perhaps a hint: what to try next
     ├── UsageError                  the command line is wrong
     ├── TargetError                 there is no process or core to look at, or it cannot be opened
+    │   ├── RedactedError           it was left out of the file
     │   └── HoldEnded               a live process was let go before it was read whole
     │       └── ReadLate            as nobody knew that more of it would be read
     ├── MemoryReadError             these bytes cannot be read
@@ -42,6 +43,16 @@ class UsageError(ArenascopeError):
 
 class TargetError(ArenascopeError):
     """There is nothing to look at, or it cannot be opened."""
+
+
+class RedactedError(TargetError):
+    """What is asked for was left out of the file."""
+
+    def __init__(self, to_tell: str) -> None:
+        super().__init__(
+            f"what the blocks held was left out of this file (save --redact): nothing tells {to_tell}",
+            "chunks --summary has their sizes",
+        )
 
 
 class HoldEnded(TargetError):

@@ -8,6 +8,7 @@ from typing import Iterable, Optional, Sequence
 import pytest
 
 from arenascope.analysis.kept import reasons
+from arenascope.analysis.resident import all_inside, covered
 from arenascope.analysis.trim import (
     ArenaTrim,
     Chunk,
@@ -81,7 +82,7 @@ def plan(
 
 
 def merged(arena: Arena) -> tuple[list[Chunk], Chunk]:
-    free, top = consolidate(arena)
+    free, top = consolidate(arena, least=0)
     return sorted(free), top
 
 
@@ -350,3 +351,21 @@ def test_what_is_locked_stays() -> None:
     assert found.madvise == [(HEAP + 0x1000, 0x5000)]
     assert why(Trim(found, NOTHING), locked=[Span(HEAP + 0x3000, HEAP + 0x4000)])["pages-locked"] == {"bytes": 0x3000}
     assert "pages-locked" not in why(Trim(found, NOTHING), locked=[Span(HEAP + 0x6000, HEAP + 0x7000)])
+
+
+def test_what_lies_in_resident_pages_is_counted_the_same_by_either_way() -> None:
+    """A list of which all is resident is summed; any other is laid over the pages, chunk by chunk."""
+    rng = random.Random(7)
+    whole = 0
+    for _ in range(2000):
+        edges = sorted(rng.sample(range(60), rng.choice([0, 2, 4, 8, 10])))
+        resident = [Span(start, end) for start, end in zip(edges[::2], edges[1::2])]
+        edges = sorted(rng.sample(range(60), rng.choice([2, 4, 8])))
+        chunks = [(start, rng.choice([1, end - start])) for start, end in zip(edges[::2], edges[1::2])]
+        pages = {page for span in resident for page in range(span.start, span.end)}
+        expected = sum(place in pages for start, size in chunks for place in range(start, start + size))
+        assert covered(chunks, resident) == expected
+        inside = all_inside([start for start, _ in chunks], [size for _, size in chunks], resident)
+        whole += inside
+        assert inside == (expected == sum(size for _, size in chunks))
+    assert whole > 50

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import repeat
+from operator import add, le
 from typing import Iterable, Sequence
 
 from ..model import Arena, Range
@@ -32,6 +35,14 @@ def covered(ranges: Iterable[Chunk], resident: Sequence[Span]) -> int:
             total += min(end, resident[at].end) - max(start, resident[at].start)
             at += 1
     return total
+
+
+def all_inside(addresses: Sequence[int], sizes: Sequence[int], resident: Sequence[Span]) -> bool:
+    """Whether each of these chunks lies in resident pages, as in a heap of which nothing was given back: no line of
+    Python for each, and no order, as there may be a million."""
+    starts, ends = [each.start for each in resident], [0, *(each.end for each in resident)]
+    limits = map(ends.__getitem__, map(bisect_right, repeat(starts), addresses))
+    return all(map(le, map(add, addresses, sizes), limits))
 
 
 def clipped(spans: Iterable[Span], start: int, end: int) -> list[Span]:
@@ -67,14 +78,23 @@ def arena_resident(
 ) -> ArenaResident:
     """`cached` are this arena's chunks in thread caches, `resident` the resident parts of its heaps, in order."""
     header = arena.header
-    free = [chunk for each in (*arena.bins, *arena.fastbins) for chunk in zip(each.addresses, each.sizes)]
-    large = sorted(chunk for chunk in free if chunk[1] >= MMAP_THRESHOLD)
+    unused = 0
+    free: list[Chunk] = []
+    large: list[Chunk] = []
+    for each in (*arena.bins, *arena.fastbins):
+        if all_inside(each.addresses, each.sizes, resident):
+            unused += each.bytes
+        else:
+            free += zip(each.addresses, each.sizes)
+        if each.max_bytes is None or each.max_bytes >= MMAP_THRESHOLD:
+            large += (chunk for chunk in zip(each.addresses, each.sizes) if chunk[1] >= MMAP_THRESHOLD)
+    large.sort()
     single = [chunk for chunk in large if chunk[1] <= mmap_threshold]
     if header.top_bytes:
         free.append((header.top, header.top_bytes))
     free.sort()
     total = sum(each.bytes for each in resident)
-    unused = covered(free, resident)
+    unused += covered(free, resident)
     returnable = covered(plan.ranges, resident)
     top = covered([plan.top] if plan.top else [], resident)
     tcache = covered(sorted(cached), resident)

@@ -96,7 +96,7 @@ def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: Rules) -> ArenaT
     top_known = header.top_bytes is not None and not (may_merge and (fast is None or binned is None))
     madvise: Optional[list[Range]] = None
     subpage: Optional[int] = None
-    free, (top, top_bytes) = consolidate(arena)
+    free, (top, top_bytes) = consolidate(arena, page + rules.layout.chunk_struct)
     if fast is not None and binned is not None and (top_known or not may_merge):
         madvise = sorted(_madvise_ranges(free, rules.layout.chunk_struct, page))
         subpage = binned.bytes + fast.bytes - (header.top - top) - sum(each.bytes for each in madvise)
@@ -133,12 +133,15 @@ class Consolidated(NamedTuple):
     """Of no bytes where it could not be read."""
 
 
-def consolidate(arena: Arena) -> Consolidated:
-    """What malloc_consolidate leaves."""
+def consolidate(arena: Arena, least: int) -> Consolidated:
+    """What malloc_consolidate leaves, as far as it can have chunks of so many bytes."""
     header = arena.header
     top, top_bytes = header.top, header.top_bytes or 0
     binned = (chunk for each in arena.bins for chunk in zip(each.addresses, each.sizes))
     if not arena.fastbins:
+        # nothing grows: most of a million are smaller
+        long = (each for each in arena.bins if each.max_bytes is None or each.max_bytes >= least)
+        binned = (chunk for each in long for chunk in zip(each.addresses, each.sizes))
         return Consolidated(binned, Range(top, top_bytes))
     fast = _joined(chunk for each in arena.fastbins for chunk in zip(each.addresses, each.sizes))
     # of the binned chunks, which may be a million, only those count that touch a fast one (or top)

@@ -12,7 +12,7 @@ from collections import Counter
 from itertools import accumulate, islice
 from typing import Iterable, Iterator, Optional, Sequence
 
-from ..errors import MemoryReadError, TargetError
+from ..errors import MemoryReadError, RedactedError
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..model import ArenaHeader, MmappedBlock, Piece, Run
 from ..recognise.catalogue import NONE, Catalogue, Entry
@@ -49,19 +49,11 @@ def catalogue_of(session: Session) -> Catalogue:
     return Catalogue(ground_of(session), min(starts, default=0), max(ends, default=0))
 
 
-def needs_contents(session: Session, to_tell: str) -> None:
-    """TargetError for a file without them: zeros that lead nowhere would pass for an answer."""
-    if session.target.image.redacted:
-        raise TargetError(
-            f"what the blocks held was left out of this file (save --redact): nothing tells {to_tell}",
-            "chunks --summary has their sizes",
-        )
-
-
 def live_kinds(session: Session, only: Optional[int] = None, holders: bool = True) -> Live:
     """The live blocks of one arena, or of all and those served by mmap; at Ctrl-C those that were met. With `holders`
     what holds a block may name it, too, which takes as long again."""
-    needs_contents(session, "what they are")
+    if session.target.image.redacted:
+        raise RedactedError("what they are")
     session.measure_residency()
     live = Live(session)
     catalogue = catalogue_of(session)

@@ -16,7 +16,7 @@ from ..target import NodeWords, ReadNodes
 from .chunk import PREV_INUSE, SIZE_BITS, Sizes
 from .layout import Layout
 
-MANY = 256
+MANY = 64
 """With fewer rings, handing over to a thread costs more than it saves."""
 
 
