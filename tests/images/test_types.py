@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -189,3 +190,25 @@ def test_pythons_objects_are_those_that_its_collector_knows() -> None:
         # a tuple of which nothing can refer to itself is not the collector's
         assert rows[name]["blocks"] >= objects if name == "tuple" else rows[name]["blocks"] == objects, name
         assert rows[name]["certain"]
+
+
+def test_pythons_small_objects_where_malloc_has_them() -> None:
+    code = "import sys; kept = [f'{number:05d} of many' for number in range(5000)]; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONMALLOC": "malloc"},
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdout.readline()
+        await_parked(process.pid)
+        status, said, complained = look(Path(str(process.pid)), "types --quick --match ^str$", "--json")
+        process.stdin.close()
+    assert status == 0, complained
+    document = json.loads(said)
+    (row,) = document["types"]
+    assert 5000 < row["blocks"] < 20000
+    assert document["notes"] == []

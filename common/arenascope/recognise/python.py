@@ -16,6 +16,8 @@ from .kinds import Kind
 TYPE_TYPE = "PyType_Type"
 IN_FRONT = (0, 2, 4)
 """Words before the object itself."""
+PLAIN_STR = 5
+"""Words of PyASCIIObject, since 3.12; it had six."""
 MOST_REFERENCES = 1 << 24
 IMMORTAL = (0x3FFFFFFF, 0xFFFFFFFF)
 """Since 3.12: from the first of these on, in 32 bits."""
@@ -90,7 +92,8 @@ class Python:
         name = self._ground.string(words[self._offset + 2], 256)
         if name is None or not _NAME.fullmatch(name) or words[self._offset + 3] > 1 << 20:
             return None
-        self._sizes[pointer] = words[self._offset + 3]
+        # a str of ASCII has less than the struct of all of them
+        self._sizes[pointer] = PLAIN_STR * self._word if name == b"str" else words[self._offset + 3]
         return Kind(name.decode(), "python", self._ground.module_name(pointer), how="ob_type")
 
     def _is_type(self, pointer: int, depth: int) -> bool:
