@@ -7,7 +7,7 @@ malloc for it: so close a fit is no coincidence.
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Protocol, Sequence
+from typing import Callable, Iterator, Optional, Protocol, Sequence
 
 from ..records import NamedTuple
 
@@ -48,6 +48,9 @@ class Blocks(Protocol):
     def is_code(self, address: int) -> bool: ...
 
 
+Form = Callable[[Sequence[int], int, int], Sequence[Body]]
+
+
 class Forms:
     """Finds containers in the words of a holder."""
 
@@ -58,28 +61,31 @@ class Forms:
         self._big = big
         self._in_vain = MOST_NODES
         """So many nodes are followed at most that are none in the end: damage could have each word lead through all."""
-        self._all = (
-            (self._stdio,)
-            if not classes
-            else (
-                self._stdio,
-                self._hash,
-                self._deque,
-                self._other_deque,
-                self._vector,
-                self._string,
-                self._other_string,
-                self._function,
-            )
+        self._classes = classes
+
+    def _all(self) -> tuple[Form, ...]:
+        """Made anew each time: kept, they would lead back here, and with that keep the process's files open."""
+        if not self._classes:
+            return (self._stdio,)
+        return (
+            self._stdio,
+            self._hash,
+            self._deque,
+            self._other_deque,
+            self._vector,
+            self._string,
+            self._other_string,
+            self._function,
         )
 
     def bodies(self, words: Sequence[int], likely: Sequence[int]) -> Iterator[Body]:
         """`likely`: the indices of words that may point to blocks. What no container points to comes without a name."""
         usable_at = self._blocks.usable
+        forms = self._all()
         for index in likely:
             usable = usable_at(words[index])
             if usable is not None:
-                for form in self._all:
+                for form in forms:
                     bodies = form(words, index, usable)
                     if bodies:
                         yield from bodies
