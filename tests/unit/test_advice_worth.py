@@ -1,4 +1,4 @@
-"""Advice that nobody would ask for is not given: figures as a process has them, judged."""
+"""Advice that nobody would ask for is not given, and what is given says all: figures as a process has them, judged."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from arenascope.analysis.advice import find_advice
 from arenascope.analysis.causes import Facts
 from arenascope.analysis.report import RESIDENT, Picture
 from arenascope.analysis.resident import ArenaResident
+from arenascope.apply import Applied
+from arenascope.render.text import Style
+from arenascope.screens.advice import words
+from arenascope.screens.trim import lines
 
 MIB = 1 << 20
 ARENAS = 6
@@ -40,3 +44,28 @@ def advised(scraps: int, files: int) -> set[str]:
 def test_what_is_little_calls_for_no_change(scraps: int, files: int, expected: set[str]) -> None:
     """Another allocator for less than 8 MiB, a word on arenas where not a tenth is free."""
     assert advised(scraps, files) == expected
+
+
+def test_releasing_tops_says_what_its_command_returns_in_all() -> None:
+    """`trim --apply --tops` calls malloc_trim too."""
+    for returnable, both in ((0, 0), (20 * MIB, 30 * MIB - 4096)):
+        empty = dict.fromkeys(ArenaResident._fields, 0)
+        arena = ArenaResident(**{**empty, "arena": 1, "total": 30 * MIB, "top": 10 * MIB, "returnable": returnable})
+        parts = {"returnable": returnable, "thread_tops": 10 * MIB}
+        picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, [arena], ())
+        facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36")
+        (tops,) = (each for each in find_advice(facts) if each.id == "release-tops")
+        assert tops.figures["with_trim_bytes"] == both
+        (way,) = words(tops, facts, Style().size).how(Style(program="arenascope", subject="7"))
+        assert ("in all)" in way) == bool(both)
+        (way,) = words(tops, facts, Style().size).how(Style(core=True))
+        assert way.count("(") == 1
+
+
+def test_what_came_in_is_told_where_the_sums_would_not_agree() -> None:
+    for came, told in ((0, False), (MIB, True)):
+        applied = Applied(50 * MIB, 10 * MIB + came, 40 * MIB, 40 * MIB, 0.1, [])
+        shown = lines(
+            Style(), [], applied, started=True, whole=True, ranges=False, tops=False, limit=0, kept=[], may_apply=True
+        )
+        assert ("meanwhile 1.0 MiB came in" in "\n".join(shown)) is told

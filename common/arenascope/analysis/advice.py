@@ -69,7 +69,9 @@ def _trim(facts: Facts) -> Iterator[Advice]:
 def _tops(facts: Facts) -> Iterator[Advice]:
     size = sum(_top_beyond(each, facts.page) for each in facts.picture.arenas if each.arena)
     if facts.matters(size):
-        yield Advice("release-tops", size, {"tops_bytes": facts.part("thread_tops")})
+        trimmed = facts.part("returnable")
+        figures = {"tops_bytes": facts.part("thread_tops"), "with_trim_bytes": size + trimmed if trimmed else 0}
+        yield Advice("release-tops", size, figures)
 
 
 def _top_beyond(arena: ArenaResident, kept: int) -> int:

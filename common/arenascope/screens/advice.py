@@ -11,7 +11,7 @@ from ..render.text import Style, count, duration
 from .types import name_of
 from .verdict import Figures, Say, places, strander
 
-ABOVE = ("nothing to set: the advice above goes to the cause",)
+ABOVE = ("nothing to set: fewer arenas do not go to the cause",)
 
 
 class Typed(NamedTuple):
@@ -24,7 +24,10 @@ class Typed(NamedTuple):
 
     def text(self, style: Style) -> str:
         command = style.typed_to_apply(self.words) if self.applies else style.typed(self.words)
-        return f"{command} ({self.more})" if self.more else command
+        if not self.more:
+            return command
+        # one bracket, behind all that is to be pasted
+        return f"{command[:-1]}; {self.more})" if command.endswith(")") else f"{command} ({self.more})"
 
 
 class Later(NamedTuple):
@@ -103,9 +106,15 @@ def _tops(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "release the tops of thread arenas",
         f"{say(figure['tops_bytes'])} in tops, which malloc_trim never touches in any glibc",
-        (Typed("trim --apply --tops", applies=True),),
+        (Typed("trim --apply --tops", _both(figure, say), applies=True),),
         "one madvise an arena; pages used again fault in again",
     )
+
+
+def _both(figure: Figures, say: Say) -> str:
+    """The command does more than the advice is about."""
+    both = figure["with_trim_bytes"]
+    return f"which trims as well: {say(both)} in all" if both else ""
 
 
 def _thresholds(figure: Figures, facts: Facts, say: Say) -> Words:

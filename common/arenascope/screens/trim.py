@@ -25,6 +25,10 @@ HEADERS = (
 )
 
 
+CAME_IN = 256 << 10
+"""What makes RSS before, less what was returned, another figure than RSS after."""
+
+
 def lines(
     style: Style,
     plans: Sequence[Trim],
@@ -222,6 +226,9 @@ def _applied_lines(style: Style, applied: Applied) -> Iterator[str]:
         f"{returned} returned in {applied.seconds * 1000:.0f} ms"
     )
     yield f"predicted: {style.size(applied.predicted_bytes)}"
+    came = applied.rss_after - applied.rss_before + max(0, applied.released_bytes)
+    if came >= CAME_IN:
+        yield f"meanwhile {style.size(came)} came in: pages of files that the call needs, and what other threads use"
     yield from map(call_line, applied.calls)
 
 
