@@ -17,6 +17,7 @@ runtime hard libc6-dbg
 test    sure lldb         lldb-[0-9]+
 test    sure binutils
 test    sure bzip2
+test    sure g++          g\+\+
 test    sure gdbserver
 test    sure groff-base
 test    sure jemalloc     libjemalloc[0-9]+
@@ -27,7 +28,6 @@ test    sure strace
 test    sure xz-utils
 test    sure zstd
 all     sure fish
-all     sure g++          g\+\+
 all     sure go           golang-go
 all     sure java         default-jdk-headless
 all     sure jemalloc-dev libjemalloc-dev
@@ -42,8 +42,10 @@ all     sure redis        redis-server
 all     sure ruby
 all     sure sqlite3
 all     sure tcmalloc     libtcmalloc-minimal4(t64)?
+all     sure valgrind
 all     sure zsh
 all     may  chromium
+all     may  libc++       libc\+\+-dev
 all     may  mimalloc     libmimalloc[0-9.]+(t64)?
 ROWS
     # cores and ELF files of other machines, made and run here
@@ -68,7 +70,8 @@ companions() {
     case $1 in
         lldb-*) echo "python3-$1" ;;
         # gcc-multilib, which would bring it, drives out the compilers for other machines
-        libc6-dev-i386) echo "lib32gcc-$(compiler_release)-dev" ;;
+        libc6-dev-i386) echo "lib32gcc-$(compiler_release)-dev lib32stdc++-$(compiler_release)-dev" ;;
+        libc++-dev) echo clang ;;
         gcc-aarch64-linux-gnu) echo libc6-dev-arm64-cross ;;
         gcc-arm-linux-gnueabihf) echo libc6-dev-armhf-cross ;;
         gcc-powerpc-linux-gnu) echo libc6-dev-powerpc-cross ;;
@@ -112,6 +115,7 @@ have() {
         java) command -v java && command -v javac ;;
         jemalloc | mimalloc) library "$1" ;;
         jemalloc-dev) [ -e /usr/include/jemalloc/jemalloc.h ] ;;
+        libc++) echo '#include <map>' | clang++ -stdlib=libc++ -E -x c++ - ;;
         libc6-dbg) compgen -G '/usr/lib/debug/.build-id/*/*.debug' ;;
         libc6-dev) echo '#include <pthread.h>' | gcc -E -x c - ;;
         lldb) some_lldb ;;

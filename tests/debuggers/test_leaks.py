@@ -72,6 +72,7 @@ def test_in_a_debugger(subject: Subject, door: str) -> None:
     assert sums(outcome.json()) == dropped(subject)
 
 
+@pytest.mark.full
 def test_on_32_bits() -> None:
     """A word hits by chance there; and no more than that."""
     with Subject("leaky", platform=NARROW) as held:
@@ -142,6 +143,7 @@ def other(command: list[str], folder: Path) -> tuple[str, dict[str, int]]:
     return done.stderr, dict(zip(("blocks", "bytes", "heads"), map(int, words)))
 
 
+@pytest.mark.full
 def test_leak_sanitizer_says_the_same(tmp_path: Path) -> None:
     program = tmp_path / "leaky"
     source = ROOT / "fixtures" / "leaky.c"
@@ -154,6 +156,7 @@ def test_leak_sanitizer_says_the_same(tmp_path: Path) -> None:
     assert int(found[1]) == truth["blocks"] + TAGGED
 
 
+@pytest.mark.full
 def test_memcheck_says_the_same(tmp_path: Path) -> None:
     if not shutil.which("valgrind"):
         give_up("valgrind is not installed")

@@ -20,7 +20,10 @@ from arenascope.recognise.kinds import Kind
 from arenascope.session import Session
 from arenascope.shell import ShellDoor
 
-BUILDS = ("kinds", "kinds.stripped", "kinds.static", "kinds.no-rtti", "kinds.libc++", "kinds.32")
+BUILDS = (
+    *("kinds", "kinds.stripped", "kinds.static", "kinds.no-rtti"),
+    *(pytest.param(name, marks=pytest.mark.full) for name in ("kinds.libc++", "kinds.32")),
+)
 CLAIMING = ("c++", "control", "python", "gobject", "string", "vector", "node")
 """Kinds that say of a block what it is, not only what it looks like."""
 MANY = 40
