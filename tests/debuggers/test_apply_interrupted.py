@@ -29,7 +29,7 @@ CASES = (
     (NEWEST_LLDB.name, ("deep", "alternate"), ("unlink_chunk",), "tick", INSIDE),
     (NEWEST_LLDB.name, ("bare",), ("unlink_chunk",), "tick", BARE),
     (SHELL.name, ("deep",), ("unlink_chunk",), "tick", INSIDE),
-    (SHELL.name, ("deep", "alternate"), ("systrim",), "trim", INSIDE),
+    pytest.param(SHELL.name, ("deep", "alternate"), ("systrim",), "trim", INSIDE, marks=pytest.mark.full),
     (SHELL.name, ("bare",), FREE, "tick", BARE),
     pytest.param(SHELL.name, ("bare", "alternate"), CONSOLIDATE, "trim", BARE, marks=pytest.mark.full),
     ("lldb-16", ("bare", "alternate"), FREE, "tick", BARE),

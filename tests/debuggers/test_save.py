@@ -46,6 +46,15 @@ SCENARIOS = (
 MORE = tuple(each for each in BY_ID.values() if each.name in ("bins", "mmapped") and each not in SCENARIOS)
 
 
+def in_turn(first: int) -> list[Any]:
+    """Every other one for `make test`, the rest for test-all."""
+    rest = [each for number, each in enumerate(SCENARIOS) if number % 2 != first]
+    return [
+        *(pytest.param(each, id=each.id) for each in SCENARIOS[first::2]),
+        *(pytest.param(each, id=each.id.replace("@", " on "), marks=pytest.mark.full) for each in (*rest, *MORE)),
+    ]
+
+
 def start(each: Scenario) -> Subject:
     return Subject(each.fixture, *each.arguments, env=dict(each.env), platform=each.platform)
 
@@ -79,13 +88,7 @@ def said(document: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    "each",
-    [
-        *(pytest.param(each, id=each.id) for each in SCENARIOS),
-        *(pytest.param(each, id=each.id.replace("@", " on "), marks=pytest.mark.full) for each in MORE),
-    ],
-)
+@pytest.mark.parametrize("each", in_turn(0))
 def test_it_answers_as_the_process_would_have(each: Scenario, tmp_path: Path) -> None:
     file = tmp_path / "saved.core"
     with start(each) as subject:
@@ -232,13 +235,7 @@ def holds(file: Path, secret: str) -> bool:
     return any(piece.encode() in data for piece in {(2 * secret)[at : at + 8] for at in range(len(secret))})
 
 
-@pytest.mark.parametrize(
-    "each",
-    [
-        *(pytest.param(each, id=each.id) for each in SCENARIOS),
-        *(pytest.param(each, id=each.id.replace("@", " on "), marks=pytest.mark.full) for each in MORE),
-    ],
-)
+@pytest.mark.parametrize("each", in_turn(1))
 def test_what_is_redacted_gives_the_same_figures(each: Scenario, tmp_path: Path) -> None:
     file = tmp_path / "saved.core"
     with start(each) as subject:

@@ -51,7 +51,7 @@ def today() -> str:
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("seed", ["always", "always again"])
+@pytest.mark.parametrize("seed", ["always", pytest.param("always again", marks=pytest.mark.full)])
 def test_a_few(images: list[Image], seed: str) -> None:
     """Always the same, as a test may not depend on the day: what is new is for `make fuzz`."""
     fuzz(images, SHORT // 2, seed)

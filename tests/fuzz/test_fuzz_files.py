@@ -219,7 +219,7 @@ def fuzz(bench: Bench, count: int, seed: str) -> None:
     assert not failures, "\n\n".join(failures)
 
 
-@pytest.mark.parametrize("seed", ["always", "always again"])
+@pytest.mark.parametrize("seed", ["always", pytest.param("always again", marks=pytest.mark.full)])
 def test_a_few(bench: Bench, seed: str) -> None:
     fuzz(bench, SHORT // 2, seed)
 
