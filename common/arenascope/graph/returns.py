@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Iterator, Optional, Sequence
 
 from ..glibc.chunks.blocks import blocks as chunks_of
-from ..model import Heap, Run
+from ..model import ArenaHeader, Heap, Run
 from ..records import NamedTuple
 from ..session import Session
 from ..target import Residency, Span
@@ -36,7 +36,7 @@ def returns(session: Session, blocks: LiveBlocks, whose: Sequence[int], owners: 
     sums = _Sums(session, owners)
     for header in session.headers:
         for heap in session.heaps[header.index]:
-            sums.add_heap(residency, heap, list(_stretches(session, heap, blocks, whose)))
+            sums.add_heap(residency, heap, list(_stretches(session, header, heap, blocks, whose)))
     for block in session.mmapped:
         number = blocks.find(block.chunk + session.layout.header)
         pages = residency.count(block.base, block.base + block.bytes)
@@ -54,8 +54,9 @@ class _Stretch(NamedTuple):
     owner: int
 
 
-def _stretches(session: Session, heap: Heap, blocks: LiveBlocks, whose: Sequence[int]) -> Iterator[_Stretch]:
-    header = next(each for each in session.headers if each.index == heap.arena)
+def _stretches(
+    session: Session, header: ArenaHeader, heap: Heap, blocks: LiveBlocks, whose: Sequence[int]
+) -> Iterator[_Stretch]:
     find, start = blocks.find, session.layout.header
     for piece in session.sweep(header, heap):
         if not isinstance(piece, Run):

@@ -10,6 +10,7 @@ from ..graph.refs import Search
 from ..graph.returns import Kept
 from ..render.json import address
 from ..render.text import NO_HEAP, Style, count, cut, left_out, next_lines, table
+from .refs import of_thread
 
 HEADERS = ("whose", "holds", "resident", "goes back", "blocks", "mostly")
 
@@ -54,10 +55,7 @@ class Shown:
             return f"several together: {owner.name or 'others'}"
         if owner.kind == UNREACHED:
             return "nobody: leaks tells more"
-        thread = ""
-        if owner.tid is not None:
-            name = self.search.names.thread(owner.tid)
-            thread = f" of thread {owner.tid}{f' {name}' if name else ''}"
+        thread = of_thread(self.search, owner.tid)
         if owner.kind == "stack":
             return f"stack{thread}"
         if owner.kind == "register":

@@ -110,7 +110,7 @@ class Shown:
             place = f"{self.search.blocks.starts[ref.block]:#x} +{ref.offset}"
             named = self._type(ref.block)
             return f"block {place} ({named})" if self._is_size(ref.block) else f"{named} {place}"
-        thread = f" of {self.thread(ref.tid)}" if ref.tid is not None else ""
+        thread = of_thread(self.search, ref.tid)
         if ref.kind == "global":
             return f"{ref.name or 'a variable'}"
         if ref.kind == "stack":
@@ -121,9 +121,13 @@ class Shown:
             return f"{ref.address:#x} in memory that is not malloc's{f': {ref.name}' if ref.name else ''}"
         return f"{ref.name}{thread}"
 
-    def thread(self, tid: Optional[int]) -> str:
-        name = self.search.names.thread(tid)
-        return f"thread {tid}{f' {name}' if name else ''}"
+
+def of_thread(search: Search, tid: Optional[int]) -> str:
+    """ " of thread 12 worker"; nothing where it is no thread's."""
+    if tid is None:
+        return ""
+    name = search.names.thread(tid)
+    return f" of thread {tid}{f' {name}' if name else ''}"
 
 
 class Asked(NamedTuple):
