@@ -11,8 +11,8 @@ from typing import Optional, Sequence
 
 from .command import Context
 from .errors import RedactedError, TargetError
-from .graph.blocks import live_blocks
-from .graph.edges import library
+from .graph.blocks import LiveBlocks, heap_spans, live_blocks
+from .graph.edges import WORTH_IT, library
 from .graph.refs import Search
 from .graph.roots import find_roots
 from .model import Statement
@@ -29,6 +29,8 @@ from .whole_file import partial_name
 
 SLOW, SPEED = 256 << 20, 20 << 20
 """From so many bytes on it is said that numpy would help, by so many that are followed in a second without."""
+UNASKED, UNASKED_BLOCKS = 128 << 20, 200_000
+"""Up to so many bytes and blocks of a core are followed unasked."""
 FOLDERS = ("/var/tmp", "/tmp")
 
 
@@ -63,11 +65,28 @@ def looked(context: Context) -> Looked:
     if session.target.image.redacted:
         # zeros that lead nowhere would pass for an answer
         raise RedactedError("what points to them")
-    blocks = live_blocks(session)
-    search = Search(session, blocks, find_roots(session, blocks))
+    search = _search(session, live_blocks(session))
     if search.bytes >= SLOW and library(search.bytes) is None:
         context.door.notice(f"note: without numpy this takes {search.bytes / SPEED:,.0f} s and more\n")
     return Looked(search, lost)
+
+
+def looked_unasked(context: Context) -> Optional[Looked]:
+    """The same of a core where it costs a second at most: None where it is larger. A document is the same for a process
+    and its core: there it is asked for."""
+    session = context.session
+    if context.options.json or session.target.kind != "core" or session.target.image.redacted:
+        return None
+    if not session.started or session.stopped or sum(each.bytes for each in heap_spans(session)) > UNASKED:
+        return None
+    blocks = live_blocks(session)
+    search = _search(session, blocks) if len(blocks) <= UNASKED_BLOCKS else None
+    slow = search is None or search.bytes > (WORTH_IT if library(search.bytes) is None else UNASKED)
+    return None if slow or search is None else Looked(search, 0)
+
+
+def _search(session: Session, blocks: LiveBlocks) -> Search:
+    return Search(session, blocks, find_roots(session, blocks))
 
 
 class _Copy(CoreImage):

@@ -1,4 +1,5 @@
-"""heap owners: against a program that knows what its containers hold, and the kernel, which knows what came back."""
+"""heap owners, and who holds what pins and types show: against programs that know what their containers hold, and the
+kernel, which knows what came back."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from subjects import Subject
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 
 
-def asked(image: object, *words: str) -> dict[str, Any]:
-    code, said, complained = look(Path(str(image)), "owners", "--json", *words)
+def asked(image: object, *words: str, command: str = "owners") -> dict[str, Any]:
+    code, said, complained = look(Path(str(image)), command, "--json", *words)
     assert code == 0, complained
     found: dict[str, Any] = valid(json.loads(said))
     assert found["complete"], found["problems"]
@@ -58,9 +59,32 @@ def test_what_a_container_holds_and_gives_back(subject: Subject, tmp_path: Path)
 
 @pytest.mark.parametrize("door", [name for name in NEWEST if name != "shell"])
 def test_in_a_debugger(subject: Subject, door: str) -> None:
-    (outcome,) = opened(DOORS[door]).run(Live(subject.pid, subject.program), ["owners --json"])
-    row = named(outcome.json(), "first")
+    looks = ["owners --json", "pins --owners --json"]
+    owners, pins = opened(DOORS[door]).run(Live(subject.pid, subject.program), looks)
+    row = named(owners.json(), "first")
     assert (row["blocks"], row["retained_bytes"]) == truth(subject)["first"]
+    assert {each["held_by"]["name"] for each in pins.json()["pins"]} <= {"first", "second"}
+
+
+def test_who_holds_what_is_shown(tmp_path: Path) -> None:
+    """One of the sessions may be known to what was freed and taken again, besides."""
+    saved = tmp_path / "saved.core"
+    with Subject("sessions", "2000", "1") as held:
+        assert look(Path(str(held.pid)), f"save {saved}")[0] == 0
+        for image in (held.pid, saved):
+            types = asked(image, "--owners", command="types")["types"]
+            pins = asked(image, "--owners", command="pins")
+            (row,) = [each for each in types if each["type"] == "Session"]
+            held_by = row["held_by"]
+            assert (held_by["kind"], held_by["name"]) == ("global", "g_sessions")
+            assert held_by["blocks"] in (1999, 2000)
+            assert held_by["bytes"] == held_by["blocks"] * 48
+            assert [each["held_by"] for each in pins["groups"] if each["type"] == "Session"] == [held_by]
+            assert {each["held_by"]["name"] for each in pins["pins"]} == {"g_sessions"}
+    assert [each["held_by"] for each in asked(saved, command="types")["types"] if each["held_by"]] == []
+    # people are told unasked, of a core that is not large
+    for command in ("types", "pins"):
+        assert "g_sessions" in look(saved, command)[1]
 
 
 def test_what_nobody_leads_to() -> None:

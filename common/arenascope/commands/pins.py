@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence
 
 from ..analysis.heap_ends import Block, Tail
 from ..analysis.holding import Group
@@ -12,7 +12,7 @@ from ..analysis.ranking import Gain, Pin, Ranking, Step, Together, bytes_of
 from ..analysis.trim import Rules, until_locked
 from ..analysis.usage import total
 from ..command import ARENA, Answer, Context, argument, command
-from ..gather.holding import in_memory, types_of
+from ..gather.holding import Types, in_memory, types_of
 from ..gather.problems import problems_of
 from ..gather.sweeps import Part, swept
 from ..gather.trims import resident_bytes, thresholds_of, trim_rules
@@ -25,7 +25,10 @@ from ..render.json import address
 from ..render.problems import statement_json
 from ..screens.pins import Shown, Sums, lines, note_text
 from ..session import Session
-from .types import kind_json
+from .types import OWNERS, find_held, kind_json, looked_for_owners
+
+if TYPE_CHECKING:
+    from ..screens.held import HeldBy
 
 BY_ITSELF = 256 << 20
 """Up to here types are looked at unasked: what is held waits half a second longer."""
@@ -42,19 +45,23 @@ BY_ITSELF = 256 << 20
     "much, the types come first of which all blocks together do (see types).",
     (
         argument("--types", action="store_true", help="types above single blocks also where the heaps are large"),
+        OWNERS,
         argument("--own", action="store_true", help="also blocks that would mainly give back their own pages"),
         argument("--ranges", action="store_true", help="with --json: the ranges that go back"),
         ARENA,
         argument("--limit", type=int, default=20, metavar="N", help="show N rows at most (0: all)"),
     ),
+    whole=lambda options: bool(options.owners),
 )
 def pins_command(context: Context) -> Answer:
-    options, session = context.options, context.session
+    options, looked = context.options, looked_for_owners(context)
+    session = context.session
     context.check_arena(options.arena)
     ranking = Ranking(options.limit if options.limit > 0 else None, options.own)
     pending: dict[int, int] = {}
     groups: Optional[Sequence[Group]] = None
-    problems: list[Statement] = []
+    types: Optional[Types] = None
+    problems: list[Statement] = looked.problems if looked is not None else []
     if session.started:
         rules = trim_rules(session)
         if rules.brk is None:
@@ -65,18 +72,30 @@ def pins_command(context: Context) -> Answer:
             if ranking.one_tells and not options.types:
                 groups = []
             elif not session.target.image.redacted and (options.types or _heap_bytes(present) <= BY_ITSELF):
-                groups = types_of(session, options.arena, present).seen.groups
+                types = types_of(session, options.arena, present)
+                groups = types.seen.groups
         except KeyboardInterrupt:
             session.stopped = True
         if session.stopped:
             groups = None
             problems.append(Statement("stopped", {"arenas": len(pending)}))
-    notes = _Notes(session)
-    pins = [Shown(pin, _resident(session, pin.gain), notes.symbol(pin), notes.notes(pin)) for pin in ranking.pins]
+    held = find_held(context, looked)
+    of_groups = held.kinds(types.live) if held is not None and types is not None and groups else {}
+    notes, header = _Notes(session), session.layout.header if session.started else 0
+    pins = [
+        Shown(
+            pin,
+            _resident(session, pin.gain),
+            symbol=notes.symbol(pin),
+            notes=notes.notes(pin),
+            held_by=held.block(pin.address + header) if held is not None else None,
+        )
+        for pin in ranking.pins
+    ]
     together = [(each, _resident(session, each.gain)) for each in ranking.together]
     sums = _sums(session, ranking)
     keys = {
-        "groups": None if groups is None else [_group_json(group) for group in groups],
+        "groups": None if groups is None else [_group_json(group, of_groups.get(group.row.index)) for group in groups],
         "pins": [_pin_json(session, pin, options.ranges) for pin in pins],
         "left_out": ranking.count - len(pins),
         "own_left_out": ranking.own_left_out,
@@ -91,7 +110,18 @@ def pins_command(context: Context) -> Answer:
     }
     problems = [*problems_of(session), *problems]
     told = groups if session.started and not session.target.image.redacted else ()
-    text = lines(context.style, ranking, pins, sums, together, pending, groups=told, started=session.started)
+    words = {number: each.words for number, each in of_groups.items()}
+    text = lines(
+        context.style,
+        ranking,
+        pins,
+        sums,
+        together,
+        pending,
+        groups=told,
+        held_by=words,
+        started=session.started,
+    )
     return Answer(keys, text, problems)
 
 
@@ -196,6 +226,7 @@ def _pin_json(session: Session, shown: Shown, with_ranges: bool) -> dict[str, ob
         "reason": pin.reason,
         "releases_bytes": pin.gain.releases,
         "symbol": shown.symbol,
+        "held_by": shown.held_by and shown.held_by.json,
         "by": pin.by,
         "user_address": address(pin.address + session.layout.header),
         "resident_bytes": shown.resident,
@@ -217,8 +248,13 @@ def _together_json(found: Together, resident: Optional[int], with_ranges: bool) 
     return {**row, **_ranges_json(found.gain)} if with_ranges else row
 
 
-def _group_json(group: Group) -> dict[str, object]:
-    return {**kind_json(group.row), "releases_bytes": group.held.releases, "resident_bytes": group.held.resident}
+def _group_json(group: Group, held_by: Optional[HeldBy]) -> dict[str, object]:
+    return {
+        **kind_json(group.row),
+        "releases_bytes": group.held.releases,
+        "resident_bytes": group.held.resident,
+        "held_by": held_by and held_by.json,
+    }
 
 
 def _ranges_json(gain: Gain) -> dict[str, object]:

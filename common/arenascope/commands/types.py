@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Callable, Optional, Pattern, Sequence
+from typing import TYPE_CHECKING, Callable, Mapping, Optional, Pattern, Sequence
 
 from ..analysis.types import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
 from ..command import ARENA, LIMIT, Answer, Context, argument, command, parse_size
@@ -14,6 +14,12 @@ from ..model import Statement
 from ..render.json import address
 from ..render.problems import statement_json
 from ..screens.types import lines, name_of, note_text
+
+if TYPE_CHECKING:
+    from ..apart import Looked
+    from ..screens.held import Held, HeldBy
+
+OWNERS = argument("--owners", action="store_true", help="who holds them (of a core that is not large: also unasked)")
 
 
 @command(
@@ -31,17 +37,21 @@ from ..screens.types import lines, name_of, note_text
         argument(
             "--quick", action="store_true", help="only by what blocks hold themselves, not by what points to them"
         ),
+        OWNERS,
         ARENA,
         argument("--min", metavar="SIZE", help="only types that hold SIZE bytes and more"),
         argument("--match", metavar="REGEX", help="only types whose name it matches somewhere"),
         LIMIT,
     ),
+    whole=lambda options: bool(options.owners),
 )
 def types_command(context: Context) -> Answer:
-    options, session = context.options, context.session
+    options, looked = context.options, looked_for_owners(context)
+    session = context.session
     context.check_arena(options.arena)
     wanted = _wanted(parse_size(context, options.min), options.match)
     rows: Sequence[TypeRow] = []
+    held_by: Mapping[int, HeldBy] = {}
     totals = Totals(0, 0, used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
     problems: list[Statement] = []
     if session.started:
@@ -49,15 +59,18 @@ def types_command(context: Context) -> Answer:
         live, rows, totals = seen.live, seen.rows, seen.totals
         if session.stopped:
             problems.append(Statement("stopped", {"chunks": totals.blocks}))
+        held = find_held(context, looked)
+        held_by = held.kinds(live) if held is not None else {}
         for header in {heap.header.index: heap.header for heap in live.heaps}.values():
             found = sum(heap.heap.bytes for heap in live.heaps if heap.header.index == header.index)
             if found != header.system_mem and not session.stopped:
                 problems.append(parts_differ(header, found))
     notes = [Statement("pymalloc-apart")] if has_arenas_of_its_own(rows) else []
+    problems += looked.problems if looked is not None else []
     chosen = in_order(filter(wanted, rows), options.by)
     most = options.limit if options.limit > 0 else None
     keys = {
-        "types": [_json(row) for row in chosen[:most]],
+        "types": [_json(row, held_by.get(row.index)) for row in chosen[:most]],
         "left_out": len(chosen[most:]) if most else 0,
         "notes": [statement_json(each, note_text(each)) for each in notes],
         "totals": {
@@ -71,7 +84,17 @@ def types_command(context: Context) -> Answer:
         },
     }
     named = sum(row.bytes for row in rows if row.kind.certain and row.kind.kind not in ("size", "zeros"))
-    text = lines(context.style, chosen, totals, options.limit, named=named, started=session.started, notes=notes)
+    told = {number: each.words for number, each in held_by.items()}
+    text = lines(
+        context.style,
+        chosen,
+        totals,
+        options.limit,
+        named=named,
+        started=session.started,
+        notes=notes,
+        held_by=told,
+    )
     return Answer(keys, text, [*problems, *problems_of(session)])
 
 
@@ -88,13 +111,44 @@ def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[TypeRow], b
     return lambda row: row.bytes >= (least or 0) and pattern.search(name_of(row.kind)) is not None
 
 
-def _json(row: TypeRow) -> dict[str, object]:
+def looked_for_owners(context: Context) -> Optional[Looked]:
+    """With --owners: from here on a live process of the shell's runs on, and its copy is looked at."""
+    if not context.options.owners:
+        return None
+    from ..apart import looked
+    from ..screens import held as held  # loaded before a process is held
+
+    _ = context.target
+    return looked(context)
+
+
+def find_held(context: Context, looked: Optional[Looked]) -> Optional[Held]:
+    """Who holds what is shown; None where that was not asked for and would take long, or Ctrl-C ended it."""
+    session = context.session
+    try:
+        session.heed_ctrl_c()
+        if looked is None and session.target.kind == "core":
+            from ..apart import looked_unasked
+
+            looked = looked_unasked(context)
+        if looked is None or not session.started:
+            return None
+        from ..screens.held import Held
+
+        return Held(looked.search, looked.lost)
+    except KeyboardInterrupt:
+        session.stopped = True
+        return None
+
+
+def _json(row: TypeRow, held_by: Optional[HeldBy]) -> dict[str, object]:
     return {
         **kind_json(row),
         "how": row.kind.how,
         "resident_bytes": row.resident,
         "holds_back_bytes": row.holds_back,
         "owner": row.kind.owner,
+        "held_by": held_by and held_by.json,
         "samples": [address(each) for each in row.samples],
     }
 

@@ -83,6 +83,21 @@ def typed(**more: Schema) -> dict[str, Schema]:
     }
 
 
+OWNER_KINDS = ("global", "tls", "stack", "register", "kernel", "mapping", "shared", "unreached")
+
+
+def held_by(meaning: str, **more: Schema) -> Schema:
+    return record(
+        f"{meaning}: as in owners; null without --owners, and where it is not known",
+        True,
+        kind=one_of("What owns it; shared: several together, unreached: nothing", *OWNER_KINDS),
+        name=text("The variable, or what is mapped; null: not known", null=True),
+        tid=integer("The thread whose it is", null=True),
+        **more,
+    )
+
+
+HELD_MOST = held_by("Who holds most of them", blocks=size("How many"), bytes=size("Their bytes"))
 HOLDS_BACK = size("What more would go back if all of them were freed; null: not known", null=True)
 
 
@@ -166,7 +181,7 @@ DOCUMENTS = {
         "groups": rows(
             "Types of which all blocks together keep more than they are, what keeps most besides first; none where a "
             "single block does; null: not looked at, as the heaps are large and --types was not given",
-            record("All blocks of a type", **typed(**GAIN)),
+            record("All blocks of a type", **typed(**GAIN, held_by=HELD_MOST)),
             null=True,
         ),
         "pins": rows(
@@ -179,6 +194,7 @@ DOCUMENTS = {
                 reason=one_of("Whether it ends where a top begins, or lies between free pieces", "top", "between"),
                 releases_bytes=GAIN["releases_bytes"],
                 symbol=text("What its first word points to", null=True),
+                held_by=held_by("Who holds it"),
                 by=one_of("What would give it back", "free", "trim"),
                 user_address=address("What malloc returned"),
                 resident_bytes=GAIN["resident_bytes"],
@@ -221,6 +237,7 @@ DOCUMENTS = {
                 resident_bytes=size("What of that is in memory", null=True),
                 holds_back_bytes=HOLDS_BACK,
                 owner=text("Whose they are, where another block or a variable tells", null=True),
+                held_by=HELD_MOST,
                 samples=rows("The first of them: what malloc returned", address("A block")),
             ),
         ),

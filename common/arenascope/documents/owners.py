@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from .arenas import ARENA
+from .chunks import OWNER_KINDS
 from .keys import Schema, address, integer, one_of, record, rows, size, text
 
-KINDS = ("global", "tls", "stack", "register", "kernel", "mapping")
+KINDS = OWNER_KINDS[:-2]
 STRENGTHS = ("definite", "possible")
 ENCODINGS = ("tagged", "shifted", "unaligned", "relative", None)
-OWNERS = (*KINDS, "shared", "unreached")
 STATES = ("used", "mmapped", "tcache", "fast", "free", "mapping")
 BLOCK = record(
     "What the address stands for; null: nothing is mapped there",
@@ -76,7 +76,7 @@ DOCUMENTS: dict[str, dict[str, Schema]] = {
             "Whose memory it is, the largest first; with those that are left out they sum to live_bytes",
             record(
                 "What an owner alone leads to",
-                kind=one_of("What owns it; shared: several together, unreached: nothing", *OWNERS),
+                kind=one_of("What owns it; shared: several together, unreached: nothing", *OWNER_KINDS),
                 name=text("The variable, what is mapped, or of what is shared its type; null: not known", null=True),
                 tid=integer("The thread whose it is", null=True),
                 type=text("What the block is that most of it hangs on; null: on none", null=True),

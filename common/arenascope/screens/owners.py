@@ -50,21 +50,22 @@ class Shown:
             ],
         }
 
-    def whose(self, owner: Owner) -> str:
-        if owner.kind == SHARED:
-            return f"several together: {owner.name or 'others'}"
-        if owner.kind == UNREACHED:
-            return "nobody: leaks tells more"
-        thread = of_thread(self.search, owner.tid)
-        if owner.kind == "stack":
-            return f"stack{thread}"
-        if owner.kind == "register":
-            return f"registers{thread}"
-        if owner.kind == "mapping":
-            return f"mapping {owner.name}"
-        if owner.kind == "tls":
-            return f"{owner.name or 'variables'}{thread}"
-        return owner.name or "a variable"
+
+def whose(search: Search, owner: Owner) -> str:
+    if owner.kind == SHARED:
+        return f"several together: {owner.name or 'others'}"
+    if owner.kind == UNREACHED:
+        return "nobody: leaks tells more"
+    thread = of_thread(search, owner.tid)
+    if owner.kind == "stack":
+        return f"stack{thread}"
+    if owner.kind == "register":
+        return f"registers{thread}"
+    if owner.kind == "mapping":
+        return f"mapping {owner.name}"
+    if owner.kind == "tls":
+        return f"{owner.name or 'variables'}{thread}"
+    return owner.name or "a variable"
 
 
 def lines(style: Style, shown: Shown, limit: int) -> Iterator[str]:
@@ -76,7 +77,7 @@ def lines(style: Style, shown: Shown, limit: int) -> Iterator[str]:
     said = f"{style.size(blocks.bytes)} in use in {count(len(blocks), 'block')}"
     largest = next((each for each in holdings if each.owner.kind not in (SHARED, UNREACHED)), None)
     if largest is not None:
-        said += f"; {shown.whose(largest.owner)} holds most, {style.size(largest.bytes)}"
+        said += f"; {whose(shown.search, largest.owner)} holds most, {style.size(largest.bytes)}"
     yield style.bold(said)
     yield ""
     rows, more = cut([_cells(style, shown, each) for each in holdings], limit)
@@ -94,7 +95,7 @@ def _cells(style: Style, shown: Shown, holding: Holding) -> list[str]:
     step = holding.way[-1] if holding.way else None
     mostly = f"{shown.type_of(holding)} {shown.search.blocks.starts[step.block]:#x}" if step is not None else ""
     return [
-        shown.whose(holding.owner),
+        whose(shown.search, holding.owner),
         style.size(holding.bytes),
         style.size(kept.resident if kept is not None else None),
         style.size(kept.returns if kept is not None else None),

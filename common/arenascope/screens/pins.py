@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.holding import Group
 from ..analysis.ranking import Pin, Ranking, Together
@@ -11,7 +11,10 @@ from ..records import NamedTuple
 from ..render.text import NO_HEAP, Style, count, left_out, next_lines, table
 from .types import name_of
 
-HEADERS = ("block", "size", "arena", "goes back", "resident", "by", "what it keeps", "first word")
+if TYPE_CHECKING:
+    from .held import HeldBy
+
+HEADERS = ("block", "size", "arena", "goes back", "resident", "by", "held by", "what it keeps", "first word")
 
 
 class Shown(NamedTuple):
@@ -21,12 +24,14 @@ class Shown(NamedTuple):
     resident: Optional[int]
     symbol: Optional[str]
     notes: Sequence[Statement]
+    held_by: Optional[HeldBy] = None
 
     @property
     def note(self) -> Optional[str]:
         return ", then ".join(map(note_text, self.notes)) or None
 
 
+OPTIONAL, LEFT = ("held by", "first word"), ("block", "by", "held by", "what it keeps", "first word")
 NOTES = {
     "own-thread-cache": "is glibc's own: the cache of thread {tid}, which goes when that ends",
     "cached-first": "free() puts it into the calling thread's cache first, which keeps up to {slots} of its size",
@@ -63,13 +68,15 @@ def lines(
     pending: dict[int, int],
     *,
     groups: Optional[Sequence[Group]],
+    held_by: Mapping[int, str],
     started: bool,
 ) -> Iterator[str]:
+    """`held_by`: who holds most of a type's blocks, by its number."""
     if not started:
         yield NO_HEAP
         return
     if groups:
-        yield from group_lines(style, groups)
+        yield from group_lines(style, groups, held_by)
         yield ""
         yield f"one by one: {_sentence(style, sums)}"
     else:
@@ -97,13 +104,14 @@ def lines(
                 f"{style.size(pins[0].pin.gain.releases)} at most; the {len(pins):,} that keep the most:"
             )
         rows = [_row(style, shown) for shown in pins]
-        width = len(HEADERS) if any(shown.symbol for shown in pins) else len(HEADERS) - 1
+        kept = [at for at, name in enumerate(HEADERS) if name not in OPTIONAL or any(row[at] for row in rows)]
+        headers = [HEADERS[at] for at in kept]
         yield from table(
-            HEADERS[:width],
-            [row[:width] for row in rows],
-            left=(0, 5, 6, 7),
+            headers,
+            [[row[at] for at in kept] for row in rows],
+            left=[headers.index(name) for name in LEFT if name in headers],
             width=style.width,
-            expendable=("first word", "resident")[0 if width == len(HEADERS) else 1 :],
+            expendable=[name for name in ("first word", "resident", "by") if name in headers],
             form=style.form,
         )
         yield from left_out(style, ranking.count - len(rows), "block")
@@ -119,12 +127,13 @@ def lines(
         yield from next_lines(style, *ask, style.typed(f"chunk {pins[0].pin.address:#x}"))
 
 
-def group_lines(style: Style, groups: Sequence[Group]) -> Iterator[str]:
+def group_lines(style: Style, groups: Sequence[Group], held_by: Mapping[int, str]) -> Iterator[str]:
     """The answer in a sentence, and a row for each type."""
     first = groups[0]
     row, held = first.row, first.held
     what = f"freeing all {count(row.blocks, 'block')} of {name_of(row.kind)} ({style.size(row.bytes)})"
-    yield style.bold(f"{what} would give back {_both(style, held.releases, held.resident)}")
+    whose = f"; held by {held_by[row.index]}" if row.index in held_by else ""
+    yield style.bold(f"{what} would give back {_both(style, held.releases, held.resident)}{whose}")
     yield ""
     rows = [
         [
@@ -133,12 +142,15 @@ def group_lines(style: Style, groups: Sequence[Group]) -> Iterator[str]:
             style.size(group.row.bytes),
             style.size(group.held.releases),
             style.size(group.held.resident),
+            held_by.get(group.row.index, ""),
         ]
         for group in groups[:GROUPS]
     ]
+    headers = ("type", "blocks", "bytes", "goes back", "resident", "held by")[: 6 if held_by else 5]
     yield from table(
-        ("type", "blocks", "bytes", "goes back", "resident"),
-        rows,
+        headers,
+        [row[: len(headers)] for row in rows],
+        left=(0, 5)[: 2 if held_by else 1],
         width=style.width,
         expendable=("resident",),
         form=style.form,
@@ -173,6 +185,7 @@ def _row(style: Style, shown: Shown) -> list[str]:
         style.size(pin.gain.releases),
         style.size(shown.resident),
         "free()" if pin.by == "free" else "a trim after it",
+        shown.held_by.words if shown.held_by is not None else "",
         _reason(pin),
         shown.symbol or "",
     ]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ..analysis.types import Totals, TypeRow
 from ..model import Statement
 from ..recognise.kinds import Kind
 from ..render.text import NO_HEAP, UNKNOWN, Style, count, cut, left_out, next_lines, table
 
-HEADERS = ("type", "module", "blocks", "bytes", "share", "average", "resident", "holds back", "example")
+HEADERS = ("type", "module", "blocks", "bytes", "share", "average", "resident", "holds back", "held by", "example")
 GUESS = " ?"
 """After the name of what is a guess."""
 NOTES = {
@@ -28,8 +28,9 @@ def lines(
     named: int,
     started: bool,
     notes: Sequence[Statement],
+    held_by: Mapping[int, str],
 ) -> Iterator[str]:
-    """`named`: bytes of blocks whose type is certain."""
+    """`named`: bytes of blocks whose type is certain; `held_by`: who holds most of a type's, by its number."""
     if not started:
         yield NO_HEAP
         return
@@ -39,19 +40,19 @@ def lines(
         f"{style.size(named)} of it by a type that is certain"
     )
     yield ""
-    shown, more = cut([_row(style, row, live) for row in rows], limit)
+    shown, more = cut([_row(style, row, live, held_by.get(row.index, "")) for row in rows], limit)
     cells = [*shown, *_others(style, totals, live)]
     with_module, holds_back = any(row.kind.module for row in rows), any(row.holds_back is not None for row in rows)
     kept = [
         column
         for column, name in enumerate(HEADERS)
-        if (with_module or name != "module") and (holds_back or name != "holds back")
+        if (with_module or name != "module") and (holds_back or name != "holds back") and (held_by or name != "held by")
     ]
     headers = [HEADERS[column] for column in kept]
     yield from table(
         headers,
         [[row[column] for column in kept] for row in cells],
-        left=tuple(headers.index(name) for name in ("type", "module", "example") if name in headers),
+        left=tuple(headers.index(name) for name in ("type", "module", "held by", "example") if name in headers),
         width=style.width,
         expendable=[name for name in ("average", "resident", "example", "module", "share") if name in headers],
         form=style.form,
@@ -73,7 +74,7 @@ def name_of(kind: Kind) -> str:
     return kind.name + owner + ("" if kind.certain else GUESS)
 
 
-def _row(style: Style, row: TypeRow, live: int) -> list[str]:
+def _row(style: Style, row: TypeRow, live: int, held_by: str) -> list[str]:
     return [
         name_of(row.kind),
         row.kind.module or "",
@@ -83,6 +84,7 @@ def _row(style: Style, row: TypeRow, live: int) -> list[str]:
         style.size(row.bytes // row.blocks),
         style.size(row.resident),
         style.size(row.holds_back),
+        held_by,
         f"{row.samples[0]:#x}" if row.samples else UNKNOWN,
     ]
 
@@ -95,7 +97,7 @@ def _others(style: Style, totals: Totals, live: int) -> Iterator[list[str]]:
         ("what could not be read", totals.damaged),
     ):
         if size:
-            yield [name, "", "", style.size(size), _share(size, live), "", "", "", ""]
+            yield [name, "", "", style.size(size), _share(size, live), "", "", "", "", ""]
 
 
 def _share(size: int, live: int) -> str:

@@ -1,0 +1,76 @@
+"""Who holds what something else shows: single blocks, and all blocks of a kind."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from typing import Mapping, Optional
+
+from ..gather.live import Live
+from ..recognise.catalogue import NONE
+from ..records import NamedTuple
+from .leaks import doubts
+from .owners import SHARED, UNREACHED, Owner, find_owners
+from .refs import Search
+
+
+class Most(NamedTuple):
+    """Who holds most of some blocks, and how much."""
+
+    owner: Owner
+    blocks: int
+    bytes: int
+    share: float
+    """Of all bytes of these blocks."""
+
+
+class Holders:
+    """Of every live block who alone leads to it; what several lead to is theirs together."""
+
+    def __init__(self, search: Search, lost: int) -> None:
+        """`lost`: bytes of a process that could not be copied."""
+        self.search = search
+        doubted = doubts(search.session, search.roots, search.blocks, lost)
+        found = find_owners(search)
+        self._whose = found.whose
+        self._owners = {
+            each.number: Owner(SHARED, None) if each.owner.kind == SHARED else each.owner
+            for each in found.holdings
+            if not (doubted and each.owner.kind == UNREACHED)
+        }
+
+    def of(self, user: int) -> Optional[Owner]:
+        """By what malloc returned; None: it is malloc's own, or that is not known."""
+        number = self.search.blocks.find(user)
+        return self._owners.get(self._whose[number]) if number >= 0 else None
+
+    def of_kinds(self, live: Live) -> Mapping[int, Most]:
+        """By the kind's number, of the blocks that were swept."""
+        blocks: dict[int, Counter[Optional[Owner]]] = {}
+        sizes: dict[int, Counter[Optional[Owner]]] = {}
+        for kind, number in self._placed(live):
+            owner = self._owners.get(self._whose[number])
+            blocks.setdefault(kind, Counter())[owner] += 1
+            sizes.setdefault(kind, Counter())[owner] += self.search.blocks.sizes[number]
+        found = {}
+        for kind, owners in sizes.items():
+            owner, size = max(owners.items(), key=lambda each: each[1])
+            if owner is not None:
+                found[kind] = Most(owner, blocks=blocks[kind][owner], bytes=size, share=size / sum(owners.values()))
+        return found
+
+    def _placed(self, live: Live) -> list[tuple[int, int]]:
+        """(kind, number) of each block: both sweeps met them in the order of their addresses."""
+        starts, header = self.search.blocks.starts, self.search.session.layout.header
+        found = []
+        for heap in live.heaps:
+            number = bisect_left(starts, heap.heap.address)
+            for chunk, _, _, kind in live.blocks(heap):
+                if kind != NONE and number < len(starts) and starts[number] == chunk + header:
+                    found.append((kind, number))
+                    number += 1
+        for block, kind in live.mmapped:
+            number = self.search.blocks.find(block.chunk + header)
+            if number >= 0:
+                found.append((kind, number))
+        return found
