@@ -99,12 +99,16 @@ AT_HOME = (
 )
 # what these show another one shows, too: `make test` goes without them
 ALIKE = (
+    "workers-30MB",
     "workers-100MB",
     "ladder-ascending",
     "arenas14",
     "bins-static-pie",
+    "full_heap",
     "full_heap-retired",
+    "foreign_sbrk",
     "foreign_sbrk-last",
+    "blocked_brk-apart",
     "many_heaps",
     "random-2",
     "random-3",

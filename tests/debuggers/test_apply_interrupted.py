@@ -22,12 +22,12 @@ BARE = (
     ANOTHER_WAY,
 )
 CASES = (
-    ("gdb", ("deep",), ("unlink_chunk",), "tick", INSIDE),
+    pytest.param("gdb", ("deep",), ("unlink_chunk",), "tick", INSIDE, marks=pytest.mark.full),
     ("gdb", ("bare",), FREE, "tick", BARE),
-    ("gdb", ("deep", "alternate"), ("systrim",), "trim", INSIDE),
+    pytest.param("gdb", ("deep", "alternate"), ("systrim",), "trim", INSIDE, marks=pytest.mark.full),
     pytest.param("gdb", ("bare", "alternate"), CONSOLIDATE, "trim", BARE, marks=pytest.mark.full),
     (NEWEST_LLDB.name, ("deep", "alternate"), ("unlink_chunk",), "tick", INSIDE),
-    (NEWEST_LLDB.name, ("bare",), ("unlink_chunk",), "tick", BARE),
+    pytest.param(NEWEST_LLDB.name, ("bare",), ("unlink_chunk",), "tick", BARE, marks=pytest.mark.full),
     (SHELL.name, ("deep",), ("unlink_chunk",), "tick", INSIDE),
     pytest.param(SHELL.name, ("deep", "alternate"), ("systrim",), "trim", INSIDE, marks=pytest.mark.full),
     (SHELL.name, ("bare",), FREE, "tick", BARE),

@@ -51,7 +51,16 @@ def test_the_only_thread_stands_inside_malloc(gdb: Gdb, places: tuple[str, ...],
         lives_on(subject)
 
 
-@pytest.mark.parametrize("places", [("_int_malloc",), FREE, ("sysmalloc",), ("systrim",)], ids=first)
+@pytest.mark.parametrize(
+    "places",
+    [
+        ("_int_malloc",),
+        pytest.param(FREE, marks=pytest.mark.full),
+        pytest.param(("sysmalloc",), marks=pytest.mark.full),
+        ("systrim",),
+    ],
+    ids=first,
+)
 def test_one_holds_the_lock_that_others_wait_for(gdb: Gdb, places: tuple[str, ...]) -> None:
     with Subject("churn", "6", env={"MALLOC_ARENA_MAX": "1"}) as subject:
         outcomes = drive(gdb, subject, stop_at(*places), "continue", "backtrace 1", APPLY, "delete")
@@ -82,7 +91,7 @@ def rounds(gdb: Gdb, number: int, kind: str, symbols: bool) -> None:
 
 @pytest.mark.in_turns("kind", "symbols")
 @pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
-@pytest.mark.parametrize("kind", CHURNS)
+@pytest.mark.parametrize("kind", ["own-arenas", pytest.param("one-arena", marks=pytest.mark.full), "crowd"])
 def test_a_process_that_never_stands_still(gdb: Gdb, kind: str, symbols: bool) -> None:
     rounds(gdb, 3, kind, symbols)
 

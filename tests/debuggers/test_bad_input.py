@@ -67,24 +67,25 @@ def test_no_process(gdb: Gdb, arguments: list[str], subject: Subject) -> None:
             assert "attach" in error
 
 
-def test_malloc_was_never_called(door: Door) -> None:
+@pytest.mark.in_turns("door", "image", "symbols")
+@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
+@pytest.mark.parametrize("image", ["live", "kernel"])
+def test_malloc_was_never_called(door: Door, image: str, symbols: bool) -> None:
     with Subject("untouched") as subject:
-        images = [Live(subject.pid, subject.program)]
-        found = [(image, symbols, door.run(image, COMMANDS, symbols)) for image in images for symbols in (True, False)]
-        core = Core(subject.kernel_core(), subject.program)
-        found += [(core, symbols, door.run(core, COMMANDS, symbols)) for symbols in (True, False)]
-    for _, _, outcomes in found:
-        seen = dict(zip(COMMANDS, outcomes))
-        assert [outcome.error for outcome in outcomes] == [None] * len(outcomes)
-        for command in ("arenas", "heaps", "bins", "threads", "mmapped"):
-            assert seen[command].text.startswith("no heap yet"), command
-            document = seen[f"{command} --json"].json()
-            assert (document["complete"], document["problems"]) == (True, [])
-        totals = seen["arenas --json"].json()["totals"]
-        assert totals["system_bytes"] == totals["top_bytes"] == totals["used_bytes"] == 0
-        assert totals["bins"] == totals["fast"] == totals["tcache"] == {"chunks": 0, "bytes": 0}
-        assert seen["bins --json"].json()["bins"] == seen["heaps --json"].json()["heaps"] == []
-        assert {row["name"]: row["value"] for row in seen["params --json"].json()["params"]}["top_pad"] == 131072
+        process = Live(subject.pid, subject.program)
+        looked_at = process if image == "live" else Core(subject.kernel_core(), subject.program)
+        outcomes = door.run(looked_at, COMMANDS, symbols)
+    seen = dict(zip(COMMANDS, outcomes))
+    assert [outcome.error for outcome in outcomes] == [None] * len(outcomes)
+    for command in ("arenas", "heaps", "bins", "threads", "mmapped"):
+        assert seen[command].text.startswith("no heap yet"), command
+        document = seen[f"{command} --json"].json()
+        assert (document["complete"], document["problems"]) == (True, [])
+    totals = seen["arenas --json"].json()["totals"]
+    assert totals["system_bytes"] == totals["top_bytes"] == totals["used_bytes"] == 0
+    assert totals["bins"] == totals["fast"] == totals["tcache"] == {"chunks": 0, "bytes": 0}
+    assert seen["bins --json"].json()["bins"] == seen["heaps --json"].json()["heaps"] == []
+    assert {row["name"]: row["value"] for row in seen["params --json"].json()["params"]}["top_pad"] == 131072
 
 
 def test_another_allocator(door: Door) -> None:

@@ -48,9 +48,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict
                 path = subject.gcore() if kind == "gcore" else subject.kernel_core()
                 images[kind] = Core(path, subject.program)
             for door in doors:
-                texts = door.run(images[kind], lines)
-                documents = door.run(images[kind], [f"{line} --json" for line in lines])
-                found[door.name, kind] = {line.split()[0]: answers for *answers, line in zip(texts, documents, lines)}
+                said = door.run(images[kind], [*lines, *(f"{line} --json" for line in lines)])
+                answers = zip(lines, said, said[len(lines) :])
+                found[door.name, kind] = {line.split()[0]: (text, document) for line, text, document in answers}
     return found
 
 

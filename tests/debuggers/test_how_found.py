@@ -65,6 +65,7 @@ def places(subject: Subject) -> Places:
     return {name: each.value for name, each in zip(names, found)}
 
 
+@pytest.mark.in_turns("name", "symbols")
 @pytest.mark.parametrize("name", NEWEST)
 @pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
 def test_what_was_taken_is_what_gdb_says(name: str, symbols: bool, subject: Subject, places: Places) -> None:

@@ -89,7 +89,8 @@ def test_apply_needs_a_yes(lldb: Lldb, subject: Subject) -> None:
     assert "nobody to ask" in outcome.error
 
 
-@pytest.mark.parametrize("symbols", [True, pytest.param(False, marks=pytest.mark.full)], ids=["symbols", "stripped"])
+@pytest.mark.full
+@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
 def test_apply_to_threads_that_never_stop(lldb: Lldb, symbols: bool) -> None:
     """Stopped anywhere, mostly inside malloc: each is let out first, and afterwards all go on, unhurt."""
     with Subject("churn", "4") as subject:

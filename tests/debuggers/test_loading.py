@@ -275,11 +275,11 @@ def test_completion(gdb: Gdb, start: str, expected: list[str]) -> None:
 
 def test_json_is_all_there_is_on_standard_output(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
     """GDB itself greets at an attach; at a script's file of commands, after that, nothing of ours does."""
-    for command in COMMANDS:
-        finished = gdb.start(
-            [*attach(subject), *run("echo @\\n"), *LOAD, *run(f"heap {typed(command, tmp_path)} --json", "echo @\\n")]
-        )
-        document = finished.stdout.split("@\n")[1]
+    words = [word for command in COMMANDS for word in (f"heap {typed(command, tmp_path)} --json", "echo @\\n")]
+    finished = gdb.start([*attach(subject), *run("echo @\\n"), *LOAD, *run(*words)])
+    _, *documents, _ = finished.stdout.split("@\n")
+    assert len(documents) == len(COMMANDS)
+    for command, document in zip(COMMANDS, documents):
         assert valid(json.loads(document))["command"] == command
         assert len(document.splitlines()) == 1
 

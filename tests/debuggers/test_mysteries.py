@@ -236,7 +236,7 @@ def test_a_core_without_holes_tells_parts_of_address_space(story: str) -> None:
     assert parts.get("returnable", 0) == trimmed["totals"]["release_bytes"]
 
 
-@pytest.mark.parametrize("name", ["hoard", "many_heaps", "random-1"])
+@pytest.mark.parametrize("name", ["hoard", pytest.param("many_heaps", marks=pytest.mark.full), "random-1"])
 def test_fewer_arenas_are_not_advised_where_they_bring_little(name: str) -> None:
     """Each has much free outside two arenas; what keeps it there would keep it in one."""
     each = BY_ID[name]

@@ -57,7 +57,9 @@ def present_bytes(pid: int, ranges: Iterable[tuple[int, int]]) -> int:
 
 @pytest.mark.in_turns("name", "door")
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize(
+    "name", [each if number % 2 else pytest.param(each, marks=pytest.mark.full) for number, each in enumerate(CHOSEN)]
+)
 def test_the_parts_sum_to_rss(name: str, door: str) -> None:
     if DOORS[door].available():
         give_up(DOORS[door].available() or "")

@@ -149,7 +149,7 @@ def test_a_debugger_sees_the_threads_and_where_they_stand(tmp_path: Path) -> Non
         assert functions([str(subject.program), str(tmp_path / name)]) == live, name
 
 
-@pytest.mark.parametrize("image", ["kernel", "gcore"])
+@pytest.mark.parametrize("image", ["kernel", pytest.param("gcore", marks=pytest.mark.full)])
 def test_a_core_is_saved_as_what_it_tells(image: str, tmp_path: Path) -> None:
     """Without its holes, too, it tells residency then, if it did."""
     file = tmp_path / "saved.core"

@@ -233,7 +233,7 @@ def test_dlopen_from_a_static_program(tmp_path: Path) -> None:
         assert [each["path"].rsplit("/", 1)[-1] for each in document["libcs"]] == ["opens", "libc.so.6"]
 
 
-@pytest.mark.parametrize("name", NEWEST)
+@pytest.mark.parametrize("name", [NEWEST[0], pytest.param(NEWEST[1], marks=pytest.mark.full), NEWEST[2]])
 def test_a_number_that_is_not_there(name: str) -> None:
     with Subject("bins") as one, Subject("dlmopen") as two:
         for subject, said in ((one, "this process has one, number 0"), (two, "this process has libcs 0 to 1")):

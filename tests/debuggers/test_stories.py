@@ -19,6 +19,7 @@ def shown_release() -> str:
     return release
 
 
+@pytest.mark.full
 @pytest.mark.xdist_group("stories")
 @pytest.mark.skipif(HOST.release != shown_release(), reason=f"the screens show glibc {shown_release()}")
 def test_screens_are_current() -> None:

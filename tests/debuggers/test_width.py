@@ -79,7 +79,7 @@ def too_wide(lines: Sequence[str], columns: int) -> list[str]:
     return [line for line in lines if len(line) > columns and len(line.split()) > 1]
 
 
-@pytest.mark.parametrize("columns", [40, 80, 120])
+@pytest.mark.parametrize("columns", [40, 80, pytest.param(120, marks=pytest.mark.full)])
 def test_in_the_shell(subject: Subject, columns: int) -> None:
     wide = {}
     for command in COMMANDS:

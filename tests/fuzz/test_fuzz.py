@@ -51,10 +51,12 @@ def today() -> str:
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("seed", ["always", pytest.param("always again", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "seed", ["always", *(pytest.param(each, marks=pytest.mark.full) for each in ("again", "more"))]
+)
 def test_a_few(images: list[Image], seed: str) -> None:
     """Always the same, as a test may not depend on the day: what is new is for `make fuzz`."""
-    fuzz(images, SHORT // 2, seed)
+    fuzz(images, SHORT // 3, seed)
 
 
 @pytest.mark.fuzz

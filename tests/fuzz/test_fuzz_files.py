@@ -219,9 +219,11 @@ def fuzz(bench: Bench, count: int, seed: str) -> None:
     assert not failures, "\n\n".join(failures)
 
 
-@pytest.mark.parametrize("seed", ["always", pytest.param("always again", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "seed", ["always", *(pytest.param(each, marks=pytest.mark.full) for each in ("again", "more"))]
+)
 def test_a_few(bench: Bench, seed: str) -> None:
-    fuzz(bench, SHORT // 2, seed)
+    fuzz(bench, SHORT // 3, seed)
 
 
 @pytest.mark.fuzz

@@ -145,7 +145,11 @@ def rounds(number, arguments, env):
 CHURNS = ((("4",), {}), (("4",), {"MALLOC_ARENA_MAX": "1"}), (("12",), {"MALLOC_ARENA_MAX": "2"}))
 
 
-@pytest.mark.parametrize(("arguments", "env"), CHURNS, ids=["own-arenas", "one-arena", "crowd"])
+@pytest.mark.parametrize(
+    ("arguments", "env"),
+    [CHURNS[0], pytest.param(*CHURNS[1], marks=pytest.mark.full), CHURNS[2]],
+    ids=["own-arenas", "one-arena", "crowd"],
+)
 def test_a_process_that_never_stands_still(arguments, env):
     rounds(3, arguments, env)
 

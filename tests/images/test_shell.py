@@ -189,18 +189,18 @@ sys.exit(main(sys.argv[1:]))
     "words",
     [
         "arenas",
-        "arenas --json",
+        pytest.param("arenas --json", marks=pytest.mark.full),
         "report",
-        "report --json",
+        pytest.param("report --json", marks=pytest.mark.full),
         "report --types",
         "trim",
         "chunks --summary",
-        "chunks --limit 20",
+        pytest.param("chunks --limit 20", marks=pytest.mark.full),
         "pins --json",
         "check",
         "map",
-        "mmapped",
-        "threads --json",
+        pytest.param("mmapped", marks=pytest.mark.full),
+        pytest.param("threads --json", marks=pytest.mark.full),
     ],
 )
 def test_nothing_is_loaded_while_the_process_is_held(tmp_path, words):
