@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.holding import Held, Holdings, HoldSearch, Present, Seen, Typed, seen
@@ -62,9 +63,12 @@ def holdings_of(session: Session, live: Live, present: InMemory) -> Holdings:
     by_heap = {each.heap: each for each in live.heaps}
     with session.meter("judging types", sum(heap.bytes for heap in by_heap)) as meter:
 
-        def stream(_: ArenaHeader, heap: Heap) -> Iterator[Typed]:
-            yield from live.blocks(by_heap[heap])
+        def judged(heap: Heap) -> Iterator[Typed]:
             meter.advance(heap.bytes)
+            yield from ()
+
+        def stream(_: ArenaHeader, heap: Heap) -> Iterable[Typed]:
+            return chain(live.blocks(by_heap[heap]), judged(heap))
 
         holdings = held_back(session, present, stream)
     residency = session.residency

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from typing import Iterator, Sequence, Union
 
-from ..glibc.chunks.blocks import blocks
-from ..model import ArenaHeader, Gap, Heap, MmappedBlock, Run
+from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..model import ArenaHeader, Gap, Heap, MmappedBlock
 from ..recognise.catalogue import NONE
 from ..recognise.kinds import Kind
 from ..records import NamedTuple
@@ -49,18 +50,17 @@ class Live:
 
     def blocks(self, heap: HeapBlocks) -> Iterator[Block]:
         """Every chunk and gap of a heap in address order."""
+        listed = self._session.listed.get
         for piece in heap.pieces:
             if isinstance(piece, Gap):
                 yield piece.address, piece.bytes, piece.kind, NONE
                 continue
-            run = Run(
-                piece.heap,
-                piece.address,
-                bytes=piece.bytes,
-                raws=piece.raws,
-                follow=piece.follow,
-                counts={},
-                marks=(),
-            )
-            for (chunk, size, state), kind in zip(blocks(run, self._session.listed), piece.kinds):
-                yield chunk, size, state, kind
+            chunk = piece.address
+            following = chain(islice(piece.raws, 1, None), (piece.follow,))
+            for raw, after, kind in zip(piece.raws, following, piece.kinds):
+                size = raw & ~SIZE_BITS
+                if kind != NONE:
+                    yield chunk, size, "used", kind
+                else:
+                    yield chunk, size, listed(chunk, "used") if after & PREV_INUSE else "free", NONE
+                chunk += size

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from itertools import accumulate
-from typing import Sequence
+from itertools import accumulate, islice
+from typing import Iterable, Sequence
 
 from ..analysis.resident import clipped
 from ..analysis.types import SAMPLES, Totals, TypeRow
@@ -33,8 +33,9 @@ class _Sums:
         self._live = live
         self._residency = session.residency
         self._all = [_Sum() for _ in live.kinds]
-        self._found: Sequence[Span] = ()
-        self._starts: Sequence[int] = ()
+        self._holes: Sequence[Span] = ()
+        """Of the heap that is being added: what is not in memory."""
+        self._ends: Sequence[int] = ()
         self.gaps: Counter[str] = Counter()
         self.free = 0
         """Bytes of chunks that are in a list."""
@@ -43,10 +44,11 @@ class _Sums:
         for heap in self._live.heaps:
             if self._residency is not None:
                 part = heap.heap
-                self._found = clipped(
-                    self._residency.resident_ranges(part.address, part.end) or (), part.address, part.end
-                )
-                self._starts = [each.start for each in self._found]
+                found = clipped(self._residency.resident_ranges(part.address, part.end) or (), part.address, part.end)
+                before = [part.address, *(each.end for each in found)]
+                after = [*(each.start for each in found), part.end]
+                self._holes = [Span(start, end) for start, end in zip(before, after) if start < end]
+                self._ends = [hole.end for hole in self._holes]
             for piece in heap.pieces:
                 if isinstance(piece, Gap):
                     self.gaps[piece.kind] += piece.bytes
@@ -55,8 +57,7 @@ class _Sums:
 
     def _add(self, piece: Typed) -> None:
         pairs = Counter(zip(piece.kinds, piece.raws))
-        missing = {kind for kind, _ in pairs if kind != NONE and len(self._all[kind].samples) < SAMPLES}
-        within = self._resident_between(piece.address, piece.address + piece.bytes) == piece.bytes
+        missing: set[int] = set()
         for (kind, raw), times in pairs.items():
             size = times * (raw & ~SIZE_BITS)
             if kind == NONE:
@@ -65,36 +66,38 @@ class _Sums:
             found = self._all[kind]
             found.blocks += times
             found.bytes += size
-            found.resident += size if within else 0
-        if missing or not within:
-            self._add_singly(piece, missing, within)
+            found.resident += size
+            if len(found.samples) < SAMPLES:
+                missing.add(kind)
+        first = bisect_right(self._ends, piece.address)
+        absent = first < len(self._holes) and self._holes[first].start < piece.address + piece.bytes
+        if missing or absent:
+            starts = list(accumulate((raw & ~SIZE_BITS for raw in piece.raws), initial=piece.address))
+            self._take_samples(piece, starts, missing)
+            if absent:
+                self._take_off(piece, starts, islice(self._holes, first, None))
 
-    def _add_singly(self, piece: Typed, missing: set[int], within: bool) -> None:
-        """What depends on where each block lies."""
-        ends = accumulate(raw & ~SIZE_BITS for raw in piece.raws)
-        start = piece.address
-        for kind, end in zip(piece.kinds, ends):
-            end += piece.address
-            if kind != NONE:
+    def _take_samples(self, piece: Typed, starts: Sequence[int], missing: set[int]) -> None:
+        for index, kind in enumerate(piece.kinds):
+            if kind in missing:
                 found = self._all[kind]
-                if kind in missing:
-                    found.samples.append(start + self._header)
-                    if len(found.samples) == SAMPLES:
-                        missing.remove(kind)
-                if not within:
-                    found.resident += self._resident_between(start, end)
-            start = end
-            if within and not missing:
-                break
+                found.samples.append(starts[index] + self._header)
+                if len(found.samples) == SAMPLES:
+                    missing.remove(kind)
+                    if not missing:
+                        break
 
-    def _resident_between(self, start: int, end: int) -> int:
-        at = max(0, bisect_right(self._starts, start) - 1)
-        found = 0
-        while at < len(self._found) and self._found[at].start < end:
-            each = self._found[at]
-            found += max(0, min(end, each.end) - max(start, each.start))
-            at += 1
-        return found
+    def _take_off(self, piece: Typed, starts: Sequence[int], holes: Iterable[Span]) -> None:
+        """What is not in memory, which lies in free chunks mostly."""
+        for low, high in holes:
+            if low >= starts[-1]:
+                break
+            index = max(0, bisect_right(starts, low) - 1)
+            while index < len(piece.kinds) and starts[index] < high:
+                kind = piece.kinds[index]
+                if kind != NONE:
+                    self._all[kind].resident -= min(high, starts[index + 1]) - max(low, starts[index])
+                index += 1
 
     def add_mmapped(self) -> None:
         for block, kind in self._live.mmapped:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from itertools import accumulate, islice
+from itertools import accumulate, compress, islice, repeat
+from operator import sub
 from typing import Iterable, Iterator, Optional, Sequence
 
 from ..errors import MemoryReadError, RedactedError
@@ -125,11 +126,9 @@ def _typed(session: Session, catalogue: Catalogue, run: Run) -> Typed:
     for index, _ in run.marks:
         used[index] = 0
     users = list(accumulate(sizes, initial=run.address + header))
-    live = [index for index, each in enumerate(used) if each]
-    found = array("i", [NONE]) * len(raws)
-    kinds = kinds_between(session, catalogue, [users[index] for index in live], [sizes[index] - word for index in live])
-    for index, kind in zip(live, kinds):
-        found[index] = kind
+    usables = list(map(sub, compress(sizes, used), repeat(word)))
+    kinds = kinds_between(session, catalogue, list(compress(users, used)), usables)
+    found = array("i", [next(kinds) if each else NONE for each in used])
     for cache in session.thread_caches:
         index = bisect_left(users, cache.address or 0)
         if index < len(found) and users[index] == cache.address:

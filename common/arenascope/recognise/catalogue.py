@@ -15,11 +15,11 @@ from typing import Mapping, Optional, Sequence
 
 from ..memory import Memory
 from ..records import NamedTuple
-from .contents import LOOKED_AT, STARTS, are_addresses, text_in
+from .contents import ENCODINGS, LETTERS, LOOKED_AT, STARTS, are_addresses, text_in
 from .cplusplus import Classes, ClassName
 from .ground import PAGE_SHIFT, Ground
 from .kinds import Kind
-from .nodes import Links
+from .nodes import LIST, TREE, Links
 from .python import Python
 
 NONE = -1
@@ -31,6 +31,10 @@ Sizes = dict[int, int]
 SLACK = 16
 """Sizes are rounded up to as much, and a rest of as much is handed out, too."""
 LONGEST_ARRAY = 64 << 10
+ZEROS = Kind("zeros", "zeros", how="its bytes")
+POINTERS = Kind("mostly pointers", "pointers", certain=False, how="its words")
+TEXTS = {name: Kind(f"text, {name}", "text", certain=False, how="its bytes") for name in ENCODINGS}
+NODES = {name: Kind(name, "node", certain=False, how="its links, which lead back") for name in (TREE, LIST)}
 UNTOLD = Kind("remains of objects", "size", how="its size")
 """It begins as an array does, of something of another size."""
 
@@ -72,6 +76,10 @@ class _Table:
         """Of blocks that hold one object each."""
 
 
+UNSEEN = _Table(ClassName("", None, ""), b"")
+"""In place of a word's table where it is not known yet whether it has one."""
+
+
 def _repeats(data: bytes, word: int) -> Optional[int]:
     """How far it is from the first word to where it stands again, as often as there is room for; None where it does
     not, or not at equal steps."""
@@ -100,11 +108,15 @@ class Catalogue:
         self._classes = Classes(ground)
         self._tables: dict[int, Optional[_Table]] = {}
         self._by_size: Sizes = {}
-        self._texts: dict[str, int] = {}
-        self._zeros = self._pointers = NONE
+        self._plain: dict[Kind, int] = {}
         python = Python(ground, low, high)
         self._python = python if python.runs else None
         self._links = Links(ground.memory, low, high)
+        little = ground.memory.byte_order == "little"
+        self._half = 0 if little or self._word == 4 else 32
+        """By how much a word is shifted that begins with a number of four bytes."""
+        self._least_text = 256 if little and self._word == 8 else 1
+        """A smaller number has no two letters, wide ones neither."""
 
     def kind(self, index: int) -> Kind:
         return self.entries[index].kind
@@ -152,22 +164,35 @@ class Catalogue:
         """The same of blocks in address order that lie in `data`, which begins at `base`, with all of their heads."""
         found: list[int] = []
         add, known, pages = found.append, self._tables.get, self.ground.pages
+        low, high, least_text, quick = self.low, self.high, self._least_text, self._python is None
+        text = self._known(TEXTS["ASCII"])
         shift = 3 if self._word == 8 else 2
-        other = self._other
+        length, other = len(data), self._other
         for user, usable in zip(users, usables):
-            at = (user - base) >> shift
+            start = user - base
+            at = start >> shift
             first = words[at]
-            table = known(first)
-            if table is None and first >> PAGE_SHIFT in pages and first not in self._tables:
-                table = self._learn(first)
+            table = known(first, UNSEEN)
+            if table is UNSEEN:
+                table = self._learn(first) if first >> PAGE_SHIFT in pages else None
             if table is None:
-                add(other(words, data, base, at, usable))
+                end = start + (usable if usable < LOOKED_AT else LOOKED_AT)
+                if end > length:
+                    end = length
+                # as _other does, but without a call: it is what most blocks are of which something is to be told
+                if quick and first >= least_text and not low <= first < high:
+                    letters = LETTERS(data, start, end)
+                    if letters is not None:
+                        stop = letters.end()
+                        if 2 * stop >= start + end and (stop == end or not data[stop]):
+                            add(text)
+                            continue
+                add(other(words, data, at, end, base, usable))
             else:
-                start = at << shift
                 end = start + usable
                 index = table.sizes.get(usable, NONE)
                 # several objects side by side, or the first of its size
-                if index == NONE or end > len(data) or data.find(table.word, start + self._word, end) >= 0:
+                if index == NONE or end > length or data.find(table.word, start + self._word, end) >= 0:
                     index = self._of_table(table, data, base, user, usable)
                 add(index)
         return found
@@ -191,46 +216,45 @@ class Catalogue:
         table.sizes[usable] = self.index_of(Entry(kind, usable))
         return table.sizes[usable]
 
-    def _other(self, words: Sequence[int], data: bytes, base: int, at: int, usable: int) -> int:
-        """Whatever has no vtable; it begins with words[at]."""
+    def _other(self, words: Sequence[int], data: bytes, at: int, end: int, base: int, usable: int) -> int:
+        """Whatever has no vtable; it begins with words[at], and `end` is how far data has it."""
         start = at * self._word
-        head = data[start : start + min(usable, LOOKED_AT)]
-        count = len(head) // self._word
+        count = (end - start) // self._word
         if self._python is not None:
             kind = self._python.kind_of(words, at, count, usable)
             if kind is not None:
-                return self.plain(kind)
-        first = words[at]
+                return self._known(kind)
+        first, low, high = words[at], self.low, self.high
+        inside = low <= first < high
         if not first:
-            if not head.strip(b"\0"):
-                return self._zero()
-        elif STARTS[head[0]] and not self.low <= first < self.high:
+            if not data[start:end].strip(b"\0"):
+                return self._known(ZEROS)
+        elif not inside and first >= self._least_text and STARTS[data[start]]:
             # an address can look like letters
-            encoding = text_in(head, usable)
+            encoding = text_in(data, start, end)
             if encoding is not None:
-                if encoding not in self._texts:
-                    self._texts[encoding] = self.plain(
-                        Kind(f"text, {encoding}", "text", certain=False, how="its bytes")
-                    )
-                return self._texts[encoding]
-        node = self._links.node_in(words, at, base, count)
-        if node is not None:
-            return self.plain(Kind(node, "node", certain=False, how="its links, which lead back"))
-        if are_addresses(words[at : at + count], self.low, self.high, self._word):
-            if self._pointers == NONE:
-                self._pointers = self.plain(Kind("mostly pointers", "pointers", certain=False, how="its words"))
-            return self._pointers
+                return self._known(TEXTS[encoding])
+        # most have none: neither a colour, nor a pointer in front
+        if count > 2 and (
+            inside
+            or low <= words[at + 1] < high
+            or low <= words[at + 2] < high
+            or not (first or words[at + 1])
+            or first >> self._half & 0xFFFFFFFF < 2
+        ):
+            node = self._links.node_in(words, at, base, count)
+            if node is not None:
+                return self._known(NODES[node])
+            if are_addresses(words[at : at + count], low, high, self._word):
+                return self._known(POINTERS)
         return self.by_size(usable)
 
-    def _text(self, encoding: str) -> int:
-        if encoding not in self._texts:
-            self._texts[encoding] = self.plain(Kind(f"text, {encoding}", "text", certain=False, how="its bytes"))
-        return self._texts[encoding]
-
-    def _zero(self) -> int:
-        if self._zeros == NONE:
-            self._zeros = self.plain(Kind("zeros", "zeros", how="its bytes"))
-        return self._zeros
+    def _known(self, kind: Kind) -> int:
+        """The same as `plain` of a kind that has many blocks."""
+        index = self._plain.get(kind)
+        if index is None:
+            index = self._plain[kind] = self.plain(kind)
+        return index
 
     def by_size(self, usable: int) -> int:
         found = self._by_size.get(usable)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Optional, Sequence
 
 LOOKED_AT = 256
@@ -10,42 +11,46 @@ SHORTEST = 4
 """Letters: fewer are a number as well."""
 _WHITE = b"\t\n\r\x0b\x0c\x1b"
 PLAIN = bytes(range(32, 127)) + _WHITE
+LETTERS = re.compile(b"[%s]{%d,}" % (re.escape(PLAIN), SHORTEST)).match
+"""Of plain text, as far as it goes."""
+ENCODINGS = ("ASCII", "UTF-8", "UTF-16", "UTF-32")
 _OTHERS = bytes(byte for byte in PLAIN if not chr(byte).isalpha())
 STARTS = bytes(int(not byte or byte >= 0xC2 or byte in PLAIN) for byte in range(256))
 """With which bytes text can begin: 0 is the upper half of a wide letter."""
 
 
-def text_in(data: bytes, usable: int) -> Optional[str]:
-    """The encoding of the text that takes up most of a block; `data` is its beginning."""
-    end = data.find(b"\0")
-    if end < 0:
-        end = len(data)
-    return _narrow(data, end, usable) if end >= SHORTEST else _wide(data, usable) if len(data) > 8 else None
+def text_in(data: bytes, start: int, end: int) -> Optional[str]:
+    """The encoding of the text that takes up most of a block, of which data[start:end] is the beginning."""
+    stop = data.find(b"\0", start, end)
+    if stop < 0:
+        stop = end
+    if stop - start >= SHORTEST:
+        return _narrow(data[start:stop], stop == end) if _fills(data, start, stop, end) else None
+    return _wide(data[start:end]) if end - start > 8 else None
 
 
-def _narrow(data: bytes, end: int, usable: int) -> Optional[str]:
-    if not _fills(data, end, usable):
-        return None
-    rest = data[:end].translate(None, PLAIN)
+def _narrow(text: bytes, cut: bool) -> Optional[str]:
+    """`cut`: it may go on."""
+    rest = text.translate(None, PLAIN)
     if not rest:
         return "ASCII"
-    if rest.isascii() or len(data[:end].decode("utf-8", "ignore")) < SHORTEST:
+    if rest.isascii() or len(text.decode("utf-8", "ignore")) < SHORTEST:
         return None
     try:
-        data[:end].decode()
+        text.decode()
     except UnicodeDecodeError as error:
         # what is looked at may end within a letter
-        if end < len(data) or error.start < end - 3 or error.reason != "unexpected end of data":
+        if not cut or error.start < len(text) - 3 or error.reason != "unexpected end of data":
             return None
     return "UTF-8"
 
 
-def _fills(data: bytes, end: int, usable: int) -> bool:
-    """What follows is less, or nothing: a number in front of other things can look like letters."""
-    return 2 * end >= min(usable, len(data)) or not data[end:].strip(b"\0")
+def _fills(data: bytes, start: int, stop: int, end: int) -> bool:
+    """What follows text up to `stop` is less, or nothing: a number in front of other things can look like letters."""
+    return 2 * stop >= start + end or not data[stop:end].strip(b"\0")
 
 
-def _wide(data: bytes, usable: int) -> Optional[str]:
+def _wide(data: bytes) -> Optional[str]:
     """Latin letters of two or four bytes; data is in the order of this machine's numbers, so both orders are tried."""
     # one look at the first two letters of either order: nearly nothing has this form
     if not (
@@ -62,7 +67,7 @@ def _wide(data: bytes, usable: int) -> Optional[str]:
             if letters[:end].translate(None, PLAIN) or len(set(letters[:end].translate(None, _OTHERS))) < SHORTEST:
                 continue
             others = b"".join(data[place : size * end : size] for place in range(size) if place != low)
-            if not others.strip(b"\0") and _fills(data, size * end, usable):
+            if not others.strip(b"\0") and _fills(data, 0, size * end, len(data)):
                 return name
     return None
 

@@ -23,27 +23,37 @@ class Links:
         """What a block is a node of; it has `count` words from words[at] on, and `base` is where words[0] lies."""
         if count < 3:
             return None
+        low, high = self._low, self._high
         first, second, third = words[at], words[at + 1], words[at + 2]
-        fourth = words[at + 3] if count > 3 else None
+        fourth = words[at + 3] if count > 3 else 1
         own = base + at * self._word
-
-        def tree(parent: int, of_parent: Sequence[int], children: Sequence[int], of_child: int) -> bool:
-            """Whether parent and children lead back, by the words that they keep the address in."""
-            return (
-                all(not child or self._low <= child < self._high for child in children)
-                and self._back(words, base, parent, of_parent, own)
-                and all(not child or self._back(words, base, child, (of_child,), own) for child in children)
-            )
-
         # libstdc++: colour, parent, left, right
-        if fourth is not None and self._colour(first) < 2 and tree(second, (1, 2, 3), (third, fourth), 1):
+        if (
+            self._colour(first) < 2
+            and (not third or low <= third < high)
+            and (not fourth or low <= fourth < high)
+            and self._back(words, base, second, (1, 2, 3), own)
+            and not (third and not self._back(words, base, third, (1,), own))
+            and not (fourth and not self._back(words, base, fourth, (1,), own))
+        ):
             return TREE
         # the neighbours' links lie across: next and previous, in either order
-        near = self._low <= first < self._high or self._low <= second < self._high
-        if near and self._back(words, base, first, (1,), own) and self._back(words, base, second, (0,), own):
+        if (
+            (low <= first < high or low <= second < high)
+            and self._back(words, base, first, (1,), own)
+            and self._back(words, base, second, (0,), own)
+        ):
             return LIST if first != own else None
         # libc++: left, right, parent, colour
-        if fourth is not None and self._black(fourth) < 2 and tree(third, (0, 1), (first, second), 2):
+        if (
+            count > 3
+            and self._black(fourth) < 2
+            and (not first or low <= first < high)
+            and (not second or low <= second < high)
+            and self._back(words, base, third, (0, 1), own)
+            and not (first and not self._back(words, base, first, (2,), own))
+            and not (second and not self._back(words, base, second, (2,), own))
+        ):
             return TREE
         return None
 
