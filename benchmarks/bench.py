@@ -2,7 +2,7 @@
 
     make bench                                    a heap of 1 GB, sweeps of 5 GB too: ten minutes on an idle machine
     make bench BENCH_ARGS=--readme                the same, into README
-    make bench BENCH_ARGS='--megabytes 50 --larger 0 --rounds 1'
+    make bench BENCH_ARGS='--megabytes 50 --larger 0 --blocks 50 --rounds 1'
 
 Every figure stands beside what it is measured against, in the same run: ratios hold better than seconds.
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Iterator
 
 import holds
+import kinds
 import run
 import save
 import sweep
@@ -27,8 +28,8 @@ from subject import ROOT, big
 BEGIN, END = "<!-- bench -->\n", "<!-- /bench -->\n"
 
 
-def tables(megabytes: int, larger: int, rounds: int) -> Iterator[str]:
-    """`larger`: the size of a second heap, for sweeps alone; 0: none."""
+def tables(megabytes: int, larger: int, blocks: int, rounds: int) -> Iterator[str]:
+    """`larger`: the size of a second heap, for sweeps alone; 0: none. `blocks`: thousands, whose types are told."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
         folder = Path(name)
         with big(folder, megabytes) as subject:
@@ -46,6 +47,8 @@ def tables(megabytes: int, larger: int, rounds: int) -> Iterator[str]:
     yield "the size headers. The shell's figures have the start of Python in them."
     yield ""
     yield from sweep.table([megabytes, *([larger] if larger else [])], rounds)
+    yield from ("", "What the blocks are, against the sweep alone, on a heap as C++ programs have it:", "")
+    yield from kinds.table(blocks, 0, rounds)
     yield from ("", "`malloc_trim(0)` itself, by the process's own clock:", "")
     yield from trim.table(rounds, megabytes)
 
@@ -63,11 +66,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--larger", type=int, default=5000, help="megabytes of a second heap for sweeps; 0: none")
+    parser.add_argument("--blocks", type=int, default=2500, help="thousands of blocks whose types are told")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--readme", nargs="?", type=Path, const=ROOT / "README.md", help="write it there")
     options = parser.parse_args()
     lines = []
-    for line in tables(options.megabytes, options.larger, options.rounds):
+    for line in tables(options.megabytes, options.larger, options.blocks, options.rounds):
         print(line, flush=True)
         lines.append(f"{line}\n")
     if options.readme is not None:
