@@ -8,17 +8,23 @@ from __future__ import annotations
 from functools import cached_property
 
 from .glibc import bins
+from .glibc.chunks.sweep import first_chunk
 from .glibc.derive.rows import with_tcache_seen
 from .glibc.links import Links, read_caches
 from .model import Lists, ThreadCache
 from .session import Session
-from .target import Nodes
+from .target import Nodes, Span
 
 
 def links_of(session: Session, nodes: Nodes) -> Links:
     """Where the lists of free chunks begin; nothing is walked."""
-    heaps = [heap for heaps in session.heaps.values() for heap in heaps]
-    return Links(session.memory, session.layout, session.headers, heaps, nodes)
+    layout = session.layout
+    chunks = [
+        Span(first_chunk(layout, header, heap), heap.end)
+        for header in session.headers
+        for heap in session.heaps[header.index]
+    ]
+    return Links(session.memory, layout, session.headers, chunks, nodes)
 
 
 class Ahead(Session):

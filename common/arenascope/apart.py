@@ -1,7 +1,7 @@
 """A live process looked at apart: copied as `save` copies it, let go, and read from the copy.
 
-What follows pointers reads all of a process, some of it more than once: it is held only for being copied. Under a
-debugger, which holds it anyway, and of a core nothing is copied.
+What follows pointers, or names what blocks are, reads all of a process, some of it more than once, and symbols of its
+files: it is held only for being copied. Under a debugger, which holds it anyway, and of a core nothing is copied.
 """
 
 from __future__ import annotations
@@ -51,16 +51,22 @@ class Looked(NamedTuple):
         return self.search.session
 
 
-def looked(context: Context) -> Looked:
-    """From here on a live process of the shell's runs on."""
+def look_apart(context: Context) -> int:
+    """From here on a live process of the shell's runs on, and the session is its copy's; how many bytes it lacks."""
     target = context.target
     image = target.image
     process = image if isinstance(image, ProcessImage) else None
-    lost = 0
-    if process is not None and isinstance(target, ShellTarget):
-        copy, lost = _copied(context, target, process)
-        seen = ShellTarget(copy, *target.symbols_from)
-        context.opened = Session(seen, context.options.libc, Progress, context.door.processes)
+    if process is None or not isinstance(target, ShellTarget):
+        return 0
+    copy, lost = _copied(context, target, process)
+    seen = ShellTarget(copy, *target.symbols_from)
+    context.opened = Session(seen, context.options.libc, Progress, context.door.processes)
+    return lost
+
+
+def looked(context: Context) -> Looked:
+    """As above, ready to be searched."""
+    lost = look_apart(context)
     session = context.session
     if session.target.image.redacted:
         # zeros that lead nowhere would pass for an answer

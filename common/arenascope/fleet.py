@@ -15,7 +15,7 @@ from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from .analysis.report import LABELS
 from .command import Context, answer, find_command
-from .commands.snapshot import SECTIONS, read_all, take
+from .commands.snapshot import read_all, take
 from .errors import ArenascopeError
 from .fault import STATUS, fault_line
 from .model import Statement
@@ -91,9 +91,6 @@ def _look(asked: Look, early: bool) -> Seen:
 
 def figures(subject: str) -> dict[str, Any]:
     """What a snapshot holds, from one look; only "error" where it could not be made."""
-    for name in SECTIONS:
-        # loaded before the process is held
-        find_command(name)
     try:
         return unbroken(lambda early: _figures(subject, early))
     except ArenascopeError as error:

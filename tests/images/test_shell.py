@@ -170,9 +170,12 @@ import sys
 from arenascope.cli import main
 from arenascope.sources.live import freeze
 release = freeze.Freeze.release
+opened = []
+sys.addaudithook(lambda event, words: event == "open" and opened.append(str(words[0])))
 def told(self):
     if self._guard:
         print("LOADED", *sorted(set(sys.modules) - before), file=sys.stderr)
+        print("OPENED", *opened, file=sys.stderr)
     return release(self)
 freeze.Freeze.release = told
 hold = freeze.Freeze.hold
@@ -180,9 +183,17 @@ def held(self, pid, born):
     global before
     hold(self, pid, born)
     before = set(sys.modules)
+    opened.clear()
 freeze.Freeze.hold = held
 sys.exit(main(sys.argv[1:]))
 """
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("large")
+    with Running(folder, BUILD / "big", folder, "160") as subject:
+        yield subject
 
 
 @pytest.mark.parametrize(
@@ -201,20 +212,26 @@ sys.exit(main(sys.argv[1:]))
         "map",
         pytest.param("mmapped", marks=pytest.mark.full),
         pytest.param("threads --json", marks=pytest.mark.full),
+        pytest.param("version", marks=pytest.mark.full),
+        "snapshot FILE",
+        "types",
     ],
 )
-def test_nothing_is_loaded_while_the_process_is_held(tmp_path, words):
-    """A module takes a millisecond and more."""
-    with Running(tmp_path, BUILD / "big", tmp_path, "160") as subject:
-        done = subprocess.run(
-            [sys.executable, "-c", LOADS, *words.split(), str(subject.pid)],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
-            timeout=120,
-        )
+def test_nothing_is_loaded_while_the_process_is_held(large, tmp_path, words):
+    """A module takes a millisecond and more, a table of symbols much more."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADS, *words.replace("FILE", str(tmp_path / "file")).split(), str(large.pid)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "common"), "TMPDIR": str(tmp_path)},
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     assert re.findall("^LOADED.*$", done.stderr, re.MULTILINE) == ["LOADED"]
+    if words == "types":
+        (opened,) = re.findall("^OPENED(.*)$", done.stderr, re.MULTILINE)
+        ours = (f"/proc/{large.pid}/", str(tmp_path))
+        assert not [each for each in opened.split() if not each.startswith(ours) or "map_files" in each]
 
 
 def test_no_stop_says_when_nothing_agrees(tmp_path):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import mmap
 import os
+import random
 import signal
 import time
 
@@ -13,6 +16,7 @@ from subjects import Subject
 
 from arenascope import ahead, fleet
 from arenascope.command import find_command
+from arenascope.errors import MemoryReadError
 from arenascope.sources.live import freeze, many, process, still
 from arenascope.sources.live.procfiles import thread_ids, thread_state
 
@@ -136,6 +140,40 @@ def test_a_chunk_costs_no_call_of_its_own(monkeypatch):
             document = answer(subject.pid, words, early=True)
             assert reads.count(None) == 0, words
             assert reads.count(False) > 4000 > 4 * reads.count(True), (words, len(reads), document["complete"])
+
+
+@pytest.mark.parametrize("step", [1, 32], ids=["overlapping", "beside"])
+def test_places_of_one_page_are_read_together(monkeypatch, step):
+    """Whatever their order, where they overlap, lie across two pages, or cannot be read."""
+    size, bytes_there = 24, 1 << 20
+    area = mmap.mmap(-1, bytes_there)
+    seed = random.Random(7)
+    area[:] = bytes(seed.getrandbits(8) for _ in range(bytes_there))
+    start = ctypes.addressof(ctypes.c_char.from_buffer(area))
+    places = [start + step * each for each in seed.sample(range((bytes_there - size) // step), 20_000)]
+    places[10:10] = lost = [4096 + 16 * each for each in range(5)]
+    find, asked = many._find_call(), []
+
+    def counted(pid, ours, our_number, theirs, their_number, flags):
+        asked.append((our_number, their_number))
+        return find(pid, ours, our_number, theirs, their_number, flags)
+
+    def one_by_one(address, size):
+        if address in lost:
+            raise MemoryReadError(address, size)
+        return ctypes.string_at(address, size)
+
+    monkeypatch.setattr(many, "_find_call", lambda: counted)
+    reader = many.ManyReader(os.getpid(), one_by_one, places, size)
+    reader.run()
+    assert sorted(reader.lost) == list(range(10, 15))
+    for index, place in enumerate(places):
+        if place not in lost:
+            assert reader.buffer[size * index : size * (index + 1)] == ctypes.string_at(place, size), index
+    assert all(each <= many.AT_ONCE for pair in asked for each in pair)
+    if step > size:
+        # a call may end within a page
+        assert sum(number for _, number in asked) <= bytes_there // 4096 + len(asked) + len(lost)
 
 
 def test_a_look_that_wants_more_holds_to_the_end(monkeypatch):

@@ -165,6 +165,9 @@ def _moment_before(context: Context) -> Optional[Mapping[str, Any]]:
     if since is not None and again is not None:
         raise UsageError("--since and --again each name a moment: one of them is enough")
     if since is not None:
+        from .snapshot import load
+
+        load()
         return read(since)
     if again is None:
         return None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Iterable
 
 from .. import __version__
-from ..command import Answer, Context, argument, command, find_command
+from ..command import Answer, Command, Context, argument, command, find_command
 from ..gather.problems import problems_of
 from ..render.problems import sentences
 from ..render.text import count
@@ -25,6 +25,11 @@ TYPES = {"types": ("types", "totals")}
 WORDS = {"chunks": ["--summary"], "types": ["--limit", "0"]}
 """What is asked of them."""
 OF_A_TYPE = ("type", "kind", "module", "certain", "blocks", "bytes", "resident_bytes", "holds_back_bytes")
+
+
+def load(names: Iterable[str] = SECTIONS) -> dict[str, Command]:
+    """The commands: before a process is held."""
+    return {name: find_command(name) for name in names}
 
 
 def read_all(context: Context) -> Answer:
@@ -65,6 +70,8 @@ def snapshot_command(context: Context) -> Answer:
 
 def take(context: Context, sizes: bool, types: bool = False) -> dict[str, Any]:
     """A snapshot of what the context looks at. A core does not say when it was taken."""
+    parts = {**SECTIONS, **(SIZES if sizes else {}), **(TYPES if types else {})}
+    commands = load(parts)
     session = context.session
     taken = time.time() if session.target.kind == "live" else None
     document: dict[str, Any] = {
@@ -73,8 +80,8 @@ def take(context: Context, sizes: bool, types: bool = False) -> dict[str, Any]:
         "target": {"kind": session.target.kind, "pid": session.target.pid},
         "glibc": session.located.version,
     }
-    for name, kept in {**SECTIONS, **(SIZES if sizes else {}), **(TYPES if types else {})}.items():
-        asked = find_command(name)
+    for name, kept in parts.items():
+        asked = commands[name]
         part = context.beside(asked.parser("arenascope").parse_args(WORDS.get(name, [])))
         keys = asked.function(part).keys
         document[name] = {key: keys.get(key) for key in kept}

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Callable, Mapping, Optional, Pattern, Sequence
 
 from ..analysis.types import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
-from ..command import ARENA, LIMIT, Answer, Context, argument, command, parse_size
+from ..command import ARENA, LIMIT, Answer, Context, always, argument, command, parse_size
 from ..errors import UsageError
 from ..gather.holding import types_of
 from ..gather.problems import parts_differ, problems_of
@@ -31,7 +31,7 @@ OWNERS = argument("--owners", action="store_true", help="who holds them (of a co
     "hash tables, the buffers of an object (Session+40 body); the rest goes by size. The rows and malloc's bookkeeping "
     "sum to what is in use, blocks served by mmap included. What a type holds back is what more would leave memory if "
     "all of its blocks were freed, and malloc_trim(0) called after that: to the page, once they are really free, as in "
-    "pins.",
+    "pins. In the shell a live process is copied, and runs on meanwhile.",
     (
         argument("--by", choices=tuple(ORDERS), default="bytes", help="the order of the rows"),
         argument(
@@ -43,10 +43,14 @@ OWNERS = argument("--owners", action="store_true", help="who holds them (of a co
         argument("--match", metavar="REGEX", help="only types whose name it matches somewhere"),
         LIMIT,
     ),
-    whole=lambda options: bool(options.owners),
+    whole=always,
 )
 def types_command(context: Context) -> Answer:
     options, looked = context.options, looked_for_owners(context)
+    if looked is None and context.opened is None and context.door.lets_go:
+        from ..apart import look_apart  # before the process is held
+
+        look_apart(context)
     session = context.session
     context.check_arena(options.arena)
     wanted = _wanted(parse_size(context, options.min), options.match)
@@ -127,7 +131,7 @@ def find_held(context: Context, looked: Optional[Looked]) -> Optional[Held]:
     session = context.session
     try:
         session.heed_ctrl_c()
-        if looked is None and session.target.kind == "core":
+        if looked is None and context.target.kind == "core":
             from ..apart import looked_unasked
 
             looked = looked_unasked(context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from typing import Iterator, Optional, Sequence
+from typing import Iterable, Iterator, Optional, Sequence
 
 from .. import __version__
 from ..command import Answer, Context, argument, command
@@ -38,6 +38,8 @@ HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for
 def version_command(context: Context) -> Answer:
     problem: Optional[str] = None
     trail = Trail() if context.options.full else None
+    # which loads them: before a process is held
+    libraries = {name: optional.where(name) for name in optional.NAMES}
     try:
         context.session.trail = trail
         _ = context.session.located
@@ -51,7 +53,7 @@ def version_command(context: Context) -> Answer:
         "arenascope": __version__,
         "debugger": door[0] if door else None,
         "python": platform.python_version(),
-        "libraries": {name: optional.where(name) for name in optional.NAMES},
+        "libraries": libraries,
         "layout": _layout(context) if problem is None else None,
         "checks": _checks_json(checks),
         "libcs": copies_json(context.session.located.copies, context.session.libc) if problem is None else [],
@@ -61,7 +63,7 @@ def version_command(context: Context) -> Answer:
     if trail is not None:
         keys["candidates"] = _candidates(context, trail, problem)
     problems = [Statement("no-glibc", text=problem)] if problem else problems_of(context.session)
-    return Answer(keys, _lines(context, problem, checks, trail), problems)
+    return Answer(keys, _lines(context, problem, checks, trail, libraries.values()), problems)
 
 
 def _candidates(context: Context, trail: Trail, problem: Optional[str]) -> dict[str, object]:
@@ -125,12 +127,17 @@ def _mp(located: Located) -> str:
     return f"{start} {located.params:#x}"
 
 
-def _lines(context: Context, problem: Optional[str], checks: Sequence[Check], trail: Optional[Trail]) -> Iterator[str]:
+def _lines(
+    context: Context,
+    problem: Optional[str],
+    checks: Sequence[Check],
+    trail: Optional[Trail],
+    libraries: Iterable[str],
+) -> Iterator[str]:
     yield f"arenascope {__version__}"
     yield from context.door.describe()
     yield f"Python {platform.python_version()}"
-    for name in optional.NAMES:
-        yield optional.where(name)
+    yield from libraries
     if problem is not None:
         for each in _allocators(context, problem):
             yield f"{each.name} ({each.how}); {each.instead}"

@@ -13,8 +13,8 @@ from typing import Iterable, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
-from ..model import ArenaHeader, Heap
-from ..target import Nodes
+from ..model import ArenaHeader
+from ..target import Nodes, Span
 from .bins import NBINS
 from .chunk import PREV_INUSE, SIZE_BITS, masked, reveal
 from .fastbins import fastbin_size
@@ -26,12 +26,13 @@ class Links:
     """What the arenas' lists lead to, in their heaps."""
 
     def __init__(
-        self, memory: Memory, layout: Layout, headers: Sequence[ArenaHeader], heaps: Iterable[Heap], nodes: Nodes
+        self, memory: Memory, layout: Layout, headers: Sequence[ArenaHeader], chunks: Iterable[Span], nodes: Nodes
     ) -> None:
+        """`chunks`: where these can lie in the heaps; a thread's bins lie in front of its first."""
         self._layout, self._nodes = layout, nodes
-        ordered = sorted(heaps, key=lambda heap: heap.address)
-        self._starts = [heap.address for heap in ordered]
-        self._ends = [heap.end for heap in ordered]
+        ordered = sorted(chunks)
+        self._starts = [span.start for span in ordered]
+        self._ends = [span.end for span in ordered]
         self._most = sum(header.system_mem for header in headers) // layout.min_size
         self._largest_fast = fastbin_size(layout, layout.fastbins - 1) if layout.fastbins else 0
         self._bins: list[int] = []

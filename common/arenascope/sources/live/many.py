@@ -1,6 +1,7 @@
 """Many small places of a process read in few system calls (process_vm_readv), by two threads where there are many.
 
-What it costs is the walk of page tables for each place, not the call: in the order of addresses it takes half as long.
+What it costs is the walk of page tables for each place, not the call: in the order of addresses it takes half as long,
+and what lies in one page is read as one stretch.
 """
 
 from __future__ import annotations
@@ -11,14 +12,26 @@ import signal
 from array import array
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Iterable, Iterator, Optional, Sequence
 
 from ...errors import MemoryReadError
+from ...records import NamedTuple
 from ...target import NodeWords
 
 AT_ONCE = 1024
 """IOV_MAX: the kernel takes no more places in a call."""
-ENOUGH_FOR_TWO = 16 * AT_ONCE
+ENOUGH_FOR_TWO = 16
+"""So many calls."""
+PAGE_SHIFT = 12
+
+
+class _Call(NamedTuple):
+    """What one call reads, as iovecs: addresses and sizes in turns."""
+
+    first: int
+    """Which of the places in order is the first of these."""
+    ours: array[int]
+    theirs: array[int]
 
 
 class ManyReader:
@@ -43,18 +56,22 @@ class ManyReader:
         self._order = array("Q", sorted(range(len(places)), key=places.__getitem__))
         self._places = array("Q", map(places.__getitem__, self._order))
         self._call = _find_call() if places else None
-        if self._call is None:
-            return
-        import ctypes
+        self._calls: list[_Call] = []
+        if self._call is not None:
+            import ctypes
 
-        base = ctypes.addressof(ctypes.c_char.from_buffer(self.buffer))
-        self._theirs = _iovecs(self._places, size)
-        self._ours = _iovecs(array("Q", (base + size * index for index in self._order)), size)
+            self._between = bytearray(1 << PAGE_SHIFT)
+            base, aside = (ctypes.addressof(ctypes.c_char.from_buffer(each)) for each in (self.buffer, self._between))
+            ours = (base + size * index for index in self._order)
+            self._calls += _in_stretches(self._places, ours, size, aside)
 
     def run(self) -> None:
         """Reads them all."""
-        number = len(self._places)
-        half = number // 2 // AT_ONCE * AT_ONCE if number >= ENOUGH_FOR_TWO and (os.cpu_count() or 1) > 1 else 0
+        if self._call is None:
+            self._one_by_one(0, len(self._places))
+            return
+        number = len(self._calls)
+        half = number // 2 if number >= ENOUGH_FOR_TWO and (os.cpu_count() or 1) > 1 else 0
         if not half:
             self._run(0, number)
             return
@@ -75,24 +92,26 @@ class ManyReader:
             done.acquire()
 
     def _run(self, first: int, end: int, done: Optional[Any] = None) -> None:
+        """Some of the calls."""
         try:
-            if self._call is None:
-                self._one_by_one(first, end)
-                return
-            size, call, pid, is_over = self._size, self._call, self._pid, self._is_over
-            theirs, ours = self._theirs.buffer_info()[0], self._ours.buffer_info()[0]
-            while first < end and not is_over():
-                number = min(AT_ONCE, end - first)
-                got = call(pid, ours + 16 * first, number, theirs + 16 * first, number, 0)
-                first += max(got, 0) // size
-                if got != size * number:
-                    # where it stopped; /proc/PID/mem also reads what the process itself may not
-                    self._one_by_one(first, first + 1)
-                    first += 1
-            self.unread += self._order[first:end]
+            call, pid, is_over, calls = self._call, self._pid, self._is_over, self._calls
+            assert call is not None
+            for number in range(first, end):
+                place, ours, theirs = calls[number]
+                if is_over():
+                    self.unread += self._order[place : self._first(end)]
+                    return
+                got = call(pid, ours.buffer_info()[0], len(ours) // 2, theirs.buffer_info()[0], len(theirs) // 2, 0)
+                if got != sum(theirs[1::2]):
+                    # /proc/PID/mem also reads what the process itself may not
+                    self._one_by_one(place, self._first(number + 1))
         finally:
             if done is not None:
                 done.release()
+
+    def _first(self, number: int) -> int:
+        """The first place of that call."""
+        return self._calls[number].first if number < len(self._calls) else len(self._places)
 
     def _one_by_one(self, first: int, end: int) -> None:
         size = self._size
@@ -136,11 +155,26 @@ class NodeReader:
         return NodeWords(read[0::3], read[1::3], read[2::3])
 
 
-def _iovecs(addresses: array[int], size: int) -> array[int]:
-    found = array("Q", bytes(16 * len(addresses)))
-    found[0::2] = addresses
-    found[1::2] = array("Q", [size]) * len(addresses)
-    return found
+def _in_stretches(places: Iterable[int], ours: Iterable[int], size: int, aside: int) -> Iterator[_Call]:
+    """The calls for places in order, each with where its bytes go. Those that lie in one page are one stretch, which
+    costs what some kilobytes do; what is between them goes aside."""
+    call = _Call(0, array("Q"), array("Q"))
+    page = end = -1
+    for number, (place, target) in enumerate(zip(places, ours)):
+        if len(call.ours) > 2 * (AT_ONCE - 2):
+            yield call
+            call, page = _Call(number, array("Q"), array("Q")), -1
+        if place >= end and place + size - 1 >> PAGE_SHIFT == page:
+            if place > end:
+                call.ours.extend((aside, place - end))
+            call.theirs[-1] += place + size - end
+        else:
+            call.theirs.extend((place, size))
+        call.ours.extend((target, size))
+        end = place + size
+        page = end - 1 >> PAGE_SHIFT
+    if call.ours:
+        yield call
 
 
 def _find_call() -> Optional[Callable[..., int]]:

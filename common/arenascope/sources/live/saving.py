@@ -11,6 +11,7 @@ from ...target import Image, Region, RegisterSets, Saved, Span
 from ..elf.core_saving import FINDERS, CoreWriter, Piece, first_notes, lay_out, pieces_of
 from ..elf.core_writing import Form, Who
 from ..elf.moment import Moment
+from . import kernel as _kernel  # noqa: F401  what `watched` takes, loaded before a process is held
 from . import procfiles
 from .pagemap import PagemapResidency
 
