@@ -1,6 +1,6 @@
 """All that README says about speed, in one run: `make bench` prints it, and with --readme writes it there.
 
-    make bench                                    a heap of 1 GB, sweeps of 5 GB too: ten minutes on an idle machine
+    make bench                                    heaps of 1 GB and 5 GB: ten minutes on an idle machine
     make bench BENCH_ARGS=--readme                the same, into README
     make bench BENCH_ARGS='--megabytes 50 --larger 0 --blocks 50 --rounds 1'
 
@@ -29,12 +29,13 @@ BEGIN, END = "<!-- bench -->\n", "<!-- /bench -->\n"
 
 
 def tables(megabytes: int, larger: int, blocks: int, rounds: int) -> Iterator[str]:
-    """`larger`: the size of a second heap, for sweeps alone; 0: none. `blocks`: thousands, whose types are told."""
+    """`larger`: the size of a second heap, for holds and sweeps; 0: none. `blocks`: thousands, whose types are told."""
+    cores = []
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
         folder = Path(name)
         with big(folder, megabytes) as subject:
             notes = subject.notes
-            yield f"On {os.cpu_count()} processors, Python {platform.python_version()}, a heap of {megabytes:,} MB: "
+            yield f"On {os.cpu_count()} processors, Python {platform.python_version()}, a heap of {megabytes:,} MB:"
             yield f"{notes['blocks_made']:,} blocks, of which {notes['blocks_freed']:,} were freed; {rounds} rounds."
             yield from ("", "For how long a live process stands still, in the shell:", "")
             yield from holds.table(subject.pid, rounds)
@@ -42,11 +43,20 @@ def tables(megabytes: int, larger: int, blocks: int, rounds: int) -> Iterator[st
             yield from run.table(run.measure(run.Bench(subject, folder), rounds))
             yield from ("", "A copy of the process, which may be asked for as long as one likes:", "")
             yield from save.table(subject.pid, folder, rounds)
-    yield ""
-    yield "The whole heap of a core, against a C program that does the least any tool could do: map it and follow"
-    yield "the size headers. The shell's figures have the start of Python in them."
-    yield ""
-    yield from sweep.table([megabytes, *([larger] if larger else [])], rounds)
+        cores.append((subject, megabytes))
+        if larger:
+            yield from ("", f"A live process of {larger:,} MB:", "")
+            with big(folder, larger) as subject:
+                yield from holds.table(subject.pid, 1)
+                own = run.Bench(subject, folder).own("live")
+            cores.append((subject, larger))
+            yield ""
+            yield f"In GDB, alone: {', '.join(f'{name} {seconds:.2f} s' for name, seconds in own.items())}."
+        yield ""
+        yield "The whole heap of a core, against a C program that does the least any tool could do: map it and follow"
+        yield "the size headers. The shell's figures have the start of Python in them."
+        yield ""
+        yield from sweep.table((sweep.Subject(folder, *each) for each in cores), rounds)
     yield from ("", "What the blocks are, against the sweep alone, on a heap as C++ programs have it:", "")
     yield from kinds.table(blocks, 0, rounds)
     yield from ("", "`malloc_trim(0)` itself, by the process's own clock:", "")
@@ -65,7 +75,7 @@ def into(readme: str, lines: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=1000)
-    parser.add_argument("--larger", type=int, default=5000, help="megabytes of a second heap for sweeps; 0: none")
+    parser.add_argument("--larger", type=int, default=5000, help="megabytes of a second heap; 0: none")
     parser.add_argument("--blocks", type=int, default=2500, help="thousands of blocks whose types are told")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--readme", nargs="?", type=Path, const=ROOT / "README.md", help="write it there")

@@ -53,7 +53,7 @@ def table(pid: int, folder: Path, rounds: int) -> Iterator[str]:
     for _ in range(rounds):
         saves.append(save(pid, folder / "saved"))
         redacts.append(save(pid, folder / "saved", "--redact"))
-        gcores.append(timed(["gcore", "-o", str(folder / "core"), str(pid)], folder / f"core.{pid}"))
+        gcores.append(timed(["gcore", "-o", str(folder / "again"), str(pid)], folder / f"again.{pid}"))
         copies.append(timed(["cp", "--sparse=never", str(whole), str(copy)], copy))
     whole.unlink()
     (saved, held), (redacted, held_for_it), gcore, cp = min(saves), min(redacts), min(gcores), min(copies)

@@ -19,9 +19,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from subject import ARENASCOPE, PROGRAM, QUIET, ROOT, WITH_US, big
+from subject import ARENASCOPE, PROGRAM, QUIET, ROOT, WITH_US, Big, big
 
 SUMMARY = "chunks --summary"
 LEAST = "C, size headers followed"
@@ -95,10 +95,9 @@ def run(command: Sequence[str]) -> Cost:
 class Subject:
     """A core with a heap of so many megabytes, and the ways to go through it."""
 
-    def __init__(self, folder: Path, megabytes: int) -> None:
-        self.folder = folder
-        with big(folder, megabytes) as subject:
-            self.core, self.notes = subject.core, subject.notes
+    def __init__(self, folder: Path, subject: Big, megabytes: int) -> None:
+        self.folder, self.megabytes = folder, megabytes
+        self.core, self.notes = subject.core, subject.notes
         self.follow = folder / "follow"
         subprocess.run(["cc", "-O2", "-o", str(self.follow), str(ROOT / "benchmarks" / "follow.c")], check=True)
         found = subprocess.run(
@@ -177,16 +176,15 @@ def measure(subject: Subject, rounds: int) -> Mapping[str, Cost]:
     return best
 
 
-def table(sizes: Sequence[int], rounds: int) -> Iterator[str]:
-    """Of a heap of each of these sizes, in megabytes."""
+def table(subjects: Iterable[Subject], rounds: int) -> Iterator[str]:
+    """Of each in its turn; its core is gone afterwards."""
     yield "| core | command | --jobs 1 | --jobs 2 | gain | memory | in GDB, alone | in LLDB 19, alone |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
-    for megabytes in sizes:
-        with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
-            subject = Subject(Path(name), megabytes)
-            best = measure(subject, rounds)
+    for subject in subjects:
+        best = measure(subject, rounds)
+        subject.core.unlink()
         least = best[LEAST].seconds
-        yield f"| {megabytes:,} MB, {subject.notes['blocks_made']:,} blocks | {LEAST} | {least:.2f} | | | | | |"
+        yield f"| {subject.megabytes:,} MB, {subject.notes['blocks_made']:,} blocks | {LEAST} | {least:.2f} | | | | | |"
         for command in dict.fromkeys((*SHARED, *COMMANDS)):
             one, two = (best.get(f"shell, arenascope {command} --jobs {processes}") for processes in (1, 2))
             own = (best.get(f"{door}, own: heap {command}") for door in ("GDB", "LLDB 19"))
@@ -200,12 +198,19 @@ def _cell(cost: Optional[Cost], least: float) -> str:
     return f"{cost.seconds:.2f} ({cost.seconds / least:.1f}x)" if cost else ""
 
 
+def _made(folder: Path, megabytes: int) -> Subject:
+    with big(folder, megabytes) as subject:
+        return Subject(folder, subject, megabytes)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, action="append", help="may be given again (1000 and 5000)")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    print("", *table(options.megabytes or [1000, 5000], options.rounds), sep="\n")
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
+        subjects = (_made(Path(name), each) for each in options.megabytes or [1000, 5000])
+        print("", *table(subjects, options.rounds), sep="\n")
 
 
 if __name__ == "__main__":
