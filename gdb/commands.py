@@ -18,13 +18,18 @@ from arenascope.fault import STATUS, fault_line
 from arenascope.glossary import TOPIC
 from arenascope.overview import HELP_SUMMARY, help_text
 from arenascope.printable import one_line
-from arenascope.render.text import Style, wants_colour
+from arenascope.render.text import Style, folded, wants_colour
 from arenascope.target import Target
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of GDB's own package
     from gdb.control import GdbController
     from gdb.target import GdbTarget
+
+
+def _columns() -> int:
+    """Of the terminal; GDB itself breaks longer lines in mid-word."""
+    return int(gdb.parameter("width") or 0) if os.isatty(1) else 0
 
 
 class GdbDoor(DebuggerDoor):
@@ -59,7 +64,7 @@ def errors_as_gdb_says_them(name: str) -> Iterator[None]:
     except gdb.GdbError:
         raise
     except (ArenascopeError, gdb.error) as error:
-        raise gdb.GdbError(one_line(f"{name}: {' '.join(str(error).split())}")) from None
+        raise gdb.GdbError(folded(one_line(f"{name}: {' '.join(str(error).split())}"), _columns())) from None
     except Exception as error:
         gdb.set_convenience_variable("_exitcode", STATUS)
         raise gdb.GdbError(f"{name}: {fault_line(error, name, f'GDB {gdb.VERSION}')}") from None

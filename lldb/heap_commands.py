@@ -16,7 +16,7 @@ from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import fault_line
 from arenascope.overview import HELP_SUMMARY, help_text
 from arenascope.printable import one_line
-from arenascope.render.text import Style, wants_colour
+from arenascope.render.text import Style, folded, wants_colour
 from arenascope.target import Target
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lldb.heap_target import LldbTarget
 
 LONGEST_WORD = 65536
+ERROR = "error: "
+"""What LLDB puts in front of one."""
 
 
 class LldbDoor(DebuggerDoor):
@@ -110,7 +112,7 @@ class _Subcommand(_Named):
             words = _split(given) if isinstance(given, str) else [*self._words, *_strings(given)]
             execute(self.command, words, door)
         except ArenascopeError as error:
-            result.SetError(one_line(f"{name}: {error}"))
+            result.SetError(folded(one_line(f"{name}: {error}"), door.style().width, ERROR))
         except KeyboardInterrupt:
             result.SetError(f"{name}: interrupted")
         except Exception as error:

@@ -64,6 +64,15 @@ def look_apart(context: Context) -> int:
     return lost
 
 
+def is_small(context: Context, most: int) -> bool:
+    """Whether a live process of the shell's has no more than that in memory; nothing else needs to be copied."""
+    image = context.target.image
+    if not (isinstance(image, ProcessImage) and isinstance(context.target, ShellTarget)):
+        return True
+    use = image.memory_use()
+    return use is not None and use.rss <= most
+
+
 def looked(context: Context) -> Looked:
     """As above, ready to be searched."""
     lost = look_apart(context)

@@ -14,7 +14,8 @@ from .errors import ArenascopeError, TargetError, UsageError
 from .overview import meaning
 from .printable import make_streams_safe, one_line
 from .render import optional
-from .shell import ShellDoor, seconds_to_hold, unbroken
+from .render.text import folded
+from .shell import ShellDoor, seconds_to_hold, terminal_width, unbroken
 from .target import HOLD_AT_MOST
 from .tree import HELP_NAME, LOOPS, PROGRAM, Tree, branch_names, find_loop
 
@@ -33,7 +34,7 @@ def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] =
         return status
     except ArenascopeError as error:
         said = " ".join(["arenascope", *[word for word in words[:1] if word in branch_names()]])
-        sys.stderr.write(f"{said}: {one_line(str(error))}\n")
+        sys.stderr.write(folded(f"{said}: {one_line(str(error))}", terminal_width(sys.stderr)) + "\n")
         return FAILED
     except KeyboardInterrupt:
         sys.stderr.write("arenascope: stopped\n")

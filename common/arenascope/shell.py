@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Callable, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Callable, Optional, Sequence, TextIO, TypeVar
 
 from .errors import HoldEnded, HoldOver, ReadLate, TargetError, Unread, UsageError
 from .render.progress import OverwrittenLine
@@ -191,7 +191,7 @@ class ShellDoor:
     def style(self) -> Style:
         terminal = sys.stdout.isatty()
         return Style(
-            width=_columns() if terminal else 0,
+            width=terminal_width(sys.stdout),
             colour=terminal and wants_colour(),
             program=typed_program(),
             subject=self._named,
@@ -256,7 +256,10 @@ def typed_program() -> str:
     return f"python3 {quote(typed)}" if packed else quote(typed)
 
 
-def _columns() -> int:
+def terminal_width(stream: TextIO) -> int:
+    """Columns; 0 where it is no terminal."""
+    if not stream.isatty():
+        return 0
     from shutil import get_terminal_size  # only a terminal has columns
 
     return get_terminal_size().columns

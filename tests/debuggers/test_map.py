@@ -169,7 +169,32 @@ def test_the_page_in_a_browser(random_heap: Subject, tmp_path: Path) -> None:
     assert dom.totals == {
         **{layer: size for layer, size in known.items() if layer not in hidden},
         "all": random_heap.truth["mallinfo2"]["arena"],
+        **({"splits": document["totals"]["splits"]} if document["totals"]["splits"] else {}),
     }
+
+
+@pytest.mark.full
+def test_the_page_shows_what_splits_free_memory(tmp_path: Path) -> None:
+    """Blocks of 1,000 bytes, of which three in four were freed: each that is left splits what lies beside it."""
+    page = tmp_path / "map.html"
+    with Subject("mystery", "scattered", "4") as subject:
+        (outcome,) = SHELL.run(Live(subject.pid, subject.program), [f"map --json --html {page}"])
+    splits = outcome.json()["totals"]["splits"]
+    assert splits >= (4 << 20) // 4000 - 100
+    band = """
+        setTimeout(() => {
+            const canvas = heaps[0].canvas, ratio = window.devicePixelRatio, box = document.createElement("p");
+            const y = Math.round(STACK * ratio) + Math.round(GAP * ratio) + 1;
+            const row = canvas.getContext("2d").getImageData(0, y, canvas.width, 1).data;
+            const red = row.filter((value, at) => at % 4 === 0 && value > row[at + 1] + 30 && value > row[at + 2] + 30);
+            box.id = "band";
+            box.textContent = Math.round(100 * red.length / canvas.width);
+            document.body.append(box);
+        }, 1000);"""
+    dom = opened(page, tmp_path, band)
+    assert dom.totals["splits"] == splits
+    # nearly all of the strip, but its top
+    assert int(dom.texts["band"]) > 80
 
 
 def test_the_page_asks_nobody(random_heap: Subject, tmp_path: Path) -> None:

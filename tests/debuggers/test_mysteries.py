@@ -4,6 +4,7 @@ and on those that look like it, and every advice, given or not, against the same
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,23 @@ def test_what_following_it_changes(story: str) -> None:
     assert pinned >= 0.9 * promised.get("pin-thresholds", 0) - SLACK
     few = seen.own - look(story, FEW).own
     assert few <= promised.get("limit-arenas", 0) + 2 * SLACK
+
+
+def test_what_matters_comes_first() -> None:
+    """Hardly anything is malloc's: that is not what the answer begins with, and 64 equal mappings are one row."""
+    with Subject("mystery", "pool") as subject:
+        looks = ["report", "mappings", "mappings --json", "mappings --sort address --limit 0"]
+        report, text, document, each = DOORS["shell"].run(Live(subject.pid, subject.program), looks)
+        equal = [use for use in subject.smaps().values() if use == 40 * MIB // 64]
+    assert re.match(r"RSS [\d.]+ MiB: [\d.]+ MiB outside malloc", report.text)
+    assert len(equal) == 64
+    first = next(line for line in text.text.splitlines() if line.startswith("0x"))
+    assert re.search(r" 40\.0 MiB +40\.0 MiB .* 64 of 640\.0 KiB each: ", first)
+    assert text.text.count(" 640.0 KiB ") == 1
+    rows = document.json()["mappings"]
+    assert sum(row["resident_bytes"] == equal[0] for row in rows) == 64
+    assert each.text.count("\n0x") == len(rows)
+    assert f"arenascope mappings {subject.pid} --sort address (each in a row of its own)" in text.text
 
 
 def test_what_ended_threads_left_is_told() -> None:

@@ -43,16 +43,18 @@ ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[a-zA-Z]|[=>])")
 MARK = "columns-begin"
 
 
-def on_terminal(columns: int, argv: Sequence[str]) -> list[str]:
-    """What the program writes to a terminal of that width, line by line, without colours."""
+def on_terminal(columns: int, argv: Sequence[str], status: int = 0) -> list[str]:
+    """What the program writes to a terminal of that width, line by line, without colours; with its errors where it is
+    to fail."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     environment = {name: value for name, value in plain_environment().items() if name not in ("COLUMNS", "NO_COLOR")}
     environment.update(TERM="xterm", LC_ALL="C.UTF-8", PATH=f"{ROOT / 'bin'}:{environment['PATH']}")
-    with subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env=environment) as program:
+    errors = theirs if status else subprocess.DEVNULL
+    with subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=errors, env=environment) as program:
         os.close(theirs)
         said = b"".join(_chunks(ours))
-        assert program.wait(timeout=100) == 0
+        assert program.wait(timeout=100) == status
     os.close(ours)
     # what a line was overwritten with is what stands there
     return [line.rstrip("\r").rpartition("\r")[2] for line in ESCAPES.sub("", said.decode()).split("\n")]
@@ -93,6 +95,14 @@ def test_in_the_shell(subject: Subject, columns: int) -> None:
     assert not {command: lines for command, lines in wide.items() if lines}
 
 
+def test_errors_in_the_shell() -> None:
+    words = ["report", "a_process_by_a_name_that_nobody_has_ever_given_to_one"]
+    lines = on_terminal(40, (sys.executable, str(ROOT / "bin" / "arenascope"), *words), status=2)
+    assert len(lines) > 2
+    assert not too_wide(lines, 40)
+    assert "No such file or directory" in " ".join(lines)
+
+
 def test_eighty_columns_are_enough_for_every_part(subject: Subject) -> None:
     """Of the process and of a core, which has address space alone."""
     for image in (subject.pid, subject.gcore()):
@@ -110,7 +120,8 @@ def test_in_a_debugger(subject: Subject, door: str) -> None:
     if door == "gdb":
         first = ["gdb", "-nx", "-q", "-iex", "set pagination off", "-iex", "set debuginfod enabled off"]
         load = ["-p", str(subject.pid), "-ex", f"source {ROOT}/gdb/arena.py", "-ex", f"echo {MARK}\\n"]
-        each = [word for command in COMMANDS for word in ("-ex", f"heap {command}")]
+        wrong = "chunk a_name_that_is_nowhere_to_be_found + another_name_that_is_nowhere_to_be_found_either"
+        each = [word for command in (*COMMANDS, wrong) for word in ("-ex", f"heap {command}")]
         argv = [*first, *load, *each, "-ex", "detach", "-ex", "quit"]
     else:
         load = [opened.name, "-x", "-p", str(subject.pid), "-o", f"command script import {ROOT}/lldb/arena.py"]

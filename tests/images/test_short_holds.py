@@ -16,6 +16,7 @@ from subjects import Subject
 
 from arenascope import ahead, fleet
 from arenascope.command import find_command
+from arenascope.commands import pins
 from arenascope.errors import MemoryReadError
 from arenascope.sources.live import freeze, many, process, still
 from arenascope.sources.live.procfiles import thread_ids, thread_state
@@ -256,10 +257,24 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
             os.kill(subject.pid, signal.SIGCONT)
 
 
+def test_types_are_looked_for_in_a_copy(monkeypatch):
+    """`pins` asks what the blocks are by itself, and the process does not wait for it."""
+    done, release, look = [], freeze.Freeze.release, pins.types_of
+    monkeypatch.setattr(freeze.Freeze, "release", lambda self: (done.append("let go"), release(self))[1])
+    monkeypatch.setattr(pins, "types_of", lambda *words: (done.append("types"), look(*words))[1])
+    with Subject("mystery", "scattered", "4") as subject:
+        document = valid(json.loads(fleet.look(asked(subject.pid, "pins")).text))
+        assert subject.quit() == 0
+    assert document["groups"]
+    assert document["target"]["kind"] == "live"
+    assert done.index("let go") < done.index("types")
+
+
 @pytest.mark.parametrize("words", ["chunks --summary", "check", "pins", "map"])
 def test_a_sweep_ends_in_time_with_what_it_has(time_is_up, monkeypatch, words):
     """As at Ctrl-C, but that it is no failure."""
     fill, blocks = process.ProcessImage.fill, []
+    monkeypatch.setattr(pins, "BY_ITSELF", 0)  # as if it were too large to be copied
 
     def filled(self, address, block):
         blocks.append(address)

@@ -6,15 +6,22 @@ import os
 import re
 import resource
 import signal
+import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable, Mapping
 
 import pytest
 from doors import DOORS, GDB, Core, Live, give_up
+from programs import redis_on_glibc, redis_says
 from running import Running
 
-TIMES = 5
+TIMES, OFTEN = 5, 20
 """That memory is given back before the core."""
+SERVERS, TESTED = 13, 3
+"""So many of each way to end, fifty and two more; and so many that test their memory before they end."""
+TESTS_MEMORY = "memtest_"
+"""How redis' functions begin that write patterns over all that is mapped, its own thread-local storage included. A
+second SIGSEGV often ends them there, and the core has the patterns: that is what once was called damaged."""
 LOOKS = 1000
 
 
@@ -58,3 +65,66 @@ def test_a_core_after_memory_was_given_back(serving: Running) -> None:
     checked, seen = DOORS["shell"].run(Core(path, image.program), ["check --json", "threads --json"])
     assert not damage(checked.json())
     assert len(seen.json()["threads"]) == threads
+
+
+def gcore(running: Running) -> Path:
+    subprocess.run(["gcore", "-o", running.folder / "gcore", str(running.pid)], check=True, capture_output=True)
+    return running.folder / f"gcore.{running.pid}"
+
+
+def told_to(running: Running) -> Path:
+    """Its handler reports, ends its threads, and tests its memory before the kernel writes."""
+    with redis_says(running) as connection:
+        connection.sendall(b"DEBUG SEGFAULT\r\n")
+        return left_by(running)
+
+
+def killed_by(number: signal.Signals) -> Callable[[Running], Path]:
+    def end(running: Running) -> Path:
+        os.kill(running.pid, number)
+        return left_by(running)
+
+    return end
+
+
+def left_by(running: Running) -> Path:
+    running.over.set()
+    running.process.wait(120)
+    (path,) = running.folder.glob("core*")
+    return path
+
+
+ENDS: Mapping[str, Callable[[Running], Path]] = {
+    "abort": killed_by(signal.SIGABRT),
+    "segv": killed_by(signal.SIGSEGV),
+    "told-to": told_to,
+    "gcore": gcore,
+}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("tests", "server"), [*(("no", each) for each in range(SERVERS)), *(("yes", each) for each in range(TESTED))]
+)
+@pytest.mark.parametrize("end", ENDS)
+def test_redis_after_memory_was_given_back(end: str, tests: str, server: int, tmp_path: Path) -> None:
+    """On glibc's malloc, by both doors that can, under load. A core that is called damaged is kept."""
+    running = redis_on_glibc(tmp_path, tests)
+    try:
+        image = image_of(running)
+        resource.prlimit(running.pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        for time in range(OFTEN):
+            DOORS["shell" if time % 2 else "gdb"].run(image, ["trim --apply --tops -y --json"])
+            rounds = sum(running.rounds)
+            running.await_that(lambda seen=rounds: sum(running.rounds) > seen, "it does not answer")
+        core = Core(ENDS[end](running), image.program)
+    finally:
+        running.end()
+    checked, seen = (each.json() for each in DOORS["shell"].run(core, ["check --json", "threads --json"]))
+    sound = not damage(checked) and not checked["problems"] and any(each["arena"] == 0 for each in seen["threads"])
+    if not sound and tests == "yes":
+        frames = GDB.start(["-c", str(core.path), str(core.program), "-ex", "bt"]).stdout
+        assert TESTS_MEMORY in frames, (core.path, frames, checked, seen)
+    else:
+        assert sound, (core.path, checked, seen)
+    core.path.unlink()

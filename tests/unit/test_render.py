@@ -16,7 +16,7 @@ from arenascope.errors import UsageError
 from arenascope.render import optional, text
 from arenascope.render.highlight import highlight
 from arenascope.render.json import address
-from arenascope.render.text import Style, count, cut, left_out, number, table
+from arenascope.render.text import Style, count, cut, folded, left_out, next_lines, number, table
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,25 @@ def test_a_table_by_hand() -> None:
         "all     133.5 KiB",
     ]
     assert list(table(("arena", "system"), [])) == []
+
+
+def test_an_error_is_folded_between_words() -> None:
+    """As it stands on the terminal, with what the debugger puts in front of it."""
+    said = "heap chunk: there is no symbol of that name (an address is 0x7f0000000010)"
+    assert folded(said, 0) == said
+    for before in ("", "error: "):
+        lines = (before + folded(said, 40, before)).split("\n")
+        assert len(lines) > 1
+        assert all(len(line) <= 40 for line in lines)
+        assert " ".join(lines) == before + said
+
+
+def test_hints_stay_whole_commands() -> None:
+    """Broken between two of them on a terminal, and nowhere else."""
+    hints = [f"arenascope {name} 4711" for name in ("report --full", "mappings --sort address", "arenas")]
+    assert list(next_lines(Style(width=0), *hints)) == [f"next: {', '.join(hints)}"]
+    narrow = list(next_lines(Style(width=40), *hints))
+    assert [line[len("next: ") :].rstrip(",") for line in narrow] == hints
 
 
 def test_columns_go_where_the_terminal_is_narrow() -> None:

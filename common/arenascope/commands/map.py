@@ -132,5 +132,5 @@ def _page_row(context: Context, strip: Strip, types: int) -> dict[str, object]:
         "address": address(heap.address),
         "bytes": heap.bytes,
         "cell": strip.cell,
-        "layers": {layer: strip.cells(layer) for layer in (*LAYERS, *map(type_layer, range(types)))},
+        "layers": {layer: strip.cells(layer) for layer in (*LAYERS, SPLITS, *map(type_layer, range(types)))},
     }

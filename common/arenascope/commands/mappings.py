@@ -65,8 +65,9 @@ def mappings_command(context: Context) -> Answer:
         },
     }
     in_memory = any(row.resident is not None for row in rows)
-    rows.sort(key=SORTS[context.options.sort if in_memory or context.options.sort == "address" else "size"])
-    return Answer(keys, _lines(style, rows, sums, names, context.options.limit), problems_of(session))
+    by = context.options.sort if in_memory or context.options.sort == "address" else "size"
+    rows.sort(key=SORTS[by])
+    return Answer(keys, _lines(style, rows, sums, names, context.options.limit, by), problems_of(session))
 
 
 def _rows(session: Session) -> Optional[list[Mapped]]:
@@ -123,7 +124,9 @@ def _lines(
     sums: Mapping[str, Optional[int]],
     names: Mapping[int, Optional[str]],
     limit: int,
+    by: str,
 ) -> Iterator[str]:
+    """`by`: what they are sorted by; by address each has its own row."""
     space = sum(row.use.region.size for row in rows)
     resident = total(row.resident for row in rows)
     where = f"{count(len(rows), 'mapping')} of {style.size(space)} of address space"
@@ -135,17 +138,7 @@ def _lines(
     else:
         yield style.bold(f"{where}, {style.size(resident)} resident: {parts}")
     yield ""
-    cells = [
-        [
-            f"{row.use.region.start:#x}",
-            f"{row.use.region.end:#x}",
-            style.size(row.use.region.size),
-            style.size(row.resident),
-            _access(row),
-            _whose(style, row, names),
-        ]
-        for row in rows
-    ]
+    cells = [_cells(style, alike, names) for alike in _alike(style, rows, names, by)]
     shown, more = cut(cells, limit)
     yield from table(
         ("from", "to", "size", "resident", "access", "whose"),
@@ -155,9 +148,42 @@ def _lines(
         expendable=("access", "to"),
         form=style.form,
     )
-    yield from left_out(style, more, "mapping")
+    yield from left_out(style, more, "row" if len(cells) < len(rows) else "mapping")
     yield ""
-    yield from next_lines(style, *map(style.typed, ("report", "heaps", "mmapped")))
+    each = f"{style.typed('mappings --sort address')} (each in a row of its own)"
+    more_rows = [each] if len(cells) < len(rows) else []
+    yield from next_lines(style, *more_rows, *map(style.typed, ("report", "heaps", "mmapped")))
+
+
+def _alike(
+    style: Style, rows: Sequence[Mapped], names: Mapping[int, Optional[str]], by: str
+) -> Sequence[Sequence[Mapped]]:
+    """Mappings of no file that look the same but for their place, together; what there is most of comes first."""
+    if by == "address":
+        return [[row] for row in rows]
+    groups: dict[object, list[Mapped]] = {}
+    for row in rows:
+        region = row.use.region
+        looks = (region.size, row.resident, _access(row), _whose(style, row, names))
+        groups.setdefault(region.start if region.path else looks, []).append(row)
+
+    def most(alike: Sequence[Mapped]) -> int:
+        return -len(alike) * (alike[0].use.region.size if by == "size" else alike[0].resident or 0)
+
+    return sorted(groups.values(), key=most)
+
+
+def _cells(style: Style, alike: Sequence[Mapped], names: Mapping[int, Optional[str]]) -> list[str]:
+    first, whose = alike[0], _whose(style, alike[0], names)
+    size = first.use.region.size
+    return [
+        f"{min(row.use.region.start for row in alike):#x}",
+        f"{first.use.region.end:#x}" if len(alike) == 1 else "…",
+        style.size(size * len(alike)),
+        style.size(total(row.resident for row in alike)),
+        _access(first),
+        whose if len(alike) == 1 else f"{len(alike):,} of {style.size(size)} each: {whose}",
+    ]
 
 
 def _whose(style: Style, row: Mapped, names: Mapping[int, Optional[str]]) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..screens.held import HeldBy
 
 BY_ITSELF = 256 << 20
-"""Up to here types are looked at unasked: what is held waits half a second longer."""
+"""Up to here types are looked at unasked. A live process in the shell is copied for that, and runs on."""
 
 
 @command(
@@ -54,7 +54,14 @@ BY_ITSELF = 256 << 20
     whole=lambda options: bool(options.owners),
 )
 def pins_command(context: Context) -> Answer:
-    options, looked = context.options, looked_for_owners(context)
+    options = context.options
+    # loaded before the process is held
+    from ..apart import is_small, look_apart
+
+    looked = looked_for_owners(context)
+    with_types = options.types or is_small(context, BY_ITSELF)
+    if looked is None and with_types:
+        look_apart(context)
     session = context.session
     context.check_arena(options.arena)
     ranking = Ranking(options.limit if options.limit > 0 else None, options.own)
@@ -71,7 +78,9 @@ def pins_command(context: Context) -> Answer:
             _search_all(session, options.arena, rules, ranking, pending)
             if ranking.one_tells and not options.types:
                 groups = []
-            elif not session.target.image.redacted and (options.types or _heap_bytes(present) <= BY_ITSELF):
+            elif not session.target.image.redacted and (
+                options.types or (with_types and _heap_bytes(present) <= BY_ITSELF)
+            ):
                 types = types_of(session, options.arena, present)
                 groups = types.seen.groups
         except KeyboardInterrupt:

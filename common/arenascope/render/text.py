@@ -54,6 +54,11 @@ def fitted(line: str, width: int) -> list[str]:
     return [before + piece + behind for piece in pieces]
 
 
+def folded(text: str, width: int, before: str = "") -> str:
+    """An error as it stands on a terminal of that width; `before`: what the debugger itself puts in front of it."""
+    return "\n".join(fitted(before + text, width))[len(before) :]
+
+
 class Style(NamedTuple):
     """How a door wants its text."""
 

@@ -17,7 +17,7 @@ from ..render.text import Style, count, next_lines, table
 from .advice import Words
 from .growth import growth_sentence
 from .types import name_of
-from .verdict import Pair
+from .verdict import ELSEWHERE, Pair
 
 WIDTH = 100
 """Nobody reads a longer line."""
@@ -28,8 +28,6 @@ STRANDERS = 3
 """And so many of those that strand what is free."""
 WITHIN = "of which "
 """In front of what is a part of the row above."""
-ELSEWHERE = ("no-heap", "mostly-not-this-malloc", "mostly-mapped-files", "mostly-shared-memory", "mostly-not-malloc")
-"""Judgements by which most is not malloc's."""
 SMALL = 200
 """A part below this fraction gets a row of its own only with --full."""
 

@@ -32,6 +32,8 @@ JUDGEMENTS = {
     "live-data": "It is in use; malloc has little to give back.",
     "live-and-freed": "Memory in use and freed memory both matter here.",
 }
+ELSEWHERE = ("no-heap", "mostly-not-this-malloc", "mostly-mapped-files", "mostly-shared-memory", "mostly-not-malloc")
+"""Judgements by which most is not malloc's."""
 ONE_LOOK = "It is in use: needed, or growing forever, one look does not tell; malloc has little to give back."
 
 
@@ -47,12 +49,15 @@ def verdict(said: Statement, say: Say, compared: bool = False) -> str:
         return f"{name} {say(figure['known_bytes'])}: {_not_started(said, say)}"
     arenas = f"{figure['arenas']} arenas" if figure["arenas"] != 1 else "1 arena"
     known = figure["known_bytes"]
-    text = f"{name} {say(known)}: {say(figure['live_bytes'])} in use, {say(figure['free_bytes'])} free in {arenas}"
+    ours = f"{say(figure['live_bytes'])} in use, {say(figure['free_bytes'])} free in {arenas}"
     details = _details(said, say)
     if details:
-        text += f" ({'; '.join(details)})"
-    if _matters(figure, "not_malloc_bytes"):
-        text += f", {say(figure['not_malloc_bytes'])} outside malloc (files, stacks, other mappings)"
+        ours += f" ({'; '.join(details)})"
+    others = f"{say(figure['not_malloc_bytes'])} outside malloc (files, stacks, other mappings)"
+    both = [ours, others] if _matters(figure, "not_malloc_bytes") else [ours]
+    if said.id in ELSEWHERE:
+        both.reverse()  # what matters comes first
+    text = f"{name} {say(known)}: {', '.join(both)}"
     if figure["unread_bytes"]:
         text += f", {say(figure['unread_bytes'])} in arenas that could not be read whole"
     if said.id == "live-data" and not compared:

@@ -1,0 +1,382 @@
+"""The table of real programs: how each is started, and what keeps it busy. Servers have a socket in their folder."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, NamedTuple, Optional
+
+import pytest
+from looks import give_up
+from running import Running, receive, receive_until
+
+HERE = Path(__file__).resolve().parent
+NGINX = """
+daemon off; worker_processes 1; user root; pid {0}/nginx.pid; error_log stderr;
+events {{ worker_connections 64; }}
+http {{
+    access_log off; gzip on; gzip_types *; gzip_min_length 1; client_body_temp_path {0}/body;
+    proxy_temp_path {0}/proxy; fastcgi_temp_path {0}/fastcgi; uwsgi_temp_path {0}/uwsgi; scgi_temp_path {0}/scgi;
+    server {{ listen unix:{0}/socket; root {0}; }}
+}}
+"""
+
+
+class Said(NamedTuple):
+    """What `report` must say of a program and what it must not, by ids of causes and advice."""
+
+    judgements: tuple[str, ...]
+    """One of these."""
+    must: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+
+
+NOTHING = Said(())
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    start: Callable[[Path], Running]
+    load: Callable[[Running], None] = Running.await_line
+    threads: int = 1
+    """It has at least so many."""
+    allocators: tuple[str, ...] = ()
+    """Those beside glibc's."""
+    said: Said = NOTHING
+
+
+def script(*words: object, env: Optional[dict[str, str]] = None) -> Callable[[Path], Running]:
+    return lambda folder: Running(folder, words, env)
+
+
+# a database
+
+
+def mariadb(folder: Path) -> Running:
+    (folder / "data").mkdir()
+    return Running(
+        folder,
+        [
+            "mariadbd",
+            "--no-defaults",
+            "--user=root",
+            f"--datadir={folder}/data",
+            # one that starts deletes what it finds of temporary tables, also those of another
+            f"--tmpdir={folder}",
+            f"--socket={folder}/socket",
+            "--skip-networking",
+            "--skip-grant-tables",
+            f"--pid-file={folder}/pid",
+            "--innodb-buffer-pool-size=16M",
+            "--innodb-log-file-size=8M",
+            "--innodb-fast-shutdown=2",
+        ],
+    )
+
+
+def query(connection: socket.socket, statement: str) -> None:
+    """COM_QUERY of a statement without rows."""
+    text = b"\x03" + statement.encode()
+    connection.sendall(len(text).to_bytes(3, "little") + b"\0" + text)
+    reply = receive(connection, int.from_bytes(receive(connection, 4)[:3], "little"))
+    assert reply[0] == 0, reply
+
+
+def log_in(connection: socket.socket) -> None:
+    receive(connection, int.from_bytes(receive(connection, 4)[:3], "little"))
+    protocol_41, secure, plugins = 0x200, 0x8000, 0x80000
+    reply = (protocol_41 | secure | plugins | 1).to_bytes(4, "little") + (1 << 24).to_bytes(4, "little") + b"\x21"
+    reply += bytes(23) + b"root\0" + b"\0" + b"mysql_native_password\0"
+    connection.sendall(len(reply).to_bytes(3, "little") + b"\x01" + reply)
+    answer = receive(connection, int.from_bytes(receive(connection, 4)[:3], "little"))
+    assert answer[0] == 0, answer
+    query(connection, "CREATE DATABASE IF NOT EXISTS busy")
+    query(connection, "USE busy")
+
+
+def tables(connection: socket.socket, number: int, round_: int) -> None:
+    table = f"t{number}_{round_ % 3}"
+    query(connection, f"CREATE OR REPLACE TEMPORARY TABLE {table} (a INT, b TEXT)")
+    query(connection, f"INSERT INTO {table} SELECT seq, REPEAT(MD5(seq), 1 + seq % 90) FROM seq_1_to_400")
+    query(connection, f"SET @all = (SELECT GROUP_CONCAT(b ORDER BY MD5(a)) FROM {table})")
+
+
+# a cache, and a web server
+
+
+def memcached(folder: Path) -> Running:
+    return Running(folder, ["memcached", "-u", "root", "-t", "8", "-m", "64", "-s", folder / "socket"])
+
+
+def values(connection: socket.socket, number: int, round_: int) -> None:
+    size = 100 + 177 * (round_ % 200)
+    connection.sendall(f"set k{number}-{round_ % 300} 0 0 {size}\r\n".encode() + b"x" * size + b"\r\n")
+    answer = receive_until(connection, b"\r\n")
+    assert answer == b"STORED\r\n", answer
+
+
+def nginx(folder: Path) -> Running:
+    (folder / "nginx.conf").write_text(NGINX.format(folder))
+    (folder / "page").write_text("the same words over and over " * 4000)
+    return Running(folder, ["nginx", "-c", folder / "nginx.conf", "-p", folder])
+
+
+def pages(connection: socket.socket, number: int, round_: int) -> None:
+    more = "X-Words: " + "w" * (50 * number) + "\r\n"
+    connection.sendall(f"GET /page HTTP/1.1\r\nHost: here\r\nAccept-Encoding: gzip\r\n{more}\r\n".encode())
+    assert receive_until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 200")
+    while True:
+        size = int(receive_until(connection, b"\r\n"), 16)
+        receive(connection, size + 2)
+        if not size:
+            return
+
+
+def requests(running: Running) -> None:
+    running.serve(running.folder / "socket", pages, 20)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    running.pid = int(children[0])
+
+
+# what another allocator serves
+
+
+def redis(folder: Path) -> Running:
+    """Debian's is linked with jemalloc."""
+    words = ["--port", 0, "--unixsocket", folder / "socket", "--save", "", "--dir", folder]
+    return Running(folder, ["redis-server", *words])
+
+
+def keys(connection: socket.socket, number: int, round_: int) -> None:
+    size = 100 + 177 * (round_ % 200)
+    name = f"k{number}-{round_ % 300}"
+    connection.sendall(f"*3\r\n$3\r\nSET\r\n${len(name)}\r\n{name}\r\n${size}\r\n".encode() + b"x" * size + b"\r\n")
+    answer = receive_until(connection, b"\r\n")
+    assert answer == b"+OK\r\n", answer
+
+
+def redis_on_glibc(folder: Path, tests_memory: str = "no") -> Running:
+    """The same program: whoever is loaded first serves malloc. Its clients are busy."""
+    libc = next(
+        (line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith("/libc.so.6")),
+        None,
+    )
+    if libc is None:
+        pytest.skip("the tests' own Python has no libc.so.6 to load into redis")
+    words = ["--port", 0, "--unixsocket", folder / "socket", "--save", "", "--dir", folder, "--io-threads", 3]
+    words += ["--enable-debug-command", "yes", "--crash-memcheck-enabled", tests_memory, "--logfile", folder / "log"]
+    running = Running(folder, ["redis-server", *words], {"LD_PRELOAD": libc})
+    running.serve(folder / "socket", keys, 50)
+    return running
+
+
+def redis_says(running: Running) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(running.folder / "socket"))
+    return connection
+
+
+# a database whose pages are in shared memory, and one within a program
+
+
+def postgres(folder: Path) -> Running:
+    """It does not run as root."""
+    folder.chmod(0o777)
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    if not found:
+        give_up("postgres is not installed")
+    other = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"]
+    initdb = [*other, found[-1] / "initdb", "-D", folder / "data", "-A", "trust", "-U", "busy", "--no-sync"]
+    subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL)
+    return Running(folder, [*other, found[-1] / "postgres", "-D", folder / "data", "-k", folder, "-h", "", "-F"])
+
+
+def say(connection: socket.socket, statement: str) -> None:
+    """A simple query, whose rows are not looked at."""
+    text = statement.encode() + b"\0"
+    connection.sendall(b"Q" + (4 + len(text)).to_bytes(4, "big") + text)
+    await_ready(connection)
+
+
+def await_ready(connection: socket.socket) -> None:
+    kind = b""
+    while kind != b"Z":
+        head = receive(connection, 5)
+        kind, body = head[:1], receive(connection, int.from_bytes(head[1:], "big") - 4)
+        assert kind != b"E", body
+
+
+def join(connection: socket.socket) -> None:
+    words = b"user\0busy\0database\0postgres\0\0"
+    connection.sendall((8 + len(words)).to_bytes(4, "big") + (3 << 16).to_bytes(4, "big") + words)
+    await_ready(connection)
+    say(connection, "SET client_min_messages = error")
+
+
+def rows(connection: socket.socket, number: int, round_: int) -> None:
+    table = f"t{round_ % 3}"
+    say(connection, f"DROP TABLE IF EXISTS {table}")
+    say(
+        connection,
+        f"CREATE TEMPORARY TABLE {table} AS SELECT n, repeat(md5(n::text), 1 + n % 90) AS b "
+        "FROM generate_series(1, 400) AS n",
+    )
+    say(connection, f"SELECT length(string_agg(b, '' ORDER BY md5(n::text))) FROM {table}")
+
+
+def backends(running: Running) -> None:
+    """The largest of its children: one that serves a client."""
+    told = running.folder / "data" / "postmaster.pid"
+    running.await_that(lambda: told.exists() and "ready" in told.read_text(), "it does not start")
+    running.serve(running.folder / ".s.PGSQL.5432", rows, 10, join)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    sizes = {int(each): int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in children}
+    running.pid = max(sizes, key=lambda pid: sizes[pid])
+
+
+def sqlite(folder: Path) -> Running:
+    (folder / "load.sql").write_text((HERE / "load.sql").read_text())
+    return Running(folder, ["sqlite3", "-batch", ":memory:", ".read load.sql"])
+
+
+# a browser
+
+
+def chromium(folder: Path) -> Running:
+    """Its first process, in which there are some 40 threads."""
+    page = "data:text/html,<script>kept=[];for(i=0;i<200000;i++)kept.push('x'+i)</script>"
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--no-first-run"]
+    return Running(folder, ["chromium", *options, f"--user-data-dir={folder}/profile", page])
+
+
+def browser(running: Running) -> None:
+    running.await_that((running.folder / "profile" / "DevToolsActivePort").exists, "it does not start")
+
+
+# a compiler, and a JVM
+
+
+def cc1plus(folder: Path) -> Running:
+    if shutil.which("g++") is None:
+        give_up("g++ is not installed")
+    told = [
+        subprocess.run(["g++", each], capture_output=True, text=True, check=True).stdout.strip()
+        for each in ("-print-prog-name=cc1plus", "-print-multiarch")
+    ]
+    lines = [
+        "#include <map>",
+        "#include <string>",
+        "template<int N> struct T { std::map<int, T<N>*> m; int f(int x) "
+        "{ std::string s(x + N, 'a'); m[x] = this; return s.find('b') + m.size() * N; } };",
+    ]
+    lines += [f"int g{number}(int x) {{ T<{number}> t; return t.f(x); }}" for number in range(4000)]
+    (folder / "big.cc").write_text("\n".join(lines) + "\n")
+    return Running(folder, [told[0], "-quiet", "-imultiarch", told[1], "-O2", "big.cc", "-o", "big.s"])
+
+
+def java(folder: Path) -> Running:
+    if shutil.which("javac") is None:
+        give_up("no JDK is installed: a JRE alone does not run a source file")
+    return Running(folder, ["java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", HERE / "Load.java"])
+
+
+def halfway(running: Running) -> None:
+    """It has far more to do than this."""
+    status = Path(f"/proc/{running.pid}/statm")
+    running.await_that(lambda: int(status.read_text().split()[1]) > 100 << 20 >> 12, "it stays small")
+
+
+FOREIGN = ("not-this-malloc", "ask-who-mapped")
+TUNING = ("thresholds-grew", "pin-thresholds", "limit-arenas", "trim-once", "trim-regularly", "other-allocator")
+IN_USE = ("nothing-to-tune", "nothing-more-to-tune")
+ELSEWHERE = ("mostly-not-this-malloc", "mostly-not-malloc", "mostly-mapped-files")
+PROGRAMS = (
+    Program(
+        "python",
+        script("/usr/bin/python3", HERE / "load.py"),
+        threads=7,
+        allocators=("CPython",),
+        said=Said(("live-data",), ("nothing-to-tune",), (*TUNING, "ask-who-mapped")),
+    ),
+    Program(
+        "node",
+        script("node", HERE / "load.js"),
+        threads=5,
+        allocators=("V8",),
+        said=Said((*ELSEWHERE, "live-and-freed", "unread"), ("not-this-malloc",), ("limit-arenas", *IN_USE)),
+    ),
+    Program(
+        "java",
+        java,
+        threads=13,
+        allocators=("JVM",),
+        said=Said((*ELSEWHERE, "unread"), FOREIGN, ("pin-thresholds", "thresholds-grew", *IN_USE)),
+    ),
+    Program(
+        "perl", script("perl", HERE / "load.pl"), said=Said(("freed", "live-and-freed"), (), ("limit-arenas", *FOREIGN))
+    ),
+    Program(
+        "mariadbd",
+        mariadb,
+        lambda running: running.serve(running.folder / "socket", tables, 10, log_in),
+        8,
+        ("InnoDB",),
+        Said((*ELSEWHERE, "unread"), FOREIGN, IN_USE),
+    ),
+    Program(
+        "memcached",
+        memcached,
+        lambda running: running.serve(running.folder / "socket", values, 200),
+        8,
+        said=Said(("live-data", "live-and-freed"), (), ("limit-arenas", "other-allocator", *FOREIGN)),
+    ),
+    Program("nginx", nginx, requests, said=Said(ELSEWHERE, (), (*TUNING, *FOREIGN))),
+    Program(
+        "php",
+        script("php", HERE / "load.php"),
+        allocators=("Zend",),
+        said=Said(("mostly-not-this-malloc",), FOREIGN, (*TUNING, *IN_USE)),
+    ),
+    Program(
+        "ruby",
+        script("ruby", HERE / "load.rb"),
+        allocators=("Ruby",),
+        said=Said(("live-data",), ("nothing-to-tune", "not-this-malloc"), TUNING),
+    ),
+    Program(
+        "postgres",
+        postgres,
+        backends,
+        allocators=("PostgreSQL",),
+        said=Said(ELSEWHERE, FOREIGN, ("limit-arenas", *IN_USE)),
+    ),
+    Program(
+        "sqlite",
+        sqlite,
+        said=Said(("live-and-freed",), ("trim-once", "free-between-live"), ("limit-arenas", *FOREIGN)),
+    ),
+    Program("cc1plus", cc1plus, halfway, said=Said(("mostly-not-this-malloc",), FOREIGN, (*TUNING, *IN_USE))),
+)
+REPLACED = (
+    Program(
+        "redis",
+        redis,
+        lambda running: running.serve(running.folder / "socket", keys, 200),
+        4,
+        ("jemalloc",),
+        Said(("mostly-not-this-malloc",), FOREIGN, (*TUNING, *IN_USE)),
+    ),
+    Program(
+        "chromium",
+        chromium,
+        browser,
+        20,
+        ("PartitionAlloc", "V8"),
+        Said(("no-heap", "mostly-not-this-malloc"), FOREIGN, (*TUNING, *IN_USE)),
+    ),
+)
+"""Another allocator serves malloc here: glibc's has nothing to be held against anything."""
