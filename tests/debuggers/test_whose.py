@@ -87,6 +87,29 @@ def test_who_holds_what_is_shown(tmp_path: Path) -> None:
         assert "g_sessions" in look(saved, command)[1]
 
 
+def test_the_report_tells_a_leak_from_what_is_held(tmp_path: Path) -> None:
+    saved = tmp_path / "saved.core"
+    with Subject("leaky", "1200") as subject:
+        document = asked(subject.pid, "--owners", command="report")
+        assert look(Path(str(subject.pid)), f"save {saved}")[0] == 0
+        blocks, size, _ = map(int, (subject.folder / "truth" / "leaky.txt").read_text().split())
+    found = document["held"]
+    assert (found["lost_blocks"], found["lost_bytes"], found["unknown_bytes"]) == (blocks, size, 0)
+    assert found["reached_bytes"] + found["possible_bytes"] + size == found["live_bytes"]
+    assert (found["owners"][0]["kind"], found["owners"][0]["name"]) == ("global", "held")
+    leak = f"a leak: nothing leads to {size / (1 << 20):.1f} MiB in {blocks:,} blocks any more"
+    assert leak in document["verdict"]
+    assert asked(saved, command="report")["held"] is None
+    # people are told unasked, of a core that is not large
+    assert leak in " ".join(look(saved, "report")[1].split())
+
+
+def test_the_report_tells_that_all_is_held(subject: Subject) -> None:
+    found = asked(subject.pid, "--owners", command="report")["held"]
+    assert found["reached_bytes"] == found["live_bytes"] > 0
+    assert [each["name"] for each in found["owners"][:2]] == ["first", "second"]
+
+
 def test_what_nobody_leads_to() -> None:
     with Subject("leaky") as held:
         lost = named_kind(asked(held.pid, "--limit", "0"), "unreached")

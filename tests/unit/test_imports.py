@@ -96,7 +96,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # render/json.py's envelope says what was looked at, and how it was found
     "render": ("errors", "model", "printable", "target", "glibc", "glibc/find"),
     "gather": (*LOW, *GLIBC, "recognise", "session", "analysis", "render"),
-    "graph": (*LOW, *GLIBC, "session", "gather", "recognise", "render", "sources/elf"),
+    "graph": (*LOW, *GLIBC, "session", "analysis", "gather", "recognise", "render", "sources/elf"),
     "apply": (*LOW, *GLIBC, "session", "sources/live"),
     "saving": (*LOW, "session", "gather", "render", "sources", "sources/core", "sources/live", "whole_file"),
     "audit": (*LOW, *GLIBC, "session", "analysis", "gather"),

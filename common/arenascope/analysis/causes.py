@@ -6,6 +6,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..model import Allocator, Params, Statement
 from ..records import NamedTuple
+from .held import HeldSums
 from .holding import Group, Seen
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import Picture
@@ -41,6 +42,8 @@ class Facts(NamedTuple):
     """Others, and runtimes with a heap of their own."""
     seen: Optional[Seen] = None
     """What the live blocks are, where that was looked at."""
+    held: Optional[HeldSums] = None
+    """Whether they are held, and by whom, where pointers were followed."""
     growth: Optional[str] = None
     """What two moments showed; None: there is one, or the two do not tell."""
 

@@ -42,6 +42,9 @@ def judge(facts: Facts) -> Statement:
     serving = [each.name for each in facts.allocators if each.replaces_malloc]
     perhaps = [each.name for each in facts.allocators if each.replaces_malloc is None]
     by = stranded_by(facts.strander)
+    if facts.held is not None:
+        figures.update(lost_bytes=facts.held.lost, lost_blocks=facts.held.lost_blocks)
+        figures.update(possible_bytes=facts.held.possible, unknown_bytes=facts.held.unknown)
     names = {"measure": picture.measure, "serves_malloc": " and ".join(serving), **by.names}
     return Statement(_kind(facts), {**figures, **by.figures}, {**names, "may_serve_malloc": " and ".join(perhaps)})
 

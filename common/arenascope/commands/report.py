@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Op
 from ..analysis.advice import find_advice
 from ..analysis.causes import Facts, find_causes
 from ..analysis.growth import growth
+from ..analysis.held import HeldSums
 from ..analysis.holding import Seen
 from ..analysis.report import LABELS, SPACE, Picture
 from ..analysis.trim import Trim
@@ -36,7 +37,9 @@ from ..session import Session
 from ..snapshot import read
 
 if TYPE_CHECKING:
+    from ..apart import Looked
     from ..gather.holding import Types
+    from ..graph.owners import Owner
 
 CORE_CANNOT_TELL = "a core does not tell which pages of files were in memory: the parts are of anonymous memory alone"
 APART = "are huge pages of hugetlbfs (glibc.malloc.hugetlb=2 asks for them), which the kernel keeps out of its own RSS"
@@ -72,35 +75,48 @@ def _read_all(context: Context) -> Answer:
     (
         argument("--full", action="store_true", help="every part, and what each advice costs, all ways to set it"),
         argument("--types", action="store_true", help="what the blocks are, chunk by chunk: a live process waits"),
+        argument(
+            "--owners", action="store_true", help="whether the blocks are held, and by whom: all memory is copied"
+        ),
         argument("--since", metavar="FILE", help="what grew since this snapshot was taken"),
         argument("--again", type=float, metavar="SECONDS", help="look twice, so long apart, and say what grew (shell)"),
     ),
-    lists=lambda options: not options.types,
+    lists=lambda options: not (options.types or options.owners),
     reads=_read_all,
+    whole=lambda options: bool(options.owners),
 )
 def report_command(context: Context) -> Answer:
     before = _moment_before(context)
     if context.options.types:
         _types_of()  # loaded while the process still runs
+    if context.options.owners:
+        _held()
     session = context.session
     say = Style().size
     # smaps and page tables first: reading memory can map zero pages
     plans = trims(session)
     beside = _read_beside(session)
     seen: list[Seen] = []
+    found: list[Looked] = []
 
     def all_was_read() -> None:
         # after all that tells what is in memory
         if _wants_types(context):
             seen.append(_types_of()(session).seen)
         if before is None:
+            found.extend(_looked(context))
             context.all_was_read()
 
     picture = resident_picture(session, plans, all_was_read)
     grown = _growth(context, before)
+    found.extend(_looked(context) if before is not None else ())
     if picture is None:
         return _answer(context, None, _without_mappings(session, plans, grown))
-    facts = _facts(session, picture, plans, beside)._replace(seen=seen[0] if seen else None, growth=_told(grown))
+    facts = _facts(session, picture, plans, beside)._replace(
+        seen=seen[0] if seen else None,
+        held=_held()(context, found[0]) if found else None,
+        growth=_told(grown),
+    )
     judgement = judge(facts)
     causes = [(each, cause(each, say)) for each in find_causes(facts)]
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
@@ -114,6 +130,43 @@ def _types_of() -> Callable[[Session], Types]:
     from ..gather.holding import types_of
 
     return types_of
+
+
+def _looked(context: Context) -> Iterator[Looked]:
+    """What pointers are followed in, where they are: with --owners a live process of the shell's is copied, and let go.
+    Of a core that is not large unasked."""
+    session = context.session
+    if not session.started or session.stopped:
+        return
+    if context.options.owners:
+        from ..apart import looked
+
+        yield looked(context.beside(context.options))
+    elif session.target.kind == "core":
+        from ..apart import looked_unasked
+
+        found = looked_unasked(context)
+        if found is not None:
+            yield found
+
+
+def _held() -> Callable[[Context, Looked], Optional[HeldSums]]:
+    """As above."""
+    from .. import apart as apart
+    from ..graph.sums import summed
+    from ..screens.owners import whose
+
+    def held(context: Context, found: Looked) -> Optional[HeldSums]:
+        def words(owner: Owner) -> str:
+            return whose(found.search, owner)
+
+        try:
+            return summed(found.search, found.lost, words, asked=bool(context.options.owners))
+        except KeyboardInterrupt:
+            context.session.stopped = True
+            return None
+
+    return held
 
 
 def _wants_types(context: Context) -> bool:
@@ -271,9 +324,25 @@ def _keys(context: Context, picture: Optional[Picture], concluded: Conclusions) 
         ],
         "allocators": allocator_shares(context.session.located.allocators, picture),
         "types": None if seen is None else [_type_json(row) for row in seen.rows[:TYPES]],
+        "held": concluded.facts and concluded.facts.held and _held_json(concluded.facts.held),
         "judgement": statement_json(concluded.judgement, concluded.verdict),
         "growth": concluded.growth and statement_json(concluded.growth, growth_sentence(concluded.growth)),
         "measure": picture.measure if picture else None,
+    }
+
+
+def _held_json(held: HeldSums) -> dict[str, object]:
+    return {
+        "live_bytes": held.live,
+        "reached_bytes": held.reached,
+        "possible_bytes": held.possible,
+        "lost_bytes": held.lost,
+        "lost_blocks": held.lost_blocks,
+        "unknown_bytes": held.unknown,
+        "owners": [
+            {"kind": each.kind, "name": each.name, "tid": each.tid, "retained_bytes": each.bytes}
+            for each in held.keepers
+        ],
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..analysis.mappings import PARTS as MAPPED
 from ..analysis.report import LABELS
 from .arenas import ALLOCATORS, INDEX, SHARE, allocator_rows
-from .chunks import HOLDS_BACK, JUDGEMENT, typed
+from .chunks import HOLDS_BACK, JUDGEMENT, OWNER_KINDS, typed
 from .keys import (
     address,
     integer,
@@ -150,6 +150,27 @@ DOCUMENTS = {
                 **typed(resident_bytes=size("In memory", null=True), holds_back_bytes=HOLDS_BACK),
             ),
             null=True,
+        ),
+        "held": record(
+            "Whether the blocks in use are held, and by whom; null without --owners. What is reached, possible, lost "
+            "and unknown sum to live_bytes",
+            True,
+            live_bytes=size("All live blocks"),
+            reached_bytes=size("What variables, threads, other mappings or the kernel lead to"),
+            possible_bytes=size("What only pointers to insides lead to"),
+            lost_bytes=size("What nothing leads to"),
+            lost_blocks=size("How many blocks that are"),
+            unknown_bytes=size("What nothing leads to in an image that lacks some of what might"),
+            owners=rows(
+                "The three that alone hold most",
+                record(
+                    "An owner, as in owners",
+                    kind=one_of("What it is", *OWNER_KINDS[:-2]),
+                    name=text("The variable, or what is mapped; null: not known", null=True),
+                    tid=integer("The thread whose it is", null=True),
+                    retained_bytes=size("What it alone leads to"),
+                ),
+            ),
         ),
         "judgement": JUDGEMENT,
         "growth": statement("With --since or --again: what grew, by two moments", True),

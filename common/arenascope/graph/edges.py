@@ -42,6 +42,12 @@ class Graph:
 
 def build(search: Search) -> Graph:
     """Reads all that counts, once."""
+    found: Graph = search.graph or _build(search)
+    search.graph = found
+    return found
+
+
+def _build(search: Search) -> Graph:
     session, blocks, roots = search.session, search.blocks, search.roots
     seeds: list[Seed] = []
     numpy = library(search.bytes) if len(blocks) else None

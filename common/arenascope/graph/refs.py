@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Optional, Sequence
+from typing import Any, Callable, Iterator, Optional, Sequence
 
 from ..meter import Meter
 from ..records import NamedTuple
@@ -53,6 +53,8 @@ class Search:
     def __init__(self, session: Session, blocks: LiveBlocks, roots: Roots) -> None:
         self.session, self.blocks, self.roots = session, blocks, roots
         self.words = Words(session)
+        self.graph: Any = None
+        """What edges.py made of it."""
         self._names: Optional[Names] = None
 
     @property

@@ -225,6 +225,11 @@ def _live(figure: Figures, facts: Facts, action: str, say: Say) -> Words:
     evidence += _most_of(facts, say)
     which_blocks = Typed("mmapped", "which blocks") if alone else Typed("types", "what they are")
     profiler = "a heap profiler (heaptrack, memray, bpf memleak): who allocated them"
+    if facts.held is not None:
+        lost = facts.matters(facts.held.lost)
+        which_blocks = Typed("leaks", "what nothing leads to") if lost else Typed("owners", "who holds them")
+        if lost:
+            return Words(f"{action}, but not all of it is held", evidence, (which_blocks, profiler))
     if facts.growth is None:
         return Words(f"{action}; needed, or growing, two looks tell", evidence, (Later(), which_blocks, profiler))
     # there have been two

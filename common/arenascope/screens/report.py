@@ -7,6 +7,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..analysis.advice import Advice
 from ..analysis.causes import Facts
+from ..analysis.held import HeldSums
 from ..analysis.report import ANONYMOUS, FREE, LABELS, LIVE, RESIDENT, SPACE, Picture
 from ..analysis.trim import Trim
 from ..analysis.types import TypeRow
@@ -75,6 +76,12 @@ def lines(
     if picture is not None:
         yield ""
         yield from _parts(style, picture, concluded.facts, full)
+    held = concluded.facts.held if concluded.facts else None
+    if held is not None:
+        yield ""
+        yield style.bold("whose it is")
+        for said in held_lines(style, held):
+            yield from _item(said, width)
     if concluded.causes:
         yield ""
         yield style.bold("why it stays")
@@ -97,9 +104,28 @@ def lines(
         and (facts.matters(facts.part("scraps")) or concluded.judgement.id == "live-data")
     ):
         more.insert(0, f"{style.typed('report --types')} (what the blocks are)")
+    whose = ["owners", *(["leaks"] if held.lost or held.possible or held.unknown else [])] if held is not None else []
     # where most is not malloc's, neither a trim nor a block in the way says more
     names = ("mappings", "arenas") if concluded.judgement.id in ELSEWHERE else ("trim", "pins", "arenas")
-    yield from next_lines(style, *more, *map(style.typed, names))
+    yield from next_lines(style, *more, *map(style.typed, [*whose, *names]))
+
+
+def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
+    """How much of what is in use is held, how much is not, and who holds most."""
+    size = style.size
+    part = "all" if held.reached == held.live else size(held.reached)
+    yield f"{part} of {size(held.live)} in blocks is held"
+    if held.lost:
+        yield f"{size(held.lost)} in {count(held.lost_blocks, 'block')} is lost: nothing leads there"
+    if held.possible:
+        yield f"{size(held.possible)} is perhaps lost: only pointers to the blocks' insides lead there"
+    if held.unknown:
+        why = "this image lacks some of what may" if held.doubted else f"{style.typed('leaks')} looks a second time"
+        yield f"no plain pointer leads to {size(held.unknown)}: {why}"
+    keepers = [each for each in held.keepers if SMALL * each.bytes >= held.live]
+    if keepers:
+        then = "".join(f", {each.words} {size(each.bytes)}" for each in keepers[1:])
+        yield f"{keepers[0].words} holds most, {size(keepers[0].bytes)} alone{f'; then{then[1:]}' if then else ''}"
 
 
 def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool) -> Iterator[str]:

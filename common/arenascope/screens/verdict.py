@@ -21,6 +21,7 @@ NAMES = {
     ANONYMOUS: "Anonymous memory in this core",
     SPACE: "Anonymous address space",
 }
+LITTLE = "malloc has little to give back"
 JUDGEMENTS = {
     "unread": "No judgement: part of the heap could not be read.",
     "mostly-not-this-malloc": "Most of it did not come from this malloc",
@@ -29,12 +30,12 @@ JUDGEMENTS = {
     "mostly-not-malloc": "More than half of it lies outside malloc",
     "freed": "Not a leak: the program freed it, malloc holds it.",
     "freed-thresholds-grew": "Not a leak: the program freed it, malloc holds it.",
-    "live-data": "It is in use; malloc has little to give back.",
+    "live-data": f"It is in use; {LITTLE}.",
     "live-and-freed": "Memory in use and freed memory both matter here.",
 }
 ELSEWHERE = ("no-heap", "mostly-not-this-malloc", "mostly-mapped-files", "mostly-shared-memory", "mostly-not-malloc")
 """Judgements by which most is not malloc's."""
-ONE_LOOK = "It is in use: needed, or growing forever, one look does not tell; malloc has little to give back."
+ONE_LOOK = f"It is in use: needed, or growing forever, one look does not tell; {LITTLE}."
 
 
 def places(number: int) -> str:
@@ -60,9 +61,24 @@ def verdict(said: Statement, say: Say, compared: bool = False) -> str:
     text = f"{name} {say(known)}: {', '.join(both)}"
     if figure["unread_bytes"]:
         text += f", {say(figure['unread_bytes'])} in arenas that could not be read whole"
+    if said.id == "live-data" and figure.get("lost_bytes") is not None:
+        return f"{text}. {_proof(figure, say, compared)}; {LITTLE}."
     if said.id == "live-data" and not compared:
         return f"{text}. {ONE_LOOK}"
     return f"{text}. {_judgement(said.id, figure, say)}"
+
+
+def _proof(figure: Figures, say: Say, compared: bool) -> str:
+    """What following pointers has told of memory in use."""
+    lost, unknown = figure["lost_bytes"], figure["unknown_bytes"]
+    if _matters(figure, "lost_bytes"):
+        leak = "A leak" if 2 * lost >= figure["live_bytes"] else "In part a leak"
+        return f"{leak}: nothing leads to {say(lost)} in {count(figure['lost_blocks'], 'block')} any more"
+    if _matters(figure, "unknown_bytes"):
+        return f"It is in use; whether {say(unknown)} of it, to which no plain pointer leads, are lost is not known"
+    but = f" but {say(lost + unknown)}" if lost + unknown else ""
+    held = f"It is in use, and all of it{but} is held: no leak"
+    return held if compared else f"{held}, though it may be more than is needed, or grow"
 
 
 def space_verdict(said: Statement, say: Say) -> str:

@@ -1,0 +1,39 @@
+"""Whether what is in use is held, and by whom: what a report says where pointers were followed."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+from ..records import NamedTuple
+
+FIRST = 3
+"""So many owners are told."""
+
+
+class Keeper(NamedTuple):
+    """Who alone leads to memory."""
+
+    kind: str
+    name: Optional[str]
+    tid: Optional[int]
+    bytes: int
+    words: str
+    """What people call it."""
+
+
+class HeldSums(NamedTuple):
+    """All live blocks, by what leads there; the bytes sum to `live`."""
+
+    live: int
+    reached: int
+    possible: int
+    """Only pointers to insides lead there."""
+    lost: int
+    """Nothing does."""
+    unknown: int
+    """Nothing that was looked at does, and that was not all."""
+    lost_blocks: int
+    doubted: bool
+    """Whether what is unknown stays so: the image lacks something. Otherwise only the second look was left out."""
+    keepers: Sequence[Keeper]
+    """Those that hold most, by themselves."""
