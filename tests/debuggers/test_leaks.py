@@ -88,19 +88,6 @@ def test_what_is_held_in_any_way_is_not_lost() -> None:
     assert {each["encoding"] for each in document["saved"]} == {"tagged", "shifted", "unaligned", "relative"}
 
 
-def test_a_cut_core_calls_nothing_lost(tmp_path: Path) -> None:
-    """What it lacks may have had the pointers."""
-    with Subject("leaky") as held:
-        core = held.kernel_core()
-        cut = tmp_path / "cut.core"
-        # the end of the main thread's stack is the last that may have pointers
-        cut.write_bytes(core.read_bytes()[: -(64 << 10)])
-        document = asked(cut)
-        assert sums(document)["blocks"] == 0
-        assert document["unknown"]["blocks"] == dropped(held)["blocks"]
-        assert "image-cut" in [each["id"] for each in document["problem_records"]]
-
-
 PROGRAM = """
 import collections, json, re, sqlite3, threading, time, xml.etree.ElementTree as tree
 kept = {number: [re.compile("x%d" % number), json.loads("[1]"), collections.deque([number])] for number in range(300)}

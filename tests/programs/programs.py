@@ -14,6 +14,7 @@ from looks import give_up
 from running import Running, receive, receive_until
 
 HERE = Path(__file__).resolve().parent
+COMMITS, FILES = 300, 20
 NGINX = """
 daemon off; worker_processes 1; user root; pid {0}/nginx.pid; error_log stderr;
 events {{ worker_connections 64; }}
@@ -290,6 +291,28 @@ def halfway(running: Running) -> None:
     running.await_that(lambda: int(status.read_text().split()[1]) > 100 << 20 >> 12, "it stays small")
 
 
+# a history, of which nobody reads more than a pipe takes
+
+
+def history(folder: Path) -> Running:
+    """git, which shows more than anybody reads."""
+    subprocess.run(["git", "init", "-q", folder / "repository"], check=True)
+    said = []
+    for number in range(COMMITS):
+        said.append(f"commit refs/heads/main\ncommitter a <a@b> {1600000000 + number} +0000\ndata 4\nc{number:03}\n")
+        text = "".join(f"{line * number % 997} {line}\n" for line in range(200))
+        said.append(f"M 644 inline f{number % FILES}\ndata {len(text)}\n{text}\n")
+    words = ["git", "-C", folder / "repository", "fast-import", "--quiet"]
+    subprocess.run(words, input="".join(said).encode(), check=True)
+    return Running(folder, ["git", "-C", folder / "repository", "log", "-p", "--stat", "-M", "-C", "main"])
+
+
+def blocked(running: Running) -> None:
+    """Its pipe is full, and so much is certain of where it is."""
+    place = Path(f"/proc/{running.pid}/wchan")
+    running.await_that(lambda: "pipe" in place.read_text(), "it has nothing to say")
+
+
 FOREIGN = ("not-this-malloc", "ask-who-mapped")
 TUNING = ("thresholds-grew", "pin-thresholds", "limit-arenas", "trim-once", "trim-regularly", "other-allocator")
 IN_USE = ("nothing-to-tune", "nothing-more-to-tune")
@@ -380,3 +403,5 @@ REPLACED = (
     ),
 )
 """Another allocator serves malloc here: glibc's has nothing to be held against anything."""
+SINGLE = (Program("git", history, blocked),)
+"""Started by one test alone."""

@@ -6,8 +6,7 @@ import struct
 from bisect import bisect_right
 from typing import Optional, Sequence
 
-from ..errors import ArenascopeError, MemoryReadError
-from ..memory import Memory
+from ..errors import ArenascopeError
 from ..records import NamedTuple
 from ..session import Session
 from ..sources.elf.file import PT_TLS, Elf, proven_files
@@ -16,6 +15,7 @@ from ..sources.elf.modules import Module, Modules
 from ..sources.elf.naming import modules_of, spoken, tls_names
 from ..sources.elf.registers import GENERAL
 from ..sources.elf.unwind import UnwindTables
+from .constants import with_constants
 from .roots import Root
 from .threads import NUMBERS, Dtv
 
@@ -42,7 +42,7 @@ class Names:
         self._frames: dict[int, list[Frame]] = {}
         self._threads = {each.tid: each.name for each in session.target_threads}
         self._tls: Optional[list[_Variables]] = None
-        self._memory = Memory(self._read, session.memory.pointer_size, session.memory.byte_order)
+        self._memory = with_constants(session, self._modules)
         self._tables = UnwindTables(self._memory, session.regions)
 
     def of(self, root: Root, address: int) -> Optional[str]:
@@ -85,16 +85,6 @@ class Names:
             return []
         unwinder = Unwinder(self._memory, self._tables, machine)
         return list(unwinder.frames(by_number(machine, values), values[COUNTERS[machine]], FRAMES))
-
-    def _read(self, address: int, size: int) -> bytes:
-        """Memory, or what the files of modules have: cores leave code and its tables out."""
-        try:
-            return self._session.target.read(address, size)
-        except MemoryReadError:
-            module = next((each for each in self._modules.all if each.contains(address)), None)
-            if module is None:
-                raise
-            return self._modules.read(module, address, size)
 
     # thread-local variables
 

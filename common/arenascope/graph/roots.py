@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
+from ..glibc.find.stack_cache import CachedStack, cached_stacks
 from ..records import NamedTuple
 from ..session import Session
+from ..sources.elf.modules import Modules
+from ..sources.elf.naming import modules_of
 from ..target import Region, ThreadInfo
 from .blocks import LiveBlocks, heap_spans
+from .constants import with_constants
 from .spans import Mark, Marks
 from .threads import Dtv, Stacks, read_dtv, registers
 
@@ -57,7 +61,9 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     threads = [each.thread for each in session.thread_words] if session.started else session.target_threads
     dtvs = {thread.tid: dtv for thread in threads for dtv in _dtv(session, thread)}
     sets = session.target.register_sets()
-    marks = Marks([*_not_roots(session), *Stacks(session, threads, dtvs).marks()])
+    constants = with_constants(session, Modules(session.target, modules_of(session.regions)))
+    ended = cached_stacks(constants, session.target.machine, session.located.libc)
+    marks = Marks([*_not_roots(session, ended), *Stacks(session, threads, dtvs).marks()])
     found: list[Root] = [Root("mapping", each.start, each.end) for each in blocks.strangers]
     missing: list[Region] = []
     for region, kind in _candidates(session.regions):
@@ -72,6 +78,7 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     found += [Root("tls", each.start, each.end, each.tid) for each in _own_blocks(dtvs, blocks)]
     words = [RootWord("register", each.value, each.name, each.tid) for each in registers(session, sets)]
     words += [RootWord("tls", each.address, "dtv", each.tid) for each in dtvs.values()]
+    words += [RootWord("tls", address, "dtv of an ended thread") for address in _left_dtvs(session, ended)]
     watched = session.target.image.watched() or ()
     words += [RootWord("kernel", each.data, f"epoll {each.epoll}, file {each.file}") for each in watched]
     known = {each.tid for each in sets if each.general}
@@ -94,8 +101,18 @@ def _own_blocks(dtvs: dict[int, Dtv], blocks: LiveBlocks) -> Iterator[Mark]:
                 yield Mark(blocks.starts[index], blocks.ends[index], "tls", dtv.tid)
 
 
-def _not_roots(session: Session) -> Iterator[Mark]:
-    """Heaps and mmapped blocks, whose blocks are followed from roots; arenas of every copy of malloc in a module."""
+def _left_dtvs(session: Session, ended: Sequence[CachedStack]) -> Iterator[int]:
+    """The next thread on such a stack frees the blocks of its TLS, and keeps the vector (get_cached_stack)."""
+    for each in ended:
+        for dtv in _dtv(session, ThreadInfo(0, thread_pointer=each.thread_pointer)):
+            yield dtv.address
+
+
+def _not_roots(session: Session, ended: Sequence[CachedStack]) -> Iterator[Mark]:
+    """Heaps and mmapped blocks, whose blocks are followed from roots; arenas of every copy of malloc in a module;
+    stacks of threads that have ended."""
+    for stack in ended:
+        yield Mark(stack.stack.start, stack.stack.end, None)
     for each in heap_spans(session):
         yield Mark(each.start, each.end, None)
     located, size = session.located, session.layout.arena.size

@@ -58,9 +58,13 @@ class Words:
 
     def _page_at(self, at: int, size: int) -> Iterator[Window]:
         try:
-            yield Window(at, self._memory.block(at, size))
+            words = self._memory.block(at, size)
         except MemoryReadError:
-            self.lost += size
+            words = ()
+        # a core that was cut ends within a page, or a word
+        self.lost += size - len(words) * self._memory.pointer_size
+        if len(words):
+            yield Window(at, words)
 
 
 def present(residency: Optional[Residency], start: int, end: int) -> Sequence[Span]:

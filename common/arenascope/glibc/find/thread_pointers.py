@@ -13,6 +13,7 @@ from typing import AbstractSet, Iterator, Mapping, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
+from ...records import NamedTuple
 from ...target import Region, Span, ThreadInfo
 from .brk import exported
 from .libc_file import Libc
@@ -81,30 +82,55 @@ def left_by_the_main_thread(
     return list(dict.fromkeys(pointers))
 
 
-def _by_lists(memory: Memory, machine: str, libc: Libc) -> list[tuple[int, int]]:
-    """(tid, thread pointer), by the lists that pthread_create keeps."""
-    if machine not in (*AT_BLOCK, *BEHIND_BLOCK):
-        return []
+class Lists(NamedTuple):
+    """What pthread_create keeps, by what libc exports about it."""
+
+    used: int
+    user: int
+    """Addresses of two rings' heads, of stacks that it made and of others."""
+    next: int
+    """Where list_t has it."""
+    link: int
+    tid: int
+    """Where struct pthread has them."""
+    size: int
+    """Of struct pthread."""
+
+
+def read_lists(memory: Memory, libc: Libc) -> Optional[Lists]:
+    """None where libc exports no such tables."""
     names = (*LISTS, *FIELDS, "_thread_db_sizeof_pthread", "__nptl_rtld_global")
     tables = exported(memory, libc, *names)
     if len(tables) != len(names):
-        return []
+        return None
     try:
         # a descriptor is {bits, elements, offset}
-        offsets = {name: memory.u32(tables[name] + 8) for name in (*LISTS, *FIELDS)}
-        behind = memory.u32(tables["_thread_db_sizeof_pthread"]) if machine in BEHIND_BLOCK else 0
+        used, user, link, tid, following = (memory.u32(tables[name] + 8) for name in (*LISTS, *FIELDS))
         loader = memory.word(tables["__nptl_rtld_global"])
+        size = memory.u32(tables["_thread_db_sizeof_pthread"])
+    except MemoryReadError:
+        return None
+    return Lists(loader + used, loader + user, following, link, tid, size)
+
+
+def _by_lists(memory: Memory, machine: str, libc: Libc) -> list[tuple[int, int]]:
+    """(tid, thread pointer), by the lists that pthread_create keeps."""
+    lists = read_lists(memory, libc) if machine in (*AT_BLOCK, *BEHIND_BLOCK) else None
+    if lists is None:
+        return []
+    behind = lists.size if machine in BEHIND_BLOCK else 0
+    try:
         pointers = []
-        for name in LISTS:
-            for entry in _walk(memory, loader + offsets[name], offsets["_thread_db_list_t_next"]):
-                block = entry - offsets["_thread_db_pthread_list"]
-                pointers.append((memory.u32(block + offsets["_thread_db_pthread_tid"]), block + behind))
+        for head in (lists.used, lists.user):
+            for entry in walk_list(memory, head, lists.next):
+                block = entry - lists.link
+                pointers.append((memory.u32(block + lists.tid), block + behind))
         return pointers
     except MemoryReadError:
         return []
 
 
-def _walk(memory: Memory, head: int, next_offset: int) -> Iterator[int]:
+def walk_list(memory: Memory, head: int, next_offset: int) -> Iterator[int]:
     """The entries of a ring of list_t, without its head; none where it was not set up."""
     seen = {head, 0}
     entry = memory.word(head + next_offset)
@@ -221,7 +247,7 @@ def _tid_at(memory: Memory, link: int) -> Optional[int]:
 def _in_list(memory: Memory, head: int, tids: AbstractSet[int]) -> Iterator[tuple[int, int]]:
     """(tid, thread pointer) of the threads in a list."""
     try:
-        for entry in _walk(memory, head, 0):
+        for entry in walk_list(memory, head, 0):
             tid = _tid_at(memory, entry)
             behind = _behind_block(memory, entry - LIST_WORDS * memory.pointer_size) if tid in tids else None
             if tid is not None and behind is not None:

@@ -1,0 +1,53 @@
+"""Stacks of threads that have ended, which pthread_create keeps to use them again (nptl/allocatestack.c).
+
+What lies there is nobody's any more, but for the vector of TLS blocks, which the next thread takes over.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ...errors import MemoryReadError
+from ...memory import Memory
+from ...records import NamedTuple
+from ...target import Span
+from .libc_file import Libc
+from .thread_pointers import AT_BLOCK, BEHIND_BLOCK, Lists, read_lists, walk_list
+
+LEAST = 1 << 12
+
+
+class CachedStack(NamedTuple):
+    stack: Span
+    thread_pointer: int
+
+
+def cached_stacks(memory: Memory, machine: str, libc: Libc) -> list[CachedStack]:
+    """None before 2.34, nor in a static program: libc exports nothing there that leads to them."""
+    lists = read_lists(memory, libc) if machine in (*AT_BLOCK, *BEHIND_BLOCK) else None
+    if lists is None:
+        return []
+    # ldsodefs.h: _dl_stack_cache behind _dl_stack_user, and behind that _dl_stack_cache_actsize
+    head, word = lists.user + 2 * memory.pointer_size, memory.pointer_size
+    behind = lists.size if machine in BEHIND_BLOCK else 0
+    found = []
+    try:
+        for entry in walk_list(memory, head, lists.next):
+            block = entry - lists.link
+            stack = _stack_of(memory, lists, block)
+            if stack is None:
+                return []
+            found.append(CachedStack(stack, block + behind))
+        # the sum that libc keeps of their sizes proves that this is the list
+        return found if sum(each.stack.bytes for each in found) == memory.word(head + 2 * word) else []
+    except MemoryReadError:
+        return []
+
+
+def _stack_of(memory: Memory, lists: Lists, block: int) -> Optional[Span]:
+    """struct pthread's `stackblock` and `stackblock_size`: with itself at the end."""
+    words = memory.words(block, lists.size // memory.pointer_size)
+    for start, size in zip(words, words[1:]):
+        if size >= LEAST and not (start | size) % LEAST and start < block and block + lists.size <= start + size:
+            return Span(start, start + size)
+    return None
