@@ -40,8 +40,9 @@ prepare() {
     wanted=("${fixtures[@]/#/$out/}")
     # under QEMU pages of 64 KiB are whole in static programs alone
     [ "$name" != ppc64 ] || wanted+=("$out"/{bins,hoard,pinned}.static)
+    [ "$name" != s390x ] || ! command -v "$triple-g++" >/dev/null || wanted+=("$out/kinds.static")
     # -no-pie: QEMU's cores leave out what a debugger needs to place a program that can lie anywhere
-    make -s --no-print-directory -C fixtures OUT="$out" CC="$triple-gcc" LDFLAGS=-no-pie "${wanted[@]}" 2>&1 |
+    make -s --no-print-directory -C fixtures OUT="$out" CC="$triple-gcc" CXX="$triple-g++" LDFLAGS=-no-pie "${wanted[@]}" 2>&1 |
         grep -m 1 -i error || touch "$out/built"
 }
 

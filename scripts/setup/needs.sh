@@ -59,6 +59,7 @@ all     sure powerpc      gcc-powerpc-linux-gnu
 all     sure powerpc64le  gcc-powerpc64le-linux-gnu
 all     sure riscv64      gcc-riscv64-linux-gnu
 all     sure s390x        gcc-s390x-linux-gnu
+all     sure s390x-c++    g\+\+-s390x-linux-gnu
 ROWS
 }
 
@@ -128,6 +129,7 @@ have() {
         python3-venv) "$(base_python)" -c 'import ensurepip, venv' ;;
         qemu) command -v qemu-aarch64 ;;
         redis) command -v redis-server ;;
+        s390x-c++) compiles s390x-linux-gnu-g++ ;;
         tcmalloc) library tcmalloc_minimal ;;
         xz-utils) command -v xz ;;
         *) command -v "$1" ;;

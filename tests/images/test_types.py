@@ -12,11 +12,10 @@ from typing import Iterator
 
 import pytest
 from partial import look
+from planted import CLAIMING, MANY, is_right, kinds_by_block, planted_by
 from schemas import valid
 from subjects import Subject, await_parked
 
-from arenascope.gather.types import live_kinds
-from arenascope.recognise.kinds import Kind
 from arenascope.session import Session
 from arenascope.shell import ShellDoor
 
@@ -24,9 +23,6 @@ BUILDS = (
     *("kinds", "kinds.stripped", "kinds.static", "kinds.no-rtti"),
     *(pytest.param(name, marks=pytest.mark.full) for name in ("kinds.libc++", "kinds.32")),
 )
-CLAIMING = ("c++", "control", "python", "gobject", "string", "vector", "node")
-"""Kinds that say of a block what it is, not only what it looks like."""
-MANY = 40
 
 
 class Seen:
@@ -34,31 +30,14 @@ class Seen:
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
-        text = (subject.folder / "truth" / "kinds.txt").read_text()
-        rows = [line.split("\t") for line in text.splitlines()]
-        self.planted = {int(row[0], 16): (row[2], row[3]) for row in rows}
+        self.planted = planted_by(subject.folder / "truth")
         self.found = kinds_by_block(Session(ShellDoor(str(subject.pid), "none", ()).target()))
-
-
-def kinds_by_block(session: Session) -> dict[int, Kind]:
-    live, header = live_kinds(session), session.layout.header
-    found = {
-        chunk + header: live.kinds[kind] for heap in live.heaps for chunk, _, _, kind in live.blocks(heap) if kind >= 0
-    }
-    return {**found, **{block.chunk + header: live.kinds[kind] for block, kind in live.mmapped}}
 
 
 @pytest.fixture(scope="module", params=BUILDS)
 def seen(request: pytest.FixtureRequest) -> Iterator[Seen]:
     with Subject(request.param) as subject:
         yield Seen(subject)
-
-
-def is_right(planted: tuple[str, str], found: Kind) -> bool:
-    kind, name = planted
-    if kind == "-":
-        return found.kind not in CLAIMING
-    return (found.kind, found.name) == (kind, name)
 
 
 def test_no_block_is_given_a_class_that_it_is_not_of(seen: Seen) -> None:

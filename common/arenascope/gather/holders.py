@@ -15,6 +15,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..glibc.chunk import SIZE_BITS
+from ..glibc.mmapped import without
 from ..meter import Meter
 from ..recognise.catalogue import NONE, Catalogue
 from ..recognise.ground import Ground
@@ -250,11 +251,14 @@ class Naming:
     def _fixed(self) -> Iterator[Area]:
         """Variables of modules, and what lies on stacks."""
         following = {region.start: region for region in self._session.regions if not region.path}
+        # the break can go on where .bss ends
+        heaps = sorted((heap.address, heap.end) for each in self._session.heaps.values() for heap in each)
         for module in self._ground.modules.all:
             last = module.regions[-1]
             for region in [*module.regions, *filter(None, [following.get(last.end)])]:
                 if region.writable and region.present and not region.shared:
-                    yield Area(region.start, min(region.size, GLOBALS), None)
+                    for start, end in without(region, heaps):
+                        yield Area(start, min(end - start, GLOBALS), None)
         threads = self._session.target_threads
         most = min(STACK, STACKS // max(1, len(threads)))
         for thread in threads:

@@ -135,13 +135,13 @@ def search_ranges(
             continue
         if region.path.startswith("[") and not region.path.startswith("[anon"):
             continue
-        for start, end in _without(region, taken):
+        for start, end in without(region, taken):
             parts = residency.resident_ranges(start, end) if residency else None
             for low, high in parts if parts is not None else ((start, end),):
                 yield Search(max(low, start), min(high, end), limit=end)
 
 
-def _without(region: Region, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def without(region: Region, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """The region less the arenas' own memory (of a thread's heap all that is accessible), which is in order."""
     start = region.start
     # the previous one may reach into this

@@ -1,0 +1,35 @@
+"""What fixtures/kinds.cc planted, and what its blocks are said to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from arenascope.gather.types import live_kinds
+from arenascope.recognise.kinds import Kind
+from arenascope.session import Session
+
+CLAIMING = ("c++", "control", "python", "gobject", "string", "vector", "node")
+"""Kinds that say of a block what it is, not only what it looks like."""
+MANY = 40
+"""Blocks of each."""
+
+
+def planted_by(folder: Path) -> dict[int, tuple[str, str]]:
+    """(kind, type) of each block, by what malloc returned."""
+    rows = [line.split("\t") for line in (folder / "kinds.txt").read_text().splitlines()]
+    return {int(row[0], 16): (row[2], row[3]) for row in rows}
+
+
+def kinds_by_block(session: Session) -> dict[int, Kind]:
+    live, header = live_kinds(session), session.layout.header
+    found = {
+        chunk + header: live.kinds[kind] for heap in live.heaps for chunk, _, _, kind in live.blocks(heap) if kind >= 0
+    }
+    return {**found, **{block.chunk + header: live.kinds[kind] for block, kind in live.mmapped}}
+
+
+def is_right(planted: tuple[str, str], found: Kind) -> bool:
+    kind, name = planted
+    if kind == "-":
+        return found.kind not in CLAIMING
+    return (found.kind, found.name) == (kind, name)
