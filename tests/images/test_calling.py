@@ -131,7 +131,9 @@ def rounds(number, arguments, env):
         for turn in range(number):
             words = ("--tops",) if turn % 2 else ()
             if turn % 3 == 2:
-                said = call(subject, *words, at=[random.randrange(40)], delay=random.choice((0, 20, 300, 3000)))
+                # with one arena there are no more steps than those of a trim
+                at = random.randrange(random.choice((OF_A_TRIM, 40)))
+                said = call(subject, *words, at=[at], delay=random.choice((0, 20, 300, 3000)))
                 killed += "what held it was killed" in said.stderr
             else:
                 said = call(subject, *words)

@@ -143,6 +143,21 @@ def test_a_chunk_costs_no_call_of_its_own(monkeypatch):
             assert reads.count(False) > 4000 > 4 * reads.count(True), (words, len(reads), document["complete"])
 
 
+def test_lists_are_read_together_where_it_is_held_to_the_end(monkeypatch):
+    """What goes chunk by chunk has to hold it, and no longer than it must."""
+    nodes = []
+    read = process.ProcessImage.read
+    monkeypatch.setattr(
+        process.ProcessImage, "read", lambda self, at, size: nodes.append(size == 24) or read(self, at, size)
+    )
+    with Subject("big", "40") as subject:
+        free = sum(row["chunks"] for row in answer(subject.pid, "bins", early=True)["bins"])
+        nodes.clear()
+        assert answer(subject.pid, "map", early=False)["complete"]
+        # what is left are those of thread caches
+        assert 4000 < free > 2 * sum(nodes), (free, sum(nodes))
+
+
 @pytest.mark.parametrize("step", [1, 32], ids=["overlapping", "beside"])
 def test_places_of_one_page_are_read_together(monkeypatch, step):
     """Whatever their order, where they overlap, lie across two pages, or cannot be read."""

@@ -139,6 +139,10 @@ class NodeReader:
     def _call(self) -> Optional[Callable[..., int]]:
         return _find_call()
 
+    def load(self) -> None:
+        """What it takes: before a process is held."""
+        _ = self._call
+
     def read(self, places: array[int]) -> NodeWords:
         """Of each the three words from there on."""
         pid, call, size = self._pid, self._call, 3 * self._word

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from array import array
 from typing import TYPE_CHECKING, Optional, Sequence
 
 from ...errors import MemoryReadError
-from ...target import RegisterSets, ThreadInfo
+from ...target import NodeWords, RegisterSets, ThreadInfo
 from ..elf.naming import Naming
 from ..elf.registers import thread_from_record
 from ..shell_target import ShellTarget
+from .many import NodeReader
 from .process import ProcessImage
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ class ProcessTarget(ShellTarget):
         self.image: ProcessImage = process
         self._freeze: Optional[Freeze] = None
         self._threads: Optional[Sequence[ThreadInfo]] = None
+        self._reader = NodeReader(process.memory_tid, process.pointer_size)
+        self._reader.load()
 
     def look(self, freeze: Optional[Freeze]) -> None:
         """From now on it is held by `freeze`, or still runs on: symbols stay, mappings are read anew.
@@ -34,11 +39,13 @@ class ProcessTarget(ShellTarget):
         self._freeze = freeze
         if freeze is not None:
             freeze.on_end(self._process.give_up)
+            if self.nodes is None and self._process.byte_order == sys.byteorder:
+                self.read_nodes = self._reader.read
 
     def heed(self, freeze: Freeze) -> None:
         """HoldOver from a read, once, when it has been held for as long as it may be: what was read by then is the
         answer, and a part of the time is left for all that goes with it."""
-        read, fill = self.read, self.fill
+        read, fill, read_nodes = self.read, self.fill, self.read_nodes
 
         def is_over() -> bool:
             return self.image.cut is None and freeze.is_over()
@@ -62,7 +69,15 @@ class ProcessTarget(ShellTarget):
                 raise MemoryReadError(address, len(block))
             return fill(address, block)
 
+        def nodes_on(places: array[int]) -> NodeWords:
+            if is_over() or read_nodes is None:
+                # no chunk's words: each is read by itself then, and meets it as above
+                nothing = array("Q", bytes(8 * len(places)))
+                return NodeWords(nothing, nothing, nothing)
+            return read_nodes(places)
+
         self.read, self.fill, self.threaded_fill = read_on, fill_on, fill_ahead
+        self.read_nodes = nodes_on if read_nodes is not None else None
 
     def moved(self) -> None:
         """It ran for a while: its mappings are others."""
