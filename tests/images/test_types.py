@@ -70,6 +70,21 @@ def test_what_its_own_words_tell_needs_no_holders() -> None:
         assert not kinds & {"string", "vector"}
 
 
+def test_without_rtti_and_symbols_no_class_is_made_up() -> None:
+    """Those of the program are told by no word, those of libstdc++ are; what its containers hold is, too."""
+    with Subject("kinds.nameless") as subject:
+        planted = planted_by(subject.folder / "truth")
+        found = kinds_by_block(Session(ShellDoor(str(subject.pid), "none", ()).target()))
+    wrong = Counter(
+        (what, found[block].name)
+        for block, what in planted.items()
+        if found[block].kind in CLAIMING and not is_right(what, found[block])
+    )
+    assert not wrong
+    right = {what for block, what in planted.items() if is_right(what, found[block])}
+    assert right >= {("c++", "std::runtime_error"), ("string", "std::string body"), ("vector", "std::vector body")}
+
+
 def test_the_command_counts_them(seen: Seen) -> None:
     """Rows and bookkeeping are all that is in use, by system_mem, and sum up."""
     status, said, complained = look(Path(str(seen.subject.pid)), "types --limit 0", "--json")
