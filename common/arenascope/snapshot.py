@@ -27,16 +27,19 @@ NUMBER_LIMIT = 1 << 64
 Document = Mapping[str, Any]
 
 # what a figure, a name or a row must be if present; any other keys may stand beside these
-_BYTES, _NAME, _FLAG, _TIME = "a number of bytes", "a name", "true or false", "a time"
+_BYTES, _NAME, _FLAG, _TIME, _COUNT = "a number of bytes", "a name", "true or false", "a time", "a number"
 _SHAPE: Mapping[str, Any] = {
     "taken": _TIME,
+    "target": {"pid": _COUNT, "started": _COUNT, "name": _NAME},
+    "limit": {"path": _NAME, "bytes": _BYTES, "used": _BYTES},
     "problems": [_NAME],
     "report": {"rss_bytes": _BYTES, "parts": [{"part": _NAME, "bytes": _BYTES}]},
     "arenas": {"arenas": [{"address": _NAME, "main": _FLAG, "system_bytes": _BYTES, "used_bytes": _BYTES}]},
     "bins": {"bins": [{"kind": _NAME, "min_bytes": _BYTES, "max_bytes": _BYTES, "bytes": _BYTES}]},
     "chunks": {"sizes": [{"min_bytes": _BYTES, "max_bytes": _BYTES, "used_bytes": _BYTES}]},
+    "types": {"types": [{"type": _NAME, "bytes": _BYTES}]},
 }
-_NEEDED = {"part", "address", "kind", "min_bytes", "bytes"}
+_NEEDED = {"part", "type", "address", "kind", "min_bytes", "bytes"}
 """Keys that a row must have."""
 
 

@@ -1,20 +1,27 @@
-"""arenascope watch PID: a line for each interval, to see what grows. The process is held only while it is read."""
+"""arenascope watch PID: a line for each interval, to see what grows, and a snapshot for `trend` to tell since when.
+The process is held only while it is read."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-from functools import partial
 from typing import Any, Mapping, Optional, Sequence
 
+from . import moments
+from .analysis.report import Picture
 from .arguments import HELP, Group, Outline, argument
 from .command import EXACT, Answer, Context
-from .errors import TargetError, UsageError
+from .commands.snapshot import take
+from .errors import ArenascopeError, TargetError, UsageError
 from .gather.resident import resident_picture
 from .gather.trims import trims
+from .printable import one_line
+from .records import NamedTuple
 from .render.text import Style
 from .shell import ShellDoor, unbroken
+from .sources.live.cgroups import memory_limit
+from .sources.live.procfiles import born
 
 COLUMNS = {
     "time": 8,
@@ -36,10 +43,12 @@ EXPENDABLE = ("arenas", "held", "stranded", "tops", "trim gives", "change", "tim
 GAP = "  "
 AGAIN = 20
 """After this many lines the headers are repeated."""
+KEEP, FEWEST = 500, 3
 OUTLINE = Outline(
     "Print a line for each interval: RSS, what is in use, what is free.",
-    "A process is held only while it is read; of several, one after the other.",
-    "watch 1234 --interval 60\nwatch $(pgrep server)",
+    "A process is held only while it is read; of several, one after the other. With --save each look is kept as a "
+    "small file without any of the program's data, from which `trend` tells what grew, since when and how steadily.",
+    "watch 1234 --interval 60\nwatch $(pgrep server) --interval 60 --save moments/",
     (
         Group(
             "options",
@@ -53,6 +62,19 @@ OUTLINE = Outline(
                     metavar="N",
                     help="stop after N intervals (0: when every process has ended)",
                 ),
+                argument("--save", metavar="FOLDER", help="keep a snapshot of each look there, for trend"),
+                argument(
+                    "--keep",
+                    type=int,
+                    default=KEEP,
+                    metavar="N",
+                    help=f"so many of each process at most; old ones become fewer ({KEEP})",
+                ),
+                argument(
+                    "--types",
+                    action="store_true",
+                    help="with the names of types in them: every chunk is gone through, which holds it for longer",
+                ),
                 EXACT,
                 HELP,
             ),
@@ -64,6 +86,12 @@ OUTLINE = Outline(
 def run(options: argparse.Namespace) -> int:
     if options.interval <= 0:
         raise UsageError("--interval must be more than 0")
+    if options.keep < FEWEST:
+        raise UsageError(f"--keep {options.keep} is too few to tell a trend", f"{FEWEST} or more")
+    if options.types and not options.save:
+        raise UsageError("--types is for what is saved", "watch PID --save FOLDER --types")
+    if options.save:
+        moments.make(options.save)
     pids = list(dict.fromkeys(options.pids))
     style = ShellDoor(str(pids[0]), "ptrace", ()).style()._replace(exact=options.bytes)
     columns = _columns(style, several=len(pids) > 1)
@@ -72,19 +100,21 @@ def run(options: argparse.Namespace) -> int:
     lines = number = 0
     while pids and (not options.count or number < options.count):
         for pid in pids[:]:
-            look = partial(_line, str(pid), style, before.get(pid))
             try:
-                cells, before[pid] = unbroken(look)
+                seen = unbroken(lambda early, pid=pid: _look(pid, options, early))  # type: ignore[misc]
             except TargetError as error:
                 # a single one that was never there is an error as of every command
                 if not number and len(options.pids) == 1:
                     raise
-                sys.stderr.write(f"arenascope watch: {error.message}\n")
+                _complain(error)
                 pids.remove(pid)
                 continue
             if lines % AGAIN == 0:
                 _print(columns, dict(zip(HEADERS, HEADERS)))
-            _print(columns, dict(zip(HEADERS, cells)))
+            _print(columns, dict(zip(HEADERS, _cells(pid, seen, style, before.get(pid)))))
+            before[pid] = seen.picture.rss if seen.picture is not None else None
+            if seen.document is not None:
+                _keep(options, pid, seen.document)
             lines += 1
         number += 1
         due += options.interval
@@ -92,7 +122,23 @@ def run(options: argparse.Namespace) -> int:
             time.sleep(max(0.0, due - time.monotonic()))
     if not lines:
         raise TargetError("none of these processes could be looked at")
+    if options.save:
+        sys.stderr.write(f"next: arenascope trend {one_line(options.save)}\n")
     return 0
+
+
+def _complain(error: ArenascopeError) -> None:
+    sys.stderr.write(f"arenascope watch: {one_line(error.message)}\n")
+
+
+def _keep(options: argparse.Namespace, pid: int, document: Mapping[str, Any]) -> None:
+    """A disk that is full for a while ends nothing."""
+    process = (pid, document["target"]["started"])
+    try:
+        moments.save(options.save, document, process)
+        moments.thin(options.save, process, options.keep)
+    except ArenascopeError as error:
+        _complain(error)
 
 
 def _columns(style: Style, several: bool) -> list[str]:
@@ -112,30 +158,61 @@ class _Quiet(ShellDoor):
         pass
 
 
-def _figures(context: Context) -> Answer:
-    session = context.session
-    picture = resident_picture(session, trims(session)) if session.started else None
-    return Answer({"picture": picture, "arenas": len(session.headers)}, ())
+class _Seen(NamedTuple):
+    """One look."""
+
+    picture: Optional[Picture]
+    """None where malloc was not called yet."""
+    arenas: int
+    held: float
+    document: Optional[Mapping[str, Any]]
+    """The snapshot, where one is kept."""
 
 
-def _line(pid: str, style: Style, before: Optional[int], early: bool) -> tuple[list[str], Optional[int]]:
-    door = _Quiet(pid, "ptrace", (), lists_of=0 if early else None)
-    look = argparse.Namespace(libc=0, json=True)
+def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
+    def figures(context: Context) -> Answer:
+        session = context.session
+        picture = resident_picture(session, trims(session)) if session.started else None
+        document = take(context, sizes=False, types=options.types) if options.save else None
+        return Answer({"picture": picture, "arenas": len(session.headers), "document": document}, ())
+
+    started = born(pid) if options.save else None
+    ahead = None if options.types else figures
+    door = _Quiet(str(pid), "ptrace", (), lists_of=0 if early and ahead else None)
+    asked = argparse.Namespace(libc=0, json=True)
     try:
-        keys: Mapping[str, Any] = _figures(Context(door, look, ahead=_figures)).keys
-        picture, arenas = keys["picture"], keys["arenas"]
+        keys: Mapping[str, Any] = figures(Context(door, asked, ahead=ahead)).keys
         door.release()
         held = door.held_seconds or 0.0
     finally:
         door.drop()
-    now = time.strftime("%H:%M:%S")
+    document = keys["document"]
+    if document is not None:
+        limit = memory_limit(pid)
+        target = {**document["target"], "started": started, "name": _name(pid)}
+        document = {**document, "target": target, "limit": None if limit is None else limit._asdict()}
+    return _Seen(keys["picture"], keys["arenas"], held, document)
+
+
+def _name(pid: int) -> str:
+    """As the kernel has it, of a process that may have ended since."""
+    try:
+        with open(f"/proc/{pid}/comm", errors="backslashreplace") as file:
+            return one_line(file.read().rstrip("\n"))
+    except OSError:
+        return ""
+
+
+def _cells(pid: int, seen: _Seen, style: Style, before: Optional[int]) -> list[str]:
+    now, held = time.strftime("%H:%M:%S"), f"{seen.held * 1000:.0f} ms"
+    picture = seen.picture
     if picture is None:
-        return [now, pid, *["?"] * 7, str(arenas), f"{held * 1000:.0f} ms"], None
+        return [now, str(pid), *["?"] * 7, str(seen.arenas), held]
     rss = picture.rss
     change = "" if before is None or rss is None else f"{'+' if rss >= before else ''}{style.size(rss - before)}"
     part = picture.parts.get
     sizes = (picture.live, picture.free, part("returnable", 0), part("thread_tops", 0), part("scraps", 0))
-    return [now, pid, style.size(rss), change, *map(style.size, sizes), str(arenas), f"{held * 1000:.0f} ms"], rss
+    return [now, str(pid), style.size(rss), change, *map(style.size, sizes), str(seen.arenas), held]
 
 
 def _print(columns: Sequence[str], cells: Mapping[str, str]) -> None:

@@ -30,6 +30,7 @@ COMMANDS = (
     "save",
     "snapshot",
     "diff",
+    "trend",
     "info",
     "stats",
     "version",

@@ -16,7 +16,7 @@ from subjects import Subject
 
 from arenascope.command import all_commands
 
-MOMENT = ("snapshot", "save", "diff", "version")
+MOMENT = ("snapshot", "save", "diff", "trend", "version")
 """Commands that say when they looked, or who does."""
 
 
@@ -30,6 +30,7 @@ def words_of(command: str, subject: Subject, folder: Path) -> list[str]:
         "snapshot": [str(folder / "now.json")],
         "save": [str(folder / "saved.core")],
         "diff": [str(folder / "before.json")],
+        "trend": [str(folder)],
     }
     return [command, *more.get(command, ())]
 

@@ -183,7 +183,7 @@ def test_options_as_they_are_written(lldb: Lldb, subject: Subject, words: str) -
 
 
 def test_no_process(lldb: Lldb) -> None:
-    asked = [WORDS.get(command, command) for command in COMMANDS if command not in ("version", "diff")]
+    asked = [WORDS.get(command, command) for command in COMMANDS if command not in ("version", "diff", "trend")]
     for outcome in lldb.drive([], [{"do": f"heap {command}"} for command in asked]):
         assert "no process" in outcome.error
         assert "process attach" in outcome.error

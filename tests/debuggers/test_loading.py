@@ -57,6 +57,7 @@ def typed(command: str, folder: Path) -> str:
         "snapshot": str(folder / "saved"),
         "save": str(folder / "saved.core"),
         "diff": str(folder / "saved"),
+        "trend": str(folder),
     }
     return f"{command} {words[command]}" if command in words else command
 

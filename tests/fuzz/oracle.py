@@ -22,7 +22,7 @@ READS, BYTES = 200_000, 1 << 30
 FACTOR = 30
 """A damaged heap is looked at more often than a whole one: for another layout, or for where chunks go on."""
 FIGURES = ("system_bytes", "fast", "bins", "top_bytes", "tcache", "used_bytes")
-NAMES = tuple(name for name in command_names() if name not in ("snapshot", "save", "diff"))
+NAMES = tuple(name for name in command_names() if name not in ("snapshot", "save", "diff", "trend"))
 """Those that look at nothing but the image."""
 FREE_OF_REDUNDANCY = ("arena.fastbinsY", "chunk.fast.fd")
 """Fields whose value nothing else in memory tells, so that what they say is the truth: fast chunks look used, and

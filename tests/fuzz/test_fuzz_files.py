@@ -30,7 +30,7 @@ from arenascope.sources.elf.naming import _names
 from arenascope.sources.elf.symbols import find_symbols
 
 SHORT = 300
-NAMES = tuple(name for name in command_names() if name not in ("snapshot", "diff", "chunk", "refs", "owner"))
+NAMES = tuple(name for name in command_names() if name not in ("snapshot", "diff", "trend", "chunk", "refs", "owner"))
 PACKERS = (("gz", "gzip"), ("xz", "xz"), ("bz2", "bzip2"), ("zst", "zstd"), ("lz4", "lz4"))
 RAW = re.compile("(?!\x1b\\[[0-9;]*m)[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 

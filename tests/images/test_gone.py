@@ -19,7 +19,7 @@ WORDS = {
     "snapshot": [os.devnull],
     "save": ["/dev/shm/arenascope-gone.core"],
 }
-LEFT_OUT = {"diff", "version"}  # one wants a file of its own first, one answers with what went wrong
+LEFT_OUT = {"diff", "trend", "version"}  # one wants a file of its own first, one answers with what went wrong
 COMMANDS = sorted(set(command_names()) - LEFT_OUT)
 
 # what happens to the process, at the moment at which it would be held

@@ -124,6 +124,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # what a document of each command says; read by scripts and tests alone
     "documents": ("commands", "command", "analysis", "render", "model", "recognise", "snapshot"),
     "snapshot": ("errors", "whole_file", "words"),
+    "moments": ("errors", "records", "snapshot"),
     "commands": (
         *LOW,
         *GLIBC,
@@ -141,6 +142,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "saving",
         "command",
         "snapshot",
+        "moments",
         "whole_file",
     ),
 }

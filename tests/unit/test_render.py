@@ -194,7 +194,7 @@ def test_the_envelope() -> None:
 
 # `version` names the libraries; snapshot and diff work on files (tests/debuggers/test_snapshot.py)
 @pytest.mark.parametrize(
-    "command", [name for name in command_names() if name not in ("version", "snapshot", "save", "diff")]
+    "command", [name for name in command_names() if name not in ("version", "snapshot", "save", "diff", "trend")]
 )
 def test_text_is_the_same_without_libraries(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target = everything("2.36-64").target()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping, Optional
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional
 
 from ..records import NamedTuple
 
@@ -22,6 +22,16 @@ class Change(NamedTuple):
     @property
     def change(self) -> Optional[int]:
         return None if self.before is None or self.after is None else self.after - self.before
+
+
+FIGURES = ("rss", "part", "arena", "used", "bin", "size", "type")
+
+
+class Figure(NamedTuple):
+    by: str
+    """What kind it is: one of FIGURES."""
+    name: str
+    value: Optional[int]
 
 
 class Diff(NamedTuple):
@@ -80,6 +90,23 @@ Rows = Mapping[str, Mapping[str, Any]]
 """By name; None in place of all of them: not known."""
 
 
+def figures_of(document: Document) -> Iterator[Figure]:
+    """Every figure of one snapshot that `diff` compares."""
+    report = document.get("report") or {}
+    yield Figure("rss", "rss", report.get("rss_bytes"))
+    arenas = _by((document.get("arenas") or {}).get("arenas"), _arena_name)
+    for by, rows, key in (
+        ("part", _parts(report), "bytes"),
+        ("arena", arenas, "system_bytes"),
+        ("used", arenas, "used_bytes"),
+        ("bin", _bins(document), "bytes"),
+        ("size", _by((document.get("chunks") or {}).get("sizes"), _size_name), "used_bytes"),
+        ("type", _sums_of_types(document), "bytes"),
+    ):
+        for name, row in (rows or {}).items():
+            yield Figure(by, name, row.get(key))
+
+
 def _one_process(before: Document, after: Document) -> Optional[bool]:
     """By where the main arena lies, which differs from run to run, and by the process's number."""
     places = [
@@ -135,18 +162,19 @@ def _sizes(before: Document, after: Document) -> list[Change]:
 
 
 def _types(before: Document, after: Document) -> list[Change]:
-    both = [(document.get("types") or {}).get("types") for document in (before, after)]
-    if None in both:
-        return []
-    named: list[dict[str, dict[str, Any]]] = []
-    for rows in both:
-        assert rows is not None
-        # one name may be of two modules, which are two types: what they grew by is one figure
-        sums: dict[str, dict[str, Any]] = {}
-        for row in rows:
-            sums.setdefault(str(row["type"]), {"bytes": 0})["bytes"] += row["bytes"]
-        named.append(sums)
-    return _changes(*named, key="bytes")
+    both = [_sums_of_types(document) for document in (before, after)]
+    return [] if None in both else _changes(*both, key="bytes")
+
+
+def _sums_of_types(document: Document) -> Optional[Rows]:
+    """One name may be of two modules, which are two types: what they grew by is one figure."""
+    rows = (document.get("types") or {}).get("types")
+    if rows is None:
+        return None
+    sums: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        sums.setdefault(str(row["type"]), {"bytes": 0})["bytes"] += row["bytes"]
+    return sums
 
 
 def _size_name(row: Document) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ..analysis.diff import FIGURES
 from ..analysis.mappings import PARTS as MAPPED
 from ..analysis.report import LABELS
+from ..analysis.trend import COURSES
 from .arenas import ALLOCATORS, INDEX, SHARE, allocator_rows
 from .chunks import HOLDS_BACK, JUDGEMENT, OWNER_KINDS, typed
 from .keys import (
@@ -48,6 +50,14 @@ CHANGE = record(
     after=integer("After", null=True),
     change=integer("By how much it changed", null=True),
     per_hour=integer("The same per hour; null where the time is not known", null=True),
+)
+LIFE = record(
+    "A process from its first snapshot to its last",
+    pid=integer("Its number", null=True),
+    name=text("As the kernel has it", null=True),
+    snapshots=size("How many there are"),
+    first=number("When the first was taken, in seconds since 1970"),
+    last=number("When the last was taken"),
 )
 RANGE = tuple_of("A range", address("Its start"), integer("Its bytes"))
 
@@ -226,6 +236,48 @@ DOCUMENTS = {
         "sizes": rows("Sizes of blocks in use, where both have them", CHANGE),
         "types": rows("Types of blocks in use, where both have them", CHANGE),
         "verdict": text("What changed, in words"),
+        "judgement": JUDGEMENT,
+    },
+    "trend": {
+        "folder": text("Where the snapshots are"),
+        "process": LIFE,
+        "earlier": rows("The same program before it was started again, the first one first", LIFE),
+        "others": rows("Other processes whose snapshots lie there", LIFE),
+        "series": rows(
+            "Every figure over time, the largest growth first",
+            record(
+                "A figure",
+                by=one_of("What kind it is", *FIGURES),
+                name=text("Whose: the part, the arena's address, the list, the size or the type"),
+                before=integer("At first"),
+                after=integer("At last"),
+                change=integer("By how much it changed"),
+                how=one_of("How it changed", *COURSES),
+                since=number("When that began, in seconds since 1970; null: it held still", null=True),
+                until=number("When it was over; null: it goes on, or held still", null=True),
+                per_hour=integer("The median rate in that time; null: there is none", null=True),
+                per_hour_slow=integer("The rate that a fifth of all pairs of moments stay below", null=True),
+                per_hour_fast=integer("The rate that a fifth of them exceed", null=True),
+                moments=rows("All of it", tuple_of("A moment", number("When"), integer("How many bytes"))),
+            ),
+        ),
+        "limit": record(
+            "What it may grow to; null: nothing is known to limit it",
+            True,
+            bytes=size("So much"),
+            used=size("What counts against it; null: not known, then RSS alone does", null=True),
+            path=text("The control group's file; null: it was asked for", null=True),
+        ),
+        "reaches": record(
+            "When it gets there, if it goes on so; null: it does not grow, or not surely",
+            True,
+            limit=size("The limit"),
+            room=size("What is left"),
+            soonest=number("In so many seconds from the last moment, by the fast rate"),
+            likely=number("By the median rate"),
+            latest=number("By the slow rate"),
+        ),
+        "verdict": text("What grew, in words"),
         "judgement": JUDGEMENT,
     },
     "info": {"xml": text("malloc_info's; null where not all of it can be read", null=True)},

@@ -93,7 +93,20 @@ def _snapshot() -> Schema:
         arenascope=text("The version that wrote it"),
         taken={"description": "When, in seconds since 1970; null: a core", "type": ["number", "null"]},
         target=record(
-            "What was looked at", kind=one_of("A process, or a core", "live", "core"), pid=integer("Its pid", null=True)
+            "What was looked at",
+            kind=one_of("A process, or a core", "live", "core"),
+            pid=integer("Its pid", null=True),
+            started=optional(size("When it was started, in the kernel's ticks; of those that watch keeps")),
+            name=optional(text("Its name, as the kernel has it; likewise")),
+        ),
+        limit=optional(
+            record(
+                "What its control group lets it have; null: nothing limits it; of those that watch keeps",
+                True,
+                path=text("The file that says so"),
+                bytes=size("So much"),
+                used=size("What counts against it and cannot be dropped", null=True),
+            )
         ),
         glibc=text("Its release", null=True),
         **kept,

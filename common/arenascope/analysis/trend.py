@@ -1,0 +1,273 @@
+"""What grew over many snapshots, since when, how steadily, and when it reaches a limit."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
+
+from ..records import NamedTuple
+from .diff import figures_of
+from .growth import NOTABLE, SHARE
+
+Document = Mapping[str, Any]
+STEADILY, AT_ONCE, UNEVENLY, ENDED, STILL = "steadily", "at-once", "unevenly", "ended", "held-still"
+COURSES = (STEADILY, AT_ONCE, UNEVENLY, ENDED, STILL)
+FEW = 3
+"""Moments that a trend takes."""
+MAX_POINTS = 64
+"""Of more moments so many, evenly spread, are what rates are told by: each is paired with each."""
+ONE_STEP = 0.7
+"""Of a growth, what one step must have brought for it to have come at once."""
+ONE_WAY = 0.7
+"""Of all ups and downs, what must remain in the end for a growth to be steady."""
+STRETCHES = 12
+"""Into which a growth is parted, to see whether it goes one way."""
+FLAT, LITTLE = 5, 0.1
+"""Where nothing happened for the last fifth of the time, but for a tenth of all, a growth has ended."""
+NEARLY = 1.05
+"""A beginning that fits the figures as well as the best one, but for this, and is earlier, is taken."""
+LIKELY = (0.2, 0.8)
+"""Which of the rates between two moments stand for slow and for fast."""
+
+
+class Moment(NamedTuple):
+    seconds: float
+    """Since 1970."""
+    value: int
+
+
+class Series(NamedTuple):
+    """One figure over time."""
+
+    by: str
+    """What kind of figure: a key of FIGURES."""
+    name: str
+    moments: Sequence[Moment]
+    how: str
+    since: Optional[float] = None
+    """When its growth, or its fall, began; None where it held still."""
+    until: Optional[float] = None
+    """When that was over; None where it goes on."""
+    per_hour: Optional[int] = None
+    """In that time; None where there is no such rate."""
+    slow: Optional[int] = None
+    fast: Optional[int] = None
+    """The same by the slower and by the faster ones of the pairs of moments."""
+
+    @property
+    def change(self) -> int:
+        return self.moments[-1].value - self.moments[0].value
+
+
+class Life(NamedTuple):
+    """A process from its first snapshot to its last."""
+
+    pid: Optional[int]
+    name: str
+    documents: Sequence[Document]
+    """In the order of time."""
+
+    @property
+    def first(self) -> float:
+        return float(self.documents[0]["taken"])
+
+    @property
+    def last(self) -> float:
+        return float(self.documents[-1]["taken"])
+
+
+class Reached(NamedTuple):
+    """When memory comes to a limit, if it goes on as it does: said only where slow pairs of moments grow, too."""
+
+    limit: int
+    room: int
+    """What is left."""
+    soonest: float
+    likely: float
+    latest: float
+    """In seconds from the last moment on."""
+
+
+class Trend(NamedTuple):
+    """All that a folder of snapshots tells of one process."""
+
+    life: Life
+    before: Sequence[Life]
+    """The same program, before it was started again."""
+    others: Sequence[Life]
+    series: Sequence[Series]
+    comes: Optional[Reached]
+
+    @property
+    def rss(self) -> Optional[Series]:
+        return next((each for each in self.series if each.by == "rss"), None)
+
+
+def lives(documents: Iterable[Document]) -> list[Life]:
+    """By process: its number and when it was started, or where its main arena lies. The one seen last comes last."""
+    by_process: dict[tuple[object, ...], list[Document]] = {}
+    for document in documents:
+        if document.get("taken") is not None:
+            by_process.setdefault(_identity(document), []).append(document)
+    found = []
+    for several in by_process.values():
+        several.sort(key=lambda each: float(each["taken"]))
+        target = several[-1].get("target") or {}
+        found.append(Life(target.get("pid"), str(target.get("name") or ""), several))
+    return sorted(found, key=lambda life: (life.last, life.first))
+
+
+def _identity(document: Document) -> tuple[object, ...]:
+    target = document.get("target") or {}
+    rows = (document.get("arenas") or {}).get("arenas") or ()
+    main = next((row.get("address") for row in rows if row.get("main")), None)
+    return target.get("pid"), target.get("started"), None if target.get("started") is not None else main
+
+
+def succession(found: Sequence[Life], life: Life) -> list[Life]:
+    """The earlier lives of a program that was started again: of the same name, each over before the next one began."""
+    line = [life]
+    for other in reversed(found):
+        if other is not life and other.name == life.name and other.last < line[0].first:
+            line.insert(0, other)
+    return line
+
+
+def series_of(life: Life) -> list[Series]:
+    """Every figure that its snapshots have; the largest growth first, by kind of figure."""
+    columns: dict[tuple[str, str], list[Moment]] = {}
+    for document in life.documents:
+        taken = float(document["taken"])
+        for by, name, value in figures_of(document):
+            if value is not None:
+                columns.setdefault((by, name), []).append(Moment(taken, value))
+    found = []
+    for (by, name), moments in columns.items():
+        whole = _with_absence(moments, life, by)
+        if len(whole) > 1:
+            found.append(judged(by, name, whole))
+    return sorted(found, key=lambda each: -each.change)
+
+
+def _with_absence(moments: list[Moment], life: Life, by: str) -> list[Moment]:
+    """What a snapshot leaves out was zero there, if it has others of its kind."""
+    if len(moments) == len(life.documents):
+        return moments
+    known = {each.seconds for each in moments}
+    for document in life.documents:
+        taken = float(document["taken"])
+        if taken not in known and any(kind == by for kind, _, _ in figures_of(document)):
+            moments.append(Moment(taken, 0))
+    return sorted(moments, key=lambda each: each.seconds)
+
+
+def judged(by: str, name: str, moments: Sequence[Moment]) -> Series:
+    net = _level(moments[::-1]) - _level(moments)
+    if abs(net) < max(NOTABLE, max(each.value for each in moments) // SHARE, 3 * _flutter(moments)):
+        return Series(by, name, moments, STILL)
+    step = _one_step(moments, net)
+    if step is not None:
+        return Series(by, name, moments, AT_ONCE, step.seconds, step.seconds)
+    part = moments[_beginning(moments) :]
+    end = len(part) - _beginning([Moment(-each.seconds, each.value) for each in reversed(part)])
+    over = len(part) - end >= max(FEW, len(part) // FLAT) and _rest(part, end) <= LITTLE * abs(net)
+    how = ENDED if over else STEADILY if _one_way(part) else UNEVENLY
+    growing = part[:end] if over else part
+    since, until = part[0].seconds, growing[-1].seconds if over else None
+    if len(growing) < FEW:
+        return Series(by, name, moments, how, since, until)
+    rates = sorted(_rates(growing))
+    slow, fast = (round(rates[int(share * (len(rates) - 1))] * 3600) for share in LIKELY)
+    if net < 0:
+        slow, fast = fast, slow
+    rate = round(_median(rates) * 3600)
+    return Series(by, name, moments, how, since, until, per_hour=rate, slow=slow, fast=fast)
+
+
+def _median(values: Iterable[float]) -> float:
+    """Python's own module of statistics takes decimals and fractions along, which no debugger's start should."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def _level(moments: Sequence[Moment]) -> float:
+    """What it was in the beginning: a stray is no beginning."""
+    return _median(each.value for each in moments[: max(1, len(moments) // 10)])
+
+
+def _flutter(moments: Sequence[Moment]) -> float:
+    """By how much it goes up or down from moment to moment without going anywhere: what one step undoes of the last."""
+    steps = [after.value - before.value for before, after in zip(moments, moments[1:])]
+    undone = [min(abs(one), abs(other)) if (one < 0) != (other < 0) else 0 for one, other in zip(steps, steps[1:])]
+    return sum(undone) / len(undone) if undone else 0
+
+
+def _one_step(moments: Sequence[Moment], net: float) -> Optional[Moment]:
+    """The moment that brought nearly all of it, which stayed."""
+    if len(moments) <= FEW:
+        return None
+    pairs = zip(moments, moments[1:])
+    largest = max(pairs, key=lambda pair: (pair[1].value - pair[0].value) * (1 if net > 0 else -1))
+    step = largest[1].value - largest[0].value
+    return largest[1] if ONE_STEP <= step / net <= 1 / ONE_STEP else None
+
+
+def _rest(part: Sequence[Moment], end: int) -> float:
+    return abs(_level(part[::-1]) - _level(part[end:]))
+
+
+def _one_way(part: Sequence[Moment]) -> bool:
+    """By a few stretches of time, so that what flutters within them is not counted."""
+    size = max(1, -(-len(part) // STRETCHES))
+    levels = [_median(each.value for each in part[start : start + size]) for start in range(0, len(part), size)]
+    steps = [after - before for before, after in zip(levels, levels[1:])]
+    return len(steps) >= FEW - 1 and abs(sum(steps)) >= ONE_WAY * sum(map(abs, steps))
+
+
+def _rates(part: Sequence[Moment]) -> Iterator[float]:
+    """Bytes a second between each two moments: their median is a slope that a few strays do not move."""
+    every = max(1, -(-len(part) // MAX_POINTS))
+    # the last one is the one that counts most
+    points = part[::-1][::every][::-1]
+    for index, before in enumerate(points):
+        for after in points[index + 1 :]:
+            if after.seconds > before.seconds:
+                yield (after.value - before.value) / (after.seconds - before.seconds)
+
+
+def _beginning(moments: Sequence[Moment]) -> int:
+    """Where a level ends and a slope begins: the split at which a constant up to there, and a line from there on, miss
+    the figures by the least squares. Sums of what lies in front give those of what follows."""
+    base, start = moments[0].value, moments[0].seconds
+    times = [each.seconds - start for each in moments]
+    values = [float(each.value - base) for each in moments]
+    n = len(moments)
+    all_v, all_vv = sum(values), sum(each * each for each in values)
+    all_t, all_tt = sum(times), sum(each * each for each in times)
+    all_tv = sum(t * v for t, v in zip(times, values))
+    v = vv = t = tt = tv = 0.0
+    errors: list[float] = []
+    for count, (time, value) in enumerate(zip(times[: max(1, n - FEW + 1)], values), 1):
+        v, vv, t, tt, tv = v + value, vv + value * value, t + time, tt + time * time, tv + time * value
+        level = v / count
+        flat = vv - v * level
+        rest = n - count
+        behind_v, behind_vv, behind_t = all_v - v, all_vv - vv, all_t - t
+        behind_tt, behind_tv = all_tt - tt, all_tv - tv
+        # distances from (time, level)
+        squares_t = behind_tt - 2 * time * behind_t + rest * time * time
+        squares_v = behind_vv - 2 * level * behind_v + rest * level * level
+        both = behind_tv - time * behind_v - level * behind_t + rest * time * level
+        errors.append(flat + max(0.0, squares_v - (both * both / squares_t if squares_t else 0.0)))
+    least = min(errors)
+    slack = 1e-9 * all_vv
+    return next(index for index, error in enumerate(errors) if error <= least * NEARLY + slack)
+
+
+def reached(rss: Series, limit: int, used: Optional[int]) -> Optional[Reached]:
+    """`used`: what already counts against the limit, other processes' with it; None: not known, and RSS alone does."""
+    if rss.how not in (STEADILY, UNEVENLY) or rss.slow is None or min(rss.slow, rss.per_hour or 0) <= 0:
+        return None
+    room = max(0, limit - (rss.moments[-1].value if used is None else max(used, rss.moments[-1].value)))
+    slow, likely, fast = (room * 3600 / rate for rate in (rss.slow, rss.per_hour or 1, rss.fast or 1))
+    return Reached(limit, room, fast, likely, slow)

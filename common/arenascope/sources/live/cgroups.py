@@ -1,0 +1,77 @@
+"""What a process's control group lets it have: where memory that grows comes to its end."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Iterator, Optional
+
+from ...records import NamedTuple
+
+MOUNTS = "/proc/self/mountinfo"
+NONE = 1 << 60
+"""cgroup v1 says this, or nearly so, where there is no limit."""
+
+
+class MemoryLimit(NamedTuple):
+    path: str
+    """The file that says so."""
+    bytes: int
+    used: Optional[int]
+    """What counts against it and cannot be dropped: no pages of files. None: not known."""
+
+
+def memory_limit(pid: int) -> Optional[MemoryLimit]:
+    """The one that leaves the least, of its own group and those around it; None where there is none."""
+    found = [limit for folder in _folders(pid) for limit in [_limit(folder)] if limit is not None]
+    return min(found, key=lambda each: each.bytes - (each.used or 0), default=None)
+
+
+def _folders(pid: int) -> Iterator[str]:
+    """Of its memory controller: its own group, then each around it."""
+    with suppress(OSError):
+        with open(f"/proc/{pid}/cgroup") as file:
+            groups = [line.rstrip("\n").split(":", 2) for line in file]
+        with open(MOUNTS) as file:
+            mounts = [line.split() for line in file]
+        for number, controllers, path in groups:
+            if number != "0" and "memory" not in controllers.split(","):
+                continue
+            for fields in mounts:
+                kind, options = fields[fields.index("-") + 1], fields[-1].split(",")
+                if kind == "cgroup2" if number == "0" else kind == "cgroup" and "memory" in options:
+                    yield from _upwards(fields[4], fields[3], path)
+
+
+def _upwards(mount: str, root: str, path: str) -> Iterator[str]:
+    """In a container the mount's root is the group itself."""
+    inner = os.path.relpath(path, root)
+    while inner not in (".", "") and not inner.startswith(".."):
+        yield os.path.join(mount, inner)
+        inner = os.path.dirname(inner)
+    yield mount
+
+
+def _limit(folder: str) -> Optional[MemoryLimit]:
+    for limit, usage in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+        path = os.path.join(folder, limit)
+        allowed = _number(path)
+        if allowed is not None and allowed < NONE:
+            used, files = _number(os.path.join(folder, usage)), _dropped(os.path.join(folder, "memory.stat"))
+            return MemoryLimit(path, allowed, None if used is None else max(0, used - files))
+    return None
+
+
+def _number(path: str) -> Optional[int]:
+    with suppress(OSError, ValueError), open(path) as file:
+        return int(file.read())
+    return None
+
+
+def _dropped(path: str) -> int:
+    """Pages of files, which the kernel drops before it kills."""
+    with suppress(OSError, ValueError):
+        with open(path) as file:
+            rows = dict(line.split() for line in file)
+        return int(rows.get("inactive_file", 0)) + int(rows.get("active_file", 0))
+    return 0

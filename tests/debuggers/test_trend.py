@@ -1,0 +1,183 @@
+"""arenascope watch --save and heap trend: what grew, since when, by the kernel's count; restarts, limits, the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+import pytest
+from browser import opened
+from looks import HERE, ROOT, plain_environment
+from schemas import valid, valid_snapshot
+from subjects import Subject
+
+from arenascope import moments
+from arenascope.render.text import Style
+from arenascope.sources.live.cgroups import memory_limit
+
+MIB = 1 << 20
+COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
+PLAY = HERE / "play_trend.js"
+
+
+def watch(subject: Subject, folder: Path, looks: int, after_each: Callable[[int], None], *words: str) -> str:
+    """Looks so often and keeps each; what was said on standard error."""
+    command = [*COMMAND, "watch", str(subject.pid), "--interval", "0.2", "--count", str(looks), "--save", str(folder)]
+    with subprocess.Popen(
+        [*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=plain_environment()
+    ) as watching:
+        assert watching.stdout is not None
+        number = 0
+        for line in watching.stdout:
+            if line.split()[0] != "time":
+                after_each(number)
+                number += 1
+        assert watching.stderr is not None
+        said = watching.stderr.read()
+    assert (watching.returncode, number) == (0, looks), said
+    return said
+
+
+def trend(folder: Path, *words: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [*COMMAND, "trend", str(folder), *words, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env=plain_environment(),
+    )
+    assert done.returncode == 0, done.stderr
+    return valid(json.loads(done.stdout))
+
+
+def nothing(number: int) -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """A table that grew after each look from the fourth on; by how much."""
+    folder = tmp_path_factory.mktemp("trend") / "moments"
+    counted = []
+    with Subject("mystery", "map", "8") as subject:
+
+        def grow(number: int) -> None:
+            counted.append(subject.rollup("Anonymous"))
+            if number > 2:
+                subject.send("tick")
+
+        said = watch(subject, folder, 9, grow)
+    assert f"next: arenascope trend {folder}" in said
+    return folder, counted[-1] - counted[0]
+
+
+@pytest.mark.xdist_group("trend")
+def test_what_grew_by_the_kernels_count(grown: tuple[Path, int]) -> None:
+    folder, bytes_more = grown
+    document = trend(folder)
+    assert document["process"]["snapshots"] == 9
+    assert document["process"]["name"] == "mystery"
+    series = {(each["by"], each["name"]): each for each in document["series"]}
+    live = series["part", "live"]
+    assert abs(live["change"] - bytes_more) <= MIB // 2
+    assert live["how"] == "steadily"
+    # the last look before the first tick was the fourth
+    assert live["since"] in [seconds for seconds, _ in live["moments"][2:5]]
+    assert abs(series["rss", "rss"]["change"] - bytes_more) <= MIB // 2
+    assert document["judgement"]["id"] == "grew-steadily"
+    parts = [each for (by, _), each in series.items() if by == "part"]
+    rss = series["rss", "rss"]["moments"]
+    for index, (_, value) in enumerate(rss):
+        assert sum(each["moments"][index][1] for each in parts) == value
+
+
+@pytest.mark.xdist_group("trend")
+def test_what_is_kept_is_a_snapshot(grown: tuple[Path, int]) -> None:
+    folder, _ = grown
+    documents, wrong = moments.read_all(str(folder))
+    assert (len(documents), wrong) == (9, [])
+    for document in documents:
+        valid_snapshot(dict(document))
+    assert all(file.stat().st_size < 8 << 10 for file in folder.iterdir())
+
+
+def test_started_again(tmp_path: Path) -> None:
+    pids = []
+    for _ in range(2):
+        with Subject("bins") as subject:
+            watch(subject, tmp_path, 2, nothing)
+            pids.append(subject.pid)
+    document = trend(tmp_path)
+    assert [each["pid"] for each in document["earlier"]] == pids[:1]
+    assert document["process"]["pid"] == pids[1]
+    assert document["others"] == []
+    assert trend(tmp_path, "--pid", str(pids[0]))["process"]["snapshots"] == 2
+
+
+def test_a_folder_that_goes_away_ends_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "moments"
+    with Subject("bins") as subject:
+        said = watch(subject, folder, 3, lambda number: shutil.rmtree(folder, ignore_errors=True))
+        assert "cannot write" in said
+        assert subject.quit() == 0
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A control group of ours for memory, of the older kind or of the newer one."""
+    roots = [Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")]
+    for root in roots:
+        folder = root / f"arenascope-test-{os.getpid()}"
+        try:
+            folder.mkdir()
+        except OSError:
+            continue
+        if (folder / "memory.limit_in_bytes").exists() or (folder / "memory.max").exists():
+            yield folder
+            folder.rmdir()
+            return
+        folder.rmdir()
+    pytest.skip("no control group for memory can be made here")
+
+
+def test_the_limit_of_its_control_group(group: Path, tmp_path: Path) -> None:
+    name = "memory.max" if (group / "memory.max").exists() else "memory.limit_in_bytes"
+    with Subject("mystery", "map", "8") as subject:
+        (group / name).write_text(str(300 * MIB))
+        (group / "cgroup.procs").write_text(str(subject.pid))
+        limit = memory_limit(subject.pid)
+        watch(subject, tmp_path, 4, lambda number: subject.send("tick") and None)
+    assert limit is not None
+    assert (limit.path, limit.bytes) == (str(group / name), 300 * MIB)
+    document = trend(tmp_path)
+    assert document["limit"]["bytes"] == 300 * MIB
+    # what it had before it came into the group is not counted against it
+    assert 0 < document["limit"]["used"] < 40 * MIB
+    assert document["reaches"]["room"] > 250 * MIB
+    assert 0 < document["reaches"]["soonest"] <= document["reaches"]["likely"] <= document["reaches"]["latest"]
+
+
+@pytest.mark.full
+@pytest.mark.xdist_group("trend")
+def test_the_page_shows_the_documents_figures(grown: tuple[Path, int], tmp_path: Path) -> None:
+    folder, _ = grown
+    page = tmp_path / "page.html"
+    document = trend(folder, "--html", str(page))
+    dom = opened(page, tmp_path, PLAY.read_text())
+    assert dom.texts["verdict"] == document["verdict"]
+    assert dom.problems == []
+    style = Style()
+    rows = json.loads(dom.texts["rows"])
+    for each in document["series"]:
+        if each["by"] != "rss":
+            assert [style.size(each["before"]), style.size(each["after"])] in [row[1:3] for row in rows], each["name"]
+    assert len(rows) == len(document["series"]) - 1
+    assert int(dom.texts["polygons"]) == len([each for each in document["series"] if each["by"] == "part"])
+    assert dom.texts["zoomed"] == "true"
+    assert dom.texts["whole-again"] == "true"
+    assert dom.texts["single"] == "1"
