@@ -19,6 +19,7 @@ from ..render.problems import sentences as sentences_of
 from ..screens.heap_map import SORTS, lines, sentences, strip_width
 from ..screens.types import name_of
 from ..session import Session
+from ..target import Target
 from ..whole_file import write_whole
 from .types import kind_json
 
@@ -61,7 +62,7 @@ def map_command(context: Context) -> Answer:
     if options.html:
         rows = [_page_row(context, strip, len(types or ())) for strip in picture.strips]
         named = [{"name": name_of(row.kind), "module": row.kind.module} for row in types or ()]
-        data = page({**_facts(session, said, sentences_of(problems)), "types": named}, rows)
+        data = page({**page_facts(session, said, sentences_of(problems)), "types": named}, rows)
         # a slow disk, or a FIFO's reader, must not keep the process standing still
         context.door.release()
         write_whole(options.html, data)
@@ -110,8 +111,11 @@ def _listed(cells: Optional[Sequence[int]]) -> Optional[list[int]]:
     return None if cells is None else list(cells)
 
 
-def _facts(session: Session, said: Sequence[str], problems: Sequence[str]) -> dict[str, object]:
-    target = session.target
+def page_facts(
+    session: Session, said: Sequence[str], problems: Sequence[str], live: Optional[Target] = None
+) -> dict[str, object]:
+    """`live`: the process, where the session is its copy's."""
+    target = live or session.target
     return {
         "sentence": "; ".join(said),
         "pid": target.pid,

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from ..command import LIMIT, Answer, Context, always, command
+from typing import TYPE_CHECKING, Mapping, Optional, Sequence
+
+from ..command import LIMIT, Answer, Context, always, argument, command
 from ..gather.problems import problems_of
+from ..model import Statement
+from ..render.problems import sentences
+from ..whole_file import write_whole
+
+if TYPE_CHECKING:
+    from ..screens.owners import Shown
 
 
 @command(
@@ -12,9 +20,15 @@ from ..gather.problems import problems_of
     "owners --limit 10",
     "What only one owner leads to is its own: were that cleared, all of it could be freed. Stacks and registers own "
     "what no variable leads to, other mappings what neither does; what several lead to is shared. The rows sum to all "
-    "live blocks. What would go back are the pages on which nothing else is, after malloc_trim(0). A live process is "
-    "copied, and runs on meanwhile.",
-    (LIMIT,),
+    "live blocks. What would go back are the pages on which nothing else is, after malloc_trim(0). --html writes a "
+    "page that shows what hangs on what, types below the owner that holds them, to fold and unfold; it needs no "
+    "network and holds no user data. --pprof writes the same for pprof, whose flame graphs and lists then show it. "
+    "A live process is copied, and runs on meanwhile.",
+    (
+        argument("--html", metavar="FILE", help="also write a page for a browser"),
+        argument("--pprof", metavar="FILE", help="also write a profile for pprof (go tool pprof, speedscope)"),
+        LIMIT,
+    ),
     whole=always,
 )
 def owners_command(context: Context) -> Answer:
@@ -24,18 +38,61 @@ def owners_command(context: Context) -> Answer:
     from ..graph.returns import returns
     from ..screens.owners import Shown, lines
 
-    _ = context.target
+    options, target = context.options, context.target
     found = looked(context)
     search = found.search
     found_owners = find_owners(search)
     numbers = 1 + max((each.number for each in found_owners.holdings), default=0)
     kept = returns(found.session, search.blocks, found_owners.whose, numbers)
     shown = Shown(search, found_owners, kept)
-    limit = context.options.limit if context.options.limit > 0 else None
+    limit = options.limit if options.limit > 0 else None
+    problems = [*found.problems, *problems_of(found.session)]
+    written: Mapping[str, Optional[dict[str, object]]] = dict.fromkeys(("html", "pprof"))
+    if options.html or options.pprof:
+        # a debugger's door may hold it still
+        files = _files(context, shown, problems, live=target.kind == "live")
+        context.door.release()
+        written = {name: _write(getattr(options, name), data) for name, data in files.items()}
     keys = {
         "owners": [shown.json(each) for each in found_owners.holdings[:limit]],
         "left_out": len(found_owners.holdings[limit:]) if limit else 0,
         "live_bytes": search.blocks.bytes,
+        **written,
     }
-    problems = [*found.problems, *problems_of(found.session)]
-    return Answer(keys, lines(context.style, shown, context.options.limit), problems)
+    text = lines(context.style, shown, options.limit, [each for each in written.values() if each is not None])
+    return Answer(keys, text, problems)
+
+
+def _write(path: Optional[str], data: bytes) -> Optional[dict[str, object]]:
+    if path is None:
+        return None
+    write_whole(path, data)
+    return {"file": path, "bytes": len(data)}
+
+
+def _files(context: Context, shown: Shown, problems: Sequence[Statement], live: bool) -> dict[str, bytes]:
+    """What --html and --pprof write."""
+    from ..graph.tree import grown
+    from ..render.owners_page import Row, page
+    from ..render.owners_profile import profile_of
+    from ..screens.owners import kinds_of_all, summary, whose
+    from .map import page_facts
+
+    search = shown.search
+    kinds = kinds_of_all(search)
+    nodes = grown(search, shown.owners, kinds, lambda owner: whose(search, owner)) if search.session.started else []
+    said = summary(context.style._replace(exact=False), shown)
+    facts = page_facts(search.session, [said], sentences(problems), context.seen if live else None)
+    rows = [
+        Row(
+            each.name,
+            each.kind,
+            each.above,
+            blocks=each.retained_blocks,
+            bytes=each.retained_bytes,
+            resident=each.resident,
+            returns=each.returns,
+        )
+        for each in nodes
+    ]
+    return {"html": page(facts, rows), "pprof": profile_of(rows, [said])}

@@ -98,6 +98,8 @@ DOCUMENTS: dict[str, dict[str, Schema]] = {
         ),
         "left_out": size("How many more owners there are"),
         "live_bytes": size("All live blocks"),
+        "html": record("The page that was written", True, file=text("Where"), bytes=size("Its size")),
+        "pprof": record("The profile that was written", True, file=text("Where"), bytes=size("Its size")),
     },
     "owner": {
         "block": BLOCK,

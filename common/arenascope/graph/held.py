@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from typing import Mapping, Optional
+from typing import Iterator, Mapping, Optional
 
 from ..gather.live import Live
 from ..recognise.catalogue import NONE
@@ -48,7 +48,7 @@ class Holders:
         """By the kind's number, of the blocks that were swept."""
         blocks: dict[int, Counter[Optional[Owner]]] = {}
         sizes: dict[int, Counter[Optional[Owner]]] = {}
-        for kind, number in self._placed(live):
+        for kind, number in placed(self.search, live):
             owner = self._owners.get(self._whose[number])
             blocks.setdefault(kind, Counter())[owner] += 1
             sizes.setdefault(kind, Counter())[owner] += self.search.blocks.sizes[number]
@@ -59,18 +59,17 @@ class Holders:
                 found[kind] = Most(owner, blocks=blocks[kind][owner], bytes=size, share=size / sum(owners.values()))
         return found
 
-    def _placed(self, live: Live) -> list[tuple[int, int]]:
-        """(kind, number) of each block: both sweeps met them in the order of their addresses."""
-        starts, header = self.search.blocks.starts, self.search.session.layout.header
-        found = []
-        for heap in live.heaps:
-            number = bisect_left(starts, heap.heap.address)
-            for chunk, _, _, kind in live.blocks(heap):
-                if kind != NONE and number < len(starts) and starts[number] == chunk + header:
-                    found.append((kind, number))
-                    number += 1
-        for block, kind in live.mmapped:
-            number = self.search.blocks.find(block.chunk + header)
-            if number >= 0:
-                found.append((kind, number))
-        return found
+
+def placed(search: Search, live: Live) -> Iterator[tuple[int, int]]:
+    """(kind, number) of each block: both sweeps met them in the order of their addresses."""
+    starts, header = search.blocks.starts, search.session.layout.header
+    for heap in live.heaps:
+        number = bisect_left(starts, heap.heap.address)
+        for chunk, _, _, kind in live.blocks(heap):
+            if kind != NONE and number < len(starts) and starts[number] == chunk + header:
+                yield kind, number
+                number += 1
+    for block, kind in live.mmapped:
+        number = search.blocks.find(block.chunk + header)
+        if number >= 0:
+            yield kind, number

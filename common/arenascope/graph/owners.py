@@ -17,6 +17,7 @@ from .refs import Search
 
 RANKS = {"global": 0, "tls": 0, "kernel": 0, "stack": 1, "register": 1, "mapping": 2}
 SHARED, UNREACHED = "shared", "unreached"
+NOBODY = -1
 SPREADS = 0.5
 """A way goes down as long as one block has more than that of what hangs together."""
 DEEPEST = 8
@@ -57,6 +58,8 @@ class Owners(NamedTuple):
     """The largest first; they sum to all live blocks."""
     whose: Sequence[int]
     """Of each block, the number of the holding that it belongs to."""
+    above: Sequence[int]
+    """Of each block, the one that alone leads to it; NOBODY: there is none."""
 
 
 def find_owners(search: Search) -> Owners:
@@ -149,6 +152,7 @@ class _Tree:
             groups.setdefault(owner, []).append(at)
         numbers = {owner: number for number, owner in enumerate(groups)}
         unreached = len(numbers)
+        leads = array("q", [NOBODY]) * len(self._sizes)
         of, whose = array("q", bytes(8 * len(self._nodes))), array("q", [unreached]) * len(self._sizes)
         for owner, tops in groups.items():
             for at in tops:
@@ -158,12 +162,14 @@ class _Tree:
                 of[at] = of[self._above[at]]
             if self._nodes[at] >= self._first:
                 whose[self._nodes[at] - self._first] = of[at]
+                leads[self._nodes[at] - self._first] = max(NOBODY, self._nodes[self._above[at]] - self._first)
         rows = [self._holding(owner, numbers[owner], tops) for owner, tops in groups.items()]
         lost = [size for size, owner in zip(self._sizes, whose) if owner == unreached]
         if lost:
             rows.append(Holding(Owner(UNREACHED, None), unreached, blocks=len(lost), bytes=sum(lost)))
         rows = [each for each in rows if each.bytes]
-        return Owners(sorted(rows, key=lambda each: (-each.bytes, each.owner.kind, each.owner.name or "")), whose)
+        rows.sort(key=lambda each: (-each.bytes, each.owner.kind, each.owner.name or ""))
+        return Owners(rows, whose, leads)
 
     def _tops(self) -> Iterator[tuple[int, Owner]]:
         """What lies right below 0: owners, and blocks that no owner alone leads to."""

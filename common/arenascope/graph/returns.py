@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import accumulate
-from typing import Iterator, Optional, Sequence
+from typing import Callable, Iterator, Optional, Sequence
 
 from ..glibc.chunks.blocks import blocks as chunks_of
 from ..model import ArenaHeader, Heap, Run
@@ -28,12 +28,22 @@ class Kept(NamedTuple):
     """Pages that would leave with them."""
 
 
-def returns(session: Session, blocks: LiveBlocks, whose: Sequence[int], owners: int) -> Optional[list[Kept]]:
+Join = Callable[[int, int], int]
+"""Whose is what two have something on."""
+
+
+def nobodys(one: int, other: int) -> int:
+    return one if one == other else NOBODY
+
+
+def returns(
+    session: Session, blocks: LiveBlocks, whose: Sequence[int], owners: int, join: Join = nobodys
+) -> Optional[list[Kept]]:
     """By the owners' numbers; None where it is not known what is in memory."""
     residency = session.residency
     if residency is None or not session.started:
         return None
-    sums = _Sums(session, owners)
+    sums = _Sums(session, owners, join)
     for header in session.headers:
         for heap in session.heaps[header.index]:
             sums.add_heap(residency, heap, list(_stretches(session, header, heap, blocks, whose)))
@@ -70,8 +80,8 @@ def _stretches(
 
 
 class _Sums:
-    def __init__(self, session: Session, owners: int) -> None:
-        self._page = session.target.page_size
+    def __init__(self, session: Session, owners: int, join: Join) -> None:
+        self._page, self._join = session.target.page_size, join
         # PREV_SIZE, SIZE, and four links
         self._links = 6 * session.layout.word
         self.resident, self.returns = [0] * owners, [0] * owners
@@ -89,9 +99,11 @@ class _Sums:
         """Runs of pages on which only one owner has anything."""
         size = self._page
         open_: dict[int, int] = {}
+        join = self._join
 
         def touch(page: int, owner: int) -> None:
-            open_[page] = owner if open_.get(page, owner) == owner else NOBODY
+            before = open_.get(page, owner)
+            open_[page] = owner if before == owner else join(before, owner)
 
         for start, end, owner in stretches:
             first, last, beyond = start // size, (end - 1) // size, (end + self._links - 1) // size

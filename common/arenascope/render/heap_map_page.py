@@ -13,13 +13,18 @@ TEMPLATE = "heap_map.html"
 
 def page(facts: Mapping[str, object], heaps: Sequence[Mapping[str, object]]) -> bytes:
     """`heaps` as the script of the template takes them, their layers still as numbers by cell."""
-    template = pkgutil.get_data(__package__, TEMPLATE)
-    assert template is not None
     rows = [{**row, "layers": _packed(row["layers"])} for row in heaps]
-    # "<" would end the script element, or start a comment in it: thread names are anybody's
-    data = json.dumps({**facts, "heaps": rows}, separators=(",", ":")).replace("<", "\\u003c")
-    title = f"heap map of {facts['kind']} process {facts['pid'] if facts['pid'] is not None else '?'}"
-    return template.decode().replace("@TITLE@", title).replace("@DATA@", data).encode()
+    return filled(TEMPLATE, "heap map", {**facts, "heaps": rows})
+
+
+def filled(name: str, what: str, data: Mapping[str, object]) -> bytes:
+    """A page's template with its data."""
+    template = pkgutil.get_data(__package__, name)
+    assert template is not None
+    # "<" would end the script element, or start a comment in it: names of threads and types are anybody's
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    title = f"{what} of {data['kind']} process {data['pid'] if data['pid'] is not None else '?'}"
+    return template.decode().replace("@TITLE@", title).replace("@DATA@", text).encode()
 
 
 def _packed(layers: object) -> dict[str, Optional[str]]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
+from ..gather.types import live_kinds
+from ..graph.held import placed
 from ..graph.leak_rows import types_of
 from ..graph.owners import SHARED, UNREACHED, Holding, Owner, Owners
 from ..graph.refs import Search
 from ..graph.returns import Kept
 from ..render.json import address
-from ..render.text import NO_HEAP, Style, count, cut, left_out, next_lines, table
+from ..render.text import NO_HEAP, UNKNOWN, Style, count, cut, left_out, next_lines, table
 from .refs import of_thread
+from .types import name_of
 
 HEADERS = ("whose", "holds", "resident", "goes back", "blocks", "mostly")
 
@@ -68,17 +71,43 @@ def whose(search: Search, owner: Owner) -> str:
     return owner.name or "a variable"
 
 
-def lines(style: Style, shown: Shown, limit: int) -> Iterator[str]:
+def kinds_of_all(search: Search) -> list[str]:
+    """What each live block is."""
+    live = live_kinds(search.session)
+    names = [name_of(each) for each in live.kinds]
+    found = [UNKNOWN] * len(search.blocks)
+    for kind, number in placed(search, live):
+        found[number] = names[kind]
+    return found
+
+
+def summary(style: Style, shown: Shown) -> str:
+    """The answer in a sentence."""
+    if not shown.search.session.started:
+        return NO_HEAP
+    blocks, largest = shown.search.blocks, _largest(shown)
+    said = f"{style.size(blocks.bytes)} in use in {count(len(blocks), 'block')}"
+    if largest is not None:
+        said += f"; {whose(shown.search, largest.owner)} holds most, {style.size(largest.bytes)}"
+    return said
+
+
+def _largest(shown: Shown) -> Optional[Holding]:
+    return next((each for each in shown.owners.holdings if each.owner.kind not in (SHARED, UNREACHED)), None)
+
+
+def lines(style: Style, shown: Shown, limit: int, written: Sequence[Mapping[str, object]]) -> Iterator[str]:
+    """`written`: the files that were."""
     if not shown.search.session.started:
         yield NO_HEAP
         return
-    blocks, holdings = shown.search.blocks, shown.owners.holdings
+    blocks, holdings, largest = shown.search.blocks, shown.owners.holdings, _largest(shown)
     lost = next((each for each in holdings if each.owner.kind == UNREACHED), None)
-    said = f"{style.size(blocks.bytes)} in use in {count(len(blocks), 'block')}"
-    largest = next((each for each in holdings if each.owner.kind not in (SHARED, UNREACHED)), None)
-    if largest is not None:
-        said += f"; {whose(shown.search, largest.owner)} holds most, {style.size(largest.bytes)}"
-    yield style.bold(said)
+    yield style.bold(summary(style, shown))
+    for each in written:
+        size = each["bytes"]
+        assert isinstance(size, int)
+        yield f"{each['file']}: {style.size(size)} written"
     yield ""
     rows, more = cut([_cells(style, shown, each) for each in holdings], limit)
     yield from table(HEADERS, rows, left=(0, 5), width=style.width, expendable=("resident",), form=style.form)

@@ -1,0 +1,28 @@
+"""The page of `heap owners --html`: one file with style, script and data in it, which asks the network for nothing."""
+
+from __future__ import annotations
+
+from typing import Mapping, Optional, Sequence
+
+from ..records import NamedTuple
+from .heap_map_page import filled
+
+TEMPLATE = "owners.html"
+
+
+class Row(NamedTuple):
+    """A node of the tree, as the script of the template takes it."""
+
+    name: str
+    kind: str
+    above: int
+    """Which row; -1: none. It comes before."""
+    blocks: int
+    """What it retains."""
+    bytes: int
+    resident: Optional[int]
+    returns: Optional[int]
+
+
+def page(facts: Mapping[str, object], nodes: Sequence[Row]) -> bytes:
+    return filled(TEMPLATE, "whose memory it is", {**facts, "nodes": nodes})
