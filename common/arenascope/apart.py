@@ -18,6 +18,7 @@ from .graph.roots import find_roots
 from .model import Statement
 from .records import NamedTuple
 from .render.progress import Progress
+from .render.text import Style
 from .session import Session
 from .sources.core.image import CoreImage
 from .sources.elf.naming import local_file
@@ -118,11 +119,24 @@ class _Copy(CoreImage):
             return local_file(region, likely)  # it has ended meanwhile
 
 
+def _with_room(size: int) -> str:
+    """The first folder that can take a copy: it is not begun, with the process held, where none can."""
+    folders = [each for each in (os.environ.get("TMPDIR", ""), *FOLDERS) if each and os.access(each, os.W_OK)]
+    room = {each: os.statvfs(each) for each in folders or ["."]}
+    left = {each: found.f_bavail * found.f_frsize for each, found in room.items()}
+    folder = next((each for each, most in left.items() if most > size), None)
+    if folder is None:
+        told = ", ".join(f"{Style().size(most)} in {each}" for each, most in left.items())
+        raise TargetError(
+            f"it takes a copy of the process, {Style().size(size)}, for which there is no room: {told} left",
+            "TMPDIR names another folder",
+        )
+    return folder
+
+
 def _copied(context: Context, target: ShellTarget, process: ProcessImage) -> tuple[_Copy, int]:
     """The copy has no name as soon as it is whole."""
-    folders = (os.environ.get("TMPDIR", ""), *FOLDERS)
-    folder = next((each for each in folders if each and os.access(each, os.W_OK)), ".")
-    path = partial_name(os.path.join(folder, ""))
+    path = partial_name(os.path.join(_with_room(process.status.rss or 0), ""))
     saved = save_process(process, path, target.register_sets(), context.door.release, lasting=False)
     try:
         return _Copy(path, process), saved.lost

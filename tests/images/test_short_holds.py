@@ -8,13 +8,14 @@ import mmap
 import os
 import random
 import signal
+import subprocess
 import time
 
 import pytest
 from schemas import valid
 from subjects import Subject
 
-from arenascope import ahead, fleet
+from arenascope import ahead, apart, fleet
 from arenascope.command import find_command
 from arenascope.commands import pins
 from arenascope.errors import MemoryReadError
@@ -332,3 +333,21 @@ def test_half_a_copy_is_none(time_is_up, monkeypatch, tmp_path):
         assert seen.error is None
         copied = json.loads(seen.text)
         assert (copied["complete"], limits) == (True, [120.0])
+
+
+@pytest.mark.needs_root
+def test_a_copy_for_which_there_is_no_room_is_not_begun(monkeypatch, tmp_path):
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True).returncode:
+        pytest.skip("nothing may be mounted here")
+    copies = []
+    monkeypatch.setattr(apart, "save_process", lambda *words, **more: copies.append(words))
+    monkeypatch.setattr(apart, "FOLDERS", ())
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    try:
+        with Subject("bins") as subject:
+            seen = fleet.look(asked(subject.pid, "types", at_most=None))
+            assert subject.quit() == 0
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+    assert f"for which there is no room: 64.0 KiB in {tmp_path} left" in seen.error
+    assert (seen.status, copies) == (2, [])
