@@ -1,15 +1,16 @@
-"""arenascope watch PID: a line for each interval, to see what grows, and a snapshot for `trend` to tell since when.
-The process is held only while it is read."""
+"""arenascope watch PID: a live screen, or a line for each interval, to see what grows, and a snapshot of each look for
+`trend` to tell since when. The process is held only while it is read."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
 import time
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Protocol, Sequence
 
 from . import moments
-from .analysis.report import Picture
 from .arguments import HELP, Group, Outline, argument
 from .command import EXACT, Answer, Context
 from .commands.snapshot import take
@@ -19,6 +20,7 @@ from .gather.trims import trims
 from .printable import one_line
 from .records import NamedTuple
 from .render.text import Style
+from .screens.watch import LiveScreen, Looked
 from .shell import ShellDoor, unbroken
 from .sources.live.cgroups import memory_limit
 from .sources.live.procfiles import born
@@ -45,7 +47,7 @@ AGAIN = 20
 """After this many lines the headers are repeated."""
 KEEP, FEWEST = 500, 3
 OUTLINE = Outline(
-    "Print a line for each interval: RSS, what is in use, what is free.",
+    "Look at each interval: RSS, what is in use, what is free. A live screen; in a pipe, a line for each look.",
     "A process is held only while it is read; of several, one after the other. With --save each look is kept as a "
     "small file without any of the program's data, from which `trend` tells what grew, since when and how steadily.",
     "watch 1234 --interval 60\nwatch $(pgrep server) --interval 60 --save moments/",
@@ -62,6 +64,7 @@ OUTLINE = Outline(
                     metavar="N",
                     help="stop after N intervals (0: when every process has ended)",
                 ),
+                argument("--lines", action="store_true", help="a line for each look on a terminal, too"),
                 argument("--save", metavar="FOLDER", help="keep a snapshot of each look there, for trend"),
                 argument(
                     "--keep",
@@ -93,11 +96,21 @@ def run(options: argparse.Namespace) -> int:
     if options.save:
         moments.make(options.save)
     pids = list(dict.fromkeys(options.pids))
-    style = ShellDoor(str(pids[0]), "ptrace", ()).style()._replace(exact=options.bytes)
-    columns = _columns(style, several=len(pids) > 1)
-    before: dict[int, Optional[int]] = {}
+    shown = _show(options, pids)
+    try:
+        _look_on(options, pids, shown)
+    finally:
+        shown.close()
+        if options.save and shown.looks:
+            sys.stderr.write(f"next: arenascope trend {one_line(options.save)}\n")
+    if not shown.looks:
+        raise TargetError("none of these processes could be looked at")
+    return 0
+
+
+def _look_on(options: argparse.Namespace, pids: list[int], shown: _Show) -> None:
     due = time.monotonic()
-    lines = number = 0
+    number = 0
     while pids and (not options.count or number < options.count):
         for pid in pids[:]:
             try:
@@ -106,39 +119,98 @@ def run(options: argparse.Namespace) -> int:
                 # a single one that was never there is an error as of every command
                 if not number and len(options.pids) == 1:
                     raise
-                _complain(error)
+                shown.say(one_line(error.message))
                 pids.remove(pid)
                 continue
-            if lines % AGAIN == 0:
-                _print(columns, dict(zip(HEADERS, HEADERS)))
-            _print(columns, dict(zip(HEADERS, _cells(pid, seen, style, before.get(pid)))))
-            before[pid] = seen.picture.rss if seen.picture is not None else None
+            shown.add(seen.looked)
             if seen.document is not None:
-                _keep(options, pid, seen.document)
-            lines += 1
+                _keep(options, pid, seen.document, shown)
+        shown.draw()
         number += 1
         due += options.interval
         if pids and (not options.count or number < options.count):
             time.sleep(max(0.0, due - time.monotonic()))
-    if not lines:
-        raise TargetError("none of these processes could be looked at")
-    if options.save:
-        sys.stderr.write(f"next: arenascope trend {one_line(options.save)}\n")
-    return 0
 
 
-def _complain(error: ArenascopeError) -> None:
-    sys.stderr.write(f"arenascope watch: {one_line(error.message)}\n")
-
-
-def _keep(options: argparse.Namespace, pid: int, document: Mapping[str, Any]) -> None:
+def _keep(options: argparse.Namespace, pid: int, document: Mapping[str, Any], shown: _Show) -> None:
     """A disk that is full for a while ends nothing."""
     process = (pid, document["target"]["started"])
     try:
         moments.save(options.save, document, process)
         moments.thin(options.save, process, options.keep)
     except ArenascopeError as error:
-        _complain(error)
+        shown.say(one_line(error.message))
+
+
+# what is shown of it
+
+
+class _Show(Protocol):
+    @property
+    def looks(self) -> int:
+        """How many there were."""
+
+    def add(self, looked: Looked) -> None: ...
+
+    def say(self, message: str) -> None:
+        """What went wrong."""
+
+    def draw(self) -> None:
+        """Every process was looked at once more."""
+
+    def close(self) -> None: ...
+
+
+def _show(options: argparse.Namespace, pids: Sequence[int]) -> _Show:
+    style = _style(options, pids)
+    if sys.stdout.isatty() and not options.lines and os.environ.get("TERM", "dumb") != "dumb":
+        return _Screen(options, pids)
+    return _Lines(style, several=len(pids) > 1)
+
+
+def _style(options: argparse.Namespace, pids: Sequence[int]) -> Style:
+    return ShellDoor(str(pids[0]), "ptrace", ()).style()._replace(exact=options.bytes)
+
+
+class _Screen:
+    def __init__(self, options: argparse.Namespace, pids: Sequence[int]) -> None:
+        self._options, self._pids = options, list(pids)
+        self._screen = LiveScreen(sys.stdout, options.interval, options.save)
+        self.add, self.say, self.close = self._screen.add, self._screen.say, self._screen.close
+
+    @property
+    def looks(self) -> int:
+        return self._screen.looks
+
+    def draw(self) -> None:
+        # a window may have become another size
+        self._screen.draw(_style(self._options, self._pids), shutil.get_terminal_size().lines)
+
+
+class _Lines:
+    """A line for each look."""
+
+    def __init__(self, style: Style, several: bool) -> None:
+        self._style = style
+        self._columns = _columns(style, several)
+        self._before: dict[int, Optional[int]] = {}
+        self.looks = 0
+
+    def add(self, looked: Looked) -> None:
+        if self.looks % AGAIN == 0:
+            _print(self._columns, dict(zip(HEADERS, HEADERS)))
+        _print(self._columns, dict(zip(HEADERS, _cells(looked, self._style, self._before.get(looked.pid)))))
+        self._before[looked.pid] = looked.picture.rss if looked.picture is not None else None
+        self.looks += 1
+
+    def say(self, message: str) -> None:
+        sys.stderr.write(f"arenascope watch: {message}\n")
+
+    def draw(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 def _columns(style: Style, several: bool) -> list[str]:
@@ -159,12 +231,7 @@ class _Quiet(ShellDoor):
 
 
 class _Seen(NamedTuple):
-    """One look."""
-
-    picture: Optional[Picture]
-    """None where malloc was not called yet."""
-    arenas: int
-    held: float
+    looked: Looked
     document: Optional[Mapping[str, Any]]
     """The snapshot, where one is kept."""
 
@@ -186,12 +253,12 @@ def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
         held = door.held_seconds or 0.0
     finally:
         door.drop()
-    document = keys["document"]
+    document, name = keys["document"], _name(pid)
     if document is not None:
         limit = memory_limit(pid)
-        target = {**document["target"], "started": started, "name": _name(pid)}
+        target = {**document["target"], "started": started, "name": name}
         document = {**document, "target": target, "limit": None if limit is None else limit._asdict()}
-    return _Seen(keys["picture"], keys["arenas"], held, document)
+    return _Seen(Looked(pid, name, keys["picture"], keys["arenas"], held), document)
 
 
 def _name(pid: int) -> str:
@@ -203,16 +270,16 @@ def _name(pid: int) -> str:
         return ""
 
 
-def _cells(pid: int, seen: _Seen, style: Style, before: Optional[int]) -> list[str]:
-    now, held = time.strftime("%H:%M:%S"), f"{seen.held * 1000:.0f} ms"
-    picture = seen.picture
+def _cells(looked: Looked, style: Style, before: Optional[int]) -> list[str]:
+    now, held = time.strftime("%H:%M:%S"), f"{looked.held * 1000:.0f} ms"
+    picture, pid = looked.picture, str(looked.pid)
     if picture is None:
-        return [now, str(pid), *["?"] * 7, str(seen.arenas), held]
+        return [now, pid, *["?"] * 7, str(looked.arenas), held]
     rss = picture.rss
     change = "" if before is None or rss is None else f"{'+' if rss >= before else ''}{style.size(rss - before)}"
     part = picture.parts.get
     sizes = (picture.live, picture.free, part("returnable", 0), part("thread_tops", 0), part("scraps", 0))
-    return [now, str(pid), style.size(rss), change, *map(style.size, sizes), str(seen.arenas), held]
+    return [now, pid, style.size(rss), change, *map(style.size, sizes), str(looked.arenas), held]
 
 
 def _print(columns: Sequence[str], cells: Mapping[str, str]) -> None:

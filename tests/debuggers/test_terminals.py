@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import pty
+import re
+import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Sequence
 
 import pytest
@@ -13,6 +16,8 @@ from doors import LOAD, ROOT
 from lldb_door import LLDB_LOAD, NEWEST_LLDB
 from looks import give_up, plain_environment
 from subjects import Subject
+
+from arenascope.screens.watch import ENTER, LEAVE, TO_THE_TOP
 
 LAST = "fault in again."
 STARTS = {
@@ -52,6 +57,9 @@ STARTS = {
 }
 
 
+WATCH = (sys.executable, str(ROOT / "bin" / "arenascope"), "watch")
+
+
 def screen(command: Sequence[str], term: str) -> str:
     """All that a program writes to a terminal of this kind."""
     master, slave = pty.openpty()
@@ -81,3 +89,45 @@ def test_a_dumb_terminal_gets_no_escapes(door: str, subject: Subject) -> None:
         ours = line + shown.partition(line)[2].partition(LAST)[0]
         assert LAST in shown, shown
         assert ("\033" in ours) == (term != "dumb"), ours
+
+
+def test_watch_is_a_screen_that_leaves_its_last_picture(subject: Subject) -> None:
+    command = [*WATCH, str(subject.pid), "--interval", "0.1", "--bytes"]
+    live = screen([*command, "--count", "2"], "xterm-256color")
+    assert live.startswith(ENTER)
+    drawn, left = live[len(ENTER) :].split(LEAVE)
+    assert drawn.count(TO_THE_TOP) == 2
+    name = Path(f"/proc/{subject.pid}/comm").read_text().strip()
+    assert f"{name} {subject.pid}: RSS {sum(subject.smaps().values()):,}" in left
+    assert "\033[" not in re.sub(r"\033\[\d*m", "", left)
+    for how, term in (([], "dumb"), (["--lines"], "xterm-256color")):
+        lines = screen([*command, "--count", "2", *how], term)
+        assert "\033" not in lines
+        assert len(lines.splitlines()) == 3
+
+
+def test_control_c_gives_the_terminal_back(subject: Subject) -> None:
+    master, slave = pty.openpty()
+    watching = subprocess.Popen(
+        [*WATCH, str(subject.pid), "--interval", "60"],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+        env=plain_environment({"TERM": "xterm"}),
+    )
+    os.close(slave)
+    shown = b""
+    while b"until Ctrl-C" not in shown:
+        shown += os.read(master, 65536)
+    watching.send_signal(signal.SIGINT)
+    try:
+        while piece := os.read(master, 65536):
+            shown += piece
+    except OSError:
+        pass
+    finally:
+        os.close(master)
+    assert watching.wait(60) == 130
+    assert LEAVE.encode() in shown
+    assert shown.decode().rstrip().endswith("arenascope: stopped")

@@ -10,7 +10,7 @@ from ..command import Answer, Context, argument, command
 from ..gather.problems import problems_of
 from ..model import Statement
 from ..render.problems import sentence, statement_json
-from ..render.text import Style, cut, left_out, table
+from ..render.text import Style, cut, left_out, signed, table
 from ..screens.growth import time_apart
 from ..snapshot import read
 from .snapshot import take
@@ -177,10 +177,6 @@ def _no_rates(diff: Diff) -> Optional[str]:
     if diff.seconds < LONG_ENOUGH:
         return f"no rates per hour: {time_apart(diff.seconds)} are too short for one; take them a minute apart or more"
     return None
-
-
-def signed(style: Style, change: Optional[int]) -> str:
-    return style.size(change) if change is None or change < 0 else f"+{style.size(change)}"
 
 
 def _rate(style: Style, diff: Diff, change: Change) -> str:

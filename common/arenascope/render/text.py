@@ -117,6 +117,11 @@ class Style(NamedTuple):
         return f"\033[33m{text}\033[0m" if self.colour else text
 
 
+def signed(style: Style, change: Optional[int]) -> str:
+    """ "+1.5 KiB", "-1.5 KiB"."""
+    return style.size(change) if change is None or change < 0 else f"+{style.size(change)}"
+
+
 def next_lines(style: Style, *commands: str) -> Iterator[str]:
     """What to type next; a command is pasted whole, so that lines break between them."""
     line = "next: "

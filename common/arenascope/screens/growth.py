@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ..model import Statement
-from ..render.text import Style
+from ..render.text import Style, signed
 
 WHAT = {
     "live": "what the program holds",
@@ -27,13 +27,13 @@ def growth_sentence(said: Statement) -> str:
     when = "Since the snapshot" if seconds is None else f"In {time_apart(seconds)}"
     if said.id == "fell":
         rss = figures["rss_change_bytes"]
-        return f"{when} it shrank: {'RSS' if rss is not None else 'in use'} {_signed(style, _first(figures))}."
+        return f"{when} it shrank: {'RSS' if rss is not None else 'in use'} {signed(style, _first(figures))}."
     if said.id == "held-still":
         return f"{when} it did not grow: {_listed(style, figures)}."
     kind = said.id.partition("-")[0]
     change = figures[f"{kind}_change_bytes"]
-    rate = f", {_signed(style, round(change * 3600 / seconds))} an hour" if seconds else ""
-    return f"{when} {WHAT[kind]} grew: {_signed(style, change)}{rate} ({_listed(style, figures)})."
+    rate = f", {signed(style, round(change * 3600 / seconds))} an hour" if seconds else ""
+    return f"{when} {WHAT[kind]} grew: {signed(style, change)}{rate} ({_listed(style, figures)})."
 
 
 def _first(figures: Mapping[str, Any]) -> int:
@@ -44,14 +44,10 @@ def _first(figures: Mapping[str, Any]) -> int:
 def _listed(style: Style, figures: Mapping[str, Any]) -> str:
     names = {"rss": "RSS", "live": "in use", "free": "free", "elsewhere": "outside malloc"}
     known = [(words, figures[f"{name}_change_bytes"]) for name, words in names.items()]
-    return ", ".join(f"{words} {_signed(style, change)}" for words, change in known if change is not None)
+    return ", ".join(f"{words} {signed(style, change)}" for words, change in known if change is not None)
 
 
 def time_apart(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _signed(style: Style, change: int) -> str:
-    return style.size(change) if change < 0 else f"+{style.size(change)}"

@@ -7,7 +7,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..analysis.report import FREE, LABELS, LIVE
 from ..analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend
-from ..render.text import Style, count, cut, left_out, next_lines, table
+from ..render.text import Style, count, cut, left_out, next_lines, signed, table
 from .growth import time_apart
 
 TABLES = {
@@ -27,7 +27,7 @@ HOW = {
 }
 LEVELS = "▁▂▃▄▅▆▇█"
 DRAWN = 16
-"""How wide a line is drawn."""
+"""How wide a line is drawn in a table."""
 DAY = 24 * 3600
 LONG = 100 * DAY
 """Later than this nothing can be foretold."""
@@ -46,7 +46,7 @@ def sentence(style: Style, trend: Trend) -> str:
     parts = [each for each in trend.series if each.by == "part" and each.change * rss.change > 0]
     if parts:
         most = max(parts, key=lambda each: abs(each.change))
-        text += f"; most of it {_label(most)} ({_signed(style, most.change)})"
+        text += f"; most of it {_label(most)} ({signed(style, most.change)})"
     if trend.comes is not None and trend.comes.likely < LONG:
         text += f". {_arrival(style, trend.comes)}"
     return text
@@ -58,7 +58,7 @@ def _manner(style: Style, each: Series) -> str:
         return f"at once, at {since}"
     if each.how == ENDED:
         return f"from {since} until {clock(each.until)}, and held still since"
-    rate = f", {_signed(style, each.per_hour)} an hour" if each.per_hour else ""
+    rate = f", {signed(style, each.per_hour)} an hour" if each.per_hour else ""
     return f"{HOW[each.how]} since {since}{rate}"
 
 
@@ -122,8 +122,8 @@ def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> It
         [
             _label(each),
             style.size(each.moments[-1].value),
-            _signed(style, each.change),
-            _signed(style, each.per_hour) if each.per_hour and each.until is None else "",
+            signed(style, each.change),
+            signed(style, each.per_hour) if each.per_hour and each.until is None else "",
             clock(each.since),
             HOW[each.how],
             drawn(each),
@@ -143,14 +143,14 @@ def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> It
     yield from left_out(style, more, "row")
 
 
-def drawn(each: Series) -> str:
+def drawn(each: Series, width: int = DRAWN) -> str:
     """Its course from the first moment to the last, between its least and its most."""
     first, last = each.moments[0].seconds, each.moments[-1].seconds
     least = min(moment.value for moment in each.moments)
     span = max(moment.value for moment in each.moments) - least
     columns, at = [], 0
-    for column in range(DRAWN):
-        until = first + (last - first) * (column + 1) / DRAWN
+    for column in range(width):
+        until = first + (last - first) * (column + 1) / width
         while at + 1 < len(each.moments) and each.moments[at + 1].seconds <= until:
             at += 1
         columns.append(LEVELS[(each.moments[at].value - least) * (len(LEVELS) - 1) // span] if span else LEVELS[0])
@@ -163,7 +163,3 @@ def _label(each: Series) -> str:
 
 def _who(life: Life) -> str:
     return f"{life.name or 'process'} {'?' if life.pid is None else life.pid}"
-
-
-def _signed(style: Style, change: Optional[int]) -> str:
-    return style.size(change) if change is None or change < 0 else f"+{style.size(change)}"
