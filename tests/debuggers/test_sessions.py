@@ -106,6 +106,18 @@ def test_a_block_says_what_it_is(looked: dict[str, Any]) -> None:
     assert (chunk["type"], chunk["kind"], chunk["certain"], chunk["bytes"]) == ("Session", "c++", True, CHUNK)
 
 
+def test_of_a_class_that_is_nowhere_else_a_block_may_be() -> None:
+    """What was freed keeps its vtable: where no other block tells the class's size, it is a guess."""
+    with Subject("sessions", "1", "1") as subject:
+        image = Live(subject.pid, subject.program)
+        (found,) = SHELL.run(image, ["types --quick --match ^Session$ --json"])
+        (sample,) = found.json()["types"][0]["samples"]
+        document, text = SHELL.run(image, [f"chunk {sample} --json", f"chunk {sample}"])
+    chunk = document.json()["chunk"]
+    assert (chunk["type"], chunk["kind"], chunk["certain"]) == ("Session", "c++", False)
+    assert "a guess, by RTTI, of this block alone: nothing near it is of that class" in text.text
+
+
 def test_chunks_of_a_type(looked: dict[str, Any]) -> None:
     document = looked[LOOKS[4]]
     assert [(row["type"], row["bytes"], row["state"]) for row in document["chunks"]] == [("Session", CHUNK, "used")] * 2

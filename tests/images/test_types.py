@@ -16,6 +16,7 @@ from planted import CLAIMING, MANY, is_right, kinds_by_block, planted_by
 from schemas import valid
 from subjects import Subject, await_parked
 
+from arenascope.gather.single import kinds_of
 from arenascope.session import Session
 from arenascope.shell import ShellDoor
 
@@ -68,6 +69,25 @@ def test_what_its_own_words_tell_needs_no_holders() -> None:
         kinds = {row["kind"] for row in json.loads(said)["types"]}
         assert kinds >= {"c++", "control", "text", "node", "size"}
         assert not kinds & {"string", "vector"}
+
+
+def test_single_blocks_are_no_class_that_they_are_not_of(seen: Seen) -> None:
+    """Asked for one by one, without a sweep; what was left behind is told by the blocks near by."""
+    session = Session(ShellDoor(str(seen.subject.pid), "none", ()).target())
+    header, word = session.layout.header, session.layout.word
+    placed = {block - header: (session.memory.word(block - word) & ~7) for block in seen.planted}
+    found = kinds_of(session, list(placed.items()))
+    told = {block: found[block - header] for block in seen.planted}
+    assert not [
+        (what, told[block].name)
+        for block, what in seen.planted.items()
+        if told[block].kind == "c++" and not is_right(what, told[block])
+    ]
+    # two and more of a class are certain
+    sure = {what for block, what in seen.planted.items() if told[block].kind == "c++" and told[block].certain}
+    assert len(sure) > 10
+    assert not [what for what in seen.planted.values() if what[1] == "Circle[]" and what not in sure]
+    assert sure == {what for block, what in seen.planted.items() if told[block].kind == "c++"}
 
 
 def test_without_rtti_and_symbols_no_class_is_made_up() -> None:

@@ -8,7 +8,7 @@ from ..command import Answer, Context, argument, command
 from ..errors import MemoryReadError, UsageError
 from ..gather.elsewhere import in_heap, where_else
 from ..gather.problems import problems_of
-from ..gather.types import kinds_of
+from ..gather.single import kinds_of
 from ..glibc.bins import bin_kind, find_bin
 from ..glibc.chunks.blocks import Placed, find_blocks
 from ..glibc.fastbins import fastbin_index

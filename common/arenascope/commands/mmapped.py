@@ -6,7 +6,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..command import LIMIT, Answer, Context, command
 from ..gather.problems import problems_of
-from ..gather.types import kinds_of
+from ..gather.single import kinds_of
 from ..gather.usage import mmapped_mismatch, mmapped_tally
 from ..model import MmappedBlock
 from ..recognise.kinds import Kind

@@ -152,7 +152,7 @@ def kinds_between(
         try:
             data = memory.read(base, last - base)
         except MemoryReadError:
-            yield from _one_by_one(session, catalogue, users[at:end], usables[at:end])
+            yield from one_by_one(session, catalogue, users[at:end], usables[at:end])
         else:
             data = data[: len(data) // memory.pointer_size * memory.pointer_size]
             yield from catalogue.classify_many(memory.as_words(data), data, base, users[at:end], usables[at:end])
@@ -167,7 +167,7 @@ def _close_ones(users: Sequence[int], at: int, end: int) -> int:
     return end
 
 
-def _one_by_one(session: Session, catalogue: Catalogue, users: Sequence[int], usables: Sequence[int]) -> Iterator[int]:
+def one_by_one(session: Session, catalogue: Catalogue, users: Sequence[int], usables: Sequence[int]) -> Iterator[int]:
     """What can be read of it: a core may have been cut."""
     for user, usable in zip(users, usables):
         head = session.memory.try_read(user, min(usable, LOOKED_AT))
@@ -178,18 +178,5 @@ def _of_mmapped(session: Session, catalogue: Catalogue) -> Iterator[tuple[Mmappe
     header = session.layout.header
     for block in session.mmapped:
         usable = block.base + block.bytes - block.chunk - header
-        (kind,) = _one_by_one(session, catalogue, [block.chunk + header], [usable])
+        (kind,) = one_by_one(session, catalogue, [block.chunk + header], [usable])
         yield block, kind
-
-
-def kinds_of(session: Session, placed: Sequence[tuple[int, int]]) -> dict[int, Kind]:
-    """Of single live blocks, by (chunk, bytes); of an image without the program's data, of none."""
-    if session.target.image.redacted:
-        return {}
-    catalogue = catalogue_of(session)
-    header, word = session.layout.header, session.layout.word
-    found = {}
-    for chunk, size in placed:
-        (kind,) = _one_by_one(session, catalogue, [chunk + header], [size - word])
-        found[chunk] = catalogue.kind(kind)
-    return found

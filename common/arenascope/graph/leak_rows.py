@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
-from ..gather.types import kinds_of
+from ..gather.single import kinds_of
 from ..recognise.kinds import Kind
 from ..records import NamedTuple
 from .blocks import LiveBlocks
