@@ -19,8 +19,7 @@ HOLD = 20.0
 """Seconds for which a process is held where nobody said: whoever asks it three times, 10 s apart, hears the third
 answer. The free lists of a heap of 50 GB take a quarter of it."""
 HOLD_AT_MOST = 120.0
-"""And where half of what is done would be worth nothing; nobody may ask for more. A heap of 50 GB is copied in half
-of it."""
+"""And where half of what is done would be worth nothing: twice what copying 50 GB takes. Nobody may ask for more."""
 HUGE_PAGES = "/anon_hugepage"
 """What the kernel calls an anonymous mapping of hugetlbfs pages: a file of its own, that nobody can open."""
 
@@ -51,6 +50,12 @@ class Region(NamedTuple):
     @property
     def is_file(self) -> bool:
         return self.path.startswith("/") and self.path != HUGE_PAGES
+
+    @property
+    def finds_malloc(self) -> bool:
+        """Of a file whose own bytes say where malloc is, or that it is not glibc's: libc, the loader."""
+        files = ("libc.so", "libc-2.", "ld-linux", "ld-2.", "ld.so", "ld64.so", "ld-musl")
+        return self.is_file and self.path.rpartition("/")[2].startswith(files)
 
     def contains(self, address: int) -> bool:
         return self.start <= address < self.end
@@ -121,20 +126,16 @@ class Span(NamedTuple):
         return self.end - self.start
 
 
-def add_span(spans: list[Span], start: int, end: int) -> None:
-    """Adds one that begins no lower than the last does: joined to it where they touch or overlap."""
-    if spans and start <= spans[-1].end:
-        last = spans.pop()
-        start, end = last.start, max(end, last.end)
-    spans.append(Span(start, end))
-
-
-def merged(spans: Iterable[tuple[int, int]]) -> list[Span]:
-    """In address order, and apart."""
+def joined(spans: Iterable[tuple[int, int]]) -> list[Span]:
+    """Those that touch or overlap as one; none begins lower than the one before it."""
     apart: list[Span] = []
-    for start, end in sorted(spans):
-        add_span(apart, start, end)
-    return apart
+    low = high = -1
+    for start, end in spans:
+        if start > high:
+            apart.append(Span(low, high))
+            low, high = start, end
+        high = max(high, end)
+    return [*apart, Span(low, high)][1:]
 
 
 class View(NamedTuple):
@@ -207,7 +208,6 @@ class Nodes(Protocol):
     """Where links led to that was no free chunk of the heaps then, and may be one later."""
 
     def __len__(self) -> int: ...
-
     def __contains__(self, chunk: int) -> bool: ...
 
     def node(self, chunk: int) -> Words:

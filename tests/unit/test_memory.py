@@ -7,7 +7,7 @@ from typing import Optional
 
 from arenascope.errors import MemoryReadError
 from arenascope.memory import Memory
-from arenascope.target import View, merged
+from arenascope.target import View, joined
 
 
 def test_nodes_of_a_window_are_those_that_a_read_gives() -> None:
@@ -51,7 +51,7 @@ def test_spans_that_touch_or_overlap_become_one() -> None:
     """Also where one lies within another, or stands there twice."""
     spans = [(40, 60), (0, 10), (45, 50), (10, 12), (70, 80), (11, 20), (70, 80)]
     covered = {address for start, end in spans for address in range(start, end)}
-    apart = merged(spans)
+    apart = joined(sorted(spans))
     assert [(each.start, each.end) for each in apart] == [(0, 20), (40, 60), (70, 80)]
     assert {address for each in apart for address in range(each.start, each.end)} == covered
-    assert merged([]) == []
+    assert joined([]) == []

@@ -6,7 +6,6 @@ those that are addresses: an address of something is no secret, what lies there 
 
 from __future__ import annotations
 
-import os
 from typing import Iterator, Optional, Sequence
 
 from ..glibc.chunk import PREV_INUSE, masked
@@ -14,10 +13,8 @@ from ..glibc.chunks.blocks import blocks
 from ..glibc.find.allocators import places_of_modules
 from ..model import Gap, Range, Run
 from ..session import Session
-from ..target import Region, merged
+from ..target import Region, joined
 
-FINDERS = ("libc.so", "libc-2.", "ld-linux", "ld-2.", "ld.so", "ld64.so")
-"""How the files begin whose variables lead to malloc."""
 SMALL = 1 << 16
 """global_max_fast, perturb_byte and their like, which only symbols name."""
 LARGE = 1024
@@ -28,7 +25,8 @@ AROUND = (8 << 10, 4 << 10)
 
 def kept(session: Session) -> list[Range]:
     """In address order, apart."""
-    return [Range(start, end - start) for start, end in merged((start, start + size) for start, size in _kept(session))]
+    spans = joined(sorted((start, start + size) for start, size in _kept(session)))
+    return [Range(start, end - start) for start, end in spans]
 
 
 def _kept(session: Session) -> Iterator[tuple[int, int]]:
@@ -68,7 +66,8 @@ def _variables(session: Session) -> Iterator[tuple[int, int]]:
         file = region
         if not region.path and before is not None and before.end == region.start:
             file = before
-        if file.is_file and region.writable and os.path.basename(file.path).startswith(FINDERS):
+        # musl's among them: what runs on it has nothing of malloc's to keep, and is refused before
+        if file.finds_malloc and region.writable:
             by_start[region.start] = (region, SMALL)
         before = region
     for region, small in by_start.values():

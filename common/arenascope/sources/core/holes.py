@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Iterator, Optional, Sequence
 
 from ...records import NamedTuple
-from ...target import HUGE_PAGES, MappingUse, Pages, Region, Residency, Span, add_span
+from ...target import HUGE_PAGES, MappingUse, Pages, Region, Residency, Span, joined
 from ..elf.file import PF_W, Segment
 from .memory import CoreMemory
 
@@ -124,15 +124,16 @@ class HoleResidency:
         held = self._held(start, end)
         if held is None:
             return None
-        spans: list[Span] = []
+        return joined(self._data_in(held))
+
+    def _data_in(self, held: Sequence[_Held]) -> Iterator[Span]:
         for low, high, shift in held:
             index = max(0, bisect_right(self._starts, low + shift) - 1)
             while index < len(self._starts) and self._starts[index] < high + shift:
                 first, last = max(low, self._starts[index] - shift), min(high, self._ends[index] - shift)
                 if first < last:
-                    add_span(spans, first, last)
+                    yield Span(first, last)
                 index += 1
-        return spans
 
     def _known(self, segment: Segment, end: int) -> bool:
         there = end <= self._core.readable_end(segment) and end + segment.offset - segment.address <= self._known_end
@@ -218,21 +219,24 @@ class DenseResidency:
         return None if ranges is None else Pages(sum(each.bytes for each in ranges))
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
-        start, end = self._parts.pages(start, end)
-        size = self._core.page_size
-        zeros = self._zero_block[:size]
-        spans: list[Span] = []
-        for low, high, segment in self._parts.split(start, end):
+        held = []
+        for low, high, segment in self._parts.split(*self._parts.pages(start, end)):
             if segment is None or high > self._core.readable_end(segment):
                 return None
-            shift = segment.offset - segment.address
+            held.append(_Held(low, high, segment.offset - segment.address))
+        return joined(self._not_zero(held))
+
+    def _not_zero(self, held: Sequence[_Held]) -> Iterator[Span]:
+        """The pages that are not."""
+        size = self._core.page_size
+        zeros = self._zero_block[:size]
+        for low, high, shift in held:
             for offset, block in _blocks(self._core.file, low + shift, high + shift):
                 # most zero pages come in long stretches: one comparison for those
                 if block == self._zero_block:
                     continue
                 for at in (at for at in range(0, len(block), size) if block[at : at + size] != zeros):
-                    add_span(spans, offset - shift + at, offset - shift + at + size)
-        return spans
+                    yield Span(offset - shift + at, offset - shift + at + size)
 
 
 def _blocks(file: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:

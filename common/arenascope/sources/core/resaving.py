@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Iterator, Optional, Sequence
 
 from ...model import Range
 from ...target import MappingUse, Region, Residency, Saved, Span
 from ..elf.core_notes import NT_386_TLS, NT_ARM_TLS, NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, OWN
-from ..elf.core_saving import FINDERS, CoreWriter, Piece, lay_out_notes
+from ..elf.core_saving import CoreWriter, Piece, lay_out_notes
 from ..elf.core_writing import Form
 from ..elf.moment import Moment
 from ..elf.notes import Note
@@ -60,7 +59,7 @@ def _pieces(core: CoreMemory, everything: bool) -> Iterator[Piece]:
 
 def is_of_libc(region: Region) -> bool:
     """What is in libc's and ld.so's files, and never was the program's."""
-    return region.is_file and not region.writable and os.path.basename(region.path).startswith(FINDERS)
+    return region.finds_malloc and not region.writable
 
 
 def _begins_file(region: Region) -> bool:

@@ -16,7 +16,7 @@ from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
 from ...errors import ArenascopeError, MemoryReadError
 from ...model import Range
 from ...records import NamedTuple
-from ...target import MappingUse, Region, RegisterSets, Span, merged
+from ...target import MappingUse, Region, RegisterSets, Span, joined
 from ...whole_file import PartialFile
 from .core_notes import OWN, FileMapping
 from .core_writing import Form, Who, head, head_bytes, load_segment, note_bytes, note_segment, process_notes
@@ -31,8 +31,6 @@ THREADS = 2
 LAST_NOTES = 1 << 20
 MOST_PIECES = 1 << 16
 """Of one mapping that is shared: beyond it is left out as a whole."""
-FINDERS = ("libc.so", "libc-2.", "ld-linux", "ld-2.", "ld.so", "ld64.so", "ld-musl")
-"""How files begin whose own bytes say where malloc is."""
 KERNEL_OWN = ("[vvar", "[vsyscall]")
 
 Fill = Callable[[int, memoryview], int]
@@ -89,7 +87,7 @@ def pieces_of(
     if not region.readable or region.path.startswith(KERNEL_OWN):
         yield Piece(start, end, flags, 0)
     elif region.shared:
-        runs = merged([*resident, *swapped])
+        runs = joined(sorted([*resident, *swapped]))
         if len(runs) > MOST_PIECES:
             runs = []
         at = start
@@ -109,7 +107,7 @@ def pieces_of(
             held = page if not region.offset else 0
             yield Piece(start, end, flags, held, (), region)
     else:
-        yield Piece(start, end, flags, end - start, merged([*resident, *swapped]))
+        yield Piece(start, end, flags, end - start, joined(sorted([*resident, *swapped])))
 
 
 class Layout(NamedTuple):
@@ -294,7 +292,7 @@ class _Copying:
         try:
             self._work(0)
         except BaseException as error:
-            # Ctrl-C: the others end at their next block
+            # Ctrl-C too, which is no Exception: the others must hear of it, and end at their next block
             self._failed = error
             raise
         finally:

@@ -23,7 +23,7 @@ from struct import Struct
 from typing import Iterable, Iterator, Optional, Protocol, Sequence
 
 from ...errors import TargetError
-from ...target import Pages, Span
+from ...target import Pages, Span, joined
 from .pagekinds import IN_MEMORY, IN_SWAP, PageKinds
 from .procfiles import read_regions
 
@@ -66,13 +66,8 @@ class Runs:
     def spans_in(self, low: int, high: int) -> list[Span]:
         """Neighbours as one."""
         first, end = self._within(low, high)
-        merged: list[Span] = []
-        for start, stop in zip(self.starts[first:end], self.ends[first:end]):
-            start, stop = max(start, low), min(stop, high)
-            if merged and merged[-1].end == start:
-                start = merged.pop().start
-            merged.append(Span(start, stop))
-        return merged
+        runs = zip(self.starts[first:end], self.ends[first:end])
+        return joined((max(start, low), min(stop, high)) for start, stop in runs)
 
 
 class Stretch:
@@ -144,44 +139,31 @@ class PagemapResidency:
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
         start, end = self.whole_pages(start, end)
-        merged: list[Span] = []
         try:
-            for low, high, swapped in self._reader.runs(start, end):
-                if swapped:
-                    continue
-                if merged and merged[-1].end == low:
-                    low = merged.pop().start
-                merged.append(Span(low, high))
+            return joined((low, high) for low, high, swapped in self._reader.runs(start, end) if not swapped)
         except (OSError, ValueError):
             return None
-        return merged
 
     def states(self, start: int, end: int) -> tuple[Sequence[Span], Sequence[Span]]:
         """(in memory, in swap), each in order."""
-        found: tuple[list[Span], list[Span]] = [], []
+        ranges: tuple[list[Span], list[Span]] = [], []
         for low, high, swapped in self._reader.runs(*self.whole_pages(start, end)):
-            found[swapped].append(Span(low, high))
-        return found
+            ranges[swapped].append(Span(low, high))
+        return ranges
 
     def own(self, start: int, end: int) -> Sequence[Span]:
         """Of a private mapping of a file: the pages that are no longer the file's."""
         start, end = self.whole_pages(start, end)
         size = (end - start) // self.page_size * 8
         entries = array("Q", os.pread(self._file.fileno(), size, start // self.page_size * 8))
-        found: list[Span] = []
-        for index, entry in enumerate(entries):
-            if entry >> 62 and not entry & OF_FILE:
-                low = start + index * self.page_size
-                if found and found[-1].end == low:
-                    low = found.pop().start
-                found.append(Span(low, start + (index + 1) * self.page_size))
-        return found
+        own = (index for index, entry in enumerate(entries) if entry >> 62 and not entry & OF_FILE)
+        return joined((start + index * self.page_size, start + (index + 1) * self.page_size) for index in own)
 
     def stretch(self, start: int, end: int) -> Stretch:
         """All of [start, end), whole pages, at once."""
-        found = Stretch(start, end)
-        self._reader.collect(found)
-        return found
+        stretch = Stretch(start, end)
+        self._reader.collect(stretch)
+        return stretch
 
     def whole_pages(self, start: int, end: int) -> Span:
         """The pages that it touches."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Callable, Mapping, Optional, Protocol, Sequence
 
 from ...target import Image, Region, RegisterSets, Saved, Span
-from ..elf.core_saving import FINDERS, CoreWriter, Piece, first_notes, lay_out, pieces_of
+from ..elf.core_saving import CoreWriter, Piece, first_notes, lay_out, pieces_of
 from ..elf.core_writing import Form, Who
 from ..elf.moment import Moment
 from . import kernel as _kernel  # noqa: F401  what `watched` takes, loaded before a process is held
@@ -55,8 +55,7 @@ def _save(image: Process, writer: CoreWriter, registers: Sequence[RegisterSets],
         here, away = pages.states(use.region.start, use.region.end)
         resident += here
         swapped += away
-        whole = os.path.basename(use.region.path).startswith(FINDERS)
-        pieces += pieces_of(use, here, away, pages, whole, image.page_size)
+        pieces += pieces_of(use, here, away, pages, use.region.finds_malloc, image.page_size)
     form = Form(image.machine, image.pointer_size, image.mark)
     names = image.thread_names()
     who = Who(image.pid, names.get(image.pid, image.status.name), _arguments(image.memory_tid), image.status.uid)
