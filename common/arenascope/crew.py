@@ -133,6 +133,7 @@ class _Crew:
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
         except BaseException:
+            # Ctrl-C, which comes once it is let in again: nobody has this crew yet whose __exit__ would end it
             self._end()
             raise
         finally:

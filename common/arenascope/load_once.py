@@ -19,7 +19,7 @@ def load_once(name: str, path: str) -> ModuleType:
     try:
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException:  # KeyboardInterrupt is no Exception
         sys.modules.pop(name, None)
         raise
     return module

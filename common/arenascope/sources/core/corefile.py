@@ -51,6 +51,7 @@ def open_core(path: str, say: Optional[Say]) -> CoreFile:
         _check_kind(f"{path}, unpacked,", file, False)
         return CoreFile(file, _map(path, file), True, unpacked.shortage)
     except BaseException:
+        # unpacking a large one is what people interrupt, and in a debugger this process goes on
         os.close(file)
         raise
 

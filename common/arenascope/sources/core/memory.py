@@ -73,6 +73,7 @@ class CoreMemory:
         try:
             self._parse()
         except BaseException:
+            # Ctrl-C among them: in a debugger this process goes on, and its files would stay open
             self.close()
             raise
 
