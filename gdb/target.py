@@ -81,12 +81,12 @@ class GdbTarget(DebuggedTarget):
 
     def _open_image(self, ask_remote: Callable[..., Any]) -> Source:
         connection = self._connection()
-        found: Optional[Source] = None
+        image: Optional[Source] = None
         if connection == "native":
-            found = open_process(self.inferior.pid)
+            image = open_process(self.inferior.pid)
         elif connection == "core":
-            found = self._open_core()
-        return found or self._ask("core" if connection == "core" else "live", ask_remote)
+            image = self._open_core()
+        return image or self._ask("core" if connection == "core" else "live", ask_remote)
 
     def _connection(self) -> str:
         """ "native", "core", "remote" …"""
@@ -202,17 +202,17 @@ class GdbTarget(DebuggedTarget):
         """Of every thread; what was selected stays so."""
         selected = gdb.selected_thread()
         frame = gdb.selected_frame() if selected else None
-        found = []
+        answers = []
         try:
             for thread in self.inferior.threads():
                 thread.switch()
-                found.append(ask(thread))
+                answers.append(ask(thread))
         finally:
             if selected and selected.is_valid():
                 selected.switch()
                 if frame and frame.is_valid():
                     frame.select()
-        return found
+        return answers
 
     def _thread(self, thread: gdb.InferiorThread) -> ThreadInfo:
         tid = thread.ptid[1] or thread.ptid[0]
@@ -232,8 +232,8 @@ class GdbTarget(DebuggedTarget):
             return next((each.name for each in self.image.threads() if each.tid == tid), None)
 
     def _thread_pointer(self, thread: gdb.InferiorThread) -> Optional[int]:
-        found = (self._register(name) for name in THREAD_POINTERS.get(self.machine, ()))
-        value = next((value for value in found if value is not None), None)
+        values = (self._register(name) for name in THREAD_POINTERS.get(self.machine, ()))
+        value = next((value for value in values if value is not None), None)
         if self.machine == "s390x":
             high, low = self._register("acr0"), self._register("acr1")
             value = high << 32 | low if high is not None and low is not None else None
@@ -271,10 +271,10 @@ class GdbTarget(DebuggedTarget):
 
 def _libc_symbols(name: str) -> list[gdb.Symbol]:
     """Statics of that name in malloc's own files: programs have a `tcache` of their own, too."""
-    found = gdb.lookup_static_symbols(name)
-    return [symbol for symbol in found if os.path.basename(symbol.symtab.filename) in TLS_FILES]
+    symbols = gdb.lookup_static_symbols(name)
+    return [symbol for symbol in symbols if os.path.basename(symbol.symtab.filename) in TLS_FILES]
 
 
 def _any_symbol(name: str) -> list[gdb.Symbol]:
-    found = [gdb.lookup_global_symbol(name), gdb.lookup_static_symbol(name)]
-    return [symbol for symbol in found if symbol is not None]
+    symbols = [gdb.lookup_global_symbol(name), gdb.lookup_static_symbol(name)]
+    return [symbol for symbol in symbols if symbol is not None]

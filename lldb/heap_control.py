@@ -147,10 +147,10 @@ class LldbController:
                 return
 
     def _thread(self, thread: ThreadInfo) -> lldb.SBThread:
-        found = self.process.GetThreadByID(thread.tid)
-        if not found.IsValid():
+        own = self.process.GetThreadByID(thread.tid)
+        if not own.IsValid():
             raise gone(thread)
-        return found
+        return own
 
     @contextmanager
     def _alone(self, thread: lldb.SBThread) -> Iterator[None]:

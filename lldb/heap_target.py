@@ -74,12 +74,12 @@ class LldbTarget(DebuggedTarget):
     def _open_image(self) -> Source:
         # elf-core and its siblings, minidump; a live process is gdb-remote's here as much as elsewhere
         plugin = self.process.GetPluginName() or ""
-        found: Optional[Source]
+        image: Optional[Source]
         if "core" in plugin or "minidump" in plugin:
-            kind, found = "core", self._open_core()
+            kind, image = "core", self._open_core()
         else:
-            kind, found = "live", open_process(self.process.GetProcessID())
-        return found or self._ask(kind)
+            kind, image = "live", open_process(self.process.GetProcessID())
+        return image or self._ask(kind)
 
     def _open_core(self) -> Optional[Source]:
         told = self.process.GetCoreFile().fullpath if hasattr(self.process, "GetCoreFile") else None  # LLDB 17
@@ -130,17 +130,18 @@ class LldbTarget(DebuggedTarget):
         return section.GetFileOffset() if section.IsValid() else 0
 
     def local_paths(self, region: Region) -> Sequence[str]:
-        found = self.target.ResolveLoadAddress(region.start).GetModule()
-        path = found.GetFileSpec().fullpath if found.IsValid() else None
+        module = self.target.ResolveLoadAddress(region.start).GetModule()
+        path = module.GetFileSpec().fullpath if module.IsValid() else None
         return [path] if path else []
 
     # symbols and types
 
     def symbol(self, name: str) -> Optional[Symbol]:
-        found = list(self._symbols(name))
+        symbols = list(self._symbols(name))
         # the loader exports some of libc's names as well
         return next(
-            (symbol for symbol, file in found if file.startswith(("libc.", "libc-"))), found[0][0] if found else None
+            (symbol for symbol, file in symbols if file.startswith(("libc.", "libc-"))),
+            symbols[0][0] if symbols else None,
         )
 
     def _symbols(self, name: str) -> Iterator[tuple[Symbol, str]]:
@@ -258,16 +259,16 @@ def _interruptible(read: AnyRead, debugger: lldb.SBDebugger, often: int) -> AnyR
 
 
 def _register(frame: lldb.SBFrame, name: str) -> Optional[int]:
-    found = frame.FindRegister(name)
-    return found.GetValueAsUnsigned() if found.IsValid() else None
+    register = frame.FindRegister(name)
+    return register.GetValueAsUnsigned() if register.IsValid() else None
 
 
 def _wide_register(frame: lldb.SBFrame, name: str) -> bytes:
     # without AVX its lower half is all there is
     for register in (name, name.replace("ymm", "xmm")):
-        found = frame.FindRegister(register)
-        data, error = found.GetData(), lldb.SBError()
-        read = data.ReadRawData(error, 0, data.GetByteSize()) if found.IsValid() and data.GetByteSize() else b""
+        value = frame.FindRegister(register)
+        data, error = value.GetData(), lldb.SBError()
+        read = data.ReadRawData(error, 0, data.GetByteSize()) if value.IsValid() and data.GetByteSize() else b""
         if error.Success() and read:
             return bytes(read)
     return b""

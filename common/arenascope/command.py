@@ -264,9 +264,9 @@ def all_commands() -> tuple[Command, ...]:
 
 def find_command(name: str) -> Command:
     """Every module there holds one Command, under its own name."""
-    found = getattr(import_module(f"{commands.__name__}.{name}"), f"{name}_command")
-    assert isinstance(found, Command)
-    return found
+    named = getattr(import_module(f"{commands.__name__}.{name}"), f"{name}_command")
+    assert isinstance(named, Command)
+    return named
 
 
 UNITS = "KMGT"

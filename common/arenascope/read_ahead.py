@@ -141,10 +141,10 @@ class ReadBeside(Generic[Asked, Got]):
 
     def take(self) -> Got:
         """What was begun first, and not taken yet."""
-        found, error = self._done.get()
+        got, error = self._done.get()
         if error is not None:
             raise error
-        return cast("Got", found)
+        return cast("Got", got)
 
     def _work(self) -> None:
         while True:

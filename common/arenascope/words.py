@@ -55,8 +55,8 @@ def likeness(word: str) -> int:
 
 def likeliest(words: Sequence[str], at_least: int) -> Optional[int]:
     """Which of the words most looks like a process or core, the first of equals."""
-    found = max(range(len(words)), key=lambda index: likeness(words[index]), default=None)
-    return None if found is None or likeness(words[found]) < at_least else found
+    best = max(range(len(words)), key=lambda index: likeness(words[index]), default=None)
+    return None if best is None or likeness(words[best]) < at_least else best
 
 
 def is_elf(path: str) -> bool:

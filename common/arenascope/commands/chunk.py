@@ -36,7 +36,7 @@ class Word(NamedTuple):
     symbol: Optional[str]
 
 
-class Found(NamedTuple):
+class Described(NamedTuple):
     """A chunk and its circumstances."""
 
     block: Placed
@@ -68,16 +68,16 @@ def chunk_command(context: Context) -> Answer:
     if not 0 <= count <= MAX_WORDS:
         raise UsageError(f"--words {count}: from 0 to {MAX_WORDS:,}")
     places = [_place(context, each) for each in context.options.address]
-    found = _find(session, places, count)
-    elsewhere = [said for said in map(found.__getitem__, dict.fromkeys(places)) if isinstance(said, Statement)]
-    answers = [(place, found[place]) for place in places]
-    keys: dict[str, object] = {"chunk": _chunk_json(session, found[places[0]])}
+    by_place = _find(session, places, count)
+    elsewhere = [said for said in map(by_place.__getitem__, dict.fromkeys(places)) if isinstance(said, Statement)]
+    answers = [(place, by_place[place]) for place in places]
+    keys: dict[str, object] = {"chunk": _chunk_json(session, by_place[places[0]])}
     if len(places) > 1:
         keys["answers"] = [_answer_json(session, place, each) for place, each in answers]
     lines = _all_lines(context.style, session, answers)
     said = problems_of(session)
     doubtful = not session.caches_known and any(
-        isinstance(each, Found) and each.block.state == "used" for each in found.values()
+        isinstance(each, Described) and each.block.state == "used" for each in by_place.values()
     )
     problems = [*elsewhere, *([Statement("perhaps-cached")] if doubtful else [])]
     if not context.options.json:
@@ -91,9 +91,9 @@ def _place(context: Context, expression: str) -> int:
     return place & ((1 << TAG_BITS) - 1) if context.target.machine == "aarch64" else place
 
 
-def _find(session: Session, places: Sequence[int], count: int) -> dict[int, Union[Found, Statement]]:
+def _find(session: Session, places: Sequence[int], count: int) -> dict[int, Union[Described, Statement]]:
     """What is at each of these; `count` words of it."""
-    found: dict[int, Union[Found, Statement]] = {}
+    by_place: dict[int, Union[Described, Statement]] = {}
     for header in session.headers if session.started else ():
         for part in session.heaps[header.index]:
             here = [place for place in places if part.address <= place < part.end]
@@ -101,17 +101,17 @@ def _find(session: Session, places: Sequence[int], count: int) -> dict[int, Unio
             for place in here:
                 block = blocks.get(place)
                 if isinstance(block, Placed):
-                    found[place] = _found(session, block, header, part, count)
+                    by_place[place] = _describe(session, block, header, part, count)
                 else:
-                    found[place] = in_heap(session, place, part, block)
+                    by_place[place] = in_heap(session, place, part, block)
     for place in places:
-        if place not in found:
+        if place not in by_place:
             mmapped = _mmapped(session, place, count) if session.started else None
-            found[place] = mmapped or where_else(session, place)
-    return found
+            by_place[place] = mmapped or where_else(session, place)
+    return by_place
 
 
-def _found(session: Session, block: Placed, header: ArenaHeader, part: Heap, count: int) -> Found:
+def _describe(session: Session, block: Placed, header: ArenaHeader, part: Heap, count: int) -> Described:
     user = block.chunk + session.layout.header
     name, tid = None, None
     if block.state == "tcache":
@@ -133,7 +133,7 @@ def _found(session: Session, block: Placed, header: ArenaHeader, part: Heap, cou
     end = block.chunk + block.bytes + (session.layout.word if block.state != "top" else 0)
     what = _kind(session, block) if block.state == "used" and own is None else None
     words = _words(session, user, end, count)
-    return Found(block, header, heap=part, bin=name, tid=tid, words=words, own=own, kind=what)
+    return Described(block, header, heap=part, bin=name, tid=tid, words=words, own=own, kind=what)
 
 
 def _kind(session: Session, block: Placed) -> Optional[Kind]:
@@ -149,7 +149,7 @@ def _holder(session: Session, chunk: int) -> Optional[int]:
     )
 
 
-def _mmapped(session: Session, place: int, count: int) -> Optional[Found]:
+def _mmapped(session: Session, place: int, count: int) -> Optional[Described]:
     block: Optional[MmappedBlock] = next(
         (each for each in session.mmapped if each.base <= place < each.base + each.bytes), None
     )
@@ -160,7 +160,7 @@ def _mmapped(session: Session, place: int, count: int) -> Optional[Found]:
     state = "mmapped" if tid is None else "tcache"
     words = _words(session, block.chunk + session.layout.header, block.base + block.bytes, count)
     placed = Placed(block.chunk, size, state=state, previous=None, next=None)
-    return Found(
+    return Described(
         placed,
         arena=None,
         heap=None,
@@ -188,31 +188,31 @@ def _words(session: Session, user: int, end: int, count: int) -> list[Word]:
     ]
 
 
-def _answer_json(session: Session, place: int, found: Union[Found, Statement]) -> dict[str, object]:
-    problem = None if isinstance(found, Found) else statement_json(found, sentence(found))
-    return {"asked": hexadecimal(place), "chunk": _chunk_json(session, found), "problem": problem}
+def _answer_json(session: Session, place: int, answer: Union[Described, Statement]) -> dict[str, object]:
+    problem = None if isinstance(answer, Described) else statement_json(answer, sentence(answer))
+    return {"asked": hexadecimal(place), "chunk": _chunk_json(session, answer), "problem": problem}
 
 
-def _chunk_json(session: Session, found: Union[Found, Statement]) -> Optional[dict[str, object]]:
-    return _json(session, found) if isinstance(found, Found) else None
+def _chunk_json(session: Session, answer: Union[Described, Statement]) -> Optional[dict[str, object]]:
+    return _json(session, answer) if isinstance(answer, Described) else None
 
 
-def _json(session: Session, found: Found) -> dict[str, object]:
-    block = found.block
+def _json(session: Session, described: Described) -> dict[str, object]:
+    block = described.block
     return {
         "address": hexadecimal(block.chunk),
         "user_address": hexadecimal(block.chunk + session.layout.header),
         "bytes": block.bytes,
         "state": block.state,
-        "arena": found.arena.index if found.arena else None,
-        "heap": hexadecimal(found.heap.address if found.heap else None),
-        "bin": found.bin,
-        "tid": found.tid,
+        "arena": described.arena.index if described.arena else None,
+        "heap": hexadecimal(described.heap.address if described.heap else None),
+        "bin": described.bin,
+        "tid": described.tid,
         "previous": hexadecimal(block.previous),
         "next": hexadecimal(block.next),
-        **_kind_json(found.kind),
+        **_kind_json(described.kind),
         "words": [
-            {"offset": each.offset, "value": hexadecimal(each.value), "symbol": each.symbol} for each in found.words
+            {"offset": each.offset, "value": hexadecimal(each.value), "symbol": each.symbol} for each in described.words
         ],
     }
 
@@ -237,38 +237,43 @@ STATES = {
 }
 
 
-def _all_lines(style: Style, session: Session, answers: Sequence[tuple[int, Union[Found, Statement]]]) -> Iterator[str]:
-    for number, (place, found) in enumerate(answers):
+def _all_lines(
+    style: Style, session: Session, answers: Sequence[tuple[int, Union[Described, Statement]]]
+) -> Iterator[str]:
+    for number, (place, answer) in enumerate(answers):
         if number:
             yield ""
-        if isinstance(found, Statement):
-            yield sentence(found)
+        if isinstance(answer, Statement):
+            yield sentence(answer)
         else:
-            yield from _lines(style, session, found, place)
+            yield from _lines(style, session, answer, place)
 
 
-def _lines(style: Style, session: Session, found: Found, place: int) -> Iterator[str]:
-    block, user = found.block, found.block.chunk + session.layout.header
+def _lines(style: Style, session: Session, described: Described, place: int) -> Iterator[str]:
+    block, user = described.block, described.block.chunk + session.layout.header
     yield style.bold(f"chunk {block.chunk:#x}, {style.size(block.bytes)}: {STATES[block.state]}")
     yield ""
     rows = [("user pointer", f"{user:#x} ({_distance(place, user)})")]
-    if found.arena is not None and found.heap is not None:
-        rows.append(("arena", f"{found.arena.index}{' main' if found.arena.main else ''}"))
-        rows.append(("heap", f"{found.heap.address:#x} to {found.heap.end:#x}"))
-    if found.bin or found.tid is not None:
+    if described.arena is not None and described.heap is not None:
+        rows.append(("arena", f"{described.arena.index}{' main' if described.arena.main else ''}"))
+        rows.append(("heap", f"{described.heap.address:#x} to {described.heap.end:#x}"))
+    if described.bin or described.tid is not None:
         rows.append(
-            ("list", " of thread ".join(str(each) for each in (found.bin or "cache", found.tid) if each is not None))
+            (
+                "list",
+                " of thread ".join(str(each) for each in (described.bin or "cache", described.tid) if each is not None),
+            )
         )
-    if found.own:
-        rows.append(("holds", found.own))
-    if found.kind:
-        rows.append(("type", _type_text(found.kind)))
+    if described.own:
+        rows.append(("holds", described.own))
+    if described.kind:
+        rows.append(("type", _type_text(described.kind)))
     for name, neighbour in (("previous", block.previous), ("next", block.next)):
         rows.append((name, "none" if neighbour is None else f"{neighbour:#x}"))
     for name, text in rows:
         yield f"{name:13} {text}"
     yield ""
-    yield from _dump(session, found)
+    yield from _dump(session, described)
 
 
 def _type_text(kind: Kind) -> str:
@@ -282,9 +287,9 @@ def _distance(place: int, user: int) -> str:
     return f"{place:#x} is {abs(place - user):,} bytes {'after' if place > user else 'before'} it"
 
 
-def _dump(session: Session, found: Found) -> Iterator[str]:
+def _dump(session: Session, described: Described) -> Iterator[str]:
     word = session.layout.word
-    for each in found.words:
+    for each in described.words:
         data = each.value.to_bytes(word, session.target.byte_order)
         text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)
         yield f"{each.offset:+5}  {each.value:#0{2 + 2 * word}x}  {text}  {each.symbol or ''}".rstrip()

@@ -205,7 +205,7 @@ def _sweep_types(context: Context, wanted: Filter, sweep: Sweep) -> None:
     live = live_kinds(session, wanted.arena)
     names = {index: name_of(kind) for index, kind in enumerate(live.kinds) if wanted.type.search(name_of(kind))}
     sweep.chosen = Sums()
-    found: list[tuple[int, int, int, str]] = []
+    rows: list[tuple[int, int, int, str]] = []
     for heap in live.heaps:
         sums = sweep.sums.setdefault(heap.header.index, Sums())
         for chunk, size, state, kind in live.blocks(heap):
@@ -217,13 +217,13 @@ def _sweep_types(context: Context, wanted: Filter, sweep: Sweep) -> None:
                 sweep.wanted += 1
                 sweep.chosen.sizes[state][size] += 1
                 # sorted, the last one may be the first
-                if limit is None or len(found) < limit or (limit and options.sort == "size"):
-                    found.append((chunk, size, heap.header.index, names[kind]))
+                if limit is None or len(rows) < limit or (limit and options.sort == "size"):
+                    rows.append((chunk, size, heap.header.index, names[kind]))
     if session.stopped:
         sweep.problems.append(Statement("stopped", {"chunks": sum(each.chunks for each in sweep.sums.values())}))
     if options.sort == "size":
-        found.sort(key=lambda row: (-row[1], row[0]))
-    for chunk, size, arena, name in found[:limit]:
+        rows.sort(key=lambda row: (-row[1], row[0]))
+    for chunk, size, arena, name in rows[:limit]:
         sweep.rows.add(typed_row(context.style, options.json, arena)(chunk, size, name))
 
 
@@ -245,8 +245,8 @@ def _share_out(
         for piece in pieces:
             adding.add(piece)
             if len(rows) < limit:
-                found = (each for each in chunks_of(piece, listed) if wanted.wants(*each[1:]))
-                rows += islice(found, limit - len(rows))
+                chunks = (each for each in chunks_of(piece, listed) if wanted.wants(*each[1:]))
+                rows += islice(chunks, limit - len(rows))
         adding.keep()
         return adding.without_listed(), rows
 

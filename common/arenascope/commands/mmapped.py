@@ -56,8 +56,8 @@ def _types(session: Session, blocks: Sequence[MmappedBlock]) -> list[Optional[Ki
     """What each block is; None where that is known by its size alone."""
     # none of them has a neighbour whose first field it uses
     sizes = {block.chunk: block.base + block.bytes - block.chunk - session.layout.word for block in blocks}
-    found = kinds_of(session, list(sizes.items())) if sizes else {}
-    kinds = [found.get(block.chunk) for block in blocks]
+    known = kinds_of(session, list(sizes.items())) if sizes else {}
+    kinds = [known.get(block.chunk) for block in blocks]
     return [kind if kind and kind.kind != "size" else None for kind in kinds]
 
 

@@ -18,7 +18,7 @@ from ..target import Span
 SHORTEST = 1 << 20
 """No heap is cut into shorter stretches than this."""
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class Part(NamedTuple):
@@ -34,30 +34,30 @@ class Part(NamedTuple):
         return self.stretch.end < self.heap.end
 
 
-Look = Callable[[Part, Iterator[Piece]], Optional[Found]]
+Look = Callable[[Part, Iterator[Piece]], Optional[Result]]
 """What a worker makes of a part; its result is all that comes back. None: the heap must be seen as a whole for that."""
 
 
-class _Made(Generic[Found]):
+class _Made(Generic[Result]):
     """Of one part."""
 
-    def __init__(self, end: int, findings: Sequence[Finding], found: Optional[Found]) -> None:
+    def __init__(self, end: int, findings: Sequence[Finding], result: Optional[Result]) -> None:
         self.end = end
         """Where its last piece ends."""
         self.findings = findings
-        self.found = found
+        self.result = result
 
 
 def swept(
-    session: Session, headers: Sequence[ArenaHeader], look: Look[Found], processes: int, meter: Meter
-) -> AbstractContextManager[Iterator[list[Found]]]:
+    session: Session, headers: Sequence[ArenaHeader], look: Look[Result], processes: int, meter: Meter
+) -> AbstractContextManager[Iterator[list[Result]]]:
     """For every heap of these arenas in turn, what `look` made of its parts, in address order."""
     return closing(_swept(session, headers, look, processes, meter))
 
 
 def _swept(
-    session: Session, headers: Sequence[ArenaHeader], look: Look[Found], processes: int, meter: Meter
-) -> Generator[list[Found], None, None]:
+    session: Session, headers: Sequence[ArenaHeader], look: Look[Result], processes: int, meter: Meter
+) -> Generator[list[Result], None, None]:
     # what every worker needs is read before there are any
     _ = session.listed_order
     heaps = [(header, heap) for header in headers for heap in session.heaps[header.index]]
@@ -67,15 +67,15 @@ def _swept(
     parts = [part for header, heap in heaps for part in _parts_of(session, header, heap, longest)]
     own = os.getpid()
 
-    def do(part: Part, telling: Meter) -> _Made[Found]:
+    def do(part: Part, telling: Meter) -> _Made[Result]:
         if os.getpid() != own:
             session.memory.read_alone()
         return _make(session, part, look, telling)
 
-    with share_out(parts, [part.stretch.bytes for part in parts], do, processes, meter) as results:
-        made = zip(parts, results)
+    with share_out(parts, [part.stretch.bytes for part in parts], do, processes, meter) as shared:
+        made = zip(parts, shared)
         for header, heap in heaps:
-            together: list[_Made[Found]] = []
+            together: list[_Made[Result]] = []
             sure = True
             for part, each in made:
                 together.append(each)
@@ -83,12 +83,12 @@ def _swept(
                     break
                 # a cut is a guess until what lies in front has led to it
                 sure &= each.end == part.stretch.end
-            found = [each.found for each in together if each.found is not None]
-            if not sure or len(found) < len(together):
+            results = [each.result for each in together if each.result is not None]
+            if not sure or len(results) < len(together):
                 together = [_make(session, _whole(header, heap), look, Unseen())]
-                found = [each.found for each in together if each.found is not None]
+                results = [each.result for each in together if each.result is not None]
             session.keep_findings([finding for each in together for finding in each.findings])
-            yield found
+            yield results
 
 
 def _whole(header: ArenaHeader, heap: Heap) -> Part:
@@ -102,7 +102,7 @@ def _parts_of(session: Session, header: ArenaHeader, heap: Heap, longest: Option
     return [Part(header, heap, Span(start, end)) for start, end in zip([heap.address, *inside], [*inside, heap.end])]
 
 
-def _make(session: Session, part: Part, look: Look[Found], meter: Meter) -> _Made[Found]:
+def _make(session: Session, part: Part, look: Look[Result], meter: Meter) -> _Made[Result]:
     findings: list[Finding] = []
     end = part.stretch.start
 
@@ -112,5 +112,5 @@ def _make(session: Session, part: Part, look: Look[Found], meter: Meter) -> _Mad
             end = piece.address + piece.bytes
             yield piece
 
-    found = look(part, pieces())
-    return _Made(end, findings, found)
+    made = look(part, pieces())
+    return _Made(end, findings, made)

@@ -28,20 +28,20 @@ def mmapped_tally(session: Session) -> Optional[Tally]:
     return Tally(params.values["n_mmaps"], params.values["mmapped_mem"]) if params else None
 
 
-def _explained(layout: Layout, found: Tally, expected: Tally) -> bool:
+def _explained(layout: Layout, tally: Tally, expected: Tally) -> bool:
     """The sum is too large, the number is right."""
-    return found.chunks == expected.chunks and counts_headers_twice(layout, expected.bytes, found.bytes)
+    return tally.chunks == expected.chunks and counts_headers_twice(layout, expected.bytes, tally.bytes)
 
 
 def mmapped_mismatch(session: Session) -> Optional[Statement]:
     """The problem, where the blocks found are not those that glibc counts."""
     blocks = session.mmapped if session.started else []
-    found, expected = Tally(len(blocks), sum(block.bytes for block in blocks)), mmapped_tally(session)
-    if expected is not None and (found == expected or _explained(session.layout, found, expected)):
+    tally, expected = Tally(len(blocks), sum(block.bytes for block in blocks)), mmapped_tally(session)
+    if expected is not None and (tally == expected or _explained(session.layout, tally, expected)):
         return None
     if expected is None:
         return Statement("blocks-uncounted")
     return Statement(
         NOT_AS_COUNTED,
-        {"found_blocks": found.chunks, "found_bytes": found.bytes, "blocks": expected.chunks, "bytes": expected.bytes},
+        {"found_blocks": tally.chunks, "found_bytes": tally.bytes, "blocks": expected.chunks, "bytes": expected.bytes},
     )

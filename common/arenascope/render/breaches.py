@@ -118,13 +118,13 @@ EXPECTED: Mapping[str, str] = {
 def breach_words(breach: Breach) -> BreachWords:
     said = breach.what
     if said.id in WORDS:
-        found = finding_words(said)
+        there = finding_words(said)
         if breach.rule.endswith("-link") and "leads_to" in said.names:
-            return BreachWords(NEXT_OF_LIST, f"{found} ({said.names['leads_to']})")
-        return BreachWords(EXPECTED.get(said.id, "").format(**said.figures, **said.names), found)
+            return BreachWords(NEXT_OF_LIST, f"{there} ({said.names['leads_to']})")
+        return BreachWords(EXPECTED.get(said.id, "").format(**said.figures, **said.names), there)
     words = BREACHES[said.id]
     if isinstance(words, tuple):
-        expected, found = (each.format(**said.figures, **said.names) for each in words)
+        expected, there = (each.format(**said.figures, **said.names) for each in words)
     else:
-        expected, found = words(said)
-    return BreachWords(expected, found)
+        expected, there = words(said)
+    return BreachWords(expected, there)

@@ -203,11 +203,11 @@ def _reason(pin: Pin) -> str:
 
 def _notes(style: Style, pins: Sequence[Shown]) -> Iterator[str]:
     """What comes in between, each thing once."""
-    found: dict[str, list[int]] = {}
+    blocks: dict[str, list[int]] = {}
     for shown in pins:
         if shown.note:
-            found.setdefault(shown.note, []).append(shown.pin.address)
-    for note, addresses in found.items():
+            blocks.setdefault(shown.note, []).append(shown.pin.address)
+    for note, addresses in blocks.items():
         named = ", ".join(f"{each:#x}" for each in addresses[:3])
         more = f" and {len(addresses) - 3} more" if len(addresses) > 3 else ""
         yield style.dim(f"{named}{more}: {note}")

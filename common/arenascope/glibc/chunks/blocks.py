@@ -47,14 +47,14 @@ class Placed(NamedTuple):
     """Chunks that touch this one; None where none does."""
 
 
-Found = Union[Placed, Gap]
+Enclosing = Union[Placed, Gap]
 """The chunk that has an address, or what else of the heap is there."""
 
 
-def find_blocks(pieces: Iterable[Piece], listed: Mapping[int, str], addresses: Iterable[int]) -> dict[int, Found]:
+def find_blocks(pieces: Iterable[Piece], listed: Mapping[int, str], addresses: Iterable[int]) -> dict[int, Enclosing]:
     """By address; those that no piece has are left out. The pieces are gone through once, no further than needed."""
     wanted = sorted(set(addresses))
-    by_address: dict[int, Found] = {}
+    by_address: dict[int, Enclosing] = {}
     before: Optional[int] = None
     last: list[int] = []
     at = 0
@@ -76,7 +76,7 @@ def find_blocks(pieces: Iterable[Piece], listed: Mapping[int, str], addresses: I
 
 
 def _in_run(
-    run: Run, listed: Mapping[int, str], wanted: Sequence[int], before: Optional[int], by_address: dict[int, Found]
+    run: Run, listed: Mapping[int, str], wanted: Sequence[int], before: Optional[int], by_address: dict[int, Enclosing]
 ) -> list[int]:
     """Puts what the addresses, all in this run, lie in into `by_address`; those in its last chunk are left."""
     held: list[int] = []
@@ -93,7 +93,7 @@ def _in_run(
     return held
 
 
-def _followed_by(chunk: Optional[int], held: list[int], by_address: dict[int, Found]) -> None:
+def _followed_by(chunk: Optional[int], held: list[int], by_address: dict[int, Enclosing]) -> None:
     """What was found for the addresses in `held`, which is emptied, has this neighbour."""
     for address in held:
         placed = by_address[address]

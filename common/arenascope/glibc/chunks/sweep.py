@@ -182,8 +182,8 @@ class _Sweep:
             if raw is not None:
                 what = Statement("no-chunk", names={"size_word": f"{raw:#x}"})
             self._say(what, position)
-        found = find_chain(self.memory, layout, self.header.main, position + layout.align, self.limit)
-        return self._gap(position, self.limit if found is None else found, "damage")
+        chain = find_chain(self.memory, layout, self.header.main, position + layout.align, self.limit)
+        return self._gap(position, self.limit if chain is None else chain, "damage")
 
     def _is_slack(self, position: int) -> bool:
         """Less than a chunk before the heap's end: what the last fencepost and alignment need."""
@@ -198,8 +198,8 @@ class _Sweep:
         if self._is_slack(position):
             yield self._gap(position, self.limit, "fencepost")
             return self.limit
-        found = find_chain(self.memory, self.layout, True, position, self.limit, PROVEN)
-        end = self.limit if found is None else found
+        chain = find_chain(self.memory, self.layout, True, position, self.limit, PROVEN)
+        end = self.limit if chain is None else chain
         if end > position:
             yield self._gap(position, end, "foreign")
         return end

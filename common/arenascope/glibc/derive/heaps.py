@@ -44,9 +44,9 @@ def derive_heaps(memory: Memory, layout: Layout, raws: Sequence[Raw], tops: Mapp
         if not 4 * layout.word <= size <= WORDS_LIMIT * layout.word:
             continue
         owned = [own for raw in others for own in _own(memory, raw, tops.get(raw.place), heap_max, size)]
-        found = _struct(memory, owned, heap_max, size) if 2 * len(owned) > len(others) else None
-        if found is not None:
-            return found
+        form = _struct(memory, owned, heap_max, size) if 2 * len(owned) > len(others) else None
+        if form is not None:
+            return form
     return None
 
 

@@ -41,7 +41,7 @@ Blocks = Mapping[int, Mapping[int, int]]
 """By tid: a thread's words around thread_arena that are not 0, by their distance from the thread pointer."""
 
 
-class Found(NamedTuple):
+class CachePlace(NamedTuple):
     """Where the pointers stand, and what they lead to."""
 
     offset: Optional[int]
@@ -105,7 +105,7 @@ class CacheFinder:
             pass
         return UNKNOWN_REACH * self.layout.word
 
-    def find(self, blocks: Blocks, at_arena: int) -> Found:
+    def find(self, blocks: Blocks, at_arena: int) -> CachePlace:
         """By the votes of some threads."""
         # one without an arena never called malloc, and has no cache to show
         asked = {tid: words for tid, words in blocks.items() if words.get(at_arena) in self.arenas}
@@ -117,7 +117,7 @@ class CacheFinder:
             self.trail.choose("thread_caches", taken, Statement("fewer-caches-there"))
         return place
 
-    def pointer(self, place: Found, value: int) -> Optional[int]:
+    def pointer(self, place: CachePlace, value: int) -> Optional[int]:
         """The cache that a thread's word leads to, 0 where it says that there is none; None where it says neither."""
         if not value:
             return 0
@@ -162,16 +162,16 @@ class CacheFinder:
 
     # by what words lead to
 
-    def _known(self, sample: Blocks, at_arena: int) -> Optional[Found]:
+    def _known(self, sample: Blocks, at_arena: int) -> Optional[CachePlace]:
         """Whole caches, else damaged ones."""
         for wrong in (0, DAMAGED_BINS):
-            best: Optional[tuple[_Vote, Found]] = None
+            best: Optional[tuple[_Vote, CachePlace]] = None
             for rank, form in enumerate(tcache_forms(self.layout)):
                 for offset, shown in self._shown(sample, form, wrong):
                     vote = _Vote(sum(each > 0 for each in shown), len(shown), -rank, -abs(offset - at_arena))
                     self._tell(offset, form, vote.threads, len(sample), vote.proven)
                     if best is None or vote > best[0]:
-                        best = vote, Found(offset, form)
+                        best = vote, CachePlace(offset, form)
             if best is not None:
                 return best[1]
         return None
@@ -186,9 +186,9 @@ class CacheFinder:
                     by_offset.setdefault(offset, []).append(shown)
         yield from by_offset.items()
 
-    def _new(self, sample: Blocks, at_arena: int) -> Optional[Found]:
+    def _new(self, sample: Blocks, at_arena: int) -> Optional[CachePlace]:
         """In a release that the table does not know: the form that fits most of them, and is more than zeros."""
-        best: Optional[tuple[tuple[int, int, int], Found]] = None
+        best: Optional[tuple[tuple[int, int, int], CachePlace]] = None
         for offset in sorted({offset for words in sample.values() for offset in words}):
             values = [words.get(offset, 0) for words in sample.values()]
             values = [
@@ -202,16 +202,16 @@ class CacheFinder:
             vote = form.lists, len(values), -abs(offset - at_arena)
             self._tell(offset, form.layout.tcache, len(values), len(sample), len(values))
             if best is None or vote > best[0]:
-                best = vote, Found(offset, form.layout.tcache)
+                best = vote, CachePlace(offset, form.layout.tcache)
         return best[1] if best is not None else None
 
-    def _of_nobody(self, sample: Blocks, blocks: Blocks) -> Found:
+    def _of_nobody(self, sample: Blocks, blocks: Blocks) -> CachePlace:
         """Where every thread has the address of the same zeros among libc's constants: then no thread has a cache.
 
         A core may be without these zeros; then a thread has none if no word of its leads to anything that malloc gave.
         """
         if not (self.layout.behaviour.tcache_dummy or self.layout.newer is not None) or not sample:
-            return Found(None)
+            return CachePlace(None)
         seen = Counter(place for words in sample.values() for place in words.items())
         places = {
             offset: self._zeros(value)
@@ -225,10 +225,10 @@ class CacheFinder:
                 bad = [] if zeros else [Statement("zeros-unknown" if zeros is None else "not-zeros")]
                 self.trail.add("thread_caches", _name(offset, None), (good,), bad)
         if len(proven) == 1:
-            return Found(proven[0])
+            return CachePlace(proven[0])
         if proven or None not in places.values():
-            return Found(None)
-        return Found(
+            return CachePlace(None)
+        return CachePlace(
             None, without=frozenset(tid for tid, words in blocks.items() if not any(map(self._given, words.values())))
         )
 

@@ -15,7 +15,7 @@ from ...model import ArenaHeader, Statement
 from ...records import NamedTuple
 from ...target import Target, ThreadInfo
 from ..layout import Layout
-from .caches import ARENA_NAMES, SAMPLE, Blocks, CacheFinder, Found
+from .caches import ARENA_NAMES, SAMPLE, Blocks, CacheFinder, CachePlace
 from .libc_file import Libc
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _by_symbol(caches: CacheFinder, thread: ThreadInfo) -> Optional[ThreadWords]
     pointer = memory.try_word(where) if where is not None else None
     if pointer is None:
         return None
-    return ThreadWords(thread, arena, caches.pointer(Found(None), pointer))
+    return ThreadWords(thread, arena, caches.pointer(CachePlace(None), pointer))
 
 
 def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[list[ThreadWords]]:
@@ -219,14 +219,14 @@ def _holds_any(memory: Memory, machine: str, pointer: int, at_arena: int, window
     return bool(memory.try_word(pointer + at_arena)) or bool(_tls_words(memory, machine, pointer, windows))
 
 
-def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> Found:
+def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> CachePlace:
     distance = caches.distance()
     if distance is not None:
         if caches.trail is not None:
             name = f"tcache at thread pointer{at_arena + distance:+#x}"
             caches.trail.add("thread_caches", name, (Statement("symbols-place-it", {"bytes": distance}),))
             caches.trail.choose("thread_caches", name)
-        return Found(at_arena + distance)
+        return CachePlace(at_arena + distance)
     reach = caches.reach()
     # no TLS lies beyond the thread pointer where blocks end there: that is struct pthread
     first, last = at_arena - reach, at_arena + reach
@@ -238,7 +238,7 @@ def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> 
 
 
 def _words_of(
-    caches: CacheFinder, thread: ThreadInfo, pointer: Optional[int], at_arena: int, cache_place: Optional[Found]
+    caches: CacheFinder, thread: ThreadInfo, pointer: Optional[int], at_arena: int, cache_place: Optional[CachePlace]
 ) -> ThreadWords:
     arena = caches.memory.try_word(pointer + at_arena) if pointer is not None else None
     if pointer is None or arena is None or (arena and arena not in caches.arenas):

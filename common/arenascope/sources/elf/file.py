@@ -271,5 +271,5 @@ _BANNER = re.compile(rb"GNU C Library [^\n\0]{0,200}?release version ([0-9]+\.[0
 
 def glibc_version(data: Buffer) -> Optional[str]:
     """glibc's version, such as "2.36", from libc's bytes (its file, a static program, or its .rodata in memory)."""
-    found = _BANNER.search(data)
-    return found.group(1).decode() if found else None
+    banner = _BANNER.search(data)
+    return banner.group(1).decode() if banner else None

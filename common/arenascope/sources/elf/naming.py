@@ -86,9 +86,9 @@ class Naming:
         """ "vtable for Shape+16", "libc.so.6+0x1d3c60", or None where no file is mapped."""
         module = next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
         if module is not None:
-            found = self._search(image, module[0], address)
-            if found is not None:
-                return found
+            name = self._search(image, module[0], address)
+            if name is not None:
+                return name
         told = image.own_name(address)
         if told is not None:
             return spoken(told.name, told.offset)

@@ -125,11 +125,11 @@ def going_on(registers: Mapping[str, int]) -> dict[str, int]:
     restart_syscall itself is lost by any rt_sigreturn: such a call, which waits for a time that was given as a length,
     begins anew.
     """
-    found = dict(registers)
+    anew = dict(registers)
     number = interrupted_call(registers)
     if number is not None:
-        found["rax"], found["rip"] = number, registers["rip"] - 2
-    return found
+        anew["rax"], anew["rip"] = number, registers["rip"] - 2
+    return anew
 
 
 def usable(vectors: bytes) -> Optional[int]:
@@ -225,8 +225,8 @@ class Layout:
     def _begin(self, index: int) -> dict[str, int]:
         step = self.steps[index]
         if step.number is not None:
-            found = dict(zip(SYSTEM_ARGUMENTS, step.arguments))
-            return {**found, "rax": step.number, "rip": self.gadgets["syscall"], "rsp": self.stops[index]}
+            values = dict(zip(SYSTEM_ARGUMENTS, step.arguments))
+            return {**values, "rax": step.number, "rip": self.gadgets["syscall"], "rsp": self.stops[index]}
         return {**dict(zip(ARGUMENTS, step.arguments)), "rip": step.address, "rsp": self.stops[index]}
 
     def _plain(self) -> dict[str, int]:
@@ -239,9 +239,9 @@ class Layout:
         segments = struct.pack("<4H", registers["cs"], 0, 0, registers["ss"])
         rest = struct.pack("<4Q", 0, 0, 0, 0) + struct.pack("<Q", vectors) + bytes(64)
         other_stack = struct.pack("<QiiQ", 0, NO_CHANGE, 0, 0)
-        found = struct.pack("<QQ", flags, 0) + other_stack + values + segments + rest + struct.pack("<Q", mask)
-        assert len(found) == UCONTEXT_BYTES
-        return found
+        context = struct.pack("<QQ", flags, 0) + other_stack + values + segments + rest + struct.pack("<Q", mask)
+        assert len(context) == UCONTEXT_BYTES
+        return context
 
     def _vector_frame(self) -> bytes:
         """An NT_X86_XSTATE as rt_sigreturn wants it: the kernel's own notes in it, and a mark behind."""

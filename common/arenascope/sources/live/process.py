@@ -85,10 +85,10 @@ class ProcessImage(LocalImage):
 
     def all_of(self, rows: Callable[[], Sequence[T]]) -> Sequence[T]:
         """The rows of a file that has some as long as there is memory."""
-        found = self.guarded(rows)
-        if not found:
+        all_rows = self.guarded(rows)
+        if not all_rows:
             raise self._gone()
-        return found
+        return all_rows
 
     def give_up(self, why: TargetError) -> None:
         """From another thread: whatever is read from now on is refused. Costs no read a question."""
@@ -163,20 +163,20 @@ class ProcessImage(LocalImage):
 
     def threads(self) -> Sequence[target.ThreadInfo]:
         """By tid. The thread pointer is not among what /proc tells: only ptrace has it."""
-        found = []
+        threads = []
         for tid, name in self.thread_names().items():
             stack, counter = self._stack_and_counter(tid)
-            found.append(target.ThreadInfo(tid, name, stack_pointer=stack, program_counter=counter))
-        return found
+            threads.append(target.ThreadInfo(tid, name, stack_pointer=stack, program_counter=counter))
+        return threads
 
     def thread_names(self) -> Mapping[int, str]:
         """By tid, in order."""
-        found = {}
+        names = {}
         for tid in self.guarded(lambda: procfiles.thread_ids(self.pid)):
             name = self.thread_name(tid)
             if name is not None:
-                found[tid] = name
-        return found
+                names[tid] = name
+        return names
 
     def thread_name(self, tid: int) -> Optional[str]:
         """None where it has ended meanwhile."""
@@ -199,9 +199,9 @@ class ProcessImage(LocalImage):
         /proc/PID/environ comes second: parse_tunables of ld.so (2.25 to 2.38) cuts GLIBC_TUNABLES into pieces there.
         """
         try:
-            found = environment.from_stack(self.read, self.auxv, self.auxv_bytes, self.pointer_size, self.mark)
-            if found is not None:
-                return found
+            variables = environment.from_stack(self.read, self.auxv, self.auxv_bytes, self.pointer_size, self.mark)
+            if variables is not None:
+                return variables
             return environment.parse_block(procfiles.read_bytes(f"{self._folder}/environ"))
         except (OSError, TargetError):
             return None
@@ -219,10 +219,10 @@ class ProcessImage(LocalImage):
         return self.all_of(lambda: procfiles.mappings_of(self.memory_tid))
 
     def memory_use(self) -> Optional[target.MemoryUse]:
-        found = self.guarded(lambda: procfiles.memory_of(self.memory_tid))
-        if found is None:
+        use = self.guarded(lambda: procfiles.memory_of(self.memory_tid))
+        if use is None:
             raise self._gone()
-        return found
+        return use
 
     def locked(self) -> Optional[Sequence[target.Span]]:
         return self.guarded(lambda: procfiles.unreleasable_ranges(self.memory_tid))
@@ -272,10 +272,10 @@ def _can_read(path: str) -> bool:
 
 def _is_same_file(path: str, line: procfiles.MapsLine) -> bool:
     """Inode and device agree; the inode must do where maps shows another device than stat (btrfs, overlayfs)."""
-    found = os.stat(path)
-    if line.deleted or found.st_ino != line.inode:
+    file = os.stat(path)
+    if line.deleted or file.st_ino != line.inode:
         return False
-    device = (os.major(found.st_dev), os.minor(found.st_dev))
+    device = (os.major(file.st_dev), os.minor(file.st_dev))
     # major 0: file systems without a block device, whose numbers may differ
     return device == line.device or 0 in (device[0], line.device[0])
 

@@ -124,11 +124,11 @@ def rollup(pid: int) -> dict[str, int]:
 
 def seccomp_modes(pid: int) -> dict[int, int]:
     """By tid: 0 without seccomp, 1 in its strict mode, 2 under a filter; a kernel without it does not say."""
-    found = {}
+    modes = {}
     for tid in sorted(int(name) for name in os.listdir(f"/proc/{pid}/task")):
         rows = read_bytes(f"/proc/{pid}/task/{tid}/status").splitlines()
-        found[tid] = next((int(row.split()[1]) for row in rows if row.startswith(b"Seccomp:")), 0)
-    return found
+        modes[tid] = next((int(row.split()[1]) for row in rows if row.startswith(b"Seccomp:")), 0)
+    return modes
 
 
 def online_processors() -> int:

@@ -102,20 +102,20 @@ class Tracer:
 
     def records(self) -> list[tuple[int, bytes, bytes]]:
         """(thread, registers, TLS note) of each."""
-        found = []
+        records = []
         for tid in self.held:
             registers = self.register_set(tid, NT_PRSTATUS)
             tls = self.register_set(tid, NT_ARM_TLS) or self.register_set(tid, NT_386_TLS)
-            found.append((tid, registers, tls))
-        return found
+            records.append((tid, registers, tls))
+        return records
 
     def register_sets(self) -> list[tuple[int, bytes, list[tuple[str, int, bytes]]]]:
         """(thread, general registers, all other sets as notes of a core) of each."""
-        found = []
+        sets = []
         for tid in self.held:
             others = [(owner, kind, self.register_set(tid, kind)) for owner, kind in REGISTER_NOTES]
-            found.append((tid, self.register_set(tid, NT_PRSTATUS), [each for each in others if each[2]]))
-        return found
+            sets.append((tid, self.register_set(tid, NT_PRSTATUS), [each for each in others if each[2]]))
+        return sets
 
     def register_set(self, tid: int, kind: int) -> bytes:
         buffer = ctypes.create_string_buffer(REGISTER_BYTES)
@@ -153,8 +153,8 @@ def die_in(seconds: float, number: int) -> Optional[int]:
     """The kernel sends this process `number` then, even where it is stopped; None where that is not to be had."""
     for library in (None, "librt.so.1"):  # in libc since 2.34
         try:
-            found = ctypes.CDLL(library)
-            create, start = found.timer_create, found.timer_settime
+            libc = ctypes.CDLL(library)
+            create, start = libc.timer_create, libc.timer_settime
         except (OSError, AttributeError):
             continue
         timer = ctypes.c_void_p()

@@ -49,14 +49,14 @@ class Runner:
     def states(self) -> list[tuple[int, bytes, bytes, int, bool]]:
         """Of each thread that may be made to call: its registers, vectors, signal mask, and whether it stands alone:
         at no signal's delivery, and in no critical section that the kernel would break off (rseq)."""
-        found = []
+        states = []
         for tid, number in self._tracer.held.items():
             mask = self._mask(tid)
             general = self._register_set(tid, NT_PRSTATUS)
             if mask is not None and len(general) == GENERAL_BYTES:
                 free = not number and not self._in_sequence(tid)
-                found.append((tid, general, self._register_set(tid, NT_X86_XSTATE), mask, free))
-        return found
+                states.append((tid, general, self._register_set(tid, NT_X86_XSTATE), mask, free))
+        return states
 
     def _mask(self, tid: int) -> Optional[int]:
         buffer = ctypes.create_string_buffer(8)

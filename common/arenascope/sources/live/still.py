@@ -83,16 +83,16 @@ class StillProcess(ProcessImage):
             return super().read(address, size)
         key = address, size
         if key not in self._kept:
-            found = self.nodes.part(address, size)
-            if found is None:
+            data = self.nodes.part(address, size)
+            if data is None:
                 if self._let_go:
                     raise self._too_late()
                 self.heed_time()
                 try:
-                    found = super().read(address, size)
+                    data = super().read(address, size)
                 except MemoryReadError:
-                    found = None
-            self._kept[key] = found
+                    data = None
+            self._kept[key] = data
         data = self._kept[key]
         if data is None:
             raise MemoryReadError(address, size)
@@ -128,8 +128,8 @@ class StillProcess(ProcessImage):
                 raise self._too_late()
             self.heed_time()
             self._answers[what] = ask()
-        found: T = self._answers[what]  # type: ignore[assignment]
-        return found
+        answer: T = self._answers[what]  # type: ignore[assignment]
+        return answer
 
     def regions(self) -> Sequence[Region]:
         return self._once("regions", super().regions)
@@ -229,12 +229,12 @@ class StillNodes:
         if reader.unread:
             process.heed_time()
         lost = set(reader.lost)
-        found: list[Optional[Words]] = []
+        nodes: list[Optional[Words]] = []
         for index, place in enumerate(places):
             data = None if index in lost else bytes(reader.buffer[size * index : size * (index + 1)])
             process.keep(place, size, data)
-            found.append(None if data is None else self._unpack(data))
-        return found
+            nodes.append(None if data is None else self._unpack(data))
+        return nodes
 
     def prepare(self) -> None:
         """All that reading them again needs, before the process is held."""
@@ -292,12 +292,12 @@ class KeptResidency:
         if place and end <= self._stretches[place - 1].end:
             return self._stretches[place - 1]
         try:
-            found = self._ask(start, end)
+            stretch = self._ask(start, end)
         except (OSError, ValueError):
             return None
         self._starts.insert(place, start)
-        self._stretches.insert(place, found)
-        return found
+        self._stretches.insert(place, stretch)
+        return stretch
 
     def count(self, start: int, end: int) -> Optional[Pages]:
         around = self._around(start, end)
