@@ -110,6 +110,18 @@ def test_the_report_tells_that_all_is_held(subject: Subject) -> None:
     assert [each["name"] for each in found["owners"][:2]] == ["first", "second"]
 
 
+def test_a_leak_is_told_from_a_cache() -> None:
+    """The story of fixtures/quotes.cc."""
+    with Subject("quotes", "500", "150") as subject:
+        lost, lost_bytes, kept, kept_bytes = map(int, (subject.folder / "truth" / "quotes.txt").read_text().split())
+        code, said, _ = look(Path(str(subject.pid)), "leaks", "--json")
+        owner = named(asked(subject.pid), "g_quotes")
+    (row,) = valid(json.loads(said))["leaks"]
+    assert (code, row["type"], row["blocks"], row["strength"]) == (1, "Request", 150, "definite")
+    assert (row["blocks"] + row["indirect_blocks"], row["bytes"] + row["indirect_bytes"]) == (lost, lost_bytes)
+    assert (owner["blocks"], owner["retained_bytes"]) == (kept, kept_bytes)
+
+
 def test_what_nobody_leads_to() -> None:
     with Subject("leaky") as held:
         lost = named_kind(asked(held.pid, "--limit", "0"), "unreached")
