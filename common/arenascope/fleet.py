@@ -89,20 +89,22 @@ def _look(asked: Look, early: bool) -> Seen:
         door.drop()
 
 
-def figures(subject: str) -> dict[str, Any]:
+def figures(subject: str, types: bool = False) -> dict[str, Any]:
     """What a snapshot holds, from one look; only "error" where it could not be made."""
     try:
-        return unbroken(lambda early: _figures(subject, early))
+        return unbroken(lambda early: _figures(subject, early, types))
     except ArenascopeError as error:
         return {"error": one_line(str(error))}
     except Exception as error:
         return {"error": fault_line(error, "metrics", "shell")}
 
 
-def _figures(subject: str, early: bool) -> dict[str, Any]:
-    door = _Collecting(subject, "ptrace", (), lists_of=0 if early else None)
+def _figures(subject: str, early: bool, types: bool) -> dict[str, Any]:
+    # what goes chunk by chunk is not read ahead
+    door = _Collecting(subject, "ptrace", (), lists_of=0 if early and not types else None)
     try:
-        documents = take(Context(door, Namespace(libc=0, json=True), ahead=read_all), sizes=False)
+        ahead = None if types else read_all
+        documents = take(Context(door, Namespace(libc=0, json=True), ahead=ahead), sizes=False, types=types)
         door.release()
         return documents
     finally:

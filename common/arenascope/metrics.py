@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import Counter
 from importlib import import_module
-from typing import Any, Iterator, Optional, Sequence
+from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from .arguments import HELP, Group, Outline, argument
 from .errors import ArenascopeError, UsageError
@@ -37,6 +38,14 @@ OUTLINE = Outline(
                     metavar="[HOST:]PORT",
                     help="serve them, on 127.0.0.1 unless HOST says otherwise",
                 ),
+                argument(
+                    "--types",
+                    type=int,
+                    default=0,
+                    metavar="N",
+                    help="also the N types of blocks that hold the most: a series for each that ever was among them, "
+                    "and every chunk is gone through",
+                ),
                 HELP,
             ),
         ),
@@ -45,6 +54,8 @@ OUTLINE = Outline(
 PREFIX = "glibc_malloc"
 ARENA_FIGURES = ("system_bytes", "used_bytes", "top_bytes", "resident_bytes", "trim_resident_bytes")
 LAST_PORT = 65535
+MAX_TYPES = 1000
+"""More series than that no monitoring should be given for a process."""
 STATE, STARTTIME = 3, 22
 """Fields of /proc/PID/stat, as proc(5) counts them."""
 
@@ -52,7 +63,9 @@ STATE, STARTTIME = 3, 22
 def run(options: argparse.Namespace) -> int:
     if optional.load("prometheus_client") is None:
         raise ArenascopeError("prometheus-client is not installed", "pip install prometheus-client")
-    collector = Collector(options.pids)
+    if not 0 <= options.types <= MAX_TYPES:
+        raise UsageError(f"--types {options.types} is no number of series for each process", f"0 to {MAX_TYPES}")
+    collector = Collector(options.pids, options.types)
     if options.listen:
         return _serve(options.listen, collector)
     form = "prometheus_client.exposition" if options.output else "prometheus_client.openmetrics.exposition"
@@ -103,11 +116,11 @@ class _Subject:
         self._started: Optional[bytes] = None
         self._is_here()
 
-    def figures(self) -> Optional[dict[str, Any]]:
+    def figures(self, types: bool) -> Optional[dict[str, Any]]:
         """None where it has ended or cannot be read; it keeps its last name."""
         if not self._is_here():
             return None
-        documents = figures(self.pid)
+        documents = figures(self.pid, types)
         return documents if "error" not in documents and self._is_here() else None
 
     def _is_here(self) -> bool:
@@ -130,8 +143,10 @@ class _Subject:
 class Collector:
     """Reads every process anew, one after the other, each in one look."""
 
-    def __init__(self, pids: Sequence[str]) -> None:
+    def __init__(self, pids: Sequence[str], types: int = 0) -> None:
+        """`types`: so many of each process."""
         self.subjects = [_Subject(pid) for pid in pids]
+        self.types = types
         self.failed = False
 
     def collect(self) -> Iterator[Any]:
@@ -149,9 +164,10 @@ class Collector:
         }
         count = gauge("arenas", "Number of arenas", ())
         thresholds = gauge("parameter", "mp_ as it stands", ("parameter",))
+        types = gauge("type_bytes", "Bytes in use by type of block, of the largest", ("type",))
         self.failed = False
         for subject in self.subjects:
-            documents = subject.figures()
+            documents = subject.figures(self.types > 0)
             who = [subject.pid, subject.name]
             up.add_metric(who, 0 if documents is None else 1)
             if documents is None:
@@ -168,7 +184,17 @@ class Collector:
             for param in documents["params"]["params"] or ():
                 if param["name"] in ("mmap_threshold", "trim_threshold", "n_mmaps", "mmapped_mem"):
                     _add(thresholds, [*who, param["name"]], param["value"])
-        yield from (up, rss, parts, count, *arenas.values(), thresholds)
+            for name, value in _largest(documents, self.types):
+                types.add_metric([*who, one_line(name)], value)
+        yield from (up, rss, parts, count, *arenas.values(), thresholds, *([types] if self.types else []))
+
+
+def _largest(documents: Mapping[str, Any], number: int) -> list[tuple[str, int]]:
+    """By name: one may be of two modules."""
+    sums = Counter[str]()
+    for row in (documents.get("types") or {}).get("types") or ():
+        sums[row["type"]] += row["bytes"]
+    return sums.most_common(number)
 
 
 def _add(family: Any, labels: Sequence[str], value: object) -> None:

@@ -38,6 +38,7 @@ all     sure nginx        nginx-light nginx nginx-core
 all     sure nodejs
 all     sure php          php-cli
 all     sure postgres     postgresql
+all     sure prometheus
 all     sure redis        redis-server
 all     sure ruby
 all     sure sqlite3
