@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from argparse import Namespace
+from functools import cache
 from typing import Any, Iterable
 
 from .. import __version__
 from ..command import Answer, Command, Context, argument, command, find_command
 from ..gather.problems import problems_of
+from ..records import NamedTuple
 from ..render.problems import sentences
 from ..render.text import count
 from ..snapshot import write
@@ -27,9 +30,22 @@ WORDS = {"chunks": ["--summary"], "types": ["--limit", "0"]}
 OF_A_TYPE = ("type", "kind", "module", "certain", "blocks", "bytes", "resident_bytes", "holds_back_bytes")
 
 
-def load(names: Iterable[str] = SECTIONS) -> dict[str, Command]:
-    """The commands: before a process is held."""
-    return {name: find_command(name) for name in names}
+class _Part(NamedTuple):
+    """A command and what is asked of it."""
+
+    command: Command
+    options: Namespace
+
+
+@cache
+def _part(name: str) -> _Part:
+    command = find_command(name)
+    return _Part(command, command.parser("arenascope").parse_args(WORDS.get(name, [])))
+
+
+def load(names: Iterable[str] = SECTIONS) -> dict[str, _Part]:
+    """Before a process is held."""
+    return {name: _part(name) for name in names}
 
 
 def read_all(context: Context) -> Answer:
@@ -71,7 +87,7 @@ def snapshot_command(context: Context) -> Answer:
 def take(context: Context, sizes: bool, types: bool = False) -> dict[str, Any]:
     """A snapshot of what the context looks at. A core does not say when it was taken."""
     parts = {**SECTIONS, **(SIZES if sizes else {}), **(TYPES if types else {})}
-    commands = load(parts)
+    loaded = load(parts)
     session = context.session
     taken = time.time() if session.target.kind == "live" else None
     document: dict[str, Any] = {
@@ -81,9 +97,8 @@ def take(context: Context, sizes: bool, types: bool = False) -> dict[str, Any]:
         "glibc": session.located.version,
     }
     for name, kept in parts.items():
-        asked = commands[name]
-        part = context.beside(asked.parser("arenascope").parse_args(WORDS.get(name, [])))
-        keys = asked.function(part).keys
+        asked = loaded[name]
+        keys = asked.command.function(context.beside(asked.options)).keys
         document[name] = {key: keys.get(key) for key in kept}
     if types:
         rows = document["types"]["types"]

@@ -10,6 +10,7 @@ leads out of another (`cut` in process.py says so to the reader). Before that th
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from contextlib import suppress
 from struct import Struct
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequenc
 
 from ...errors import MemoryReadError, ReadLate, Unread
 from ...target import MappingUse, MemoryUse, Pages, Region, Span, Words
-from .many import ManyReader
+from .many import ManyReader, NodeReader
 from .pagemap import PagemapResidency, Stretch
 from .process import ProcessImage
 
@@ -109,11 +110,6 @@ class StillProcess(ProcessImage):
         """Of what is kept apart from the rest."""
         return super().read(address, size)
 
-    def keep(self, address: int, size: int, data: Optional[bytes]) -> None:
-        """What was read in the hold; None: not to be read."""
-        if self._held and not self._let_go:
-            self._kept[address, size] = data
-
     def fill(self, address: int, block: memoryview) -> int:
         if self._let_go:
             raise self._too_late()
@@ -171,7 +167,10 @@ class StillNodes:
         self._process = process
         self._word = process.pointer_size
         self._size = 3 * self._word
-        self._unpack = Struct(f"{process.mark}3{'Q' if self._word == 8 else 'I'}").unpack_from
+        self._form = Struct(f"{process.mark}3{'Q' if self._word == 8 else 'I'}")
+        self._unpack = self._form.unpack_from
+        self._reader = NodeReader(process.memory_tid, self._word)
+        self._reader.load()
         self._places: dict[int, int] = {}
         """By chunk: where its words are in `_data`, in their order."""
         self._data = bytearray()
@@ -181,8 +180,13 @@ class StillNodes:
         self.passed: set[int] = set()
         self._more: set[int] = set()
         """Chunks that were read one by one while it was held."""
+        self._together: dict[int, Words] = {}
+        """By chunk: what read_many read."""
 
     def node(self, chunk: int) -> Words:
+        words = self._together.get(chunk)
+        if words is not None:
+            return words
         if self._fresh:
             place = self._places.get(chunk)
             if place is not None:
@@ -198,6 +202,9 @@ class StillNodes:
         place = self._places.get(address - self._word) if self._fresh else None
         if place is not None:
             return bytes(self._data[place : place + size])
+        words = self._together.get(address - self._word)
+        if words is not None:
+            return self._form.pack(*words)[:size]
         single = self._process.kept(address, self._size)
         return None if single is None else single[:size]
 
@@ -220,21 +227,23 @@ class StillNodes:
         return self._unpack(data)
 
     def read_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
-        process, size = self._process, self._size
-        if process.is_over:
+        if self._process.is_over:
             return ()  # it was done while it was held
-        places = [chunk + self._word for chunk in chunks]
-        reader = ManyReader(process.memory_tid, process.read_now, places, size, process.is_time)
-        reader.run()
-        if reader.unread:
-            process.heed_time()
-        lost = set(reader.lost)
+        self._process.heed_time()
+        read = self._reader.read(array("Q", [chunk + self._word for chunk in chunks]))
         nodes: list[Optional[Words]] = []
-        for index, place in enumerate(places):
-            data = None if index in lost else bytes(reader.buffer[size * index : size * (index + 1)])
-            process.keep(place, size, data)
-            nodes.append(None if data is None else self._unpack(data))
+        for chunk, words in zip(chunks, zip(*read)):
+            if words[0]:
+                self._together[chunk] = words
+            # 0: what could not be read this way
+            nodes.append(words if words[0] else self._alone(chunk))
         return nodes
+
+    def _alone(self, chunk: int) -> Optional[Words]:
+        try:
+            return self._unpack(self._process.read(chunk + self._word, self._size))
+        except MemoryReadError:
+            return None
 
     def prepare(self) -> None:
         """All that reading them again needs, before the process is held."""
