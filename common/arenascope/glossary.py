@@ -9,7 +9,7 @@ from .arguments import HELP_WIDTH
 from .records import NamedTuple
 
 TOPIC = "words"
-"""What is typed behind `help` for all of them."""
+"""What is typed after `help` for all of them."""
 INDENT = " " * 4
 
 
@@ -321,5 +321,5 @@ def entry(word: Word, prefix: str) -> Iterator[str]:
 
 
 def words_text(words: Sequence[Word], prefix: str) -> str:
-    """As a screen shows them, where commands are typed behind this prefix."""
+    """As a screen shows them, where commands are typed after this prefix."""
     return "\n".join(line for word in words for line in entry(word, prefix)) + "\n"

@@ -181,6 +181,21 @@ def test_the_tree_is_as_drawn() -> None:
     assert {each for each in drawn if each.endswith(".py")} <= alone
 
 
+def test_files_that_are_named_are_there() -> None:
+    """In comments, docstrings and documents: by their name, or with the rooms that they stand in."""
+    sources = [each for folder in ("common", "gdb", "lldb") for each in (ROOT / folder).rglob("*.py")]
+    others = [
+        each for folder in ("tests", "benchmarks", "scripts", "examples") for each in (ROOT / folder).rglob("*.py")
+    ]
+    there = [f"/{each.relative_to(ROOT)}" for each in (*sources, *others)]
+    for file in (*sources, *ROOT.glob("*.md"), *ROOT.glob("docs/*.md")):
+        named = {each.lstrip("/") for each in re.findall(r"[\w/]+\.py\b", file.read_text())}
+        gone = {each for each in named if not any(path.endswith(f"/{each}") for path in there)}
+        # somebody else's, where ours would lie on a user's machine, and what a reader puts in
+        gone -= {"argparse.py", "common/arenascope/commands/NAME.py"}
+        assert {each for each in gone if not each.startswith("path/to/")} == set(), file
+
+
 def test_where_you_go_is_there() -> None:
     """CONTRIBUTING.md: each path of the list leads somewhere, each name of an entry stands in a file of that entry."""
     section = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where you go\n")[2].partition("\n## ")[0]

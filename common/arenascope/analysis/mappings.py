@@ -28,7 +28,7 @@ class Mapped(NamedTuple):
     tid: Optional[int]
     """The thread whose stack it holds."""
     reserve: bool
-    """Address space behind a heap, for it to grow into."""
+    """Address space after a heap, for it to grow into."""
     name: str
 
     @property

@@ -73,7 +73,7 @@ def describe_params(
     release_known: bool = True,
     beside: Mapping[str, Optional[int]] = {},
 ) -> list[Param]:
-    """Every field, in mp_'s own order, and behind them what lies `beside` mp_."""
+    """Every field, in mp_'s own order, and after them what lies `beside` mp_."""
     known = {name: value for name, value in defaults(layout).items() if release_known or name not in CHANGED}
     asked = requests(environment or {}, layout.behaviour)
     rows = []

@@ -1,6 +1,6 @@
 """What each block is: every recogniser in its order, which is nowhere else.
 
-1. A vtable in the first word: C++ objects, and what is told of their names (`templates.py`). Certain.
+1. A vtable in the first word: C++ objects, named as people write them (`cplusplus.py`, `names.py`). Certain.
 2. A type in the words where CPython has it (`python.py`). Certain.
 3. Links that lead back (`nodes.py`). A guess.
 4. What the contents look like (`contents.py`). Guesses, but for zeros.

@@ -1,7 +1,7 @@
 """A profile as pprof reads it: profile.proto of github.com/google/pprof, gzipped.
 
 A message is fields one after another, each with its number, and how it is written: 0 a number of seven bits a byte, 2
-bytes behind their length.
+bytes after their length.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Typed(NamedTuple):
         command = style.typed_to_apply(self.words) if self.applies else style.typed(self.words)
         if not self.more:
             return command
-        # one bracket, behind all that is to be pasted
+        # one bracket, after all that is to be pasted
         return f"{command[:-1]}; {self.more})" if command.endswith(")") else f"{command} ({self.more})"
 
 

@@ -1,7 +1,7 @@
 """Whose arena is whose: each thread's thread_arena and tcache, by symbol or by what its TLS block holds.
 
 Without symbols the two words are recognised by value: one equals a known arena, the other points to a
-tcache_perthread_struct (find_caches.py). Both lie at the same distance from every thread's pointer.
+tcache_perthread_struct (caches.py). Both lie at the same distance from every thread's pointer.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ MAX_MAPPED = 256
 """Program headers of a module in memory: linkers write a dozen, and nothing says where their file ends."""
 MAX_TABLES = 64
 LONGEST_NOTES = 1 << 20
-"""Of modules and their files, which have some hundred bytes of notes; a core's are read by core.py."""
+"""Of modules and their files, which have some hundred bytes of notes; a core's are read by core/memory.py."""
 LONGEST_NAME = 4096
 
 

@@ -71,7 +71,7 @@ def _mapping_row(use: MappingUse) -> list[Any]:
 
 
 def _pack(spans: Iterable[Span]) -> bytes:
-    """Little-endian, whatever the machine is: where each begins behind the one before, and its length."""
+    """Little-endian, whatever the machine is: how far each begins after the end of the one before, and its length."""
     words, before = array("Q"), 0
     for start, end in spans:
         words.extend((start - before, end - start))

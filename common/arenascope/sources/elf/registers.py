@@ -25,7 +25,7 @@ _REGISTERS: Mapping[int, tuple[int, int, Optional[int]]] = {
 
 
 PRSTATUS: Mapping[int, tuple[int, int]] = {8: (32, 112), 4: (24, 72)}
-"""By the size of a word, where struct elf_prstatus has the thread's number and its registers: behind siginfo and signal
+"""By the size of a word, where struct elf_prstatus has the thread's number and its registers: after siginfo and signal
 (16 bytes), two sets of signals; then four pids, four timevals."""
 
 

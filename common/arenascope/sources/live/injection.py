@@ -22,7 +22,7 @@ GADGETS: Mapping[str, bytes] = {
     "syscall": b"\x0f\x05\xc3",
     "sigreturn": b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05",
 }
-"""Instructions that every libc has somewhere, each with a return behind it; the last is __restore_rt."""
+"""Instructions that every libc has somewhere, each with a return after it; the last is __restore_rt."""
 
 SYS_TKILL, SYS_PROCESS_VM_WRITEV, SYS_FUTEX, SYS_RESTART = 200, 311, 202, 219
 FUTEX_WAKE_OP_PRIVATE = 5 | 128
@@ -244,7 +244,7 @@ class Layout:
         return context
 
     def _vector_frame(self) -> bytes:
-        """An NT_X86_XSTATE as rt_sigreturn wants it: the kernel's own notes in it, and a mark behind."""
+        """An NT_X86_XSTATE as rt_sigreturn wants it: the kernel's own notes in it, and a mark after them."""
         size, vectors = self.vector_bytes, bytearray(self.thread.vectors[: self.vector_bytes])
         features = int.from_bytes(vectors[SW_NOTES : SW_NOTES + 8], "little")
         if size < len(self.thread.vectors):

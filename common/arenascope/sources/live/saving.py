@@ -1,4 +1,4 @@
-"""A live process into the file of a core: see core/saving.py."""
+"""A live process into the file of a core: see elf/core_saving.py."""
 
 from __future__ import annotations
 
