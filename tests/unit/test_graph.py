@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from array import array
 from typing import Sequence
@@ -10,10 +11,12 @@ import pytest
 
 from arenascope.graph.blocks import LiveBlocks, Stretch
 from arenascope.graph.components import lumps
-from arenascope.graph.dominators import dominators
+from arenascope.graph.dominators import Dominators, dominators
+from arenascope.graph.edges import Graph
 from arenascope.graph.encodings import decoded
 from arenascope.graph.finder import Finder
 from arenascope.graph.spans import Mark, Marks
+from arenascope.graph.spread import Spread
 from arenascope.graph.windows import Window
 from arenascope.memory import Memory
 from arenascope.target import Span
@@ -97,20 +100,53 @@ def reached(targets: dict[int, list[int]], without: int) -> set[int]:
     return seen
 
 
+def is_told(targets: dict[int, list[int]], found: Dominators) -> None:
+    """A node stands above all that cannot be reached without it; the last of them is the one that is told."""
+    all_ = reached(targets, -1)
+    over = {node: {each for each in all_ if node not in reached(targets, each)} - {node} for node in all_}
+    assert sorted(found.nodes) == sorted(all_)
+    above = {node: found.nodes[at] for node, at in zip(found.nodes, found.above)}
+    for place, at in enumerate(found.above[1:], 1):
+        assert at < place
+    for node in all_ - {0}:
+        assert over[node] == {above[node]} | over[above[node]], (targets, node)
+
+
 @pytest.mark.parametrize("seed", range(50))
 def test_dominators_are_what_deletion_shows(seed: int) -> None:
-    """A node stands above all that cannot be reached without it; the last of them is the one that is told."""
     rng = random.Random(seed)
     for _ in range(20):
         count = rng.randrange(1, 24)
         targets = {node: [rng.randrange(count) for _ in range(rng.choice((0, 1, 1, 2, 3, 5)))] for node in range(count)}
-        all_ = reached(targets, -1)
-        over = {node: {each for each in all_ if node not in reached(targets, each)} - {node} for node in all_}
-        found = dominators(count, targets.__getitem__)
-        assert set(found.nodes) == all_
-        above = {node: found.nodes[at] for node, at in zip(found.nodes, found.above)}
-        for node in all_ - {0}:
-            assert over[node] == {above[node]} | over[above[node]], (targets, node)
+        is_told(targets, dominators(count, targets.__getitem__))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_numpy_tells_the_same_dominators(seed: int) -> None:
+    """Of graphs with owners, after few passes of each kind or all that get any further; met many at a time or not."""
+    numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
+    from arenascope.graph import shrink
+
+    rng = random.Random(seed)
+    for round_ in range(20):
+        count = rng.randrange(1, 24)
+        of = [[rng.randrange(count) for _ in range(rng.choice((0, 1, 1, 2, 3, 5)))] for _ in range(count)]
+        held = [[rng.randrange(count) for _ in range(rng.randrange(4))] for _ in range(rng.randrange(4))]
+        offsets = array("Q", [0, *itertools.accumulate(map(len, of))])
+        edges = array("I", [to << 1 | rng.randrange(2) for each in of for to in each])
+        graph = Graph(range(count), offsets, edges, (), numpy=numpy)  # type: ignore[arg-type]
+        first = 1 + len(held)
+        lists = [[*range(1, first)], *([to + first for to in each] for each in (*held, *of))]
+        found = shrink.dominators_at_once(
+            graph, held, worth=(1, 1 << 30)[round_ % 2], patience=(1, 2, 3, 1 << 30)[round_ % 4]
+        )
+        is_told(dict(enumerate(lists)), found)
+        marks = [bytearray(count), bytearray(count)]
+        begin = held[0] if held else []
+        for many, each in zip((0, 1 << 30), marks):
+            Spread(graph, each, many=many).mark(begin, 2, starts_only=True)
+            Spread(graph, each, many=many).mark(begin, 3)
+        assert marks[0] == marks[1]
 
 
 @pytest.mark.parametrize("seed", range(20))

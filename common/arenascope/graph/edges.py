@@ -33,8 +33,18 @@ class Seed(NamedTuple):
 class Graph:
     """`edges[offsets[n]:offsets[n + 1]]` are the nth block's, in the order of its words."""
 
-    def __init__(self, blocks: LiveBlocks, offsets: Sequence[int], edges: Sequence[int], seeds: Sequence[Seed]) -> None:
+    def __init__(
+        self,
+        blocks: LiveBlocks,
+        offsets: Sequence[int],
+        edges: Sequence[int],
+        seeds: Sequence[Seed],
+        *,
+        numpy: Any = None,
+    ) -> None:
+        """With `numpy`, where they are worth it, offsets and edges are arrays."""
         self.blocks, self.offsets, self.edges, self.seeds = blocks, offsets, edges, seeds
+        self.numpy = numpy
 
     def of(self, block: int) -> Sequence[int]:
         return self.edges[self.offsets[block] : self.offsets[block + 1]]
@@ -57,7 +67,7 @@ def _build(search: Search) -> Graph:
         index = blocks.find(word.value)
         if index >= 0:
             seeds.append(Seed(number, 0, index << 1 | (word.value != blocks.starts[index])))
-    return Graph(blocks, offsets, edges, seeds)
+    return Graph(blocks, offsets, edges, seeds, numpy=numpy)
 
 
 def library(size: int) -> Any:

@@ -14,6 +14,7 @@ from .dominators import Dominators, dominators
 from .edges import Graph, Seed, build
 from .leak_rows import types_of
 from .refs import Search
+from .spread import Spread
 
 RANKS = {"global": 0, "tls": 0, "kernel": 0, "stack": 1, "register": 1, "mapping": 2}
 SHARED, UNREACHED = "shared", "unreached"
@@ -65,21 +66,30 @@ class Owners(NamedTuple):
 def find_owners(search: Search) -> Owners:
     graph = build(search)
     owners, edges = _owners(search, graph)
-    count = len(owners)
+    ranks = [RANKS[owner.kind] for owner in owners]
+    rank_of = _ranks(graph, ranks, edges)
+    # no owner has what one of a higher rank leads to
+    held = [[block for block in each if rank_of[block] == rank] for each, rank in zip(edges, ranks)]
+    return _Tree(search, owners, _dominators(graph, held)).summed()
+
+
+def _dominators(graph: Graph, held: Sequence[Sequence[int]]) -> Dominators:
+    """Of node 0, which leads to the owners, and of blocks behind these."""
+    if graph.numpy is not None:
+        from .shrink import dominators_at_once
+
+        return dominators_at_once(graph, held)
+    count = len(held)
     first = count + 1
-    rank_of = _ranks(graph, owners, edges)
 
     def targets(node: int) -> Sequence[int]:
-        """0 leads to the owners, these to blocks; no owner to what has one of a higher rank."""
         if not node:
-            return range(1, count + 1)
-        if node <= count:
-            rank = RANKS[owners[node - 1].kind]
-            return [block + first for block in edges[node - 1] if rank_of[block] == rank]
+            return range(1, first)
+        if node < first:
+            return [block + first for block in held[node - 1]]
         return [(edge >> 1) + first for edge in graph.of(node - first)]
 
-    found = dominators(first + len(search.blocks), targets)
-    return _Tree(search, owners, found).summed()
+    return dominators(first + len(graph.blocks), targets)
 
 
 def _owners(search: Search, graph: Graph) -> tuple[list[Owner], list[list[int]]]:
@@ -110,18 +120,14 @@ def _owner(search: Search, seed: Seed) -> Owner:
     return Owner(root.kind, known or None, root.tid)
 
 
-def _ranks(graph: Graph, owners: Sequence[Owner], edges: Sequence[Sequence[int]]) -> bytearray:
+def _ranks(graph: Graph, ranks: Sequence[int], edges: Sequence[Sequence[int]]) -> bytearray:
     """Of each block the highest rank that leads to it."""
     last = max(RANKS.values())
-    found = bytearray([last + 1]) * len(graph.blocks)
+    marks = bytearray(len(graph.blocks))
+    spread = Spread(graph, marks)
     for rank in range(last + 1):
-        todo = [block for owner, each in zip(owners, edges) if RANKS[owner.kind] == rank for block in each]
-        while todo:
-            block = todo.pop()
-            if found[block] > rank:
-                found[block] = rank
-                todo += [edge >> 1 for edge in graph.of(block) if found[edge >> 1] > rank]
-    return found
+        spread.mark((block for owner, each in zip(ranks, edges) if owner == rank for block in each), last + 1 - rank)
+    return marks.translate(bytes((last + 1 - mark) % 256 for mark in range(256)))
 
 
 class _Tree:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator
+from typing import Iterable, Iterator, Sequence
 
 from ..target import Span
 from .edges import INSIDE, Graph, Seed
 from .finder import Finder
 from .refs import Search
+from .spread import AT_ONCE, Spread, fast
 from .strength import Strength
 
 MARKS = UNREACHED, POSSIBLE, DEFINITE = 0, 1, 2
@@ -20,28 +21,15 @@ class Reach:
         self._search, self._graph = search, graph
         self._strength = Strength(search.session, search.blocks)
         self.marks = bytearray(len(graph.blocks))
+        self._spread = Spread(graph, self.marks)
         self.mark((seed.edge >> 1 for seed in graph.seeds if not seed.edge & INSIDE), DEFINITE)
         if UNREACHED in self.marks:
             # of most programs that was all
             self.mark(self._inside(), POSSIBLE)
 
-    def mark(self, first: Iterable[int], mark: int) -> list[int]:
+    def mark(self, first: Iterable[int], mark: int) -> Sequence[int]:
         """These, and what hangs on them; all that had less."""
-        marks, offsets, edges = self.marks, self._graph.offsets, self._graph.edges
-        definite = mark == DEFINITE
-        new = []
-        for block in first:
-            if marks[block] < mark:
-                marks[block] = mark
-                new.append(block)
-        for block in new:
-            # grows as it is gone through
-            for edge in edges[offsets[block] : offsets[block + 1]]:
-                to = edge >> 1
-                if marks[to] < mark and not (definite and edge & INSIDE):
-                    marks[to] = mark
-                    new.append(to)
-        return new
+        return self._spread.mark(first, mark, starts_only=mark == DEFINITE)
 
     def add(self, blocks: Iterable[int]) -> None:
         """These are reached after all, and what they lead to."""
@@ -54,7 +42,7 @@ class Reach:
         seeds = [seed for seed in self._graph.seeds if seed.edge & INSIDE]
         self.mark((seed.edge >> 1 for seed in seeds if self._is_lifted(seed)), DEFINITE)
         found = [seed.edge >> 1 for seed in seeds]
-        todo = [block for block, mark in enumerate(marks) if mark == DEFINITE]
+        todo = self._leading_inside()
         for block in todo:
             # grows as it is gone through
             inner = {edge >> 1 for edge in self._graph.of(block) if edge & INSIDE and marks[edge >> 1] != DEFINITE}
@@ -63,6 +51,20 @@ class Reach:
                 if any(self._strength.is_definite(to, value) for value in self._values(block, to)):
                     todo += self.mark([to], DEFINITE)
         return found
+
+    def _leading_inside(self) -> list[int]:
+        """What is certainly reached and has pointers to the inside of what is not yet."""
+        graph, numpy = self._graph, self._graph.numpy
+        if numpy is None:
+            return [block for block, mark in enumerate(self.marks) if mark == DEFINITE]
+        offsets, edges = fast(numpy, graph)
+        marks = numpy.frombuffer(self.marks, dtype=numpy.uint8)
+        found = numpy.zeros(len(marks), dtype=bool)
+        for first in range(0, len(edges), AT_ONCE):
+            some = edges[first : first + AT_ONCE]
+            places = numpy.flatnonzero((some & INSIDE == 1) & (marks[some >> 1] != DEFINITE)) + first
+            found[numpy.searchsorted(offsets, places, side="right") - 1] = True
+        return numpy.flatnonzero(found & (marks == DEFINITE)).tolist()  # type: ignore[no-any-return]
 
     def _values(self, block: int, to: int) -> Iterator[int]:
         blocks, word = self._search.blocks, self._search.session.memory.pointer_size

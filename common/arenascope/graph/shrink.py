@@ -1,0 +1,227 @@
+"""Dominators of large graphs: what numpy tells of many blocks at once, and the rest one by one.
+
+Most blocks are told in a few passes over all edges, of two kinds:
+
+- From above. In any tree of ways from node 0 a node's dominators are above it. Where edges lead into a branch from
+  outside only to its uppermost node, that one dominates the branch. Where an edge leads from one branch to another,
+  what it leads to hangs on the node above both. So each pass settles a level of the dominators' tree.
+- From below. What only one block leads to hangs on that one. Where it leads nowhere, or only back to that one, it can
+  be left out, and without it others become so.
+
+What is left is searched by dominators.py.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, Iterator, Optional, Sequence
+
+from .dominators import Dominators, dominators
+from .edges import Graph
+from .spread import AT_ONCE, Spread, fast
+
+WORTH, PATIENCE = 50, 8
+"""A pass is of use that settles one in so many of the edges that are left; so many without use are borne in a row."""
+KEPT = 4
+"""As soon as one in so many edges is left they are copied, 8 bytes for each."""
+
+
+class _Edges:
+    """Edges between nodes: parallel arrays."""
+
+    def __init__(self, sources: Any, targets: Any) -> None:
+        self.sources, self.targets = sources, targets
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def only(self, which: Any) -> _Edges:
+        return _Edges(self.sources[which], self.targets[which])
+
+
+def dominators_at_once(
+    graph: Graph, held: Sequence[Sequence[int]], worth: int = WORTH, patience: int = PATIENCE
+) -> Dominators:
+    """As of dominators.py, of node 0, behind it one for each of `held`, which are the blocks that these lead to, and
+    then all blocks."""
+    found = _Above(graph, held)
+    levels = found.settle(worth, patience)
+    return _Below(found, levels).all(worth)
+
+
+class _Above:
+    """What is told from above."""
+
+    def __init__(self, graph: Graph, held: Sequence[Sequence[int]]) -> None:
+        numpy = self.numpy = graph.numpy
+        self._graph = graph
+        self._first = 1 + len(held)
+        self.count = self._first + len(graph.blocks)
+        counts = numpy.array([len(each) for each in held], dtype=numpy.int64)
+        targets = array("i")
+        for each in held:
+            targets.extend(each)
+        self._held = _Edges(
+            numpy.repeat(numpy.arange(1, self._first, dtype=numpy.int32), counts),
+            numpy.asarray(targets, dtype=numpy.int32) + self._first,
+        )
+        self._left: Optional[_Edges] = None
+        self._parents = self._searched()
+        self.above = numpy.full(self.count, -1, dtype=numpy.int32)
+        """Of each node the one that dominates it, as soon as that is settled."""
+        self.above[0] = 0
+
+    def _searched(self) -> Any:
+        """Of each node the one by which it was met; -1: it was not."""
+        numpy, first = self.numpy, self._first
+        marks, parents = bytearray(len(self._graph.blocks)), array("i", [-1]) * len(self._graph.blocks)
+        Spread(self._graph, marks, parents).mark((numpy.unique(self._held.targets) - first).tolist(), 1)
+        met = numpy.frombuffer(parents, dtype=numpy.int32)
+        found = numpy.zeros(self.count, dtype=numpy.int32)
+        found[first:] = numpy.where(met >= 0, met + first, -1)
+        found[self._held.targets] = self._held.sources
+        return found
+
+    def settle(self, worth: int, patience: int) -> list[Any]:
+        """The nodes that were settled, by levels."""
+        numpy = self.numpy
+        branches = numpy.zeros(self.count, dtype=numpy.int32)
+        levels: list[Any] = []
+        known = self.above >= 0
+        kept, left = -1, patience
+        while kept and left:
+            # nothing leads into a branch from outside: what hangs on its uppermost node does so for good
+            first = numpy.flatnonzero((self.above < 0) & (self._parents >= 0))
+            first = first[known[self._parents[first]]]
+            self.above[first] = self._parents[first]
+            found = -1
+            while found and left:
+                labels = self._labels()
+                before = kept
+                kept, found = self._pass(labels, branches)
+                left = left - 1 if before < 0 or (before - kept) * worth < before else patience
+            levels.append(numpy.flatnonzero((self.above >= 0) & ~known))
+            known[levels[-1]] = True
+            branches = labels
+        return levels
+
+    def _labels(self) -> Any:
+        """Of each node the one that is settled above it, or itself."""
+        numpy = self.numpy
+        own = numpy.arange(self.count, dtype=numpy.int32)
+        found = numpy.where((self.above >= 0) | (self._parents < 0), own, self._parents)
+        while True:
+            further = found[found]
+            if numpy.array_equal(further, found):
+                return found
+            found = further
+
+    def _pass(self, labels: Any, branches: Any) -> tuple[int, int]:
+        """Settles what edges lead to from elsewhere in its branch: (edges that were left, such edges)."""
+        kept = found = 0
+        for edges in self._edges():
+            targets = edges.targets[labels[edges.sources] != labels[edges.targets]]
+            self.above[targets] = branches[targets]
+            kept += len(edges)
+            found += len(targets)
+        if kept * KEPT <= len(self._graph.edges):
+            self.left()
+        return kept, found
+
+    def left(self) -> _Edges:
+        """The edges to what is not settled."""
+        if self._left is not None:
+            self._left = self._useful(self._left)
+        else:
+            numpy, parts = self.numpy, list(self._edges())
+            self._left = _Edges(
+                numpy.concatenate([each.sources for each in parts]), numpy.concatenate([each.targets for each in parts])
+            )
+        return self._left
+
+    def _edges(self) -> Iterator[_Edges]:
+        """The same, some at a time."""
+        if self._left is not None:
+            yield self._useful(self._left)
+            return
+        numpy, first = self.numpy, self._first
+        yield self._useful(self._held)
+        offsets, edges = fast(numpy, self._graph)
+        low, last = 0, len(offsets) - 1
+        while low < last:
+            high = max(low + 1, int(numpy.searchsorted(offsets, offsets[low] + AT_ONCE, side="right")) - 1)
+            sources = numpy.arange(low + first, high + first, dtype=numpy.int32)
+            targets = (edges[offsets[low] : offsets[high]] >> 1).astype(numpy.int32) + first
+            found = _Edges(numpy.repeat(sources, numpy.diff(offsets[low : high + 1])), targets)
+            yield self._useful(found.only(self._parents[found.sources] >= 0))
+            low = high
+
+    def _useful(self, edges: _Edges) -> _Edges:
+        return edges.only((self.above[edges.targets] < 0) & (edges.sources != edges.targets))
+
+
+class _Below:
+    """The rest."""
+
+    def __init__(self, found: _Above, levels: Sequence[Any]) -> None:
+        self._numpy, self._count, self._above = found.numpy, found.count, found.above
+        self._left = found.left()
+        self._levels = levels
+
+    def all(self, worth: int) -> Dominators:
+        numpy = self._numpy
+        layers: list[Any] = []
+        before = -1
+        while len(self._left) and (before < 0 or (before - len(self._left)) * worth >= before):
+            before = len(self._left)
+            layers.append(self._peeled())
+        # whoever dominates comes first: levels from above, what is left as it was met, what was left out last
+        nodes = [numpy.zeros(1, dtype=numpy.int64), *self._levels, self._core(), *layers[::-1]]
+        order = numpy.concatenate(nodes)
+        place = numpy.zeros(self._count, dtype=numpy.int64)
+        place[order] = numpy.arange(len(order))
+        return Dominators(_array(order), _array(place[self._above[order]]))
+
+    def _peeled(self) -> Any:
+        """Settles what one alone leads to and leads nowhere else."""
+        numpy, edges = self._numpy, self._left
+        one = numpy.full(self._count, -1, dtype=numpy.int32)
+        one[edges.targets] = edges.sources
+        several = edges.targets[one[edges.targets] != edges.sources]
+        one[several] = -1
+        # whoever dominates a node may be led back to: no way gets shorter by that
+        edges = edges.only(one[edges.sources] != edges.targets)
+        leads = numpy.zeros(self._count, dtype=bool)
+        leads[edges.sources] = True
+        layer = numpy.flatnonzero((one >= 0) & ~leads)
+        self._above[layer] = one[layer]
+        self._left = edges.only(self._above[edges.targets] < 0)
+        return layer
+
+    def _core(self) -> Any:
+        """Settles the rest; in the order in which it was met."""
+        numpy, edges, above = self._numpy, self._left, self._above
+        # what is settled and leads there hangs on another: in its branch that one is above all
+        settled = numpy.unique(edges.sources[above[edges.sources] >= 0])
+        over = above[settled]
+        sources, targets = numpy.concatenate([over, edges.sources]), numpy.concatenate([settled, edges.targets])
+        nodes = numpy.unique(numpy.concatenate([sources, targets]))
+        nodes = numpy.concatenate([[0], nodes[nodes > 0]])
+        number = numpy.zeros(self._count, dtype=numpy.int64)
+        number[nodes] = numpy.arange(len(nodes))
+        order = numpy.argsort(sources, kind="stable")
+        offsets = [0, *numpy.cumsum(numpy.bincount(number[sources], minlength=len(nodes))).tolist()]
+        to = number[targets[order]].tolist()
+        tops = [*to[: offsets[1]], *number[over[over > 0]].tolist()]
+        found = dominators(len(nodes), lambda node: to[offsets[node] : offsets[node + 1]] if node else tops)
+        # by their own numbers again
+        met = nodes[numpy.asarray(found.nodes)]
+        new = above[met] < 0
+        above[met[new]] = met[numpy.asarray(found.above)[new]]
+        return met[new]
+
+
+def _array(numbers: Any) -> array[int]:
+    made = array("q")
+    made.frombytes(memoryview(numbers).cast("B"))
+    return made
