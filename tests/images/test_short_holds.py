@@ -113,7 +113,7 @@ def test_what_is_wrong_while_it_runs_is_no_finding(stopped_at_the_hold, monkeypa
         assert both_ways(subject, "arenas")["complete"]
 
 
-def test_a_chunk_costs_no_call_of_its_own(monkeypatch):
+def test_a_chunk_costs_no_call_of_its_own(monkeypatch, tmp_path):
     """While it is held as good as nothing is read in single calls, and nothing at all afterwards."""
     reads, held = [], [False]
     read, hold, release = process.ProcessImage.read, freeze.Freeze.hold, freeze.Freeze.release
@@ -135,8 +135,9 @@ def test_a_chunk_costs_no_call_of_its_own(monkeypatch):
     monkeypatch.setattr(process.ProcessImage, "read", counted)
     monkeypatch.setattr(freeze.Freeze, "hold", holding)
     monkeypatch.setattr(freeze.Freeze, "release", releasing)
+    file = tmp_path / "snapshot"
     with Subject("big", "40") as subject:
-        for words in COMMANDS:
+        for words in (*COMMANDS, f"snapshot {file}", f"diff {file}"):
             reads.clear()
             held[0] = False
             document = answer(subject.pid, words, early=True)

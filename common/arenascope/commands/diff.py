@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.diff import OF_FILES, Change, Diff, compare
 from ..analysis.report import LABELS
 from ..command import Answer, Context, argument, command
+from ..errors import ArenascopeError
 from ..gather.problems import problems_of
 from ..model import Statement
 from ..render.problems import sentence, statement_json
 from ..render.text import Style, cut, left_out, signed, table
 from ..screens.growth import time_apart
 from ..snapshot import read
-from .snapshot import take
+from .snapshot import read_all, take
 
 LONG_ENOUGH = 60
 """Over fewer seconds an hourly rate means nothing."""
@@ -42,6 +44,16 @@ TABLES = (
 )
 
 
+def _no_chunks(options: Namespace) -> bool:
+    """Whether now is looked at as for a snapshot without sizes and types."""
+    if options.after is not None:
+        return False
+    try:
+        return not {"chunks", "types"} & read(options.before).keys()
+    except ArenascopeError:
+        return False  # which the command will say
+
+
 @command(
     "then and now",
     "Show what changed between two snapshots, or between one and now.",
@@ -54,6 +66,8 @@ TABLES = (
         argument("--limit", type=int, default=8, metavar="N", help="show N rows of each table at most (0: all)"),
     ),
     optional_subject=True,
+    lists=_no_chunks,
+    reads=read_all,
 )
 def diff_command(context: Context) -> Answer:
     before = read(context.options.before)
