@@ -94,9 +94,9 @@ def read_all(folder: str) -> tuple[list[Document], list[str]]:
 def _files(folder: str) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            found = [entry.name for entry, _ in zip(entries, range(MAX_FILES + 1))]
+            names = [entry.name for entry, _ in zip(entries, range(MAX_FILES + 1))]
     except OSError as error:
         raise UsageError(f"cannot read {folder}: {error.strerror or error}", HINT) from error
-    if len(found) > MAX_FILES:
+    if len(names) > MAX_FILES:
         raise UsageError(f"{folder} holds more than {MAX_FILES:,} files", "name a folder of snapshots")
-    return found
+    return names

@@ -108,12 +108,12 @@ def lives(documents: Iterable[Document]) -> list[Life]:
     for document in documents:
         if document.get("taken") is not None:
             by_process.setdefault(_identity(document), []).append(document)
-    found = []
+    lives = []
     for several in by_process.values():
         several.sort(key=lambda each: float(each["taken"]))
         target = several[-1].get("target") or {}
-        found.append(Life(target.get("pid"), str(target.get("name") or ""), several))
-    return sorted(found, key=lambda life: (life.last, life.first))
+        lives.append(Life(target.get("pid"), str(target.get("name") or ""), several))
+    return sorted(lives, key=lambda life: (life.last, life.first))
 
 
 def _identity(document: Document) -> tuple[object, ...]:
@@ -123,10 +123,10 @@ def _identity(document: Document) -> tuple[object, ...]:
     return target.get("pid"), target.get("started"), None if target.get("started") is not None else main
 
 
-def succession(found: Sequence[Life], life: Life) -> list[Life]:
+def succession(lives: Sequence[Life], life: Life) -> list[Life]:
     """The earlier lives of a program that was started again: of the same name, each over before the next one began."""
     line = [life]
-    for other in reversed(found):
+    for other in reversed(lives):
         if other is not life and other.name == life.name and other.last < line[0].first:
             line.insert(0, other)
     return line
@@ -140,12 +140,12 @@ def series_of(life: Life) -> list[Series]:
         for by, name, value in figures_of(document):
             if value is not None:
                 columns.setdefault((by, name), []).append(Moment(taken, value))
-    found = []
+    series = []
     for (by, name), moments in columns.items():
         whole = _with_absence(moments, life, by)
         if len(whole) > 1:
-            found.append(judged(by, name, whole))
-    return sorted(found, key=lambda each: -each.change)
+            series.append(judged(by, name, whole))
+    return sorted(series, key=lambda each: -each.change)
 
 
 def _with_absence(moments: list[Moment], life: Life, by: str) -> list[Moment]:

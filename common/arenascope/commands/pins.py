@@ -146,19 +146,19 @@ def _search_all(session: Session, only: Optional[int], rules: Rules, ranking: Ra
     processes = session.processes_for(bytes_in_all)
 
     def look(part: Part, pieces: Iterator[Piece]) -> Optional[tuple[Optional[Tail], Ranking]]:
-        found = ranking if processes < 2 else Ranking(ranking.limit, ranking.own)
-        search = _search(session, part.header, rules, found)
+        own = ranking if processes < 2 else Ranking(ranking.limit, ranking.own)
+        search = _search(session, part.header, rules, own)
         end = _End(_flat(pieces, session.listed), part.stretch.end if part.cut else None)
         tail = search.walk(part.heap, end)
-        return None if part.cut and (tail is not None or not end.between_used) else (tail, found)
+        return None if part.cut and (tail is not None or not end.between_used) else (tail, own)
 
     with session.meter("sweeping", bytes_in_all) as meter, swept(session, headers, look, processes, meter) as heaps:
         for header in headers:
             search = _search(session, header, rules, ranking)
             for parts in islice(heaps, len(session.heaps[header.index])):
-                for _, found in parts:
-                    if found is not ranking:
-                        ranking.absorb(found)
+                for _, made in parts:
+                    if made is not ranking:
+                        ranking.absorb(made)
                 search.tails.append(parts[-1][0])
             search.finish()
             pending[header.index] = bytes_of(search.pending)
@@ -228,7 +228,7 @@ def _sums(session: Session, ranking: Ranking) -> Sums:
 
 def _pin_json(session: Session, shown: Shown, with_ranges: bool) -> dict[str, object]:
     pin = shown.pin
-    found: dict[str, object] = {
+    row: dict[str, object] = {
         "address": address(pin.address),
         "bytes": pin.gain.bytes,
         "arena": pin.arena,
@@ -242,19 +242,19 @@ def _pin_json(session: Session, shown: Shown, with_ranges: bool) -> dict[str, ob
         "note": shown.note,
         "note_records": [statement_json(each, note_text(each)) for each in shown.notes],
     }
-    return {**found, **_ranges_json(pin.gain)} if with_ranges else found
+    return {**row, **_ranges_json(pin.gain)} if with_ranges else row
 
 
-def _together_json(found: Together, resident: Optional[int], with_ranges: bool) -> dict[str, object]:
+def _together_json(together: Together, resident: Optional[int], with_ranges: bool) -> dict[str, object]:
     row: dict[str, object] = {
-        "arena": found.arena,
-        "blocks": found.blocks,
-        "bytes": found.gain.bytes,
-        "lowest": address(found.lowest),
-        "releases_bytes": found.gain.releases,
+        "arena": together.arena,
+        "blocks": together.blocks,
+        "bytes": together.gain.bytes,
+        "lowest": address(together.lowest),
+        "releases_bytes": together.gain.releases,
         "resident_bytes": resident,
     }
-    return {**row, **_ranges_json(found.gain)} if with_ranges else row
+    return {**row, **_ranges_json(together.gain)} if with_ranges else row
 
 
 def _group_json(group: Group, held_by: Optional[HeldBy]) -> dict[str, object]:

@@ -97,24 +97,24 @@ def report_command(context: Context) -> Answer:
     plans = trims(session)
     beside = _read_beside(session)
     seen: list[Seen] = []
-    found: list[Looked] = []
+    owned: list[Looked] = []
 
     def all_was_read() -> None:
         # after all that tells what is in memory
         if _wants_types(context):
             seen.append(_types_of()(session).seen)
         if before is None:
-            found.extend(_looked(context))
+            owned.extend(_looked(context))
             context.all_was_read()
 
     picture = resident_picture(session, plans, all_was_read)
     grown = _growth(context, before)
-    found.extend(_looked(context) if before is not None else ())
+    owned.extend(_looked(context) if before is not None else ())
     if picture is None:
         return _answer(context, None, _without_mappings(session, plans, grown))
     facts = _facts(session, picture, plans, beside)._replace(
         seen=seen[0] if seen else None,
-        held=_held()(context, found[0]) if found else None,
+        held=_held()(context, owned[0]) if owned else None,
         growth=_told(grown),
     )
     judgement = judge(facts)
@@ -145,9 +145,9 @@ def _looked(context: Context) -> Iterator[Looked]:
     elif session.target.kind == "core":
         from ..apart import looked_unasked
 
-        found = looked_unasked(context)
-        if found is not None:
-            yield found
+        unasked = looked_unasked(context)
+        if unasked is not None:
+            yield unasked
 
 
 def _held() -> Callable[[Context, Looked], Optional[HeldSums]]:
@@ -156,12 +156,12 @@ def _held() -> Callable[[Context, Looked], Optional[HeldSums]]:
     from ..graph.sums import summed
     from ..screens.owners import whose
 
-    def held(context: Context, found: Looked) -> Optional[HeldSums]:
+    def held(context: Context, looked: Looked) -> Optional[HeldSums]:
         def words(owner: Owner) -> str:
-            return whose(found.search, owner)
+            return whose(looked.search, owner)
 
         try:
-            return summed(found.search, found.lost, words, asked=bool(context.options.owners))
+            return summed(looked.search, looked.lost, words, asked=bool(context.options.owners))
         except KeyboardInterrupt:
             context.session.stopped = True
             return None

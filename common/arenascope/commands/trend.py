@@ -47,10 +47,10 @@ class Limit(NamedTuple):
 def trend_command(context: Context) -> Answer:
     documents, wrong = read_all(context.options.folder)
     problems = [Statement("snapshot-problem", names={"snapshot": "one"}, text=each) for each in wrong]
-    found = lives(documents)
-    life = _chosen(found, context.options.pid)
+    lived = lives(documents)
+    life = _chosen(lived, context.options.pid)
     limit = _limit(context, life.documents[-1])
-    trend = _trend(found, life, limit)
+    trend = _trend(lived, life, limit)
     verdict = sentence(context.style, trend)
     keys: dict[str, object] = {
         "folder": context.options.folder,
@@ -73,20 +73,20 @@ def trend_command(context: Context) -> Answer:
     return Answer(keys, lines(context.style, trend, context.options.limit), problems)
 
 
-def _trend(found: Sequence[Life], life: Life, limit: Optional[Limit]) -> Trend:
+def _trend(lived: Sequence[Life], life: Life, limit: Optional[Limit]) -> Trend:
     series = series_of(life)
     rss = next((each for each in series if each.by == "rss"), None)
     comes = reached(rss, limit.bytes, limit.used) if rss is not None and limit is not None else None
-    before = succession(found, life)[:-1]
-    return Trend(life, before, [each for each in found if each is not life and each not in before], series, comes)
+    before = succession(lived, life)[:-1]
+    return Trend(life, before, [each for each in lived if each is not life and each not in before], series, comes)
 
 
-def _chosen(found: Sequence[Life], pid: Optional[int]) -> Life:
-    if not found:
+def _chosen(lived: Sequence[Life], pid: Optional[int]) -> Life:
+    if not lived:
         raise UsageError("none of these snapshots tells when it was taken, as no core's does", "take them of a process")
-    mine = [each for each in found if pid is None or each.pid == pid]
+    mine = [each for each in lived if pid is None or each.pid == pid]
     if not mine:
-        known = ", ".join(dict.fromkeys(str(each.pid) for each in found))
+        known = ", ".join(dict.fromkeys(str(each.pid) for each in lived))
         raise UsageError(f"there is no snapshot of process {pid}", f"there are some of {known}")
     return mine[-1]
 

@@ -66,9 +66,9 @@ def types_command(context: Context) -> Answer:
         held = find_held(context, looked)
         held_by = held.kinds(live) if held is not None else {}
         for header in {heap.header.index: heap.header for heap in live.heaps}.values():
-            found = sum(heap.heap.bytes for heap in live.heaps if heap.header.index == header.index)
-            if found != header.system_mem and not session.stopped:
-                problems.append(parts_differ(header, found))
+            parts = sum(heap.heap.bytes for heap in live.heaps if heap.header.index == header.index)
+            if parts != header.system_mem and not session.stopped:
+                problems.append(parts_differ(header, parts))
     notes = [Statement("pymalloc-apart")] if has_arenas_of_its_own(rows) else []
     problems += looked.problems if looked is not None else []
     chosen = in_order(filter(wanted, rows), options.by)

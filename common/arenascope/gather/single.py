@@ -30,11 +30,11 @@ def kinds_of(session: Session, placed: Sequence[tuple[int, int]]) -> dict[int, K
     catalogue = catalogue_of(session)
     header, word = session.layout.header, session.layout.word
     near = _Near(session)
-    found = {}
+    kinds = {}
     for chunk, size in placed:
         (index,) = one_by_one(session, catalogue, [chunk + header], [size - word])
-        found[chunk] = near.settled(catalogue, catalogue.entries[index], chunk, size - word)
-    return found
+        kinds[chunk] = near.settled(catalogue, catalogue.entries[index], chunk, size - word)
+    return kinds
 
 
 class _Near:

@@ -44,9 +44,11 @@ class _Sums:
         for heap in self._live.heaps:
             if self._residency is not None:
                 part = heap.heap
-                found = clipped(self._residency.resident_ranges(part.address, part.end) or (), part.address, part.end)
-                before = [part.address, *(each.end for each in found)]
-                after = [*(each.start for each in found), part.end]
+                resident = clipped(
+                    self._residency.resident_ranges(part.address, part.end) or (), part.address, part.end
+                )
+                before = [part.address, *(each.end for each in resident)]
+                after = [*(each.start for each in resident), part.end]
                 self._holes = [Span(start, end) for start, end in zip(before, after) if start < end]
                 self._ends = [hole.end for hole in self._holes]
             for piece in heap.pieces:
@@ -63,11 +65,11 @@ class _Sums:
             if kind == NONE:
                 self.free += size
                 continue
-            found = self._all[kind]
-            found.blocks += times
-            found.bytes += size
-            found.resident += size
-            if len(found.samples) < SAMPLES:
+            row = self._all[kind]
+            row.blocks += times
+            row.bytes += size
+            row.resident += size
+            if len(row.samples) < SAMPLES:
                 missing.add(kind)
         first = bisect_right(self._ends, piece.address)
         absent = first < len(self._holes) and self._holes[first].start < piece.address + piece.bytes
@@ -80,9 +82,9 @@ class _Sums:
     def _take_samples(self, piece: Typed, starts: Sequence[int], missing: set[int]) -> None:
         for index, kind in enumerate(piece.kinds):
             if kind in missing:
-                found = self._all[kind]
-                found.samples.append(starts[index] + self._header)
-                if len(found.samples) == SAMPLES:
+                row = self._all[kind]
+                row.samples.append(starts[index] + self._header)
+                if len(row.samples) == SAMPLES:
                     missing.remove(kind)
                     if not missing:
                         break
@@ -101,13 +103,13 @@ class _Sums:
 
     def add_mmapped(self) -> None:
         for block, kind in self._live.mmapped:
-            found = self._all[kind]
-            found.blocks += 1
-            found.bytes += block.bytes
+            row = self._all[kind]
+            row.blocks += 1
+            row.bytes += block.bytes
             pages = self._residency.count(block.base, block.base + block.bytes) if self._residency else None
-            found.resident += pages.resident if pages else 0
-            if len(found.samples) < SAMPLES:
-                found.samples.append(block.chunk + self._header)
+            row.resident += pages.resident if pages else 0
+            if len(row.samples) < SAMPLES:
+                row.samples.append(block.chunk + self._header)
 
     def rows(self) -> list[TypeRow]:
         known = self._residency is not None

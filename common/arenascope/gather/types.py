@@ -79,8 +79,8 @@ def _sweep(session: Session, catalogue: Catalogue, headers: Sequence[ArenaHeader
     processes = session.processes_for(size)
 
     def look(part: Part, pieces: Iterator[Piece]) -> Found:
-        found = [_typed(session, catalogue, piece) if isinstance(piece, Run) else piece for piece in pieces]
-        return Found(catalogue.entries if processes > 1 else (), found)
+        typed = [_typed(session, catalogue, piece) if isinstance(piece, Run) else piece for piece in pieces]
+        return Found(catalogue.entries if processes > 1 else (), typed)
 
     with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter) as swept_heaps:
         for header in headers:
@@ -128,13 +128,13 @@ def _typed(session: Session, catalogue: Catalogue, run: Run) -> Typed:
     users = list(accumulate(sizes, initial=run.address + header))
     usables = list(map(sub, compress(sizes, used), repeat(word)))
     kinds = kinds_between(session, catalogue, list(compress(users, used)), usables)
-    found = array("i", [next(kinds) if each else NONE for each in used])
+    in_order = array("i", [next(kinds) if each else NONE for each in used])
     for cache in session.thread_caches:
         index = bisect_left(users, cache.address or 0)
-        if index < len(found) and users[index] == cache.address:
-            found[index] = catalogue.plain(THREAD_CACHE)
+        if index < len(in_order) and users[index] == cache.address:
+            in_order[index] = catalogue.plain(THREAD_CACHE)
     code = session.memory.code
-    return Typed(run.heap, run.address, run.bytes, array(code, raws), run.follow, found)
+    return Typed(run.heap, run.address, run.bytes, array(code, raws), run.follow, in_order)
 
 
 def kinds_between(

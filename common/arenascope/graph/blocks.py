@@ -65,7 +65,7 @@ def live_blocks(session: Session) -> LiveBlocks:
     if not session.started:
         return LiveBlocks(())
     own = {each.tcache for each in session.thread_words if each.tcache}
-    found: list[Stretch] = []
+    stretches: list[Stretch] = []
     strangers: list[Span] = []
     damaged = False
     heaps = [(header, heap) for header in session.headers for heap in session.heaps[header.index]]
@@ -79,9 +79,9 @@ def live_blocks(session: Session) -> LiveBlocks:
                 elif piece.kind in ("foreign", "damage"):
                     strangers.append(Span(piece.address, piece.address + piece.bytes))
                     damaged |= piece.kind == "damage"
-            found.append(stretch)
-    found += _mmapped(session, own)
-    return LiveBlocks(found, strangers, damaged)
+            stretches.append(stretch)
+    stretches += _mmapped(session, own)
+    return LiveBlocks(stretches, strangers, damaged)
 
 
 def _add(session: Session, run: Run, own: set[int], to: Stretch) -> None:
@@ -108,9 +108,9 @@ def _mmapped(session: Session, own: set[int]) -> Iterator[Stretch]:
 def heap_spans(session: Session) -> list[Span]:
     """Where malloc's own memory lies, in order: heaps with what they have given up and can still be read, and blocks of
     mappings of their own."""
-    found = [_whole(heap) for heaps in session.heaps.values() for heap in heaps] if session.started else []
-    found += [Span(each.base, each.base + each.bytes) for each in session.mmapped] if session.started else []
-    return sorted(found)
+    spans = [_whole(heap) for heaps in session.heaps.values() for heap in heaps] if session.started else []
+    spans += [Span(each.base, each.base + each.bytes) for each in session.mmapped] if session.started else []
+    return sorted(spans)
 
 
 def _whole(heap: Heap) -> Span:

@@ -24,7 +24,7 @@ def lumps(nodes: Sequence[int], targets: Targets) -> list[Lump]:
     led_to = {of[to] for node in nodes for to in targets(node) if to in of and of[to] != of[node]}
     heads = sorted(min(members) for number, members in enumerate(components) if number not in led_to)
     seen: set[int] = set()
-    found = []
+    lumps = []
     for head in heads:
         seen.add(head)
         todo, others = [head], []
@@ -34,8 +34,8 @@ def lumps(nodes: Sequence[int], targets: Targets) -> list[Lump]:
                     seen.add(to)
                     others.append(to)
                     todo.append(to)
-        found.append(Lump(head, others))
-    return found
+        lumps.append(Lump(head, others))
+    return lumps
 
 
 def strongly_connected(nodes: Sequence[int], targets: Targets) -> list[list[int]]:
@@ -45,7 +45,7 @@ def strongly_connected(nodes: Sequence[int], targets: Targets) -> list[list[int]
     low: dict[int, int] = {}
     open_: list[int] = []
     is_open: set[int] = set()
-    found: list[list[int]] = []
+    closed: list[list[int]] = []
     for first in nodes:
         if first in order:
             continue
@@ -71,8 +71,8 @@ def strongly_connected(nodes: Sequence[int], targets: Targets) -> list[list[int]
                 if way:
                     low[way[-1][0]] = min(low[way[-1][0]], low[node])
                 if low[node] == order[node]:
-                    found.append(_closed(open_, is_open, node))
-    return found
+                    closed.append(_closed(open_, is_open, node))
+    return closed
 
 
 def _closed(open_: list[int], is_open: set[int], node: int) -> list[int]:

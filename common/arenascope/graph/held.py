@@ -31,11 +31,11 @@ class Holders:
         """`lost`: bytes of a process that could not be copied."""
         self.search = search
         doubted = doubts(search.session, search.roots, search.blocks, lost)
-        found = find_owners(search)
-        self._whose = found.whose
+        owners = find_owners(search)
+        self._whose = owners.whose
         self._owners = {
             each.number: Owner(SHARED, None) if each.owner.kind == SHARED else each.owner
-            for each in found.holdings
+            for each in owners.holdings
             if not (doubted and each.owner.kind == UNREACHED)
         }
 
@@ -52,12 +52,12 @@ class Holders:
             owner = self._owners.get(self._whose[number])
             blocks.setdefault(kind, Counter())[owner] += 1
             sizes.setdefault(kind, Counter())[owner] += self.search.blocks.sizes[number]
-        found = {}
+        most_of = {}
         for kind, owners in sizes.items():
             owner, size = max(owners.items(), key=lambda each: each[1])
             if owner is not None:
-                found[kind] = Most(owner, blocks=blocks[kind][owner], bytes=size, share=size / sum(owners.values()))
-        return found
+                most_of[kind] = Most(owner, blocks=blocks[kind][owner], bytes=size, share=size / sum(owners.values()))
+        return most_of
 
 
 def placed(search: Search, live: Live) -> Iterator[tuple[int, int]]:

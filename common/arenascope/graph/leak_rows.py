@@ -59,8 +59,8 @@ def types_of(search: Search, numbers: Sequence[int]) -> Mapping[int, str]:
     """What blocks are, in words."""
     blocks = search.blocks
     asked = numbers[:MOST_TYPED]
-    found = kinds_of(search.session, [(chunk_of(search, number), blocks.sizes[number]) for number in asked])
-    kinds = {number: found.get(chunk_of(search, number)) for number in asked}
+    told = kinds_of(search.session, [(chunk_of(search, number), blocks.sizes[number]) for number in asked])
+    kinds = {number: told.get(chunk_of(search, number)) for number in asked}
     return {number: name_of(kinds.get(number), blocks, number) for number in numbers}
 
 

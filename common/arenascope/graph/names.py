@@ -122,8 +122,8 @@ class Names:
         region = module.regions[0]
         paths = self._session.target.symbol_files(region, build_id) if build_id is not None else ()
         for file in proven_files(paths, build_id or ""):
-            found = tls_names(file)
-            if found:
-                offsets, sizes, names = zip(*found)
+            variables = tls_names(file)
+            if variables:
+                offsets, sizes, names = zip(*variables)
                 return _Variables(segment.memory_size, offsets, names, sizes)
         return nothing._replace(size=segment.memory_size)

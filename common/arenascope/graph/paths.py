@@ -29,9 +29,9 @@ def find_owner(search: Search, goal: Goal, refs: Sequence[Ref]) -> Optional[list
         if any(each.kind == BLOCK for each in last):
             graph = graph or build(search)
         for kinds in (KINDS[:-1], KINDS):
-            found = _way(search, graph, [each for each in last if each.kind == BLOCK], kinds, definite)
-            if found is not None:
-                return found
+            way = _way(search, graph, [each for each in last if each.kind == BLOCK], kinds, definite)
+            if way is not None:
+                return way
             if roots and kinds == KINDS:
                 return [roots[0]]
     return None
@@ -47,10 +47,10 @@ def _way(
     if way is None:
         return None
     seed, blocks = way
-    found = [_of_seed(search, seed)]
+    refs = [_of_seed(search, seed)]
     for source, to in zip(blocks, blocks[1:]):
-        found.append(_pointer(search, source, to, definite))
-    return [*found, by_block[blocks[-1]]]
+        refs.append(_pointer(search, source, to, definite))
+    return [*refs, by_block[blocks[-1]]]
 
 
 def seeds_of(search: Search, graph: Graph, kinds: Sequence[str]) -> list[Seed]:
@@ -88,13 +88,13 @@ def shortest(
 
 
 def _next_level(graph: Graph, level: Sequence[int], before: array[int], definite: bool) -> list[int]:
-    found = []
+    met = []
     for source in level:
         for edge in graph.of(source):
             if before[edge >> 1] == UNSEEN and not (definite and edge & INSIDE):
                 before[edge >> 1] = source
-                found.append(edge >> 1)
-    return found
+                met.append(edge >> 1)
+    return met
 
 
 def _of_seed(search: Search, seed: Seed) -> Ref:

@@ -64,18 +64,18 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     constants = with_constants(session, Modules(session.target, modules_of(session.regions)))
     ended = cached_stacks(constants, session.target.machine, session.located.libc)
     marks = Marks([*_not_roots(session, ended), *Stacks(session, threads, dtvs).marks()])
-    found: list[Root] = [Root("mapping", each.start, each.end) for each in blocks.strangers]
+    roots: list[Root] = [Root("mapping", each.start, each.end) for each in blocks.strangers]
     missing: list[Region] = []
     for region, kind in _candidates(session.regions):
         if not region.present and _may_hold(region) and not _is_known(session, region):
             missing.append(region)
         for part, mark in marks.over(region.start, region.end):
             if mark is None:
-                found.append(Root(kind, part.start, part.end, path=region.path))
+                roots.append(Root(kind, part.start, part.end, path=region.path))
             elif mark.kind is not None:
-                found.append(Root(mark.kind, part.start, part.end, mark.tid))
+                roots.append(Root(mark.kind, part.start, part.end, mark.tid))
     # what malloc gave to the dynamic linker for a thread's variables is the thread's
-    found += [Root("tls", each.start, each.end, each.tid) for each in _own_blocks(dtvs, blocks)]
+    roots += [Root("tls", each.start, each.end, each.tid) for each in _own_blocks(dtvs, blocks)]
     words = [RootWord("register", each.value, each.name, each.tid) for each in registers(session, sets)]
     words += [RootWord("tls", each.address, "dtv", each.tid) for each in dtvs.values()]
     words += [RootWord("tls", address, "dtv of an ended thread") for address in _left_dtvs(session, ended)]
@@ -83,14 +83,14 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     words += [RootWord("kernel", each.data, f"epoll {each.epoll}, file {each.file}") for each in watched]
     known = {each.tid for each in sets if each.general}
     blind = [each.tid for each in threads if each.runs or each.tid not in known]
-    found.sort(key=lambda each: each.start)
-    return Roots(found, words, missing, blind, list(dtvs.values()))
+    roots.sort(key=lambda each: each.start)
+    return Roots(roots, words, missing, blind, list(dtvs.values()))
 
 
 def _dtv(session: Session, thread: ThreadInfo) -> Iterator[Dtv]:
-    found = read_dtv(session.memory, session.target.machine, thread)
-    if found is not None:
-        yield found
+    dtv = read_dtv(session.memory, session.target.machine, thread)
+    if dtv is not None:
+        yield dtv
 
 
 def _own_blocks(dtvs: dict[int, Dtv], blocks: LiveBlocks) -> Iterator[Mark]:

@@ -38,9 +38,9 @@ class Node(NamedTuple):
     """Pages on which nothing else is."""
 
 
-def grown(search: Search, found: Owners, kinds: Sequence[str], words: Callable[[Owner], str]) -> list[Node]:
+def grown(search: Search, owners: Owners, kinds: Sequence[str], words: Callable[[Owner], str]) -> list[Node]:
     """`kinds` says what each block is, `words` who an owner is. Owners come first, the largest before."""
-    folded = _Folded(search, found, kinds, words)
+    folded = _Folded(search, owners, kinds, words)
     kept = returns(search.session, search.blocks, folded.whose, len(folded.names), folded.join)
     return _pruned(folded.nodes([(each.resident, each.returns) for each in kept] if kept is not None else None))
 
@@ -48,23 +48,23 @@ def grown(search: Search, found: Owners, kinds: Sequence[str], words: Callable[[
 class _Folded:
     """Each block's node."""
 
-    def __init__(self, search: Search, found: Owners, kinds: Sequence[str], words: Callable[[Owner], str]) -> None:
+    def __init__(self, search: Search, owners: Owners, kinds: Sequence[str], words: Callable[[Owner], str]) -> None:
         self._sizes = search.blocks.sizes
-        self.names = [words(each.owner) for each in found.holdings]
-        self._kinds = [each.owner.kind for each in found.holdings]
+        self.names = [words(each.owner) for each in owners.holdings]
+        self._kinds = [each.owner.kind for each in owners.holdings]
         self._above = [NOBODY] * len(self.names)
         self._depth = [0] * len(self.names)
         self._known: dict[tuple[int, str], int] = {}
         self._joined: dict[tuple[int, int], int] = {}
-        tops = {each.number: at for at, each in enumerate(found.holdings)}
+        tops = {each.number: at for at, each in enumerate(owners.holdings)}
         self.whose = array("q", [NOBODY]) * len(self._sizes)
         for block in range(len(self.whose)):
             way = []
             at = block
             while at != NOBODY and self.whose[at] == NOBODY:
                 way.append(at)
-                at = found.above[at]
-            node = self.whose[at] if at != NOBODY else tops[found.whose[block]]
+                at = owners.above[at]
+            node = self.whose[at] if at != NOBODY else tops[owners.whose[block]]
             for each in reversed(way):
                 node = self.whose[each] = self._below(node, kinds[each])
 
@@ -94,17 +94,17 @@ class _Folded:
         """The lowest node that has both below it."""
         if one == NOBODY or other == NOBODY:
             return NOBODY
-        found = self._joined.get((one, other))
-        if found is None:
-            found, second = one, other
-            while found != second:
-                if self._depth[found] < self._depth[second]:
-                    found, second = second, found
-                found = self._above[found]
-                if found == NOBODY:
+        node = self._joined.get((one, other))
+        if node is None:
+            node, second = one, other
+            while node != second:
+                if self._depth[node] < self._depth[second]:
+                    node, second = second, node
+                node = self._above[node]
+                if node == NOBODY:
                     break
-            self._joined[one, other] = found
-        return found
+            self._joined[one, other] = node
+        return node
 
     def nodes(self, kept: Optional[Sequence[tuple[int, int]]]) -> list[Node]:
         """`kept`: what each has in memory, and the pages that are its alone."""
@@ -144,21 +144,21 @@ def _pruned(nodes: Sequence[Node]) -> list[Node]:
     order = sorted((each.retained_bytes for each in nodes), reverse=True)
     least = max(sum(each.bytes for each in nodes) // SHARE, order[MOST] + 1 if len(order) > MOST else 0, 1)
     places: list[int] = []
-    found: list[Node] = []
+    kept: list[Node] = []
     rest: dict[int, int] = {}
     small: set[int] = set()
     for each in nodes:
         above = places[each.above] if each.above != NOBODY else NOBODY
         if each.retained_bytes >= least:
-            places.append(len(found))
-            found.append(each._replace(above=above))
+            places.append(len(kept))
+            kept.append(each._replace(above=above))
         elif above in small:
             places.append(above)  # is summed there already
         else:
             if above not in rest:
-                rest[above] = len(found)
-                small.add(len(found))
-                found.append(
+                rest[above] = len(kept)
+                small.add(len(kept))
+                kept.append(
                     Node(
                         SMALLER,
                         "smaller",
@@ -172,8 +172,8 @@ def _pruned(nodes: Sequence[Node]) -> list[Node]:
                     )
                 )
             places.append(rest[above])
-            found[rest[above]] = _joined(found[rest[above]], each)
-    return found
+            kept[rest[above]] = _joined(kept[rest[above]], each)
+    return kept
 
 
 def _joined(sums: Node, node: Node) -> Node:

@@ -74,5 +74,5 @@ def present(residency: Optional[Residency], start: int, end: int) -> Sequence[Sp
     pages = residency.count(start, end)
     if pages is None or pages.swapped:
         return [Span(start, end)]
-    found = residency.resident_ranges(start, end)
-    return [Span(start, end)] if found is None else found
+    ranges = residency.resident_ranges(start, end)
+    return [Span(start, end)] if ranges is None else ranges

@@ -52,8 +52,8 @@ class Classes:
         name, how = self._by_type_info(before[1]), "RTTI"
         if name is None and not before[1]:
             # compiled with -fno-rtti
-            found = _NAMED.fullmatch(self._ground.target.describe(table) or "")
-            name, how = found and found[1], "the vtable's symbol"
+            symbol = _NAMED.fullmatch(self._ground.target.describe(table) or "")
+            name, how = symbol and symbol[1], "the vtable's symbol"
         if name is None:
             return None
         of = named(name)
@@ -62,10 +62,10 @@ class Classes:
     def _by_type_info(self, address: int) -> Optional[str]:
         if not address or address % self._word:
             return None
-        found = self._ground.words(address, 2)
-        if found is None or not self._is_meta(found[0]):
+        words = self._ground.words(address, 2)
+        if words is None or not self._is_meta(words[0]):
             return None
-        return self._name(found[1])
+        return self._name(words[1])
 
     def _is_meta(self, table: int) -> bool:
         """Whether that is the vtable of a class that describes classes."""

@@ -77,8 +77,8 @@ def _shortened(name: str) -> str:
     arguments = [_shortened(each) for each in _arguments(name[start + 1 : end])]
     while len(arguments) > 1 and arguments[-1].startswith(DEFAULTS):
         arguments.pop()
-    found = f"{name[:start]}<{', '.join(arguments)}>"
-    return STRINGS.get(found, found) + _shortened(name[end + 1 :])
+    shortened = f"{name[:start]}<{', '.join(arguments)}>"
+    return STRINGS.get(shortened, shortened) + _shortened(name[end + 1 :])
 
 
 def _split(name: str) -> Optional[tuple[str, list[str]]]:
@@ -102,10 +102,10 @@ def _closing(name: str, start: int) -> Optional[int]:
 
 
 def _arguments(text: str) -> list[str]:
-    found, depth, start = [], 0, 0
+    arguments, depth, start = [], 0, 0
     for at, letter in enumerate(text):
         depth += (letter in "<({[") - (letter in ">)}]" and text[at - 1 : at + 1] != "->")
         if letter == "," and not depth:
-            found.append(text[start:at].strip())
+            arguments.append(text[start:at].strip())
             start = at + 1
-    return [*found, text[start:].strip()]
+    return [*arguments, text[start:].strip()]

@@ -54,11 +54,11 @@ def profile(
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    pieces = bytearray()
     while value > 127:
-        found.append(value & 127 | 128)
+        pieces.append(value & 127 | 128)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*pieces, value])
 
 
 def _number(field: int, value: int) -> bytes:

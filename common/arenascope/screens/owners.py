@@ -75,10 +75,10 @@ def kinds_of_all(search: Search) -> list[str]:
     """What each live block is."""
     live = live_kinds(search.session)
     names = [name_of(each) for each in live.kinds]
-    found = [UNKNOWN] * len(search.blocks)
+    types = [UNKNOWN] * len(search.blocks)
     for kind, number in placed(search, live):
-        found[number] = names[kind]
-    return found
+        types[number] = names[kind]
+    return types
 
 
 def summary(style: Style, shown: Shown) -> str:

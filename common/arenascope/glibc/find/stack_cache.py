@@ -30,16 +30,16 @@ def cached_stacks(memory: Memory, machine: str, libc: Libc) -> list[CachedStack]
     # ldsodefs.h: _dl_stack_cache behind _dl_stack_user, and behind that _dl_stack_cache_actsize
     head, word = lists.user + 2 * memory.pointer_size, memory.pointer_size
     behind = lists.size if machine in BEHIND_BLOCK else 0
-    found = []
+    stacks = []
     try:
         for entry in walk_list(memory, head, lists.next):
             block = entry - lists.link
             stack = _stack_of(memory, lists, block)
             if stack is None:
                 return []
-            found.append(CachedStack(stack, block + behind))
+            stacks.append(CachedStack(stack, block + behind))
         # the sum that libc keeps of their sizes proves that this is the list
-        return found if sum(each.stack.bytes for each in found) == memory.word(head + 2 * word) else []
+        return stacks if sum(each.stack.bytes for each in stacks) == memory.word(head + 2 * word) else []
     except MemoryReadError:
         return []
 

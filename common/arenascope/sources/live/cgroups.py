@@ -23,8 +23,8 @@ class MemoryLimit(NamedTuple):
 
 def memory_limit(pid: int) -> Optional[MemoryLimit]:
     """The one that leaves the least, of its own group and those around it; None where there is none."""
-    found = [limit for folder in _folders(pid) for limit in [_limit(folder)] if limit is not None]
-    return min(found, key=lambda each: each.bytes - (each.used or 0), default=None)
+    limits = [limit for folder in _folders(pid) for limit in [_limit(folder)] if limit is not None]
+    return min(limits, key=lambda each: each.bytes - (each.used or 0), default=None)
 
 
 def _folders(pid: int) -> Iterator[str]:

@@ -191,6 +191,6 @@ def _find_call() -> Optional[Callable[..., int]]:
         call.argtypes = [ctypes.c_int, pointer, word, pointer, word, word]
         call.restype = ctypes.c_ssize_t
         if ctypes.sizeof(pointer) == 8:
-            found: Callable[..., int] = call
-            return found
+            typed: Callable[..., int] = call
+            return typed
     return None
