@@ -12,7 +12,7 @@ from typing import Optional, Sequence
 from .command import Context
 from .errors import RedactedError, TargetError
 from .graph.blocks import LiveBlocks, heap_spans, live_blocks
-from .graph.edges import WORTH_IT, library
+from .graph.finder import WORTH_IT, library
 from .graph.refs import Search
 from .graph.roots import find_roots
 from .model import Statement

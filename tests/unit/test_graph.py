@@ -14,11 +14,12 @@ from arenascope.graph.components import lumps
 from arenascope.graph.dominators import Dominators, dominators
 from arenascope.graph.edges import Graph
 from arenascope.graph.encodings import decoded
-from arenascope.graph.finder import Finder
+from arenascope.graph.finder import Finder, finder_of
 from arenascope.graph.spans import Mark, Marks
 from arenascope.graph.spread import Spread
 from arenascope.graph.windows import Window
 from arenascope.memory import Memory
+from arenascope.render import optional
 from arenascope.target import Span
 
 AT = 0x7F0000400000
@@ -31,6 +32,7 @@ def words(values: Sequence[int]) -> memoryview:
 @pytest.mark.parametrize("spread", [1 << 12, 1 << 22, 1 << 30, 1 << 34, 1 << 42])
 def test_every_word_that_leads_there(spread: int) -> None:
     """Of ranges that lie close together or not: by bytes, by halves of words, word by word."""
+    numpy = optional.load("numpy")
     rng = random.Random(spread)
     starts = sorted({rng.randrange(0x5500_0000_0000, 0x5500_0000_0000 + spread, 16) for _ in range(40)})
     ends = [min(start + rng.randrange(8, 400), after - 1) for start, after in zip(starts, [*starts[1:], 1 << 63])]
@@ -48,13 +50,18 @@ def test_every_word_that_leads_there(spread: int) -> None:
             if start <= value <= end
         ]
         assert list(finder.hits(words(data))) == truth
+        if numpy is not None:
+            assert list(finder_of(numpy, starts, ends, (), 8).hits(words(data))) == truth
 
 
 def test_nothing_to_lead_to() -> None:
     assert list(Finder([], [], [], 8).hits(words([0, 1, 1 << 47]))) == []
 
 
-def test_what_words_may_mean() -> None:
+@pytest.mark.parametrize("by", ["python", "numpy"])
+def test_what_words_may_mean(by: str) -> None:
+    reason = "numpy is not installed: scripts/setup.sh installs it"
+    numpy = pytest.importorskip("numpy", reason=reason) if by == "numpy" else None
     target = 0x5555_1234_5678
     values = [target | 0xABCD << 48, target << 16 | 0x77, 0, 0, target - (AT + 4 * 8) & (1 << 64) - 1, 0]
     data = bytearray(array("Q", values).tobytes())
@@ -62,7 +69,7 @@ def test_what_words_may_mean() -> None:
     memory = Memory(lambda address, size: bytes(data)[address - AT :][:size].ljust(size, b"\0"), 8, "little")
     found = {
         (each.encoding, each.address + 8 * index)
-        for each in decoded(Window(AT, memoryview(bytes(data)).cast("Q")), memory)
+        for each in decoded(Window(AT, memoryview(bytes(data)).cast("Q")), memory, numpy)
         for index, value in enumerate(each.words)
         if value == target
     }

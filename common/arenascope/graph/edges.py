@@ -8,14 +8,11 @@ from typing import Any, Iterator, Sequence
 
 from ..meter import Meter
 from ..records import NamedTuple
-from ..render import optional
 from ..target import Span
 from .blocks import LiveBlocks, heap_spans
 from .finder import Finder
 from .refs import Search
 
-WORTH_IT = 32 << 20
-"""Bytes that are looked through without numpy in the time that it takes to load."""
 INSIDE = 1
 """Of an edge: it leads to the block's inside. What is above this bit is the block's number."""
 
@@ -60,7 +57,7 @@ def build(search: Search) -> Graph:
 def _build(search: Search) -> Graph:
     session, blocks, roots = search.session, search.blocks, search.roots
     seeds: list[Seed] = []
-    numpy = library(search.bytes) if len(blocks) else None
+    numpy = search.numpy if len(blocks) else None
     with session.meter("following pointers", search.bytes) as meter:
         offsets, edges = _plain(search, seeds, meter) if numpy is None else _fast(search, numpy, seeds, meter)
     for number, word in enumerate(roots.words, len(roots.ranges)):
@@ -68,11 +65,6 @@ def _build(search: Search) -> Graph:
         if index >= 0:
             seeds.append(Seed(number, 0, index << 1 | (word.value != blocks.starts[index])))
     return Graph(blocks, offsets, edges, seeds, numpy=numpy)
-
-
-def library(size: int) -> Any:
-    """numpy, where it is found and so many bytes are worth loading it."""
-    return optional.load("numpy") if size >= WORTH_IT else None
 
 
 def _plain(search: Search, seeds: list[Seed], meter: Meter) -> tuple[Sequence[int], Sequence[int]]:

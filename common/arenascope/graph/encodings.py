@@ -7,7 +7,7 @@ With a tag in the low bits a pointer still leads into the block. What takes a ca
 from __future__ import annotations
 
 from array import array
-from typing import Callable, Iterator, Literal, Mapping, Sequence
+from typing import Any, Callable, Iterator, Literal, Mapping, Sequence
 
 from ..memory import Memory
 from ..records import NamedTuple
@@ -40,6 +40,8 @@ def _shifted(words: Sequence[int]) -> Sequence[int]:
 
 
 WHOLE: Mapping[str, Callable[[Sequence[int]], Sequence[int]]] = {"tagged": _tagged, "shifted": _shifted}
+UPPER, LOWER = 48, 16
+"""The same in bits: where a tag above begins, where one below ends."""
 NAMES = (*WHOLE, "unaligned", "relative")
 TAGS = 16
 """Tags in the low bits stay below malloc's alignment."""
@@ -53,23 +55,43 @@ def is_meant(encoding: str, past: int) -> bool:
     return 0 <= past < (TAGS if encoding in WHOLE else 1)
 
 
-def decoded(window: Window, memory: Memory) -> Iterator[Decoded]:
-    """On 32-bit machines only the last two: there is no room for a tag, and chance would find one everywhere."""
+def decoded(window: Window, memory: Memory, numpy: Any = None) -> Iterator[Decoded]:
+    """On 32-bit machines only the last two: there is no room for a tag, and chance would find one everywhere. With
+    `numpy` the words are an array of its own."""
     at, words, word = window.address, window.words, memory.pointer_size
     if isinstance(words, tuple) or memory.mark != "<":
         return
+    data = memoryview(words).cast("B")  # type: ignore[arg-type]
+    # what goes on in the next window is in this one, too
+    longer = data.tobytes() + (memory.try_read(at + len(data), word) or bytes(word))
+    yield from _plain(at, words, longer, memory) if numpy is None else _fast(at, words, longer, numpy)
+
+
+def _plain(at: int, words: Sequence[int], longer: bytes, memory: Memory) -> Iterator[Decoded]:
+    word, size, top = memory.pointer_size, len(longer) - memory.pointer_size, memory.top
+    code: Literal["Q", "I"] = "Q" if word == 8 else "I"
     if word == 8:
         for name, decode in WHOLE.items():
             yield Decoded(name, at, decode(words))
-    data = memoryview(words).cast("B")  # type: ignore[arg-type]
-    code: Literal["Q", "I"] = "Q" if word == 8 else "I"
-    # what goes on in the next window is in this one, too
-    more = memory.try_read(at + len(data), word) or bytes(word)
-    longer = data.tobytes() + more
     for shift in range(1, word):
-        yield Decoded("unaligned", at + shift, memoryview(longer[shift : len(data) + shift]).cast(code))
-    top = memory.top
+        yield Decoded("unaligned", at + shift, memoryview(longer[shift : size + shift]).cast(code))
     near, far = FAR, top - FAR
-    places = range(at, at + len(data), word)
+    places = range(at, at + size, word)
     values = array(code, [(value + place) & top if near <= value <= far else 0 for value, place in zip(words, places)])
     yield Decoded("relative", at, memoryview(values))
+
+
+def _fast(at: int, words: Sequence[int], longer: bytes, numpy: Any) -> Iterator[Decoded]:
+    values = numpy.asarray(words)
+    number, word = values.dtype.type, values.itemsize
+    if word == 8:
+        yield Decoded("tagged", at, values & number((1 << UPPER) - 1))
+        yield Decoded("shifted", at, values >> number(LOWER))
+    for shift in range(1, word):
+        yield Decoded("unaligned", at + shift, numpy.frombuffer(longer, values.dtype, len(values), shift))
+    top = (1 << 8 * word) - 1
+    near = values - number(FAR) <= number(top - 2 * FAR)
+    places = numpy.arange(0, len(values) * word, word, dtype=values.dtype)
+    places += number(at)
+    places += values
+    yield Decoded("relative", at, places * near)

@@ -10,11 +10,19 @@ import re
 import sys
 from array import array
 from bisect import bisect_right
-from typing import Callable, Iterable, Iterator, Optional, Sequence
+from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Union
 
+from ..render import optional
 from ..target import Span
 
 MOST_PREFIXES = 16
+WORTH_IT = 32 << 20
+"""Bytes that are looked through without numpy in the time that it takes to load."""
+
+
+def library(size: int) -> Any:
+    """numpy, where it is found and so many bytes are worth loading it."""
+    return optional.load("numpy") if size >= WORTH_IT else None
 
 
 class Finder:
@@ -40,6 +48,40 @@ class Finder:
             which = bisect_right(starts, value) - 1
             if which >= 0 and value <= ends[which]:
                 yield index, which
+
+
+class FastFinder:
+    """The same with numpy: by the range of all, then by a search in the few that are left."""
+
+    def __init__(self, numpy: Any, starts: Sequence[int], ends: Sequence[int], word: int) -> None:
+        self.start = starts[0] if len(starts) else 0
+        self._numpy = numpy
+        self._starts = numpy.asarray(starts, dtype=numpy.uint64)
+        self._ends = numpy.asarray(ends, dtype=numpy.uint64)
+        number = numpy.uint64 if word == 8 else numpy.uint32
+        low, high = (starts[0], max(ends)) if len(starts) else (1, 0)
+        self._low, self._bytes = number(low), number(max(0, high - low))
+
+    def hits(self, words: Sequence[int]) -> Iterator[tuple[int, int]]:
+        numpy = self._numpy
+        values = numpy.asarray(words)
+        # what is below the first wraps around
+        index = numpy.flatnonzero(values - self._low <= self._bytes)
+        if not len(index):
+            return
+        values = values[index].astype(numpy.uint64)
+        which = numpy.searchsorted(self._starts, values, side="right") - 1
+        right = (which >= 0) & (values <= self._ends[which])
+        yield from zip(index[right].tolist(), which[right].tolist())
+
+
+def finder_of(
+    numpy: Any, starts: Sequence[int], ends: Sequence[int], extents: Iterable[Span], word: int
+) -> Union[Finder, FastFinder]:
+    """`numpy` is None where there is none, or too little to look through."""
+    if numpy is not None and len(starts):
+        return FastFinder(numpy, starts, ends, word)
+    return Finder(starts, ends, extents, word)
 
 
 Search = Callable[[Sequence[int]], Optional[Sequence[int]]]

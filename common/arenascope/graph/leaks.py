@@ -12,9 +12,9 @@ from .blocks import LiveBlocks, heap_spans
 from .components import Lump, lumps
 from .edges import INSIDE, Graph, build
 from .encodings import TAGS, decoded, is_meant
-from .finder import Finder
+from .finder import finder_of
 from .reach import MARKS, Reach
-from .refs import Search
+from .refs import Find, Search
 from .roots import Roots
 from .windows import Window
 
@@ -98,7 +98,7 @@ def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[_Found]:
     blocks, word = search.blocks, search.session.memory.pointer_size
     starts = [blocks.starts[block] for block in suspects]
     ends = [start + TAGS - 1 for start in starts]
-    finder = Finder(starts, ends, [Span(start, end) for start, end in zip(starts, ends)], word)
+    finder = finder_of(search.numpy, starts, ends, [Span(start, end) for start, end in zip(starts, ends)], word)
     with search.session.meter("looking twice", search.bytes) as meter:
         for root in search.roots.ranges:
             for window in search.words.of(root.start, root.end):
@@ -120,9 +120,9 @@ class _Encoded(NamedTuple):
     encoding: str
 
 
-def _hits(search: Search, finder: Finder, starts: Sequence[int], window: Window) -> Iterator[_Encoded]:
+def _hits(search: Search, finder: Find, starts: Sequence[int], window: Window) -> Iterator[_Encoded]:
     memory = search.session.memory
-    for encoding, at, words in decoded(window, memory):
+    for encoding, at, words in decoded(window, memory, search.numpy):
         for index, which in finder.hits(words):
-            if is_meant(encoding, words[index] - starts[which]):
+            if is_meant(encoding, int(words[index]) - starts[which]):
                 yield _Encoded(at + index * memory.pointer_size, which, encoding)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Optional, Sequence
+from functools import cached_property
+from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
 from ..meter import Meter
 from ..records import NamedTuple
@@ -10,7 +11,7 @@ from ..session import Session
 from ..target import Span
 from .blocks import LiveBlocks, heap_spans
 from .encodings import decoded, is_meant
-from .finder import Finder
+from .finder import FastFinder, Finder, finder_of, library
 from .names import Names
 from .roots import KINDS, Root, Roots, RootWord
 from .windows import Window, Words
@@ -44,7 +45,8 @@ class Hit(NamedTuple):
     encoding: Optional[str] = None
 
 
-Look = Callable[[Finder, Window], Iterator[Hit]]
+Find = Union[Finder, FastFinder]
+Look = Callable[[Find, Window], Iterator[Hit]]
 
 
 class Search:
@@ -68,6 +70,11 @@ class Search:
         heaps = sum(each.bytes for each in heap_spans(self.session))
         return heaps + sum(each.end - each.start for each in self.roots.ranges)
 
+    @cached_property
+    def numpy(self) -> Any:
+        """Where it is found and worth it."""
+        return library(self.bytes)
+
     def references(self, target: Span, but: Optional[int] = None) -> list[Ref]:
         """Every pointer to the range, the end included: variables first, then in order of their addresses. `but`:
         what lies in this block is its own affair."""
@@ -80,7 +87,7 @@ class Search:
         return in_order(self._all(target, but, self._encoded))
 
     def _all(self, target: Span, but: Optional[int], look: Look) -> list[Ref]:
-        finder = Finder([target.start], [target.end], [target], self.session.memory.pointer_size)
+        finder = finder_of(self.numpy, [target.start], [target.end], [target], self.session.memory.pointer_size)
         found: list[Ref] = []
         with self.session.meter("searching", self.bytes) as meter:
             for root in self.roots.ranges:
@@ -95,25 +102,24 @@ class Search:
                         found.append(place._replace(encoding=hit.encoding))
         return found
 
-    def _found(self, finder: Finder, span: Span, look: Look, meter: Meter) -> Iterator[Hit]:
+    def _found(self, finder: Find, span: Span, look: Look, meter: Meter) -> Iterator[Hit]:
         for window in self.words.of(span.start, span.end):
             yield from look(finder, window)
         meter.advance(span.bytes)
 
-    def _plain(self, finder: Finder, window: Window) -> Iterator[Hit]:
+    def _plain(self, finder: Find, window: Window) -> Iterator[Hit]:
         word = self.session.memory.pointer_size
         for index, _ in finder.hits(window.words):
             yield Hit(window.address + index * word, window.words[index])
 
-    def _encoded(self, finder: Finder, window: Window) -> Iterator[Hit]:
+    def _encoded(self, finder: Find, window: Window) -> Iterator[Hit]:
         start = finder.start
         word = self.session.memory.pointer_size
-        for encoding, at, words in decoded(window, self.session.memory):
+        for encoding, at, words in decoded(window, self.session.memory, self.numpy):
             for index, _ in finder.hits(words):
-                if is_meant(encoding, words[index] - start) and (
-                    at != window.address or words[index] != window.words[index]
-                ):
-                    yield Hit(at + index * word, words[index], encoding)
+                value = int(words[index])
+                if is_meant(encoding, value - start) and (at != window.address or value != window.words[index]):
+                    yield Hit(at + index * word, value, encoding)
 
     def named(self, root: Root, address: int, value: int) -> Ref:
         return Ref(root.kind, address, value, self.names.of(root, address), root.tid)
