@@ -1,4 +1,4 @@
-"""For how long a live process is held, and what of that each free chunk costs: found beforehand, and by a plain walk.
+"""For how long a live process is held, and what of that each free chunk costs: found beforehand, and held to the end.
 
     make bench
     python3 benchmarks/holds.py --megabytes 5000 --rounds 5
@@ -43,7 +43,7 @@ def chunks(pid: int) -> int:
 def table(pid: int, rounds: int) -> Iterator[str]:
     number = chunks(pid)
     quick = min(held(pid, "arenas --quick", False) for _ in range(rounds))
-    yield f"| held for ({number:,} free chunks) | | a free chunk | a plain walk | ratio |"
+    yield f"| held for ({number:,} free chunks) | | a free chunk | held to the end | ratio |"
     yield "| --- | --- | --- | --- | --- |"
     yield f"| arenas --quick | {quick * 1000:.0f} ms | | | |"
     for name in COMMANDS:
