@@ -1,6 +1,6 @@
 """One command over many processes and cores: `arenascope report CORE... --jobs N`, one JSON document a line.
 
-For a fleet beyond one machine an existing engine does the spreading: see examples/fleet_dask.py and docs/fleet.md.
+For a fleet beyond one machine an existing engine does the spreading: engines/, and docs/fleet.md.
 """
 
 from __future__ import annotations

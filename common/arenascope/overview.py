@@ -9,7 +9,7 @@ from .arguments import HELP_WIDTH
 from .command import all_commands, command_names, find_command
 from .errors import UsageError
 
-GROUP_OF_LOOPS = "again and again, in the shell alone"
+GROUP_OF_LOOPS = "again and again, or over many, in the shell alone"
 HELP_SUMMARY = "List the commands by topic, show one's help, or say what a word on the screens means."
 
 

@@ -22,7 +22,7 @@ AFTER = 29
 """Where the overview says what follows the program's name does."""
 COMMAND = "COMMAND"
 HELP_NAME = "help"
-LOOPS = ("watch", "metrics")
+LOOPS = {"watch": "watch", "metrics": "metrics", "fleet": "engines.fleet"}
 """What only the shell can do: each runs longer, or covers more, than one look. Modules, loaded on demand."""
 
 SUBJECTS = argument(
@@ -106,7 +106,7 @@ class Loop(NamedTuple):
 
 
 def find_loop(name: str) -> Loop:
-    module: Any = import_module(f"{__package__}.{name}")
+    module: Any = import_module(f"{__package__}.{LOOPS[name]}")
     return Loop(name, module.OUTLINE, module.run)
 
 

@@ -63,7 +63,7 @@ install_libraries() {
     say "pip install ${wanted[*]}"
     for extra in "${due[@]}"; do
         case $extra in
-            fleet | test-all) install_each "$work/$extra" ;;
+            fleet | ray | test-all) install_each "$work/$extra" ;;
             *) quietly pip -r "$work/$extra" ;;
         esac
         cp "$work/$extra" "$venv/installed-$extra"

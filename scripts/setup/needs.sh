@@ -101,7 +101,7 @@ extras() {
         check) echo lint ;;
         runtime) echo full graph ;;
         test) echo full graph test ;;
-        all) echo full graph test lint fleet test-all ;;
+        all) echo full graph test lint fleet ray test-all ;;
     esac
 }
 

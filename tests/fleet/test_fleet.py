@@ -1,4 +1,4 @@
-"""One command over many subjects, and what engines make of the lines: Dask, DuckDB, parallel, a Job's shell line."""
+"""One command over many subjects, and what is made of the lines: by DuckDB, parallel, a Job's shell line."""
 
 from __future__ import annotations
 
@@ -82,22 +82,6 @@ def test_text_of_several(cores: list[Path]) -> None:
 
 
 @pytest.mark.full
-def test_dask(cores: list[Path], tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    pytest.importorskip("distributed", reason="distributed is not installed")
-    output = tmp_path / "reports.parquet"
-    done = run(sys.executable, ROOT / "examples" / "fleet_dask.py", output, *cores)
-    assert done.returncode == 2, done.stderr
-    rows = parquet.read_table(output).to_pylist()
-    assert [row["subject"] for row in rows] == [str(core) for core in cores]
-    assert [row["error"] is None for row in rows] == [True, True, True, False]
-    for row, core in zip(rows, cores[:-1]):
-        parts = {part["part"]: part["bytes"] for part in alone(core)["parts"]}
-        assert (row["returnable_bytes"] or 0) == parts.get("returnable", 0)
-        assert row["glibc_version"] if "glibc_version" in row else row["glibc"]
-
-
-@pytest.mark.full
 def test_duckdb_reads_the_lines(cores: list[Path], tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
     lines = tmp_path / "reports.jsonl"
@@ -106,7 +90,7 @@ def test_duckdb_reads_the_lines(cores: list[Path], tmp_path: Path) -> None:
     queries = [
         line.split('duckdb -c "')[1].rstrip('"').replace("reports.jsonl", str(lines))
         for line in (ROOT / "docs" / "fleet.md").read_text().splitlines()
-        if line.startswith("duckdb -c")
+        if line.startswith("duckdb -c") and "reports.jsonl" in line
     ]
     assert len(queries) == 2
     assert len(duckdb.sql(queries[0]).fetchall()) == len(cores)

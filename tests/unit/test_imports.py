@@ -124,6 +124,20 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # what a document of each command says; read by scripts and tests alone
     "documents": ("commands", "command", "analysis", "render", "model", "recognise", "snapshot"),
     "snapshot": ("errors", "whole_file", "words"),
+    "engines": (
+        "arguments",
+        "command",
+        "errors",
+        "fault",
+        "fleet",
+        "analysis",
+        "printable",
+        "records",
+        "render",
+        "sources/core",
+        "whole_file",
+        "words",
+    ),
     "moments": ("errors", "records", "snapshot"),
     "commands": (
         *LOW,
@@ -373,7 +387,7 @@ def test_versions_stand_in_one_file() -> None:
     assert found == {"glibc/versions"}
 
 
-LAST_RESORTS = ("cli.py", "fleet.py", "scrape.py")
+LAST_RESORTS = ("cli.py", "fleet.py", "scrape.py", "work.py")
 """What nobody foresaw is caught once in each door, and becomes a line that can be sent (fault.py)."""
 
 

@@ -21,7 +21,7 @@ SUBJECT = "PID|CORE the process or core file to look at, anywhere among the word
 
 def test_every_branch_is_there() -> None:
     """And no option of a command's is also one of the shell's: argparse would refuse it."""
-    assert list(Tree(branch_names()).branches) == [*command_names(), "watch", "metrics", "help"]
+    assert list(Tree(branch_names()).branches) == [*command_names(), "watch", "metrics", "fleet", "help"]
 
 
 def test_only_what_is_asked_for_is_built() -> None:

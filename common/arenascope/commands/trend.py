@@ -30,7 +30,7 @@ class Limit(NamedTuple):
     "then and now",
     "Show what grew over many snapshots: since when, how steadily, and when it reaches a limit.",
     "trend moments/",
-    "Snapshots are kept by arenascope watch PID --save FOLDER; those of heap snapshot count, too. Growth by part of "
+    "What watch --save keeps, in the shell, and what snapshot writes into the same folder. Growth by part of "
     "resident memory, by arena, by list of free chunks and, where they have them, by size or type of block; the "
     "largest first. A process that was started again is told from one that shrank.",
     (

@@ -1,0 +1,76 @@
+"""What a worker does with one core; it crosses to another process, or another machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import time
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Iterator, Mapping, Optional
+
+from ..errors import ArenascopeError
+from ..fault import fault_line
+from ..fleet import document
+from ..printable import one_line
+from ..records import NamedTuple
+from .cores import Core
+
+TRIES = 3
+"""How many workers may die of one core."""
+
+
+LONGEST = 300
+"""Of what an engine says."""
+
+
+class Task(NamedTuple):
+    command: str
+
+
+class Result(NamedTuple):
+    document: Optional[Mapping[str, Any]]
+    error: Optional[str]
+    lost: bool = False
+    """It is not the core's fault, as far as anybody knows: whoever goes on tries it again."""
+    seconds: float = 0.0
+    host: str = ""
+
+
+def look_at(task: Task, core: Core) -> Result:
+    """Whatever happens is a result."""
+    start, host = time.monotonic(), socket.gethostname()
+
+    def result(found: Optional[Mapping[str, Any]], error: Optional[str], lost: bool = False) -> Result:
+        return Result(found, error, lost, time.monotonic() - start, host)
+
+    try:
+        with _here(core) as path:
+            found = document(path, task.command)
+    except (OSError, ArenascopeError) as error:
+        return result(None, one_line(str(error)), lost=True)
+    except Exception as error:
+        return result(None, fault_line(error, task.command, "shell"))
+    return result({**found, "subject": core.url}, found.get("error"))
+
+
+def lost(error: BaseException) -> Result:
+    """Of a worker that died, and of those that took its place."""
+    # the last line of what may be a whole traceback
+    why = (str(error).strip().splitlines() or [""])[-1]
+    return Result(None, one_line(f"the worker was lost: {type(error).__name__}: {why}")[:LONGEST], True)
+
+
+@contextmanager
+def _here(core: Core) -> Iterator[str]:
+    """A path where it can be read; what had to be copied is removed."""
+    if "://" not in core.url:
+        yield core.url
+        return
+    fsspec: Any = import_module("fsspec")
+    system, path = fsspec.url_to_fs(core.url)
+    with tempfile.TemporaryDirectory(prefix="arenascope-fleet-") as folder:
+        copy = os.path.join(folder, os.path.basename(path) or "core")
+        system.get_file(path, copy)
+        yield copy

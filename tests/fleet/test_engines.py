@@ -1,0 +1,176 @@
+"""arenascope fleet, on a real cluster of this machine's processors: rows are what the command says of each core."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+from looks import ROOT, plain_environment
+from schemas import valid
+from subjects import Subject
+
+pytestmark = [pytest.mark.full, pytest.mark.xdist_group("engines")]
+COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
+SECONDS = 300
+MANY = 40
+LIBRARIES = {"dask": "distributed", "ray": "ray"}
+
+
+def start(*words: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=plain_environment(),
+        start_new_session=True,
+    )
+
+
+def fleet(status: int, *words: object) -> str:
+    process = start("fleet", *words)
+    try:
+        _, said = process.communicate(timeout=SECONDS)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    assert process.returncode == status, said
+    return said
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    found: list[dict[str, Any]] = parquet.read_table(folder).to_pylist()
+    return found
+
+
+@pytest.fixture(scope="module")
+def cores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Two cores, one of them packed, one that was cut, and a file that is none."""
+    folder = tmp_path_factory.mktemp("cores")
+    (folder / "inside").mkdir()
+    for path, words in ((folder / "core.1", ("bins",)), (folder / "inside" / "core.2", ("hoard", "2", "12"))):
+        with Subject(*words) as subject:
+            shutil.move(subject.kernel_core(), path)
+    subprocess.run(["gzip", "-1", str(folder / "inside" / "core.2")], check=True)
+    (folder / "core.cut").write_bytes((folder / "core.1").read_bytes()[:10])
+    (folder / "notes.txt").write_text("not a core")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def has(engine: str) -> None:
+    pytest.importorskip(LIBRARIES[engine], reason=f"{LIBRARIES[engine]} is not installed")
+
+
+@pytest.mark.parametrize("engine", LIBRARIES)
+def test_rows_are_what_the_command_says(engine: str, cores: Path, tmp_path: Path) -> None:
+    has(engine)
+    fleet(2, cores, "--output", tmp_path, "--engine", engine, "--workers", "2")
+    found = {Path(row["url"]).name: row for row in rows(tmp_path)}
+    assert set(found) == {"core.1", "core.2.gz", "core.cut"}
+    assert "cut short" in found["core.cut"]["error"]
+    for name, path in (("core.1", cores / "core.1"), ("core.2.gz", cores / "inside" / "core.2.gz")):
+        alone = subprocess.run([*COMMAND, "report", str(path), "--json"], capture_output=True, text=True, check=False)
+        expected = valid(json.loads(alone.stdout))
+        told = json.loads(found[name]["document"])
+        assert told.pop("subject") == str(path)
+        assert told == expected
+        assert found[name]["error"] is None
+        for part in expected["parts"]:
+            assert found[name][f"{part['part']}_bytes"] == part["bytes"]
+
+
+def test_what_is_done_is_not_done_again(cores: Path, tmp_path: Path) -> None:
+    has("dask")
+    reports, copies = tmp_path / "reports", tmp_path / "cores"
+    shutil.copytree(cores, copies)
+    fleet(2, copies, "--output", reports, "--workers", "1")
+    assert "3 of 3 cores were done before" in fleet(0, copies, "--output", reports)
+    assert len(rows(reports)) == 3
+    # one that has changed is another one
+    os.utime(copies / "core.1", (1, 1))
+    fleet(0, copies, "--output", reports, "--workers", "1")
+    assert [Path(row["url"]).name for row in rows(reports)].count("core.1") == 2
+    assert "2 of 3 cores were done before" in fleet(2, copies, "--output", reports, "--again", "--workers", "1")
+
+
+def test_a_killed_worker_loses_nothing(cores: Path, tmp_path: Path) -> None:
+    has("dask")
+    many = tmp_path / "many"
+    many.mkdir()
+    for number in range(MANY):
+        os.link(cores / "core.1", many / f"core.{number}")
+    reports = tmp_path / "reports"
+    process = start("fleet", many, "--output", reports, "--engine", "dask", "--workers", "2", "--command", "check")
+    deadline = time.monotonic() + SECONDS
+    while not (busy := readers(process.pid, many)):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(busy[0], signal.SIGKILL)
+    _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, said
+    found = rows(reports)
+    assert sorted(row["url"] for row in found) == sorted(str(path) for path in many.iterdir())
+    assert [row["error"] for row in found] == [None] * MANY
+
+
+def readers(pid: int, folder: Path) -> list[int]:
+    """Processes that have a file of the folder open, of those that it started."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            children = [int(child) for child in (task / "children").read_text().split()]
+        except OSError:
+            continue
+        for child in children:
+            found += [*([child] if reads(child, folder) else []), *readers(child, folder)]
+    return found
+
+
+def reads(pid: int, folder: Path) -> bool:
+    try:
+        return any(os.readlink(each).startswith(f"{folder}/") for each in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False
+
+
+def test_what_lies_elsewhere_is_copied_and_removed(cores: Path, tmp_path: Path) -> None:
+    """Here elsewhere is inside an archive: fsspec has that as a file system."""
+    has("dask")
+    with zipfile.ZipFile(tmp_path / "all.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(cores / "core.1", "core.1")
+    url = f"zip://core.1::file://{tmp_path / 'all.zip'}"
+    fleet(0, url, "--output", tmp_path / "reports", "--workers", "1")
+    (row,) = rows(tmp_path / "reports")
+    assert (row["url"], row["error"]) == (url, None)
+    assert row["returnable_bytes"] > 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["/nowhere/at/all", "--output", "reports"], "cannot look into /nowhere/at/all"),
+        (["/nowhere/*.core", "--output", "reports"], "nothing is like /nowhere/*.core"),
+        (["core"], "--output names no folder"),
+        (["core", "--output", "reports", "--command", "nonsense"], "there is no command nonsense"),
+        (["core", "--output", "reports", "--workers", "0"], "--workers 0"),
+        (["core", "--output", "reports", "--address", "127.0.0.1:1"], "no Dask scheduler answers at 127.0.0.1:1"),
+    ],
+)
+def test_one_line_says_what_is_wrong(words: list[str], said: str, cores: Path, tmp_path: Path) -> None:
+    has("dask")
+    named = {"core": str(cores / "core.1"), "reports": str(tmp_path)}
+    (line,) = fleet(2, *(named.get(word, word) for word in words)).splitlines()
+    assert line.startswith("arenascope fleet: ")
+    assert said in line
