@@ -29,6 +29,7 @@ test    sure xz-utils
 test    sure zstd
 all     sure fish
 all     sure go           golang-go
+all     sure gobject      libglib2.0-dev
 all     sure java         default-jdk-headless
 all     sure jemalloc-dev libjemalloc-dev
 all     sure mariadb      mariadb-server-core mariadb-server-core-[0-9.]+
@@ -112,6 +113,7 @@ have() {
         arm) compiles arm-linux-gnueabihf-gcc ;;
         binutils) command -v readelf ;;
         gdb) [ -n "$(gdb_python)" ] && command -v gcore ;;
+        gobject) pkg-config --exists gobject-2.0 ;;
         groff-base) command -v groff ;;
         i386) compiles gcc -m32 ;;
         java) command -v java && command -v javac ;;

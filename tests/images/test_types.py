@@ -229,3 +229,19 @@ def test_pythons_small_objects_where_malloc_has_them() -> None:
     (row,) = document["types"]
     assert 5000 < row["blocks"] < 20000
     assert document["notes"] == []
+
+
+@pytest.mark.full
+def test_gobjects_are_those_that_were_made() -> None:
+    """By their own names, wherever their private data lies; what only begins with a class is none."""
+    # since GLib 2.76 they are malloc's in any case
+    with Subject("gobjects", env={"G_SLICE": "always-malloc"}) as subject:
+        text = (subject.folder / "truth" / "gobjects.txt").read_text()
+        status, said, complained = look(Path(str(subject.pid)), "types --quick --limit 0", "--json")
+    assert status == 0, complained
+    found = {row["type"]: row for row in json.loads(said)["types"] if row["kind"] == "gobject"}
+    made = {name: int(count) for name, count in (line.split("\t") for line in text.splitlines())}
+    assert {name: row["blocks"] for name, row in found.items() if name in made} == made
+    assert all(row["certain"] for row in found.values())
+    assert {found[name]["module"] for name in made if name.startswith("Tale")} == {"gobjects"}
+    assert found["GParamInt"]["module"].startswith("libgobject-2.0.so")

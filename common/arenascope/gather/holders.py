@@ -47,7 +47,7 @@ _SHARED = re.compile(re.escape(APART).replace(r"\{\}", "(.+)"))
 WEAK = ("size", "zeros", "pointers", "text")
 LINKS = {TREE: 4, LIST: 2, HASHED: 1}
 """Words in front of what a node is for."""
-HOLDERS = ("c++", "control", "node")
+HOLDERS = ("c++", "control", "gobject", "node")
 
 
 class Place(NamedTuple):

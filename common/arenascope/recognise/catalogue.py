@@ -1,7 +1,7 @@
 """What each block is: every recogniser in its order, which is nowhere else.
 
 1. A vtable in the first word: C++ objects, named as people write them (`cplusplus.py`, `names.py`). Certain.
-2. A type in the words where CPython has it (`python.py`). Certain.
+2. A type in the words where CPython or GObject has it (`python.py`, `gobject.py`). Certain.
 3. Links that lead back (`nodes.py`). A guess.
 4. What the contents look like (`contents.py`). Guesses, but for zeros.
 5. The size.
@@ -17,6 +17,7 @@ from ..memory import Memory
 from ..records import NamedTuple
 from .contents import ENCODINGS, LETTERS, LOOKED_AT, STARTS, are_addresses, text_in
 from .cplusplus import Classes, ClassName
+from .gobject import GObjects
 from .ground import PAGE_SHIFT, Ground
 from .kinds import Kind
 from .nodes import LIST, TREE, Links
@@ -109,8 +110,8 @@ class Catalogue:
         self._tables: dict[int, Optional[_Table]] = {}
         self._by_size: Sizes = {}
         self._plain: dict[Kind, int] = {}
-        python = Python(ground, low, high)
-        self._python = python if python.runs else None
+        runtimes = (Python(ground, low, high), GObjects(ground, low, high))
+        self._runtimes = [each for each in runtimes if each.runs]
         self._links = Links(ground.memory, low, high)
         little = ground.memory.byte_order == "little"
         self._half = 0 if little or self._word == 4 else 32
@@ -164,7 +165,7 @@ class Catalogue:
         """The same of blocks in address order that lie in `data`, which begins at `base`, with all of their heads."""
         found: list[int] = []
         add, known, pages = found.append, self._tables.get, self.ground.pages
-        low, high, least_text, quick = self.low, self.high, self._least_text, self._python is None
+        low, high, least_text, quick = self.low, self.high, self._least_text, not self._runtimes
         text = self._known(TEXTS["ASCII"])
         shift = 3 if self._word == 8 else 2
         length, other = len(data), self._other
@@ -220,8 +221,8 @@ class Catalogue:
         """Whatever has no vtable; it begins with words[at], and `end` is how far data has it."""
         start = at * self._word
         count = (end - start) // self._word
-        if self._python is not None:
-            kind = self._python.kind_of(words, at, count, usable)
+        for runtime in self._runtimes:
+            kind = runtime.kind_of(words, at, count, usable)
             if kind is not None:
                 return self._known(kind)
         first, low, high = words[at], self.low, self.high

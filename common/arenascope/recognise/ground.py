@@ -25,6 +25,7 @@ class Ground:
     def __init__(self, target: Target, memory: Memory, regions: Sequence[Region]) -> None:
         self.target = target
         self.memory = memory
+        self.regions = regions
         self.modules = Modules(target, modules_of(regions))
         self.pages: set[int] = set()
         """The numbers of the pages of modules: what does not lie there needs no second look."""
