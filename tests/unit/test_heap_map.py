@@ -18,7 +18,7 @@ from heapbuilder import ROWS, HeapImage, Row
 from arenascope.analysis.heap_map import Strip, between, cell_bytes, overlap
 from arenascope.errors import ArenascopeError
 from arenascope.model import Heap
-from arenascope.render.heap_map_page import pack, page
+from arenascope.render.pages.heap_map import pack, page
 from arenascope.target import Span
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)

@@ -94,7 +94,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "ahead": (*LOW, *GLIBC, "session"),
     "analysis": ("errors", "model", "target", "glibc", "recognise"),
     # render/json.py's envelope says what was looked at, and how it was found
-    "render": ("errors", "model", "printable", "target", "glibc", "glibc/find"),
+    "render": ("errors", "model", "printable", "target", "glibc", "glibc/find", "render/pages"),
+    "render/pages": (),
     "gather": (*LOW, *GLIBC, "recognise", "session", "analysis", "render"),
     "graph": (*LOW, *GLIBC, "session", "analysis", "gather", "recognise", "render", "sources/elf"),
     "apply": (*LOW, *GLIBC, "session", "sources/live"),
@@ -147,6 +148,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "session",
         "analysis",
         "render",
+        "render/pages",
         "gather",
         "graph",
         "screens",

@@ -13,8 +13,8 @@ from ..errors import UsageError
 from ..gather.heap_map import Picture, draw, lay_types, type_layer
 from ..gather.problems import problems_of
 from ..model import Heap
-from ..render.heap_map_page import page
 from ..render.json import address
+from ..render.pages.heap_map import page
 from ..render.problems import sentences as sentences_of
 from ..screens.heap_map import SORTS, lines, sentences, strip_width
 from ..screens.types import name_of

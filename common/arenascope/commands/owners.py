@@ -73,8 +73,8 @@ def _write(path: Optional[str], data: bytes) -> Optional[dict[str, object]]:
 def _files(context: Context, shown: Shown, problems: Sequence[Statement], live: bool) -> dict[str, bytes]:
     """What --html and --pprof write."""
     from ..graph.tree import grown
-    from ..render.owners_page import Row, page
     from ..render.owners_profile import profile_of
+    from ..render.pages.owners import Row, page
     from ..screens.owners import kinds_of_all, summary, whose
     from .map import page_facts
 

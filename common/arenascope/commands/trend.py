@@ -64,7 +64,7 @@ def trend_command(context: Context) -> Answer:
         "judgement": statement_json(_judge(trend), verdict),
     }
     if context.options.html:
-        from ..render.trend_page import page
+        from ..render.pages.trend import page
 
         data = page(keys, LABELS, sentences(problems))
         write_whole(context.options.html, data)

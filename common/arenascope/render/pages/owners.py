@@ -1,11 +1,11 @@
-"""The page of `heap owners --html`: one file with style, script and data in it, which asks the network for nothing."""
+"""The page of `heap owners --html`."""
 
 from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
-from ..records import NamedTuple
-from .heap_map_page import filled
+from ...records import NamedTuple
+from .filled import filled, title_of
 
 TEMPLATE = "owners.html"
 
@@ -25,4 +25,4 @@ class Row(NamedTuple):
 
 
 def page(facts: Mapping[str, object], nodes: Sequence[Row]) -> bytes:
-    return filled(TEMPLATE, "whose memory it is", {**facts, "nodes": nodes})
+    return filled(TEMPLATE, {**facts, "nodes": nodes}, title_of("whose memory it is", facts))

@@ -1,12 +1,12 @@
-"""The page of `heap map --html`: one file with style, script and data in it, which asks the network for nothing."""
+"""The page of `heap map --html`."""
 
 from __future__ import annotations
 
-import json
-import pkgutil
 from binascii import b2a_base64
 from itertools import groupby
 from typing import Mapping, Optional, Sequence
+
+from .filled import filled, title_of
 
 TEMPLATE = "heap_map.html"
 
@@ -14,17 +14,7 @@ TEMPLATE = "heap_map.html"
 def page(facts: Mapping[str, object], heaps: Sequence[Mapping[str, object]]) -> bytes:
     """`heaps` as the script of the template takes them, their layers still as numbers by cell."""
     rows = [{**row, "layers": _packed(row["layers"])} for row in heaps]
-    return filled(TEMPLATE, "heap map", {**facts, "heaps": rows})
-
-
-def filled(name: str, what: str, data: Mapping[str, object]) -> bytes:
-    """A page's template with its data."""
-    template = pkgutil.get_data(__package__, name)
-    assert template is not None
-    # "<" would end the script element, or start a comment in it: names of threads and types are anybody's
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    title = f"{what} of {data['kind']} process {data['pid'] if data['pid'] is not None else '?'}"
-    return template.decode().replace("@TITLE@", title).replace("@DATA@", text).encode()
+    return filled(TEMPLATE, {**facts, "heaps": rows}, title_of("heap map", facts))
 
 
 def _packed(layers: object) -> dict[str, Optional[str]]:
