@@ -18,7 +18,7 @@ from subjects import Subject
 from arenascope import ahead, apart, fleet
 from arenascope.command import find_command
 from arenascope.commands import pins
-from arenascope.errors import MemoryReadError
+from arenascope.errors import MemoryReadError, ReadLate
 from arenascope.sources.live import freeze, many, process, still
 from arenascope.sources.live.procfiles import thread_ids, thread_state
 
@@ -88,13 +88,20 @@ def test_the_same_as_of_one_that_stands_still(stopped_at_the_hold, fixture):
 
 @pytest.mark.parametrize("call", ["process_vm_readv", pytest.param("none", marks=pytest.mark.full)])
 def test_the_same_under_churn(stopped_at_the_hold, monkeypatch, call):
-    """Every list has changed since it was looked for; without the system call each chunk is read by itself."""
+    """Every list has changed since it was looked for; without the system call each chunk is read by itself.
+
+    A link that was half written in that moment may lead where no chunk can be: such a look begins anew."""
     if call == "none":
         monkeypatch.setattr(many, "_find_call", lambda: None)
+    late = []
     with Subject("churn") as subject:
         for words in 3 * COMMANDS:
-            both_ways(subject, words)
+            try:
+                both_ways(subject, words)
+            except ReadLate:
+                late.append(words)
         assert subject.send("check") == "intact"
+    assert len(late) < 3, late
 
 
 def test_what_is_wrong_while_it_runs_is_no_finding(stopped_at_the_hold, monkeypatch):
