@@ -93,6 +93,30 @@ class Running:
             client.start()
         self.await_that(lambda: min(self.rounds) >= ready, "its clients do not get on")
 
+    def work(self, path: Path, work: Work, rounds: int, greet: Callable[[socket.socket], None] = bool) -> None:
+        """Clients on a socket, each of which does so many rounds, and stays connected: the same each time."""
+        self.await_that(lambda: _listens(path), "it does not listen")
+        for number in range(CLIENTS):
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(str(path))
+            greet(connection)
+            told = (connection, work, number, rounds)
+            self.clients.append(threading.Thread(target=self._one_that_ends, args=told, daemon=True))
+        for client in self.clients:
+            client.start()
+        self.await_that(lambda: min(self.rounds) >= rounds, "its clients do not get on")
+
+    def _one_that_ends(self, connection: socket.socket, work: Work, number: int, rounds: int) -> None:
+        with connection:
+            try:
+                for round_ in range(rounds):
+                    work(connection, number, round_)
+                    self.rounds[number] += 1
+                self.over.wait()
+            except (OSError, AssertionError) as failure:
+                if not self.over.is_set():
+                    self.failures.append(failure)
+
     def _client(self, connection: socket.socket, work: Work, number: int) -> None:
         with connection:
             try:

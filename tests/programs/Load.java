@@ -6,6 +6,7 @@ import java.util.zip.Deflater;
 
 public class Load {
     static final int THREADS = 12;
+    static final boolean STANDS_STILL = System.getenv("STANDS_STILL") != null;
     static final CountDownLatch ready = new CountDownLatch(THREADS);
 
     static void churn(int number) {
@@ -22,7 +23,7 @@ public class Load {
             if (round == 60) ready.countDown();
             if (round % 500 == 0) System.gc();
             try {
-                Thread.sleep(5);
+                Thread.sleep(round >= 60 && STANDS_STILL ? 3600000 : 5);
             } catch (InterruptedException stopped) {
                 return;
             }

@@ -7,6 +7,9 @@ for ($round = 1; ; $round++) {
     unset($kept[mt_rand(0, 40000)]);
     if ($round == 60000) {
         echo "ready\n";
+        if (getenv("STANDS_STILL")) {
+            sleep(3600);
+        }
     }
     if ($round > 60000) {
         usleep(1000);

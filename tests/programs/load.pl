@@ -11,6 +11,7 @@ while (1) {
     if (++$round == 60000) {
         delete @kept{grep { rand() < 0.7 } keys %kept};
         print "ready\n";
+        sleep 3600 if $ENV{STANDS_STILL};
     }
     select undef, undef, undef, 0.001 if $round > 60000;
 }

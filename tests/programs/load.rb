@@ -8,6 +8,7 @@ loop do
   if round == 60000
     kept.delete_if { random.rand < 0.7 }
     puts "ready"
+    sleep 3600 if ENV["STANDS_STILL"]
   end
   sleep 0.001 if round > 60000
 end

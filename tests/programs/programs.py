@@ -7,7 +7,7 @@ import socket
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional, Sequence
 
 import pytest
 from looks import give_up
@@ -26,6 +26,10 @@ http {{
 """
 
 
+Env = Optional[dict[str, str]]
+Start = Callable[[Path, Env], Running]
+
+
 class Said(NamedTuple):
     """What `report` must say of a program and what it must not, by ids of causes and advice."""
 
@@ -41,7 +45,7 @@ NOTHING = Said(())
 @dataclass(frozen=True)
 class Program:
     name: str
-    start: Callable[[Path], Running]
+    start: Start
     load: Callable[[Running], None] = Running.await_line
     threads: int = 1
     """It has at least so many."""
@@ -50,14 +54,14 @@ class Program:
     said: Said = NOTHING
 
 
-def script(*words: object, env: Optional[dict[str, str]] = None) -> Callable[[Path], Running]:
-    return lambda folder: Running(folder, words, env)
+def script(*words: object) -> Start:
+    return lambda folder, env=None: Running(folder, words, env)
 
 
 # a database
 
 
-def mariadb(folder: Path) -> Running:
+def mariadb(folder: Path, env: Env = None) -> Running:
     (folder / "data").mkdir()
     return Running(
         folder,
@@ -76,6 +80,7 @@ def mariadb(folder: Path) -> Running:
             "--innodb-log-file-size=8M",
             "--innodb-fast-shutdown=2",
         ],
+        env,
     )
 
 
@@ -109,8 +114,8 @@ def tables(connection: socket.socket, number: int, round_: int) -> None:
 # a cache, and a web server
 
 
-def memcached(folder: Path) -> Running:
-    return Running(folder, ["memcached", "-u", "root", "-t", "8", "-m", "64", "-s", folder / "socket"])
+def memcached(folder: Path, env: Env = None) -> Running:
+    return Running(folder, ["memcached", "-u", "root", "-t", "8", "-m", "64", "-s", folder / "socket"], env)
 
 
 def values(connection: socket.socket, number: int, round_: int) -> None:
@@ -120,10 +125,10 @@ def values(connection: socket.socket, number: int, round_: int) -> None:
     assert answer == b"STORED\r\n", answer
 
 
-def nginx(folder: Path) -> Running:
+def nginx(folder: Path, env: Env = None) -> Running:
     (folder / "nginx.conf").write_text(NGINX.format(folder))
     (folder / "page").write_text("the same words over and over " * 4000)
-    return Running(folder, ["nginx", "-c", folder / "nginx.conf", "-p", folder])
+    return Running(folder, ["nginx", "-c", folder / "nginx.conf", "-p", folder], env)
 
 
 def pages(connection: socket.socket, number: int, round_: int) -> None:
@@ -139,6 +144,10 @@ def pages(connection: socket.socket, number: int, round_: int) -> None:
 
 def requests(running: Running) -> None:
     running.serve(running.folder / "socket", pages, 20)
+    its_worker(running)
+
+
+def its_worker(running: Running) -> None:
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     running.pid = int(children[0])
 
@@ -146,10 +155,10 @@ def requests(running: Running) -> None:
 # what another allocator serves
 
 
-def redis(folder: Path) -> Running:
+def redis(folder: Path, env: Env = None) -> Running:
     """Debian's is linked with jemalloc."""
     words = ["--port", 0, "--unixsocket", folder / "socket", "--save", "", "--dir", folder]
-    return Running(folder, ["redis-server", *words])
+    return Running(folder, ["redis-server", *words], env)
 
 
 def keys(connection: socket.socket, number: int, round_: int) -> None:
@@ -160,19 +169,14 @@ def keys(connection: socket.socket, number: int, round_: int) -> None:
     assert answer == b"+OK\r\n", answer
 
 
-def redis_on_glibc(folder: Path, tests_memory: str = "no") -> Running:
-    """The same program: whoever is loaded first serves malloc. Its clients are busy."""
-    libc = next(
-        (line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith("/libc.so.6")),
-        None,
-    )
+def redis_on_glibc(folder: Path, env: Env = None, options: Sequence[object] = ()) -> Running:
+    """The same program: whoever is loaded first serves malloc."""
+    loaded = Path("/proc/self/maps").read_text().splitlines()
+    libc = next((line.split()[-1] for line in loaded if line.endswith("/libc.so.6")), None)
     if libc is None:
         pytest.skip("the tests' own Python has no libc.so.6 to load into redis")
-    words = ["--port", 0, "--unixsocket", folder / "socket", "--save", "", "--dir", folder, "--io-threads", 3]
-    words += ["--enable-debug-command", "yes", "--crash-memcheck-enabled", tests_memory, "--logfile", folder / "log"]
-    running = Running(folder, ["redis-server", *words], {"LD_PRELOAD": libc})
-    running.serve(folder / "socket", keys, 50)
-    return running
+    words = ["--port", 0, "--unixsocket", folder / "socket", "--save", "", "--dir", folder, *options]
+    return Running(folder, ["redis-server", *words], {"LD_PRELOAD": libc, **(env or {})})
 
 
 def redis_says(running: Running) -> socket.socket:
@@ -181,10 +185,21 @@ def redis_says(running: Running) -> socket.socket:
     return connection
 
 
+def fewer_keys(connection: socket.socket, number: int, round_: int) -> None:
+    """As many again are deleted, but for one in ten."""
+    if round_ < 300:
+        keys(connection, number, round_)
+    elif round_ % 10:
+        name = f"k{number}-{round_ - 300}"
+        connection.sendall(f"*2\r\n$3\r\nDEL\r\n${len(name)}\r\n{name}\r\n".encode())
+        answer = receive_until(connection, b"\r\n")
+        assert answer == b":1\r\n", answer
+
+
 # a database whose pages are in shared memory, and one within a program
 
 
-def postgres(folder: Path) -> Running:
+def postgres(folder: Path, env: Env = None) -> Running:
     """It does not run as root."""
     folder.chmod(0o777)
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
@@ -193,7 +208,7 @@ def postgres(folder: Path) -> Running:
     other = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"]
     initdb = [*other, found[-1] / "initdb", "-D", folder / "data", "-A", "trust", "-U", "busy", "--no-sync"]
     subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL)
-    return Running(folder, [*other, found[-1] / "postgres", "-D", folder / "data", "-k", folder, "-h", "", "-F"])
+    return Running(folder, [*other, found[-1] / "postgres", "-D", folder / "data", "-k", folder, "-h", "", "-F"], env)
 
 
 def say(connection: socket.socket, statement: str) -> None:
@@ -230,38 +245,53 @@ def rows(connection: socket.socket, number: int, round_: int) -> None:
 
 
 def backends(running: Running) -> None:
-    """The largest of its children: one that serves a client."""
+    has_started(running)
+    running.serve(running.folder / ".s.PGSQL.5432", rows, 10, join)
+    its_backend(running)
+
+
+def has_started(running: Running) -> None:
     told = running.folder / "data" / "postmaster.pid"
     running.await_that(lambda: told.exists() and "ready" in told.read_text(), "it does not start")
-    running.serve(running.folder / ".s.PGSQL.5432", rows, 10, join)
+
+
+def its_backend(running: Running) -> None:
+    """The largest of its children: one that serves a client."""
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     sizes = {int(each): int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in children}
     running.pid = max(sizes, key=lambda pid: sizes[pid])
 
 
-def sqlite(folder: Path) -> Running:
+def sqlite(folder: Path, env: Env = None) -> Running:
     (folder / "load.sql").write_text((HERE / "load.sql").read_text())
-    return Running(folder, ["sqlite3", "-batch", ":memory:", ".read load.sql"])
+    return Running(folder, ["sqlite3", "-batch", ":memory:", ".read load.sql"], env)
 
 
 # a browser
 
 
-def chromium(folder: Path) -> Running:
+def chromium(folder: Path, env: Env = None) -> Running:
     """Its first process, in which there are some 40 threads."""
     page = "data:text/html,<script>kept=[];for(i=0;i<200000;i++)kept.push('x'+i)</script>"
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--no-first-run"]
-    return Running(folder, ["chromium", *options, f"--user-data-dir={folder}/profile", page])
+    return Running(folder, ["chromium", *options, f"--user-data-dir={folder}/profile", page], env)
 
 
 def browser(running: Running) -> None:
     running.await_that((running.folder / "profile" / "DevToolsActivePort").exists, "it does not start")
 
 
-# a compiler, and a JVM
+# a compiler, Rust's, and a JVM
 
 
-def cc1plus(folder: Path) -> Running:
+def rust(folder: Path, env: Env = None) -> Running:
+    if shutil.which("rustc") is None:
+        pytest.skip("rustc is not installed")
+    subprocess.run(["rustc", "-O", "-o", folder / "load", HERE / "load.rs"], check=True)
+    return Running(folder, [folder / "load"], env)
+
+
+def cc1plus(folder: Path, env: Env = None) -> Running:
     if shutil.which("g++") is None:
         give_up("g++ is not installed")
     told = [
@@ -276,13 +306,13 @@ def cc1plus(folder: Path) -> Running:
     ]
     lines += [f"int g{number}(int x) {{ T<{number}> t; return t.f(x); }}" for number in range(4000)]
     (folder / "big.cc").write_text("\n".join(lines) + "\n")
-    return Running(folder, [told[0], "-quiet", "-imultiarch", told[1], "-O2", "big.cc", "-o", "big.s"])
+    return Running(folder, [told[0], "-quiet", "-imultiarch", told[1], "-O2", "big.cc", "-o", "big.s"], env)
 
 
-def java(folder: Path) -> Running:
+def java(folder: Path, env: Env = None) -> Running:
     if shutil.which("javac") is None:
         give_up("no JDK is installed: a JRE alone does not run a source file")
-    return Running(folder, ["java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", HERE / "Load.java"])
+    return Running(folder, ["java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", HERE / "Load.java"], env)
 
 
 def halfway(running: Running) -> None:

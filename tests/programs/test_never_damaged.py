@@ -12,7 +12,7 @@ from typing import Any, Callable, Mapping
 
 import pytest
 from doors import DOORS, GDB, Core, Live, give_up
-from programs import redis_on_glibc, redis_says
+from programs import keys, redis_on_glibc, redis_says
 from running import Running
 
 TIMES, OFTEN = 5, 20
@@ -109,8 +109,11 @@ ENDS: Mapping[str, Callable[[Running], Path]] = {
 @pytest.mark.parametrize("end", ENDS)
 def test_redis_after_memory_was_given_back(end: str, tests: str, server: int, tmp_path: Path) -> None:
     """On glibc's malloc, by both doors that can, under load. A core that is called damaged is kept."""
-    running = redis_on_glibc(tmp_path, tests)
+    # what its crash handler does is to happen
+    options = ["--enable-debug-command", "yes", "--crash-memcheck-enabled", tests, "--logfile", tmp_path / "log"]
+    running = redis_on_glibc(tmp_path, None, ["--io-threads", 3, *options])
     try:
+        running.serve(tmp_path / "socket", keys, 50)
         image = image_of(running)
         resource.prlimit(running.pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         for time in range(OFTEN):

@@ -46,6 +46,23 @@ def test_what_is_little_calls_for_no_change(scraps: int, files: int, expected: s
     assert advised(scraps, files) == expected
 
 
+def test_what_threads_one_after_the_other_would_share_is_not_called_hopeless() -> None:
+    """Stranded in arenas that would not be there: one look does not tell whether the threads need it at once."""
+    empty = dict.fromkeys(ArenaResident._fields, 0)
+    for others, title in ((0, "do not set MALLOC_ARENA_MAX=2"), (10 * MIB, "do not count on MALLOC_ARENA_MAX=2")):
+        sizes = [0, 20 * MIB, others, others]
+        arenas = [
+            ArenaResident(**{**empty, "arena": at, "total": size, "scraps": size}) for at, size in enumerate(sizes)
+        ]
+        parts = {"scraps": sum(sizes)}
+        picture = Picture(parts, RESIDENT, sum(sizes), None, None, arenas, ())
+        usages = cast(Any, [None] * len(sizes))
+        facts = Facts(picture, None, 4096, usages, 4, None, started=True, calls=0, tunables=True, release="2.36")
+        (leave,) = (each for each in find_advice(facts) if each.id == "leave-arena-max")
+        assert leave.figures["stranded_outside_bytes"] == 2 * others
+        assert words(leave, facts, Style().size).action == title
+
+
 def test_releasing_tops_says_what_its_command_returns_in_all() -> None:
     """`trim --apply --tops` calls malloc_trim too."""
     for returnable, both in ((0, 0), (20 * MIB, 30 * MIB - 4096)):

@@ -120,6 +120,13 @@ def arena_max_bound(facts: Facts, arenas: int) -> int:
     return sum(threads[max(0, arenas - 1) :])
 
 
+def _stranded_outside(facts: Facts, arenas: int) -> int:
+    """What lies in pages that blocks in use share, in arenas that would not be there: threads that need most at once
+    would strand as much in fewer arenas, others would use it one after the other. One look does not tell."""
+    threads = sorted((each.scraps for each in facts.picture.arenas if each.arena), reverse=True)
+    return sum(threads[max(0, arenas - 1) :])
+
+
 def _arena_max(facts: Facts) -> Iterator[Advice]:
     bound = arena_max_bound(facts, FOLKLORE)
     few = len(facts.usages) <= FOLKLORE
@@ -191,4 +198,10 @@ def _folklore(facts: Facts) -> Iterator[Advice]:
     bound = arena_max_bound(facts, FOLKLORE)
     if 2 * bound >= free and not facts.thresholds_explain:
         return
-    yield Advice("leave-arena-max", 0, {"outside_bytes": bound, "free_bytes": free, "not_set_to": FOLKLORE})
+    figures = {
+        "outside_bytes": bound,
+        "stranded_outside_bytes": _stranded_outside(facts, FOLKLORE),
+        "free_bytes": free,
+        "not_set_to": FOLKLORE,
+    }
+    yield Advice("leave-arena-max", 0, figures)

@@ -194,11 +194,12 @@ def _apart(figure: Figures, facts: Facts, say: Say) -> Words:
 
 def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
-        "if blocks in use are of many sizes, try an allocator that keeps sizes apart (jemalloc, tcmalloc, mimalloc)",
+        "if what stays is of other sizes than what goes, try an allocator that keeps sizes apart (jemalloc, tcmalloc, "
+        "mimalloc)",
         f"{say(figure['bytes'])} is stranded: free in pages that blocks in use share; nothing that glibc offers "
         "returns it",
         (
-            Typed("chunks --summary", "whether they are: blocks of one size share their pages in any allocator"),
+            Typed("chunks --summary", "which sizes stay: where as much of each goes, any allocator strands as much"),
             "LD_PRELOAD=libjemalloc.so.2, measured under the real load",
         ),
         "another program to know; more memory for small heaps",
@@ -281,7 +282,11 @@ def _leave(figure: Figures, facts: Facts, say: Say) -> Words:
             f"at most {say(bound)} of {say(free)} would go, and the threads would share a lock: "
             "the thresholds are the cause"
         )
-    return Words(f"do not set MALLOC_ARENA_MAX={figure['not_set_to']}", why, ABOVE)
+    setting, stranded = f"MALLOC_ARENA_MAX={figure['not_set_to']}", figure["stranded_outside_bytes"]
+    if 2 * bound < free <= 2 * (bound + stranded):
+        why += f"; {say(stranded)} of that in other arenas: there is less only if threads need most at different times"
+        return Words(f"do not count on {setting}", why, ("try it under the same load: one look does not tell",))
+    return Words(f"do not set {setting}", why, ABOVE)
 
 
 ADVICE: Mapping[str, Callable[[Figures, Facts, Say], Words]] = {
