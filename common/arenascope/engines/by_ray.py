@@ -50,8 +50,8 @@ def open(address: Optional[str], workers: Optional[int]) -> Iterator[Ray]:
     how: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     if address is None:
         # nothing listens beyond this machine; a checkout's package is where its workers do not look by themselves
-        found = {"env_vars": {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}}
-        how.update(num_cpus=workers, include_dashboard=False, _node_ip_address="127.0.0.1", runtime_env=found)
+        environment = {"env_vars": {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}}
+        how.update(num_cpus=workers, include_dashboard=False, _node_ip_address="127.0.0.1", runtime_env=environment)
     try:
         ray.init(address=address, **how)
     except (ConnectionError, ValueError, RuntimeError) as error:

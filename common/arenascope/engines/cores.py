@@ -26,11 +26,11 @@ class Core(NamedTuple):
 
 def find_cores(words: Iterable[str]) -> list[Core]:
     """Each once, in the order in which they were named."""
-    found: dict[str, Core] = {}
+    by_url: dict[str, Core] = {}
     for word in words:
         for core in _of(word):
-            found.setdefault(core.url, core)
-    return list(found.values())
+            by_url.setdefault(core.url, core)
+    return list(by_url.values())
 
 
 def _of(word: str) -> Iterator[Core]:

@@ -52,7 +52,7 @@ class Table:
 
     def done(self, again: bool) -> set[Core]:
         """What need not be looked at: whatever was read as it is now; `again`: not what could not be read."""
-        found = set()
+        read = set()
         for path in self._system.glob(f"{self._folder}/part-*.parquet"):
             with self._system.open(path, "rb") as file:
                 try:
@@ -61,8 +61,8 @@ class Table:
                     raise UsageError(f"{path} is no file that fleet wrote: {error}", "name another --output") from error
             for each in rows:
                 if not each["lost"] and not (again and each["error"] is not None):
-                    found.add(Core(each["url"], each["bytes"], each["stamp"]))
-        return found
+                    read.add(Core(each["url"], each["bytes"], each["stamp"]))
+        return read
 
     def add(self, core: Core, result: Result) -> None:
         told = {"subject": core.url, **(result.document or {})}

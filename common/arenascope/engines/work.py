@@ -42,17 +42,17 @@ def look_at(task: Task, core: Core) -> Result:
     """Whatever happens is a result."""
     start, host = time.monotonic(), socket.gethostname()
 
-    def result(found: Optional[Mapping[str, Any]], error: Optional[str], lost: bool = False) -> Result:
-        return Result(found, error, lost, time.monotonic() - start, host)
+    def result(answer: Optional[Mapping[str, Any]], error: Optional[str], lost: bool = False) -> Result:
+        return Result(answer, error, lost, time.monotonic() - start, host)
 
     try:
         with _here(core) as path:
-            found = document(path, task.command)
+            answer = document(path, task.command)
     except (OSError, ArenascopeError) as error:
         return result(None, one_line(str(error)), lost=True)
     except Exception as error:
         return result(None, fault_line(error, task.command, "shell"))
-    return result({**found, "subject": core.url}, found.get("error"))
+    return result({**answer, "subject": core.url}, answer.get("error"))
 
 
 def lost(error: BaseException) -> Result:

@@ -334,8 +334,8 @@ class Naming:
             return f"{area.name}+{address - area.start}" if area.single else area.name
         if address not in self._names:
             # a variable is told by its symbol alone, and an array has as many places as elements
-            found = _VARIABLE.fullmatch(self._session.target.describe(address) or "")
-            self._names[address] = found[1] if found else None
+            variable = _VARIABLE.fullmatch(self._session.target.describe(address) or "")
+            self._names[address] = variable[1] if variable else None
         return self._names[address]
 
     def _number(self, kind: Kind) -> int:

@@ -49,9 +49,9 @@ class Graph:
 
 def build(search: Search) -> Graph:
     """Reads all that counts, once."""
-    found: Graph = search.graph or _build(search)
-    search.graph = found
-    return found
+    graph: Graph = search.graph or _build(search)
+    search.graph = graph
+    return graph
 
 
 def _build(search: Search) -> Graph:

@@ -38,11 +38,11 @@ class Finder:
     def hits(self, words: Sequence[int]) -> Iterator[tuple[int, int]]:
         """(index of the word, which of the ranges)."""
         low, high, starts, ends = self._low, self._high, self._starts, self._ends
-        found = self._search(words) if self._search is not None else None
+        indices = self._search(words) if self._search is not None else None
         values = (
             [(index, value) for index, value in enumerate(words) if low <= value <= high]
-            if found is None
-            else [(index, words[index]) for index in found]
+            if indices is None
+            else [(index, words[index]) for index in indices]
         )
         for index, value in values:
             which = bisect_right(starts, value) - 1
@@ -102,22 +102,22 @@ def _searcher(extents: Sequence[Span], word: int) -> Optional[Search]:
 
 
 def _prefixes(extents: Sequence[Span], shift: int) -> Optional[set[int]]:
-    found: set[int] = set()
+    prefixes: set[int] = set()
     for start, end in extents:
         first, last = start >> shift, end >> shift
         if last - first >= MOST_PREFIXES:
             return None
-        found.update(range(first, last + 1))
-        if len(found) > MOST_PREFIXES:
+        prefixes.update(range(first, last + 1))
+        if len(prefixes) > MOST_PREFIXES:
             return None
-    return found
+    return prefixes
 
 
 def _in_bytes(pattern: re.Pattern[bytes], offset: int) -> Search:
     def search(words: Sequence[int]) -> Optional[Sequence[int]]:
-        found = [match.start() - offset for match in pattern.finditer(_bytes(words))]
+        places = [match.start() - offset for match in pattern.finditer(_bytes(words))]
         # one that lies askew may hide a right one
-        return None if any(at & 7 for at in found) else [at >> 3 for at in found]
+        return None if any(at & 7 for at in places) else [at >> 3 for at in places]
 
     return search
 
@@ -125,8 +125,8 @@ def _in_bytes(pattern: re.Pattern[bytes], offset: int) -> Search:
 def _in_halves(pattern: re.Pattern[bytes]) -> Search:
     def search(words: Sequence[int]) -> Optional[Sequence[int]]:
         halves = _bytes(words).cast("I")[1::2].tobytes()
-        found = [match.start() for match in pattern.finditer(halves)]
-        return None if any(at & 3 for at in found) else [at >> 2 for at in found]
+        places = [match.start() for match in pattern.finditer(halves)]
+        return None if any(at & 3 for at in places) else [at >> 2 for at in places]
 
     return search
 

@@ -33,12 +33,12 @@ class Places:
     def of(self, values: Any) -> tuple[Any, Any]:
         """(the indices of the values that lead to a block, which block each)."""
         numpy = self._numpy
-        found = [each.of(values) for each in self._parts]
-        index = numpy.concatenate([each for each, _ in found]) if found else numpy.zeros(0, dtype=numpy.int64)
-        which = numpy.concatenate([each for _, each in found]) if found else numpy.zeros(0, dtype=numpy.int64)
+        parts = [each.of(values) for each in self._parts]
+        index = numpy.concatenate([each for each, _ in parts]) if parts else numpy.zeros(0, dtype=numpy.int64)
+        which = numpy.concatenate([each for _, each in parts]) if parts else numpy.zeros(0, dtype=numpy.int64)
         inside = values[index] <= self._ends[which]
         index, which = index[inside], which[inside]
-        order = numpy.argsort(index, kind="stable") if len(found) > 1 else slice(None)
+        order = numpy.argsort(index, kind="stable") if len(parts) > 1 else slice(None)
         return index[order], which[order]
 
     def edges(self, values: Any, which: Any) -> Any:
@@ -117,7 +117,7 @@ class Pointers:
         counts = numpy.zeros(len(blocks) + 1, dtype=numpy.int64)
         ends = numpy.frombuffer(blocks.ends, dtype=numpy.uint64)
         # whoever goes through them one by one is twice as fast with arrays of Python's
-        found = array("I")
+        all_edges = array("I")
         for span in spans:
             for addresses, edges in self.of(span, meter):
                 addresses = addresses.astype(numpy.uint64)
@@ -130,7 +130,7 @@ class Pointers:
                     first = int(source[0])
                     some = numpy.bincount(source - first)
                     counts[first + 1 : first + 1 + len(some)] += some
-                    found.frombytes(edges.astype(numpy.uint32).tobytes())
+                    all_edges.frombytes(edges.astype(numpy.uint32).tobytes())
         offsets = array("Q")
         offsets.frombytes(numpy.cumsum(counts).tobytes())
-        return offsets, found
+        return offsets, all_edges

@@ -133,9 +133,9 @@ def _ranks(graph: Graph, ranks: Sequence[int], edges: Sequence[Sequence[int]]) -
 class _Tree:
     """Nodes by the places at which they were met: 0, owners and blocks, each below the one that leads to it alone."""
 
-    def __init__(self, search: Search, owners: Sequence[Owner], found: Dominators) -> None:
+    def __init__(self, search: Search, owners: Sequence[Owner], tree: Dominators) -> None:
         self._search, self._owners = search, owners
-        self._nodes, self._above = found
+        self._nodes, self._above = tree
         self._first = len(owners) + 1
         self._sizes = search.blocks.sizes
         size = 8 * len(self._nodes)

@@ -41,16 +41,16 @@ class Reach:
         marks = self.marks
         seeds = [seed for seed in self._graph.seeds if seed.edge & INSIDE]
         self.mark((seed.edge >> 1 for seed in seeds if self._is_lifted(seed)), DEFINITE)
-        found = [seed.edge >> 1 for seed in seeds]
+        inside = [seed.edge >> 1 for seed in seeds]
         todo = self._leading_inside()
         for block in todo:
             # grows as it is gone through
             inner = {edge >> 1 for edge in self._graph.of(block) if edge & INSIDE and marks[edge >> 1] != DEFINITE}
-            found += inner
+            inside += inner
             for to in inner:
                 if any(self._strength.is_definite(to, value) for value in self._values(block, to)):
                     todo += self.mark([to], DEFINITE)
-        return found
+        return inside
 
     def _leading_inside(self) -> list[int]:
         """What is certainly reached and has pointers to the inside of what is not yet."""
@@ -59,12 +59,12 @@ class Reach:
             return [block for block, mark in enumerate(self.marks) if mark == DEFINITE]
         offsets, edges = fast(numpy, graph)
         marks = numpy.frombuffer(self.marks, dtype=numpy.uint8)
-        found = numpy.zeros(len(marks), dtype=bool)
+        leading = numpy.zeros(len(marks), dtype=bool)
         for first in range(0, len(edges), AT_ONCE):
             some = edges[first : first + AT_ONCE]
             places = numpy.flatnonzero((some & INSIDE == 1) & (marks[some >> 1] != DEFINITE)) + first
-            found[numpy.searchsorted(offsets, places, side="right") - 1] = True
-        return numpy.flatnonzero(found & (marks == DEFINITE)).tolist()  # type: ignore[no-any-return]
+            leading[numpy.searchsorted(offsets, places, side="right") - 1] = True
+        return numpy.flatnonzero(leading & (marks == DEFINITE)).tolist()  # type: ignore[no-any-return]
 
     def _values(self, block: int, to: int) -> Iterator[int]:
         blocks, word = self._search.blocks, self._search.session.memory.pointer_size

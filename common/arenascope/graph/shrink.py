@@ -44,9 +44,9 @@ def dominators_at_once(
 ) -> Dominators:
     """As of dominators.py, of node 0, behind it one for each of `held`, which are the blocks that these lead to, and
     then all blocks."""
-    found = _Above(graph, held)
-    levels = found.settle(worth, patience)
-    return _Below(found, levels).all(worth)
+    tree = _Above(graph, held)
+    levels = tree.settle(worth, patience)
+    return _Below(tree, levels).all(worth)
 
 
 class _Above:
@@ -77,10 +77,10 @@ class _Above:
         marks, parents = bytearray(len(self._graph.blocks)), array("i", [-1]) * len(self._graph.blocks)
         Spread(self._graph, marks, parents).mark((numpy.unique(self._held.targets) - first).tolist(), 1)
         met = numpy.frombuffer(parents, dtype=numpy.int32)
-        found = numpy.zeros(self.count, dtype=numpy.int32)
-        found[first:] = numpy.where(met >= 0, met + first, -1)
-        found[self._held.targets] = self._held.sources
-        return found
+        parents_of_all = numpy.zeros(self.count, dtype=numpy.int32)
+        parents_of_all[first:] = numpy.where(met >= 0, met + first, -1)
+        parents_of_all[self._held.targets] = self._held.sources
+        return parents_of_all
 
     def settle(self, worth: int, patience: int) -> list[Any]:
         """The nodes that were settled, by levels."""
@@ -94,11 +94,11 @@ class _Above:
             first = numpy.flatnonzero((self.above < 0) & (self._parents >= 0))
             first = first[known[self._parents[first]]]
             self.above[first] = self._parents[first]
-            found = -1
-            while found and left:
+            settled = -1
+            while settled and left:
                 labels = self._labels()
                 before = kept
-                kept, found = self._pass(labels, branches)
+                kept, settled = self._pass(labels, branches)
                 left = left - 1 if before < 0 or (before - kept) * worth < before else patience
             levels.append(numpy.flatnonzero((self.above >= 0) & ~known))
             known[levels[-1]] = True
@@ -109,24 +109,24 @@ class _Above:
         """Of each node the one that is settled above it, or itself."""
         numpy = self.numpy
         own = numpy.arange(self.count, dtype=numpy.int32)
-        found = numpy.where((self.above >= 0) | (self._parents < 0), own, self._parents)
+        tops = numpy.where((self.above >= 0) | (self._parents < 0), own, self._parents)
         while True:
-            further = found[found]
-            if numpy.array_equal(further, found):
-                return found
-            found = further
+            further = tops[tops]
+            if numpy.array_equal(further, tops):
+                return tops
+            tops = further
 
     def _pass(self, labels: Any, branches: Any) -> tuple[int, int]:
         """Settles what edges lead to from elsewhere in its branch: (edges that were left, such edges)."""
-        kept = found = 0
+        kept = settled = 0
         for edges in self._edges():
             targets = edges.targets[labels[edges.sources] != labels[edges.targets]]
             self.above[targets] = branches[targets]
             kept += len(edges)
-            found += len(targets)
+            settled += len(targets)
         if kept * KEPT <= len(self._graph.edges):
             self.left()
-        return kept, found
+        return kept, settled
 
     def left(self) -> _Edges:
         """The edges to what is not settled."""
@@ -152,8 +152,8 @@ class _Above:
             high = max(low + 1, int(numpy.searchsorted(offsets, offsets[low] + AT_ONCE, side="right")) - 1)
             sources = numpy.arange(low + first, high + first, dtype=numpy.int32)
             targets = (edges[offsets[low] : offsets[high]] >> 1).astype(numpy.int32) + first
-            found = _Edges(numpy.repeat(sources, numpy.diff(offsets[low : high + 1])), targets)
-            yield self._useful(found.only(self._parents[found.sources] >= 0))
+            some = _Edges(numpy.repeat(sources, numpy.diff(offsets[low : high + 1])), targets)
+            yield self._useful(some.only(self._parents[some.sources] >= 0))
             low = high
 
     def _useful(self, edges: _Edges) -> _Edges:
@@ -163,9 +163,9 @@ class _Above:
 class _Below:
     """The rest."""
 
-    def __init__(self, found: _Above, levels: Sequence[Any]) -> None:
-        self._numpy, self._count, self._above = found.numpy, found.count, found.above
-        self._left = found.left()
+    def __init__(self, tree: _Above, levels: Sequence[Any]) -> None:
+        self._numpy, self._count, self._above = tree.numpy, tree.count, tree.above
+        self._left = tree.left()
         self._levels = levels
 
     def all(self, worth: int) -> Dominators:
@@ -213,11 +213,11 @@ class _Below:
         offsets = [0, *numpy.cumsum(numpy.bincount(number[sources], minlength=len(nodes))).tolist()]
         to = number[targets[order]].tolist()
         tops = [*to[: offsets[1]], *number[over[over > 0]].tolist()]
-        found = dominators(len(nodes), lambda node: to[offsets[node] : offsets[node + 1]] if node else tops)
+        tree = dominators(len(nodes), lambda node: to[offsets[node] : offsets[node + 1]] if node else tops)
         # by their own numbers again
-        met = nodes[numpy.asarray(found.nodes)]
+        met = nodes[numpy.asarray(tree.nodes)]
         new = above[met] < 0
-        above[met[new]] = met[numpy.asarray(found.above)[new]]
+        above[met[new]] = met[numpy.asarray(tree.above)[new]]
         return met[new]
 
 

@@ -49,20 +49,20 @@ class Spread:
 
     def _one_by_one(self, level: Any, mark: int, starts_only: bool) -> array[int]:
         marks, offsets, edges, parents = self._marks, self._offsets, self._edges, self._parents
-        found = array("q")
+        next_level = array("q")
         for block in level if isinstance(level, array) else level.tolist():
             for edge in edges[offsets[block] : offsets[block + 1]]:
                 to = edge >> 1
                 if marks[to] < mark and not (starts_only and edge & INSIDE):
                     marks[to] = mark
-                    found.append(to)
+                    next_level.append(to)
                     if parents is not None:
                         parents[to] = block
-        return found
+        return next_level
 
     def _at_once(self, level: Any, mark: int, starts_only: bool) -> Any:
         numpy = self._numpy
-        found = []
+        parts = []
         for sources, edges in edges_of(numpy, self._fast_offsets, self._fast_edges, numpy.asarray(level)):
             counts = self._fast_marks[edges >> 1] < mark
             if starts_only:
@@ -71,8 +71,8 @@ class Spread:
             self._fast_marks[targets] = mark
             if self._fast_parents is not None:
                 self._fast_parents[targets] = sources[counts]
-            found.append(numpy.unique(targets))
-        return numpy.concatenate(found).astype(numpy.int64)
+            parts.append(numpy.unique(targets))
+        return numpy.concatenate(parts).astype(numpy.int64)
 
 
 def fast(numpy: Any, graph: Graph) -> tuple[Any, Any]:

@@ -142,18 +142,18 @@ class Catalogue:
             if usable is not None and element is None:
                 sizes.setdefault(kind, {})[usable] = counts.get(index, 0)
         own = {kind: true_size(each) for kind, each in sizes.items()}
-        found = []
+        settled = []
         for index, (kind, usable, element) in enumerate(list(self.entries)):
             size = own.get(element or kind)
             if usable is None:
-                found.append(index)
+                settled.append(index)
             elif element is not None:
                 fits = size is None or size - SLACK < usable <= size
-                found.append(self.plain(kind if fits else UNTOLD))
+                settled.append(self.plain(kind if fits else UNTOLD))
             else:
                 fits = size is not None and size <= usable <= size + SLACK
-                found.append(self.plain(kind) if fits else self.by_size(usable))
-        return [*found, *range(len(found), len(self.entries))]
+                settled.append(self.plain(kind) if fits else self.by_size(usable))
+        return [*settled, *range(len(settled), len(self.entries))]
 
     def classify(self, user: int, usable: int, head: bytes) -> int:
         """The index of a block's kind; `head` is its beginning, LOOKED_AT bytes or all of it."""
@@ -163,8 +163,8 @@ class Catalogue:
         self, words: Sequence[int], data: bytes, base: int, users: Sequence[int], usables: Sequence[int]
     ) -> list[int]:
         """The same of blocks in address order that lie in `data`, which begins at `base`, with all of their heads."""
-        found: list[int] = []
-        add, known, pages = found.append, self._tables.get, self.ground.pages
+        indices: list[int] = []
+        add, known, pages = indices.append, self._tables.get, self.ground.pages
         low, high, least_text, quick = self.low, self.high, self._least_text, not self._runtimes
         text = self._known(TEXTS["ASCII"])
         shift = 3 if self._word == 8 else 2
@@ -196,7 +196,7 @@ class Catalogue:
                 if index == NONE or end > length or data.find(table.word, start + self._word, end) >= 0:
                     index = self._of_table(table, data, base, user, usable)
                 add(index)
-        return found
+        return indices
 
     def _learn(self, first: int) -> Optional[_Table]:
         of = self._classes.of(first)
@@ -258,12 +258,12 @@ class Catalogue:
         return index
 
     def by_size(self, usable: int) -> int:
-        found = self._by_size.get(usable)
-        if found is None:
+        index = self._by_size.get(usable)
+        if index is None:
             size = usable + self._word
             name = _size_text(size)
             if size > EXACT:
                 low = 1 << size.bit_length() - 1
                 name = f"{_size_text(low)} to {_size_text(2 * low)}"
-            found = self._by_size[usable] = self.plain(Kind(name, "size", how="its size"))
-        return found
+            index = self._by_size[usable] = self.plain(Kind(name, "size", how="its size"))
+        return index

@@ -74,10 +74,10 @@ class GObjects:
             pointer = words[at + front]
             if not self._low <= pointer < self._high or pointer % 8:
                 continue
-            found = self._classes[pointer] if pointer in self._classes else self._learn(pointer)
-            fits = found is not None and found.front == front and found.bytes <= usable < found.bytes + SLACK
-            if found is not None and fits and not (found.counted and not self._counts(words, at + front + 1)):
-                return found.kind
+            class_ = self._classes[pointer] if pointer in self._classes else self._learn(pointer)
+            fits = class_ is not None and class_.front == front and class_.bytes <= usable < class_.bytes + SLACK
+            if class_ is not None and fits and not (class_.counted and not self._counts(words, at + front + 1)):
+                return class_.kind
         return None
 
     def _half(self, word: int, number: int) -> int:
@@ -92,9 +92,9 @@ class GObjects:
 
     def _learn(self, pointer: int) -> Optional[_Class]:
         if len(self._classes) > MOST_REFUSED:
-            self._classes = {each: found for each, found in self._classes.items() if found is not None}
-        self._classes[pointer] = found = self._read(pointer)
-        return found
+            self._classes = {each: class_ for each, class_ in self._classes.items() if class_ is not None}
+        self._classes[pointer] = class_ = self._read(pointer)
+        return class_
 
     def _read(self, pointer: int) -> Optional[_Class]:
         """The class there, if it is one."""

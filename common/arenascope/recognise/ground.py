@@ -67,21 +67,21 @@ class Ground:
             return None
 
     def word(self, address: int) -> Optional[int]:
-        found = self.words(address, 1)
-        return found[0] if found else None
+        words = self.words(address, 1)
+        return words[0] if words else None
 
     def string(self, address: int, most: int = LONGEST_STRING) -> Optional[bytes]:
         """Up to its zero byte; None where there is none."""
-        found = b""
-        while len(found) < most:
+        text = b""
+        while len(text) < most:
             # no further than the page, as nothing says what follows it
-            size = min(PIECE, (1 << PAGE_SHIFT) - (address + len(found)) % (1 << PAGE_SHIFT))
+            size = min(PIECE, (1 << PAGE_SHIFT) - (address + len(text)) % (1 << PAGE_SHIFT))
             try:
-                piece = self.read(address + len(found), size)
+                piece = self.read(address + len(text), size)
             except MemoryReadError:
                 return None
             end = piece.find(b"\0")
             if end >= 0:
-                return found + piece[:end]
-            found += piece
+                return text + piece[:end]
+            text += piece
         return None
