@@ -10,7 +10,7 @@ import os
 from typing import Optional, Sequence
 
 from .command import Context
-from .errors import RedactedError, TargetError
+from .errors import ArenascopeError, RedactedError, TargetError, UsageError
 from .graph.blocks import LiveBlocks, heap_spans, live_blocks
 from .graph.finder import WORTH_IT, library
 from .graph.refs import Search
@@ -76,15 +76,65 @@ def is_small(context: Context, most: int) -> bool:
 
 def looked(context: Context) -> Looked:
     """As above, ready to be searched."""
+    path = getattr(context.options, "graph", None)
+    if path is not None and context.target.kind != "core":
+        raise UsageError("--graph keeps what was found in a core: a process goes on", "save makes a core of it")
     lost = look_apart(context)
     session = context.session
     if session.target.image.redacted:
         # zeros that lead nowhere would pass for an answer
         raise RedactedError("what points to them")
+    if path is not None:
+        return Looked(_from_file(context, session, path), lost)
     search = _search(session, live_blocks(session))
     if search.bytes >= SLOW and library(search.bytes) is None:
         context.door.notice(f"note: without numpy this takes {search.bytes / SPEED:,.0f} s and more\n")
     return Looked(search, lost)
+
+
+def _from_file(context: Context, session: Session, path: str) -> Search:
+    """What a file keeps of the core's graph; where there is none, it is written."""
+    from .graph.filed import AGAIN, identity_of, packed, roots_digest, unpacked
+
+    identity = identity_of(session, _likeness(session))
+    if os.path.lexists(path):
+        filed = unpacked(_contents(path), path, identity)
+        search = _search(session, filed.blocks)
+        if roots_digest(search.roots) != filed.roots:
+            raise ArenascopeError(f"{path} is of another core, or of another moment of this one", AGAIN)
+        search.graph, search.again = filed.graph, filed.again
+        return search
+    from .graph.leaks import find_leaks
+    from .whole_file import write_whole
+
+    search = _search(session, live_blocks(session))
+    find_leaks(search, 0)
+    if session.findings or search.blocks.damaged or search.words.lost:
+        context.door.notice(f"note: {path} is not written: not all of this core could be read\n")
+        return search
+    data = packed(search, identity)
+    write_whole(path, data)
+    context.door.notice(f"note: {path}: {Style().size(len(data))}; the next question is answered from it\n")
+    return search
+
+
+def _likeness(session: Session) -> Sequence[int]:
+    """The size of the core's file, and when it was written."""
+    image = session.target.image
+    if not isinstance(image, CoreImage):
+        return ()
+    found = os.stat(image.path)
+    return found.st_size, found.st_mtime_ns
+
+
+def _contents(path: str) -> bytes:
+    if not os.path.isfile(path):
+        raise ArenascopeError(f"{path} is no regular file")
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise ArenascopeError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def looked_unasked(context: Context) -> Optional[Looked]:

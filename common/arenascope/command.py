@@ -50,6 +50,9 @@ GROUPS = (
 
 LIMIT = argument("--limit", type=int, default=40, metavar="N", help="show N rows at most (0: all)")
 ARENA = argument("--arena", type=int, metavar="N", help="only arena N (0 is main_arena)")
+GRAPH = argument(
+    "--graph", metavar="FILE", help="of a core: keep here who points to whom, or take it from here the next time"
+)
 EXACT = argument("--bytes", action="store_true", help="exact bytes instead of units")
 COMMON = (
     argument("--json", action="store_true", help="one JSON document"),

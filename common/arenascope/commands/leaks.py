@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..command import LIMIT, Answer, Context, always, argument, command
+from ..command import GRAPH, LIMIT, Answer, Context, always, argument, command
 from ..gather.problems import problems_of
 
 LOST = 1
@@ -19,7 +19,7 @@ LOST = 1
     "its inside lead to is possibly lost. Where this image lacks something that may hold pointers nothing is called "
     "lost: it is unknown then. In the shell the exit status is 1 where something is lost. A live process is copied, "
     "and runs on meanwhile.",
-    (argument("--possible", action="store_true", help="also rows of what is possibly lost"), LIMIT),
+    (argument("--possible", action="store_true", help="also rows of what is possibly lost"), GRAPH, LIMIT),
     whole=always,
 )
 def leaks_command(context: Context) -> Answer:

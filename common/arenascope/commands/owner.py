@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..command import Answer, Context, always, argument, command
+from ..command import GRAPH, Answer, Context, always, argument, command
 from ..gather.problems import problems_of
 
 
@@ -13,7 +13,7 @@ from ..gather.problems import problems_of
     "The way leads over pointers to blocks' starts where there is one. What only a pointer to its inside leads to is "
     'marked "perhaps": such a word may be old, or chance. Where no block holds the address it stands for its mapping. '
     "A live process is copied, and runs on meanwhile.",
-    (argument("address", help="an address, or an expression"),),
+    (argument("address", help="an address, or an expression"), GRAPH),
     whole=always,
 )
 def owner_command(context: Context) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Mapping, Optional, Sequence
 
-from ..command import LIMIT, Answer, Context, always, argument, command
+from ..command import GRAPH, LIMIT, Answer, Context, always, argument, command
 from ..gather.problems import problems_of
 from ..model import Statement
 from ..render.problems import sentences
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     (
         argument("--html", metavar="FILE", help="also write a page for a browser"),
         argument("--pprof", metavar="FILE", help="also write a profile for pprof (go tool pprof, speedscope)"),
+        GRAPH,
         LIMIT,
     ),
     whole=always,

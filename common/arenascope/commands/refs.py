@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..command import LIMIT, Answer, Context, always, argument, command
+from ..command import GRAPH, LIMIT, Answer, Context, always, argument, command
 from ..gather.problems import problems_of
 
 
@@ -14,7 +14,7 @@ from ..gather.problems import problems_of
     "a stack by its thread and the function whose frame it is, a register, another block with the offset in it. Where "
     "no block holds the address it stands for its mapping. A pointer to a block's start is certain to be meant, one to "
     "its inside may be old, or chance. A live process is copied, and runs on meanwhile.",
-    (argument("address", help="an address, or an expression"), LIMIT),
+    (argument("address", help="an address, or an expression"), GRAPH, LIMIT),
     whole=always,
 )
 def refs_command(context: Context) -> Answer:

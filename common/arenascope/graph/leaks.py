@@ -70,8 +70,10 @@ def _second_look(search: Search, reach: Reach) -> dict[str, list[int]]:
     """Marks what is found, and what hangs on it."""
     suspects = [block for block, mark in enumerate(reach.marks) if not mark]
     # suspects' own words count as soon as something leads to them
-    by_source: dict[int, list[_Found]] = {}
-    for each in _encoded(search, suspects) if suspects else ():
+    by_source: dict[int, list[Found]] = {}
+    if search.again is None:
+        search.again = list(_encoded(search, suspects)) if suspects else []
+    for each in search.again:
         by_source.setdefault(each.source, []).append(each)
     saved: dict[str, list[int]] = {}
     new = True
@@ -86,14 +88,16 @@ def _second_look(search: Search, reach: Reach) -> dict[str, list[int]]:
     return saved
 
 
-class _Found(NamedTuple):
+class Found(NamedTuple):
+    """A pointer that is written otherwise."""
+
     source: int
     """The block that has it, or ROOT."""
     suspect: int
     encoding: str
 
 
-def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[_Found]:
+def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Found]:
     """Every pointer to a suspect that is written otherwise."""
     blocks, word = search.blocks, search.session.memory.pointer_size
     starts = [blocks.starts[block] for block in suspects]
@@ -103,14 +107,14 @@ def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[_Found]:
         for root in search.roots.ranges:
             for window in search.words.of(root.start, root.end):
                 for each in _hits(search, finder, starts, window):
-                    yield _Found(ROOT, suspects[each.which], each.encoding)
+                    yield Found(ROOT, suspects[each.which], each.encoding)
             meter.advance(root.end - root.start)
         for span in heap_spans(search.session):
             for window in search.words.of(span.start, span.end):
                 for each in _hits(search, finder, starts, window):
                     source = blocks.find(each.address)
                     if source >= 0 and source != suspects[each.which]:
-                        yield _Found(source, suspects[each.which], each.encoding)
+                        yield Found(source, suspects[each.which], each.encoding)
             meter.advance(span.bytes)
 
 

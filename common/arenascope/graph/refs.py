@@ -57,6 +57,8 @@ class Search:
         self.words = Words(session)
         self.graph: Any = None
         """What edges.py made of it."""
+        self.again: Any = None
+        """What leaks.py found by its second look."""
         self._names: Optional[Names] = None
 
     @property

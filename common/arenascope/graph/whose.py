@@ -7,6 +7,7 @@ from typing import Optional
 from ..glibc.chunks.blocks import Placed, find_blocks
 from ..records import NamedTuple
 from ..target import Span
+from .backwards import pointers_to
 from .refs import Ref, Search
 
 
@@ -45,6 +46,11 @@ def goal_of(search: Search, place: int) -> Optional[Goal]:
 
 def asked(search: Search, goal: Goal) -> list[Ref]:
     """All that points there; where nothing does, what may mean it all the same."""
+    if goal.number is not None and search.graph is not None and search.again is not None:
+        # the graph of a file: what it does not know of was looked for twice
+        found = pointers_to(search, goal.number)
+        if found or goal.number not in {each.suspect for each in search.again}:
+            return found
     return search.references(goal.span, goal.number) or search.encoded(goal.span, goal.number)
 
 
