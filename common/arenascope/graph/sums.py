@@ -14,7 +14,7 @@ from .reach import MARKS, Reach
 from .refs import Search
 
 QUICK = 16 << 20
-"""So many bytes are looked through a second time unasked: about a second."""
+"""So many bytes are looked through a second time unasked without numpy: about a second."""
 
 
 def summed(search: Search, lost: int, words: Callable[[Owner], str], asked: bool) -> HeldSums:
@@ -23,7 +23,7 @@ def summed(search: Search, lost: int, words: Callable[[Owner], str], asked: bool
     marks = Reach(search, build(search)).marks
     unreached, inside, reached = ([block for block, mark in enumerate(marks) if mark == each] for each in MARKS)
     leaks: Optional[Leaks] = None
-    if unreached and (asked or search.bytes <= QUICK):
+    if unreached and (asked or search.numpy is not None or search.bytes <= QUICK):
         leaks = find_leaks(search, lost)
         unreached, inside, reached = _blocks(leaks.definite), _blocks(leaks.possible), [*leaks.reached]
     doubted = bool(leaks.doubts if leaks is not None else doubts(search.session, search.roots, search.blocks, lost))
