@@ -158,7 +158,9 @@ class GdbTarget(DebuggedTarget):
             members = {
                 each.name: Member(each.bitpos // 8, each.type.sizeof)
                 for each in kind.fields()
-                if each.name and each.type is not None and each.bitpos is not None
+                # a static member of a class has no place, and a base is none
+                if each.name and each.type is not None and hasattr(each, "bitpos") and each.bitpos is not None
+                if not each.is_base_class
             }
         except (gdb.error, AttributeError):
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
 
@@ -101,6 +102,24 @@ def test_in_a_debugger(subject: Subject, images: dict[str, Told], door: str) -> 
     asked = [f"owner {each.address} --json" for each in ways]
     outcomes = opened(DOORS[door]).run(Live(subject.pid, subject.program), asked)
     assert [said for said in map(wrong, ways, (each.json()["path"] for each in outcomes)) if said] == []
+
+
+@pytest.mark.parametrize("door", NEWEST)
+def test_the_member_that_points_there(door: str) -> None:
+    """Of fixtures/quotes.cc: debuggers know of debug information, the shell does not."""
+    with Subject("quotes", "10", "5", guard_regions=False) as held:
+        _, said, _ = look(Path(str(held.pid)), "leaks", "--json")
+        request = int(valid(json.loads(said))["leaks"][0]["samples"][0], 16)
+        with open(f"/proc/{held.pid}/mem", "rb") as memory:
+            memory.seek(request + 16)
+            body = int.from_bytes(memory.read(8), sys.byteorder)
+        json_outcome, text = opened(DOORS[door]).run(
+            Live(held.pid, held.program), [f"refs {body} --json", f"refs {body}"]
+        )
+    (ref,) = json_outcome.json()["refs"]
+    assert (int(ref["block"], 16), ref["offset"], ref["type"]) == (request, 16, "Request")
+    assert ref["field"] == (None if door == "shell" else "body_")
+    assert ("Request.body_" in text.text) == (door != "shell")
 
 
 def test_every_pointer_to_a_block(images: dict[str, Told]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ..graph.leak_rows import types_of
 from ..graph.refs import BLOCK, Ref, Search
@@ -13,7 +13,7 @@ from ..records import NamedTuple
 from ..render.json import address
 from ..render.problems import sentence
 from ..render.text import Style, count, cut, left_out, next_lines, table
-from ..target import Span
+from ..target import Member, Span
 
 HEADERS = ("who", "where", "points to", "sure")
 NOTHING = "nothing points to it"
@@ -40,6 +40,7 @@ class Shown:
             numbers = [goal.number, *numbers]
         self._types = types_of(search, numbers)
         self._strength = Strength(search.session, search.blocks)
+        self._members: dict[str, Mapping[str, Member]] = {}
 
     def definite(self, goal: Goal, ref: Ref) -> bool:
         return self._strength.is_sure(ref, goal)
@@ -72,11 +73,22 @@ class Shown:
             "block": address(block),
             "type": self._type(ref.block),
             "offset": ref.offset,
-            "field": None,
+            "field": self.field(ref),
             "strength": "definite" if self.definite(goal, ref) else "possible",
             "into": ref.value - goal.span.start,
             "encoding": ref.encoding,
         }
+
+    def field(self, ref: Ref) -> Optional[str]:
+        """The member of the block's class in which the pointer lies, where debug information has that class."""
+        name = self._type(ref.block)
+        if name is None or ref.offset is None:
+            return None
+        if name not in self._members:
+            info = self.search.session.target.struct(name)
+            self._members[name] = info.fields if info is not None else {}
+        places = self._members[name].items()
+        return next((member for member, at in places if at.offset <= ref.offset < at.offset + at.size), None)
 
     def steps(self, path: Sequence[Ref], goal: Goal) -> Iterator[tuple[Ref, Goal]]:
         """Each pointer of a way with what it leads to."""
@@ -109,6 +121,9 @@ class Shown:
         if ref.kind == BLOCK and ref.block is not None:
             place = f"{self.search.blocks.starts[ref.block]:#x} +{ref.offset}"
             named = self._type(ref.block)
+            field = self.field(ref)
+            if field is not None:
+                return f"{named}.{field} {self.search.blocks.starts[ref.block]:#x} +{ref.offset}"
             return f"block {place} ({named})" if self._is_size(ref.block) else f"{named} {place}"
         thread = of_thread(self.search, ref.tid)
         if ref.kind == "global":
