@@ -144,9 +144,10 @@ def test_numpy_tells_the_same_dominators(seed: int) -> None:
         graph = Graph(range(count), offsets, edges, (), numpy=numpy)  # type: ignore[arg-type]
         first = 1 + len(held)
         lists = [[*range(1, first)], *([to + first for to in each] for each in (*held, *of))]
-        found = shrink.dominators_at_once(
-            graph, held, worth=(1, 1 << 30)[round_ % 2], patience=(1, 2, 3, 1 << 30)[round_ % 4]
-        )
+        worth, patience = (1, 1 << 30)[round_ % 2], (1, 2, 3, 1 << 30)[round_ % 4]
+        parents = array("i", [-1]) * count
+        Spread(graph, bytearray(count), parents, many=round_ % 3).mark([to for each in held for to in each], 1)
+        found = shrink.dominators_at_once(graph, held, parents, worth=worth, patience=patience)
         is_told(dict(enumerate(lists)), found)
         marks = [bytearray(count), bytearray(count)]
         begin = held[0] if held else []

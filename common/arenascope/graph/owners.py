@@ -19,6 +19,7 @@ from .spread import Spread
 RANKS = {"global": 0, "tls": 0, "kernel": 0, "stack": 1, "register": 1, "mapping": 2}
 SHARED, UNREACHED = "shared", "unreached"
 NOBODY = -1
+NOBODY = -1
 SPREADS = 0.5
 """A way goes down as long as one block has more than that of what hangs together."""
 DEEPEST = 8
@@ -67,18 +68,19 @@ def find_owners(search: Search) -> Owners:
     graph = build(search)
     owners, edges = _owners(search, graph)
     ranks = [RANKS[owner.kind] for owner in owners]
-    rank_of = _ranks(graph, ranks, edges)
+    parents = array("i", [NOBODY]) * len(graph.blocks)
+    rank_of = _ranks(graph, ranks, edges, parents)
     # no owner has what one of a higher rank leads to
     held = [[block for block in each if rank_of[block] == rank] for each, rank in zip(edges, ranks)]
-    return _Tree(search, owners, _dominators(graph, held)).summed()
+    return _Tree(search, owners, _dominators(graph, held, parents)).summed()
 
 
-def _dominators(graph: Graph, held: Sequence[Sequence[int]]) -> Dominators:
+def _dominators(graph: Graph, held: Sequence[Sequence[int]], parents: array[int]) -> Dominators:
     """Of node 0, which leads to the owners, and of blocks behind these."""
     if graph.numpy is not None:
         from .shrink import dominators_at_once
 
-        return dominators_at_once(graph, held)
+        return dominators_at_once(graph, held, parents)
     count = len(held)
     first = count + 1
 
@@ -120,11 +122,11 @@ def _owner(search: Search, seed: Seed) -> Owner:
     return Owner(root.kind, known or None, root.tid)
 
 
-def _ranks(graph: Graph, ranks: Sequence[int], edges: Sequence[Sequence[int]]) -> bytearray:
-    """Of each block the highest rank that leads to it."""
+def _ranks(graph: Graph, ranks: Sequence[int], edges: Sequence[Sequence[int]], parents: array[int]) -> bytearray:
+    """Of each block the highest rank that leads to it; `parents` learns by which block it was met."""
     last = max(RANKS.values())
     marks = bytearray(len(graph.blocks))
-    spread = Spread(graph, marks)
+    spread = Spread(graph, marks, parents)
     for rank in range(last + 1):
         spread.mark((block for owner, each in zip(ranks, edges) if owner == rank for block in each), last + 1 - rank)
     return marks.translate(bytes((last + 1 - mark) % 256 for mark in range(256)))

@@ -67,16 +67,22 @@ class _Stretch(NamedTuple):
 def _stretches(
     session: Session, header: ArenaHeader, heap: Heap, blocks: LiveBlocks, whose: Sequence[int]
 ) -> Iterator[_Stretch]:
-    find, start = blocks.find, session.layout.header
+    starts, start = blocks.starts, session.layout.header
+    # both sweeps meet the blocks in the order of their addresses
+    number, last = bisect_right(starts, heap.address), len(starts)
     for piece in session.sweep(header, heap):
         if not isinstance(piece, Run):
             if piece.kind != "top":
                 yield _Stretch(piece.address, piece.address + piece.bytes, NOBODY)
             continue
         for chunk, size, state in chunks_of(piece, session.listed):
-            if state != "free":
-                number = find(chunk + start) if state == "used" else NOBODY
-                yield _Stretch(chunk, chunk + size, whose[number] if number >= 0 else NOBODY)
+            if state == "free":
+                continue
+            owner = NOBODY
+            if number < last and starts[number] == chunk + start:
+                owner = whose[number]
+                number += 1
+            yield _Stretch(chunk, chunk + size, owner)
 
 
 class _Sums:

@@ -18,7 +18,7 @@ from typing import Any, Iterator, Optional, Sequence
 
 from .dominators import Dominators, dominators
 from .edges import Graph
-from .spread import AT_ONCE, Spread, fast
+from .spread import AT_ONCE, fast
 
 WORTH, PATIENCE = 50, 8
 """A pass is of use that settles one in so many of the edges that are left; so many without use are borne in a row."""
@@ -40,11 +40,16 @@ class _Edges:
 
 
 def dominators_at_once(
-    graph: Graph, held: Sequence[Sequence[int]], worth: int = WORTH, patience: int = PATIENCE
+    graph: Graph,
+    held: Sequence[Sequence[int]],
+    parents: array[int],
+    *,
+    worth: int = WORTH,
+    patience: int = PATIENCE,
 ) -> Dominators:
     """As of dominators.py, of node 0, behind it one for each of `held`, which are the blocks that these lead to, and
-    then all blocks."""
-    tree = _Above(graph, held)
+    then all blocks. `parents` are a tree of ways: of each block the one by which it was met, if any."""
+    tree = _Above(graph, held, parents)
     levels = tree.settle(worth, patience)
     return _Below(tree, levels).all(worth)
 
@@ -52,7 +57,7 @@ def dominators_at_once(
 class _Above:
     """What is told from above."""
 
-    def __init__(self, graph: Graph, held: Sequence[Sequence[int]]) -> None:
+    def __init__(self, graph: Graph, held: Sequence[Sequence[int]], parents: array[int]) -> None:
         numpy = self.numpy = graph.numpy
         self._graph = graph
         self._first = 1 + len(held)
@@ -66,21 +71,13 @@ class _Above:
             numpy.asarray(targets, dtype=numpy.int32) + self._first,
         )
         self._left: Optional[_Edges] = None
-        self._parents = self._searched()
+        met = numpy.frombuffer(parents, dtype=numpy.int32)
+        self._parents = numpy.zeros(self.count, dtype=numpy.int32)
+        self._parents[self._first :] = numpy.where(met >= 0, met + self._first, -1)
+        self._parents[self._held.targets] = self._held.sources
         self.above = numpy.full(self.count, -1, dtype=numpy.int32)
         """Of each node the one that dominates it, as soon as that is settled."""
         self.above[0] = 0
-
-    def _searched(self) -> Any:
-        """Of each node the one by which it was met; -1: it was not."""
-        numpy, first = self.numpy, self._first
-        marks, parents = bytearray(len(self._graph.blocks)), array("i", [-1]) * len(self._graph.blocks)
-        Spread(self._graph, marks, parents).mark((numpy.unique(self._held.targets) - first).tolist(), 1)
-        met = numpy.frombuffer(parents, dtype=numpy.int32)
-        parents_of_all = numpy.zeros(self.count, dtype=numpy.int32)
-        parents_of_all[first:] = numpy.where(met >= 0, met + first, -1)
-        parents_of_all[self._held.targets] = self._held.sources
-        return parents_of_all
 
     def settle(self, worth: int, patience: int) -> list[Any]:
         """The nodes that were settled, by levels."""
