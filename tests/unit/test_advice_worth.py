@@ -8,11 +8,15 @@ import pytest
 
 from arenascope.analysis.advice import find_advice
 from arenascope.analysis.causes import Facts
+from arenascope.analysis.holding import Group, Held
 from arenascope.analysis.report import RESIDENT, Picture
 from arenascope.analysis.resident import ArenaResident
+from arenascope.analysis.types import TypeRow
 from arenascope.apply import Applied
+from arenascope.recognise.kinds import Kind
 from arenascope.render.text import Style
 from arenascope.screens.advice import words
+from arenascope.screens.pins import group_lines
 from arenascope.screens.trim import lines
 
 MIB = 1 << 20
@@ -86,3 +90,10 @@ def test_what_came_in_is_told_where_the_sums_would_not_agree() -> None:
             Style(), [], applied, started=True, whole=True, ranges=False, tops=False, limit=0, kept=[], may_apply=True
         )
         assert ("meanwhile 1.0 MiB came in" in "\n".join(shown)) is told
+
+
+def test_what_a_type_keeps_is_told_from_what_a_trim_returns_anyway() -> None:
+    """Beside it may stand what the last blocks alone would give back without one, which can be far more."""
+    row = TypeRow(Kind("Session", "c++"), 0, 104, MIB, None, None, ())
+    first, *_ = group_lines(Style(), [Group(row, Held(3 * MIB, 3 * MIB, within=0))], {})
+    assert first == "freeing all 104 blocks of Session (1.0 MiB) would give back 3.0 MiB that no trim does"

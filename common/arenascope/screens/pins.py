@@ -86,7 +86,7 @@ def lines(
         yield (
             f"arena {each.arena}: its last {each.blocks} blocks ({style.size(each.gain.bytes)}, from "
             f"{each.lowest:#x} on) would give back {_both(style, each.gain.releases, resident)}, "
-            "all of them freed"
+            "once all of them are freed, without a trim"
         )
     if len(ordered) > TOGETHER:
         yield style.dim(f"so for {count(len(ordered) - TOGETHER, 'more arena')}: --json has them all")
@@ -133,7 +133,7 @@ def group_lines(style: Style, groups: Sequence[Group], held_by: Mapping[int, str
     row, held = first.row, first.held
     what = f"freeing all {count(row.blocks, 'block')} of {name_of(row.kind)} ({style.size(row.bytes)})"
     whose = f"; held by {held_by[row.index]}" if row.index in held_by else ""
-    yield style.bold(f"{what} would give back {_both(style, held.releases, held.resident)}{whose}")
+    yield style.bold(f"{what} would give back {_both(style, held.releases, held.resident)} that no trim does{whose}")
     yield ""
     rows = [
         [
