@@ -30,7 +30,9 @@ def test_a_web_of_pointers(tmp_path: Path) -> None:
         lines = (subject.folder / "truth" / "web.txt").read_text().splitlines()
         alone, both, nobody, chain = (tuple(map(int, line.split())) for line in lines)
         assert look(Path(str(subject.pid)), f"save {saved}")[0] == 0
-    rows = asked(saved, "owners --limit 0")["owners"]
+    rows = asked(saved, f"owners --limit 0 --graph {tmp_path / 'web.graph'}")["owners"]
+    # the second time out of the file
+    assert asked(saved, f"owners --limit 0 --graph {tmp_path / 'web.graph'}")["owners"] == rows
     held = {each["name"]: (each["blocks"], each["retained_bytes"]) for each in rows if each["kind"] == "global"}
     assert (held["alone"], held["chain"]) == (alone, chain)
     shared = [each for each in rows if each["kind"] == "shared"]

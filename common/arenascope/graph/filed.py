@@ -22,6 +22,7 @@ from ..target import Span
 from .blocks import LiveBlocks, Stretch
 from .edges import Graph, Seed
 from .encodings import NAMES
+from .finder import library
 from .leaks import ROOT, Found
 from .refs import Search
 from .roots import Roots
@@ -118,7 +119,8 @@ def unpacked(data: bytes, path: str, identity: str) -> Filed:
     blocks = _blocks(found)
     encodings = [NAMES[each] for each in found["again_encodings"]]
     again = list(map(Found, found["again_sources"], found["again_suspects"], encodings))
-    return Filed(blocks, Graph(blocks, found["offsets"], found["edges"], seeds), again, roots)
+    numpy = library(blocks.bytes) if len(blocks) else None
+    return Filed(blocks, Graph(blocks, found["offsets"], found["edges"], seeds, numpy=numpy), again, roots)
 
 
 AGAIN = "name another file, or remove it: --graph writes it then"
