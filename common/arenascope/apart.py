@@ -123,8 +123,8 @@ def _likeness(session: Session) -> Sequence[int]:
     image = session.target.image
     if not isinstance(image, CoreImage):
         return ()
-    found = os.stat(image.path)
-    return found.st_size, found.st_mtime_ns
+    file = os.stat(image.path)
+    return file.st_size, file.st_mtime_ns
 
 
 def _contents(path: str) -> bytes:
@@ -173,7 +173,7 @@ def _with_room(size: int) -> str:
     """The first folder that can take a copy: it is not begun, with the process held, where none can."""
     folders = [each for each in (os.environ.get("TMPDIR", ""), *FOLDERS) if each and os.access(each, os.W_OK)]
     room = {each: os.statvfs(each) for each in folders or ["."]}
-    left = {each: found.f_bavail * found.f_frsize for each, found in room.items()}
+    left = {each: disk.f_bavail * disk.f_frsize for each, disk in room.items()}
     folder = next((each for each, most in left.items() if most > size), None)
     if folder is None:
         told = ", ".join(f"{Style().size(most)} in {each}" for each, most in left.items())

@@ -30,11 +30,11 @@ def leaks_command(context: Context) -> Answer:
     from ..screens.leaks import leak_json, lines, tally
 
     _ = context.target
-    found = looked(context)
-    leaks = find_leaks(found.search, found.lost)
-    blocks = found.search.blocks
-    lost = [] if leaks.doubts else rows_of(found.search, leaks.definite, "definite")
-    possible = rows_of(found.search, leaks.possible, "possible")
+    look = looked(context)
+    leaks = find_leaks(look.search, look.lost)
+    blocks = look.search.blocks
+    lost = [] if leaks.doubts else rows_of(look.search, leaks.definite, "definite")
+    possible = rows_of(look.search, leaks.possible, "possible")
     unknown = [block for each in leaks.definite for block in (each.head, *each.others)] if leaks.doubts else []
     keys = {
         "leaks": [leak_json(each) for each in (*lost, *possible)],
@@ -42,7 +42,7 @@ def leaks_command(context: Context) -> Answer:
         "unknown": tally(blocks, unknown),
         "saved": [{"encoding": encoding, **tally(blocks, each)} for encoding, each in leaks.saved.items()],
     }
-    problems = [*found.problems, *(leaks.doubts if unknown else ()), *problems_of(found.session)]
+    problems = [*look.problems, *(leaks.doubts if unknown else ()), *problems_of(look.session)]
     rows = [*lost, *(possible if context.options.possible else ())]
-    text = lines(context.style, found.search, leaks, rows, context.options.limit)
+    text = lines(context.style, look.search, leaks, rows, context.options.limit)
     return Answer(keys, text, problems, status=LOST if lost else 0)

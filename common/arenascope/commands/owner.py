@@ -24,16 +24,16 @@ def owner_command(context: Context) -> Answer:
     from ..screens.refs import Asked, Shown, nowhere, owner_lines
 
     place = context.target.evaluate(context.options.address)
-    found = looked(context)
-    goal = goal_of(found.search, place)
-    refs = asked(found.search, goal) if goal is not None else []
-    path = find_owner(found.search, goal, refs) if goal is not None else None
-    shown = Shown(found.search, path or (), goal)
+    look = looked(context)
+    goal = goal_of(look.search, place)
+    refs = asked(look.search, goal) if goal is not None else []
+    path = find_owner(look.search, goal, refs) if goal is not None else None
+    shown = Shown(look.search, path or (), goal)
     keys: dict[str, object] = {
         "block": shown.goal_json(goal) if goal is not None else None,
         "path": [shown.ref_json(*each) for each in shown.steps(path, goal)] if goal and path else None,
     }
-    problems = [*found.problems, *problems_of(found.session)]
+    problems = [*look.problems, *problems_of(look.session)]
     if goal is None:
         said, words = nowhere(place)
         return Answer(keys, [words], [said, *problems])

@@ -40,14 +40,14 @@ def owners_command(context: Context) -> Answer:
     from ..screens.owners import Shown, lines
 
     options, target = context.options, context.target
-    found = looked(context)
-    search = found.search
+    look = looked(context)
+    search = look.search
     found_owners = find_owners(search)
     numbers = 1 + max((each.number for each in found_owners.holdings), default=0)
-    kept = returns(found.session, search.blocks, found_owners.whose, numbers)
+    kept = returns(look.session, search.blocks, found_owners.whose, numbers)
     shown = Shown(search, found_owners, kept)
     limit = options.limit if options.limit > 0 else None
-    problems = [*found.problems, *problems_of(found.session)]
+    problems = [*look.problems, *problems_of(look.session)]
     written: Mapping[str, Optional[dict[str, object]]] = dict.fromkeys(("html", "pprof"))
     if options.html or options.pprof:
         # a debugger's door may hold it still

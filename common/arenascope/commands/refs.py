@@ -24,15 +24,15 @@ def refs_command(context: Context) -> Answer:
     from ..screens.refs import Asked, Shown, nowhere, pointers
 
     place = context.target.evaluate(context.options.address)
-    found = looked(context)
-    goal = goal_of(found.search, place)
-    refs = asked(found.search, goal) if goal is not None else []
-    shown = Shown(found.search, refs, goal)
+    look = looked(context)
+    goal = goal_of(look.search, place)
+    refs = asked(look.search, goal) if goal is not None else []
+    shown = Shown(look.search, refs, goal)
     keys: dict[str, object] = {
         "block": shown.goal_json(goal) if goal is not None else None,
         "refs": [shown.ref_json(each, goal) for each in refs] if goal is not None else [],
     }
-    problems = [*found.problems, *problems_of(found.session)]
+    problems = [*look.problems, *problems_of(look.session)]
     if goal is None:
         said, words = nowhere(place)
         return Answer(keys, [words], [said, *problems])

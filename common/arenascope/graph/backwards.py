@@ -17,15 +17,15 @@ def pointers_to(search: Search, number: int) -> list[Ref]:
     graph: Graph = search.graph
     blocks, roots = search.blocks, search.roots
     start, end = blocks.starts[number], blocks.ends[number]
-    found: list[Ref] = []
+    refs: list[Ref] = []
     for seed in graph.seeds:
         if seed.edge >> 1 != number:
             continue
         if seed.root >= len(roots.ranges):
-            found.append(of_word(roots.words[seed.root - len(roots.ranges)]))
+            refs.append(of_word(roots.words[seed.root - len(roots.ranges)]))
         else:
             value = search.session.memory.word(seed.address)
-            found.append(search.named(roots.ranges[seed.root], seed.address, value))
+            refs.append(search.named(roots.ranges[seed.root], seed.address, value))
     word = search.session.memory.pointer_size
     finder = Finder([start], [end], [Span(start, end)], word)
     for source in _sources(graph, number):
@@ -33,8 +33,8 @@ def pointers_to(search: Search, number: int) -> list[Ref]:
         for window in search.words.of(first, blocks.ends[source]):
             for index, _ in finder.hits(window.words):
                 address = window.address + index * word
-                found.append(Ref(BLOCK, address, window.words[index], block=source, offset=address - first))
-    return in_order(found)
+                refs.append(Ref(BLOCK, address, window.words[index], block=source, offset=address - first))
+    return in_order(refs)
 
 
 def _sources(graph: Graph, number: int) -> Sequence[int]:

@@ -80,9 +80,9 @@ class Search:
     def references(self, target: Span, but: Optional[int] = None) -> list[Ref]:
         """Every pointer to the range, the end included: variables first, then in order of their addresses. `but`:
         what lies in this block is its own affair."""
-        found = self._all(target, but, self._plain)
-        found += [of_word(each) for each in self.roots.words if target.start <= each.value <= target.end]
-        return in_order(found)
+        refs = self._all(target, but, self._plain)
+        refs += [of_word(each) for each in self.roots.words if target.start <= each.value <= target.end]
+        return in_order(refs)
 
     def encoded(self, target: Span, but: Optional[int] = None) -> list[Ref]:
         """The same of what is no plain pointer."""
@@ -90,19 +90,19 @@ class Search:
 
     def _all(self, target: Span, but: Optional[int], look: Look) -> list[Ref]:
         finder = finder_of(self.numpy, [target.start], [target.end], [target], self.session.memory.pointer_size)
-        found: list[Ref] = []
+        refs: list[Ref] = []
         with self.session.meter("searching", self.bytes) as meter:
             for root in self.roots.ranges:
                 for hit in self._found(finder, Span(root.start, root.end), look, meter):
-                    found.append(self.named(root, hit.address, hit.value)._replace(encoding=hit.encoding))
+                    refs.append(self.named(root, hit.address, hit.value)._replace(encoding=hit.encoding))
             for span in heap_spans(self.session):
                 for hit in self._found(finder, span, look, meter):
                     index = self.blocks.find(hit.address)
                     if index >= 0 and index != but:
                         offset = hit.address - self.blocks.starts[index]
                         place = Ref(BLOCK, hit.address, hit.value, block=index, offset=offset)
-                        found.append(place._replace(encoding=hit.encoding))
-        return found
+                        refs.append(place._replace(encoding=hit.encoding))
+        return refs
 
     def _found(self, finder: Find, span: Span, look: Look, meter: Meter) -> Iterator[Hit]:
         for window in self.words.of(span.start, span.end):

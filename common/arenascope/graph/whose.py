@@ -48,9 +48,9 @@ def asked(search: Search, goal: Goal) -> list[Ref]:
     """All that points there; where nothing does, what may mean it all the same."""
     if goal.number is not None and search.graph is not None and search.again is not None:
         # the graph of a file: what it does not know of was looked for twice
-        found = pointers_to(search, goal.number)
-        if found or goal.number not in {each.suspect for each in search.again}:
-            return found
+        refs = pointers_to(search, goal.number)
+        if refs or goal.number not in {each.suspect for each in search.again}:
+            return refs
     return search.references(goal.span, goal.number) or search.encoded(goal.span, goal.number)
 
 
@@ -61,11 +61,11 @@ def _free(search: Search, place: int) -> Optional[Goal]:
         for heap in session.heaps[arena.index]:
             if not heap.address <= place < heap.end:
                 continue
-            found = find_blocks(session.sweep(arena, heap), session.listed, [place]).get(place)
-            if not isinstance(found, Placed) or found.state in ("top", "used"):
+            placed = find_blocks(session.sweep(arena, heap), session.listed, [place]).get(place)
+            if not isinstance(placed, Placed) or placed.state in ("top", "used"):
                 return None
-            user, end = found.chunk + session.layout.header, found.chunk + found.bytes
-            return Goal(Span(user, end), found.bytes, found.state, arena=arena.index)
+            user, end = placed.chunk + session.layout.header, placed.chunk + placed.bytes
+            return Goal(Span(user, end), placed.bytes, placed.state, arena=arena.index)
     return None
 
 
