@@ -217,7 +217,7 @@ def test_a_look_that_wants_more_holds_to_the_end(monkeypatch):
 def test_figures_for_metrics_and_watch(stopped_at_the_hold):
     with Subject("churn") as subject:
         try:
-            early, late = (fleet._figures(str(subject.pid), each) for each in (True, False))
+            early, late = (fleet._figures(str(subject.pid), each, types=False) for each in (True, False))
         finally:
             os.kill(subject.pid, signal.SIGCONT)
         early.pop("taken"), late.pop("taken")
