@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 CORE_CANNOT_TELL = "a core does not tell which pages of files were in memory: the parts are of anonymous memory alone"
 APART = "are huge pages of hugetlbfs (glibc.malloc.hugetlb=2 asks for them), which the kernel keeps out of its own RSS"
 IN_A_CALL = "an arena is locked: some thread was inside malloc at this moment. Another moment may read whole: ask again"
-NO_RESIDENCY = "this image does not tell which pages were in memory: the figures are address space, of which less was"
+NO_RESIDENCY = (
+    "this image does not tell which pages were in memory: figures are of address space, and not all of it was"
+)
 LONGEST_PAUSE = 86400
 TYPES = 20
 """So many types are in the document."""
