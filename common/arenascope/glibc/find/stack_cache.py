@@ -48,6 +48,9 @@ def _stack_of(memory: Memory, lists: Lists, block: int) -> Optional[Span]:
     """struct pthread's `stackblock` and `stackblock_size`: with itself at the end."""
     words = memory.words(block, lists.size // memory.pointer_size)
     for start, size in zip(words, words[1:]):
-        if size >= LEAST and not (start | size) % LEAST and start < block and block + lists.size <= start + size:
+        # a zero in front of the stack protector's random word, of which one in sixteen ends as a page does, is none
+        if not start or size < LEAST or (start | size) % LEAST:
+            continue
+        if start < block and block + lists.size <= start + size:
             return Span(start, start + size)
     return None
