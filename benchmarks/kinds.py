@@ -14,12 +14,11 @@ import json
 import os
 import subprocess
 import tempfile
-import threading
 from pathlib import Path
 from typing import Iterator
 
-from subject import ARENASCOPE, PROGRAMS, QUIET, ROOT, WITH_US, running
-from sweep import IN_GDB, Cost, run
+from subject import ARENASCOPE, PROGRAMS, QUIET, ROOT, running
+from sweep import IN_GDB, Cost, own_memory, run
 
 FIXTURE = "many_kinds"
 ALONE = "chunks --summary"
@@ -51,30 +50,8 @@ def _of(core: Path, command: str, rounds: int) -> list[Cost]:
             words = [*ARENASCOPE, *command.split(), "--jobs", str(processes), str(core)]
             cost = run(words)
             best[at:] = [best[at].better(cost) if at < len(best) else cost, *best[at + 1 :]]
-    own = _private([*ARENASCOPE, *command.split(), "--jobs", "1", str(core)])
+    own = own_memory([*ARENASCOPE, *command.split(), "--jobs", "1", str(core)])
     return [cost._replace(memory=own) for cost in best]
-
-
-def _private(command: list[str]) -> int:
-    """The most memory that it had for itself; 0 where the kernel does not say."""
-    process = subprocess.Popen(command, env=WITH_US, **QUIET)
-    most, ended = 0, threading.Event()
-
-    def watch() -> None:
-        nonlocal most
-        while not ended.wait(0.05):
-            try:
-                lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-            except OSError:
-                return
-            most = max(most, *(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon")), 0)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    process.wait()
-    ended.set()
-    watcher.join()
-    return most
 
 
 def _gdb(core: Path, folder: Path, rounds: int) -> dict[str, Cost]:

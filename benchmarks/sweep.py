@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
@@ -89,7 +90,30 @@ def run(command: Sequence[str]) -> Cost:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)[:200]} failed")
-    return Cost(time.perf_counter() - started, use.ru_utime + use.ru_stime, use.ru_maxrss * 1024)
+    return Cost(time.perf_counter() - started, use.ru_utime + use.ru_stime, 0)
+
+
+def own_memory(command: Sequence[str]) -> int:
+    """The most memory that it had for itself; 0 where the kernel does not say. getrusage() would tell of ours: what
+    starts a program counts as that program's, too."""
+    process = subprocess.Popen(command, env=WITH_US, **QUIET)
+    most, ended = 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal most
+        while not ended.wait(0.05):
+            try:
+                lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+            except OSError:
+                return
+            most = max(most, *(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon")), 0)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    process.wait()
+    ended.set()
+    watcher.join()
+    return most
 
 
 class Subject:
@@ -110,6 +134,9 @@ class Subject:
 
     def shell(self, command: str, processes: int) -> Cost:
         return run([*ARENASCOPE, *command.split(), "--jobs", str(processes), str(self.core)])
+
+    def memory(self, command: str) -> int:
+        return own_memory([*ARENASCOPE, *command.split(), "--jobs", "1", str(self.core)])
 
     def gdb(self) -> dict[str, Cost]:
         script = self._script("in_gdb.py", IN_GDB)
@@ -182,6 +209,7 @@ def table(subjects: Iterable[Subject], rounds: int) -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for subject in subjects:
         best = measure(subject, rounds)
+        memory = {command: subject.memory(command) for command in SHARED}
         subject.core.unlink()
         least = best[LEAST].seconds
         yield f"| {subject.megabytes:,} MB, {subject.notes['blocks_made']:,} blocks | {LEAST} | {least:.2f} | | | | | |"
@@ -189,7 +217,7 @@ def table(subjects: Iterable[Subject], rounds: int) -> Iterator[str]:
             one, two = (best.get(f"shell, arenascope {command} --jobs {processes}") for processes in (1, 2))
             own = (best.get(f"{door}, own: heap {command}") for door in ("GDB", "LLDB 19"))
             cells = [_cell(cost, least) for cost in (one, two)]
-            cells += [f"{one.seconds / two.seconds:.2f}", f"{one.memory >> 20} MiB"] if one and two else ["", ""]
+            cells += [f"{one.seconds / two.seconds:.2f}", f"{memory[command] >> 20} MiB"] if one and two else ["", ""]
             cells += [_cell(cost, least) for cost in own]
             yield f"| | {command} | " + " | ".join(cells) + " |"
 
