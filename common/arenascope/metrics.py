@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections import Counter
 from importlib import import_module
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
+from .analysis.diff import Figure, figures_of
 from .arguments import HELP, Group, Outline, argument
 from .errors import ArenascopeError, UsageError
 from .fleet import figures
@@ -184,17 +184,14 @@ class Collector:
             for param in documents["params"]["params"] or ():
                 if param["name"] in ("mmap_threshold", "trim_threshold", "n_mmaps", "mmapped_mem"):
                     _add(thresholds, [*who, param["name"]], param["value"])
-            for name, value in _largest(documents, self.types):
+            for _, name, value in _largest(documents, self.types):
                 types.add_metric([*who, one_line(name)], value)
         yield from (up, rss, parts, count, *arenas.values(), thresholds, *([types] if self.types else []))
 
 
-def _largest(documents: Mapping[str, Any], number: int) -> list[tuple[str, int]]:
-    """By name: one may be of two modules."""
-    sums = Counter[str]()
-    for row in (documents.get("types") or {}).get("types") or ():
-        sums[row["type"]] += row["bytes"]
-    return sums.most_common(number)
+def _largest(documents: Mapping[str, Any], number: int) -> list[Figure]:
+    types = (each for each in figures_of(documents) if each.by == "type" and each.value is not None)
+    return sorted(types, key=lambda each: -(each.value or 0))[:number]
 
 
 def _add(family: Any, labels: Sequence[str], value: object) -> None:

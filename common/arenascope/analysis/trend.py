@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import AbstractSet, Any, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..records import NamedTuple
 from .diff import figures_of
@@ -135,29 +135,26 @@ def succession(lives: Sequence[Life], life: Life) -> list[Life]:
 def series_of(life: Life) -> list[Series]:
     """Every figure that its snapshots have; the largest growth first, by kind of figure."""
     columns: dict[tuple[str, str], list[Moment]] = {}
+    told: dict[str, set[float]] = {}
+    """When there were figures of a kind."""
     for document in life.documents:
         taken = float(document["taken"])
         for by, name, value in figures_of(document):
+            told.setdefault(by, set()).add(taken)
             if value is not None:
                 columns.setdefault((by, name), []).append(Moment(taken, value))
     series = []
     for (by, name), moments in columns.items():
-        whole = _with_absence(moments, life, by)
+        whole = _with_absence(moments, told[by])
         if len(whole) > 1:
             series.append(judged(by, name, whole))
     return sorted(series, key=lambda each: -each.change)
 
 
-def _with_absence(moments: list[Moment], life: Life, by: str) -> list[Moment]:
+def _with_absence(moments: Sequence[Moment], told: AbstractSet[float]) -> list[Moment]:
     """What a snapshot leaves out was zero there, if it has others of its kind."""
-    if len(moments) == len(life.documents):
-        return moments
-    known = {each.seconds for each in moments}
-    for document in life.documents:
-        taken = float(document["taken"])
-        if taken not in known and any(kind == by for kind, _, _ in figures_of(document)):
-            moments.append(Moment(taken, 0))
-    return sorted(moments, key=lambda each: each.seconds)
+    absent = told - {each.seconds for each in moments}
+    return sorted([*moments, *(Moment(taken, 0) for taken in absent)], key=lambda each: each.seconds)
 
 
 def judged(by: str, name: str, moments: Sequence[Moment]) -> Series:
