@@ -151,6 +151,17 @@ def test_types_that_come_and_go(folder: Path) -> None:
     assert types["Page"]["how"] == "held-still"
 
 
+def test_what_a_snapshot_does_not_know_is_no_zero(folder: Path) -> None:
+    for minute in range(6):
+        used = None if minute in (0, 3) else (50 + minute) * MIB
+        row = {"address": "0x1000", "main": True, "system_bytes": 90 * MIB, "used_bytes": used}
+        fill(folder, moment(minute, 50 * MIB, arenas={"arenas": [row]}))
+    document = run_json(everything("2.36-64").target(), "trend", str(folder))
+    (used_bytes,) = (each for each in document["series"] if each["by"] == "used")
+    assert [value // MIB for _, value in used_bytes["moments"]] == [51, 52, 54, 55]
+    assert (used_bytes["before"], used_bytes["change"]) == (51 * MIB, 4 * MIB)
+
+
 def test_its_groups_limit_or_the_one_asked_for(folder: Path) -> None:
     limit = {"path": "/sys/fs/cgroup/memory.max", "bytes": 129 * MIB, "used": 70 * MIB}
     for minute in range(10):

@@ -134,27 +134,27 @@ def succession(lives: Sequence[Life], life: Life) -> list[Life]:
 
 def series_of(life: Life) -> list[Series]:
     """Every figure that its snapshots have; the largest growth first, by kind of figure."""
-    columns: dict[tuple[str, str], list[Moment]] = {}
+    columns: dict[tuple[str, str], dict[float, Optional[int]]] = {}
     told: dict[str, set[float]] = {}
     """When there were figures of a kind."""
     for document in life.documents:
         taken = float(document["taken"])
         for by, name, value in figures_of(document):
             told.setdefault(by, set()).add(taken)
-            if value is not None:
-                columns.setdefault((by, name), []).append(Moment(taken, value))
+            columns.setdefault((by, name), {})[taken] = value
     series = []
-    for (by, name), moments in columns.items():
-        whole = _with_absence(moments, told[by])
+    for (by, name), values in columns.items():
+        whole = _with_absence(values, told[by])
         if len(whole) > 1:
             series.append(judged(by, name, whole))
     return sorted(series, key=lambda each: -each.change)
 
 
-def _with_absence(moments: Sequence[Moment], told: AbstractSet[float]) -> list[Moment]:
-    """What a snapshot leaves out was zero there, if it has others of its kind."""
-    absent = told - {each.seconds for each in moments}
-    return sorted([*moments, *(Moment(taken, 0) for taken in absent)], key=lambda each: each.seconds)
+def _with_absence(values: Mapping[float, Optional[int]], told: AbstractSet[float]) -> list[Moment]:
+    """What a snapshot leaves out was zero there, if it has others of its kind; what it names and does not know is no
+    moment."""
+    both = [(taken, values.get(taken, 0)) for taken in sorted(told)]
+    return [Moment(taken, value) for taken, value in both if value is not None]
 
 
 def judged(by: str, name: str, moments: Sequence[Moment]) -> Series:
