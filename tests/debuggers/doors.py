@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,7 @@ from looks import (
     Outcome,
     each_core,
     give_up,
+    indexes,
     read_results,
     run,
     stripped,
@@ -117,6 +119,7 @@ class Gdb:
             "set auto-load python-scripts off",
             "-iex",
             "set python print-stack full",
+            *_remembering(),
             *arguments,
         ]
         return run(command, variables, cwd, timeout)
@@ -139,6 +142,17 @@ def _own_libc(image: Image) -> list[str]:
         # GDB loads it into itself, so that of another machine is of no use
         told += [f"set libthread-db-search-path {libc.libraries}", f"set auto-load safe-path {libc.root}"]
     return told
+
+
+@cache
+def _remembering() -> Sequence[str]:
+    """Since GDB 12 by this name."""
+    said = subprocess.run(
+        ["gdb", "-nx", "-batch", "-ex", "help set index-cache enabled"], text=True, capture_output=True
+    )
+    if "Enable the index cache" not in said.stdout:
+        return ()
+    return ("-iex", f"set index-cache directory {indexes()}", "-iex", "set index-cache enabled on")
 
 
 @cache

@@ -22,6 +22,7 @@ from looks import (
     Outcome,
     each_core,
     give_up,
+    indexes,
     read_results,
     run,
     stripped,
@@ -115,7 +116,13 @@ class Lldb:
         if self.version == 14:
             # Debian's package: its own `lldb -P` names a folder that does not exist
             environment["PYTHONPATH"] = "/usr/lib/llvm-14/lib/python3.11/dist-packages"
-        command = [self.name, "-x", "-b", *arguments]
+        remembering = [
+            "-O",
+            f"settings set symbols.lldb-index-cache-path {indexes()}",
+            "-O",
+            "settings set symbols.enable-lldb-index-cache true",
+        ]
+        command = [self.name, "-x", "-b", *remembering, *arguments]
         mounts = [f"mount --bind {other} {path};" for path, other in (hide or {}).items() if path.exists()]
         if mounts:
             command = ["unshare", "--mount", "sh", "-ec", " ".join([*mounts, 'exec "$@"']), "sh", *command]

@@ -188,6 +188,14 @@ def plain_environment(variables: Optional[dict[str, str]] = None) -> dict[str, s
 
 
 @cache
+def indexes() -> Path:
+    """Where debuggers keep what they made of libc's debug information: to read it is a third of each one's start."""
+    folder = Path(tempfile.mkdtemp(prefix="arenascope-indexes-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
 def stripped(program: Path, strip: str = "strip") -> Path:
     """A copy without symbols; its build-id is the same, so debuggers take it for the program."""
     folder = tempfile.mkdtemp(prefix="arenascope-stripped-")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 from typing import Optional
 
 import pytest
@@ -136,7 +138,17 @@ def test_highlighting_needs_pygments(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\033[" in highlight("<a/>", "xml")
     monkeypatch.setattr(optional, "load", lambda name: None)
     assert highlight("<a/>", "xml") == "<a/>"
-    assert optional.where("tabulate") == "tabulate: not found"
+
+
+def test_where_a_library_is_without_loading_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "tqdm").mkdir()
+    (tmp_path / "tqdm" / "__init__.py").write_text("raise ZeroDivisionError")
+    (tmp_path / "tqdm-7.1.dist-info").mkdir()
+    monkeypatch.delitem(sys.modules, "tqdm", raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert optional.where("tqdm") == f"tqdm 7.1 ({tmp_path})"
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    assert optional.where("tqdm") == "tqdm: not found"
 
 
 def test_a_library_that_is_nowhere() -> None:

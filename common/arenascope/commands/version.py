@@ -38,7 +38,7 @@ HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for
 def version_command(context: Context) -> Answer:
     problem: Optional[str] = None
     trail = Trail() if context.options.full else None
-    # which loads them: before a process is held
+    # which may load them: before a process is held
     libraries = {name: optional.where(name) for name in optional.NAMES}
     try:
         context.session.trail = trail

@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 from types import ModuleType
-from typing import Optional
+from typing import Iterator, Optional
 
 NAMES = ("tabulate", "pygments", "tqdm", "numpy")
 in_a_hurry = False
@@ -38,12 +38,39 @@ def load_soon(name: str) -> Optional[ModuleType]:
 
 
 def where(name: str) -> str:
-    """ "tabulate 0.9.0 (/usr/lib/python3/dist-packages)" or "tabulate: not found"."""
+    """ "tabulate 0.9.0 (/usr/lib/python3/dist-packages)" or "tabulate: not found".
+
+    By what was unpacked there, as far as that tells: to load numpy takes longer than to answer.
+    """
+    if name not in sys.modules:
+        for folder in (*sys.path, *_environments()):
+            if (
+                os.path.isabs(folder)
+                and os.path.isfile(os.path.join(folder, name, "__init__.py"))
+                and _made_for_us(folder)
+            ):
+                for release in _releases(folder, name):
+                    return f"{name} {release} ({folder})"
+                break
     module = load(name)
     if module is None:
         return f"{name}: not found"
     folder = os.path.dirname(os.path.dirname(getattr(module, "__file__", None) or ""))
     return f"{name} {getattr(module, '__version__', '?')} ({folder})"
+
+
+def _made_for_us(folder: str) -> bool:
+    """Whether what was installed there can be loaded: a .venv may be of another Python than the debugger's."""
+    return folder in sys.path or os.path.basename(os.path.dirname(folder)) == "python{}.{}".format(
+        *sys.version_info[:2]
+    )
+
+
+def _releases(folder: str, name: str) -> Iterator[str]:
+    """Debian's names are written as the project's own: Pygments-2.14.0.egg-info."""
+    for each in (name, name.capitalize()):
+        for path in glob.glob(os.path.join(glob.escape(folder), f"{each}-*.*-info")):
+            yield os.path.basename(path)[len(name) + 1 :].rpartition(".")[0]
 
 
 def _environments() -> list[str]:
