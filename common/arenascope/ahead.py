@@ -30,6 +30,8 @@ def links_of(session: Session, nodes: Nodes) -> Links:
 class Ahead(Session):
     """A session in which no chunk is free: all that a command wants besides is read as it would be."""
 
+    reads_only = True
+
     @cached_property
     def fastbins(self) -> dict[int, Lists]:
         return {header.index: Lists() for header in self.headers}

@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -19,7 +20,7 @@ from arenascope import ahead, apart, fleet
 from arenascope.command import find_command
 from arenascope.commands import pins
 from arenascope.errors import MemoryReadError, ReadLate
-from arenascope.sources.live import freeze, many, process, still
+from arenascope.sources.live import freeze, many, process, procfiles, still
 from arenascope.sources.live.procfiles import thread_ids, thread_state
 
 COMMANDS = ("arenas", "bins", "trim", "trim --ranges", "report", "report --full", "info", "stats")
@@ -165,6 +166,33 @@ def test_lists_are_read_together_where_it_is_held_to_the_end(monkeypatch):
         assert answer(subject.pid, "map", early=False)["complete"]
         # what is left are those of thread caches
         assert 4000 < free > 2 * sum(nodes), (free, sum(nodes))
+
+
+@pytest.mark.parametrize("swapped", [0, 4096], ids=["beside", "in turns"])
+def test_what_mappings_have_in_memory_is_read_beside_the_chunks(monkeypatch, swapped):
+    """But not where reading brings pages back from swap."""
+    chunks_read, order = threading.Event(), []
+    run, smaps, status = many.ManyReader.run, procfiles.read_smaps, procfiles.read_status
+
+    def runs(self):
+        run(self)
+        order.append("chunks")
+        chunks_read.set()
+
+    def late(pid):
+        if not swapped:
+            chunks_read.wait(20)
+        order.append("mappings")
+        return smaps(pid)
+
+    monkeypatch.setattr(many.ManyReader, "run", runs)
+    monkeypatch.setattr(procfiles, "read_smaps", late)
+    monkeypatch.setattr(procfiles, "read_status", lambda pid: status(pid)._replace(swap=swapped))
+    with Subject("bins") as subject:
+        document = answer(subject.pid, "report", early=True)
+        assert document["rss_bytes"] == sum(part["bytes"] for part in document["parts"])
+        assert subject.quit() == 0
+    assert order == (["mappings", "chunks"] if swapped else ["chunks", "mappings"])
 
 
 @pytest.mark.parametrize("step", [1, 32], ids=["overlapping", "beside"])

@@ -36,8 +36,8 @@ def resident_spans(session: Session, heap: Heap) -> Optional[Sequence[Span]]:
 def resident_picture(
     session: Session, plans: Sequence[Trim], all_read: Callable[[], None] = lambda: None
 ) -> Optional[Picture]:
-    """None where nothing tells what is mapped. `all_read` is told before figures are made: of 65,000 mappings that
-    takes longer than their reading."""
+    """None where nothing tells what is mapped, or figures are another session's. `all_read` is told before they are
+    made: of 65,000 mappings that takes longer than their reading."""
     residency, uses = session.residency, session.target.image.mapping_use()
     if residency is not None and uses is not None:
         return _picture(session, plans, residency, uses, all_read)
@@ -55,7 +55,7 @@ def _picture(
     uses: Sequence[MappingUse],
     all_read: Callable[[], None],
     space: bool = False,
-) -> Picture:
+) -> Optional[Picture]:
     stacks = [thread.stack_pointer for thread in session.target_threads if thread.stack_pointer]
     allocators = session.located.allocators
 
@@ -79,6 +79,8 @@ def _picture(
         else:
             unread += sum(each.bytes for each in here)
     all_read()
+    if session.reads_only:
+        return None
     mmapped = sum(each.resident for each in alone)
     return picture(
         arenas,

@@ -14,7 +14,7 @@ from ...model import HOLD_OVER, Statement
 from ...records import NamedTuple
 from ...target import HOLD_AT_MOST, RegisterSet, RegisterSets
 from ..elf.registers import ThreadRecord
-from . import guard
+from . import beside, guard
 
 ANSWERS_IN = 15.0
 """Longer than the guard itself waits for a thread to stop."""
@@ -47,16 +47,12 @@ class Freeze:
         if not held:
             raise TargetError(said, hint)
         self.how = said
-        # signals are for the thread that reads
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         self._watched.acquire()
         try:
-            _thread.start_new_thread(self._watch, ())
+            beside.start(self._watch)
         except RuntimeError as error:
             self._watched.release()
             raise TargetError(f"cannot watch over the hold: {error}") from error
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def obey(self, order: Sequence[object], seconds: float) -> Any:
         """What running.py can do; a text says why not."""

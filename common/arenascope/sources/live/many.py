@@ -6,17 +6,17 @@ and what lies in one page is read as one stretch.
 
 from __future__ import annotations
 
-import _thread
 import os
-import signal
 from array import array
+from collections import deque
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Callable, Iterable, Iterator, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...records import NamedTuple
 from ...target import NodeWords
+from .beside import Beside
 
 AT_ONCE = 1024
 """IOV_MAX: the kernel takes no more places in a call."""
@@ -32,6 +32,9 @@ class _Call(NamedTuple):
     """Which of the places in order is the first of these."""
     ours: array[int]
     theirs: array[int]
+    end: int
+    """And the first that is not."""
+    bytes: int
 
 
 class ManyReader:
@@ -50,7 +53,8 @@ class ManyReader:
         self._pid, self._read, self._size, self._is_over = pid, read, size, is_over
         self.unread: list[int] = []
         """Which of them it did not come to."""
-        self.buffer = bytearray(size * len(places))
+        # written once, so that the kernel has pages for it
+        self.buffer = bytearray(b"\0") * (size * len(places))
         self.lost: list[int] = []
         """Which of the places could not be read."""
         self._order = array("Q", sorted(range(len(places)), key=places.__getitem__))
@@ -70,48 +74,35 @@ class ManyReader:
         if self._call is None:
             self._one_by_one(0, len(self._places))
             return
-        number = len(self._calls)
-        half = number // 2 if number >= ENOUGH_FOR_TWO and (os.cpu_count() or 1) > 1 else 0
-        if not half:
-            self._run(0, number)
-            return
-        done = _thread.allocate_lock()
-        done.acquire()
-        # signals are for the thread that waits
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        left = deque(self._calls)
+        two = len(left) >= ENOUGH_FOR_TWO and (os.cpu_count() or 1) > 1
+        # whichever has time takes the next: other programs may be at work, too
+        other = Beside(lambda: self._run(left)) if two else None
         try:
-            _thread.start_new_thread(self._run, (0, half, done))
-        except RuntimeError:
-            half = 0
-            done.release()
+            self._run(left)
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        try:
-            self._run(half, number)
-        finally:
-            done.acquire()
+            if other is not None:
+                other.wait()
+        if other is not None:
+            other.result()
 
-    def _run(self, first: int, end: int, done: Optional[Any] = None) -> None:
-        """Some of the calls."""
-        try:
-            call, pid, is_over, calls = self._call, self._pid, self._is_over, self._calls
-            assert call is not None
-            for number in range(first, end):
-                place, ours, theirs = calls[number]
-                if is_over():
-                    self.unread += self._order[place : self._first(end)]
-                    return
-                got = call(pid, ours.buffer_info()[0], len(ours) // 2, theirs.buffer_info()[0], len(theirs) // 2, 0)
-                if got != sum(theirs[1::2]):
-                    # /proc/PID/mem also reads what the process itself may not
-                    self._one_by_one(place, self._first(number + 1))
-        finally:
-            if done is not None:
-                done.release()
-
-    def _first(self, number: int) -> int:
-        """The first place of that call."""
-        return self._calls[number].first if number < len(self._calls) else len(self._places)
+    def _run(self, left: deque[_Call]) -> None:
+        """As many of the calls as there is time for."""
+        call, pid, is_over = self._call, self._pid, self._is_over
+        assert call is not None
+        while True:
+            try:
+                each = left.popleft()
+            except IndexError:
+                return
+            if is_over():
+                self.unread += self._order[each.first : each.end]
+                continue
+            ours, theirs = each.ours, each.theirs
+            got = call(pid, ours.buffer_info()[0], len(ours) // 2, theirs.buffer_info()[0], len(theirs) // 2, 0)
+            if got != each.bytes:
+                # /proc/PID/mem also reads what the process itself may not
+                self._one_by_one(each.first, each.end)
 
     def _one_by_one(self, first: int, end: int) -> None:
         size = self._size
@@ -162,23 +153,29 @@ class NodeReader:
 def _in_stretches(places: Iterable[int], ours: Iterable[int], size: int, aside: int) -> Iterator[_Call]:
     """The calls for places in order, each with where its bytes go. Those that lie in one page are one stretch, which
     costs what some kilobytes do; what is between them goes aside."""
-    call = _Call(0, array("Q"), array("Q"))
+    theirs, into = array("Q"), array("Q")
+    first = number = 0
     page = end = -1
+
+    def call() -> _Call:
+        return _Call(first, into, theirs, number, sum(theirs[1::2]))
+
     for number, (place, target) in enumerate(zip(places, ours)):
-        if len(call.ours) > 2 * (AT_ONCE - 2):
-            yield call
-            call, page = _Call(number, array("Q"), array("Q")), -1
+        if len(into) > 2 * (AT_ONCE - 2):
+            yield call()
+            first, theirs, into, page = number, array("Q"), array("Q"), -1
         if place >= end and place + size - 1 >> PAGE_SHIFT == page:
             if place > end:
-                call.ours.extend((aside, place - end))
-            call.theirs[-1] += place + size - end
+                into.extend((aside, place - end))
+            theirs[-1] += place + size - end
         else:
-            call.theirs.extend((place, size))
-        call.ours.extend((target, size))
+            theirs.extend((place, size))
+        into.extend((target, size))
         end = place + size
         page = end - 1 >> PAGE_SHIFT
-    if call.ours:
-        yield call
+    if into:
+        number += 1
+        yield call()
 
 
 def _find_call() -> Optional[Callable[..., int]]:

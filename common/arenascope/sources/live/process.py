@@ -83,13 +83,6 @@ class ProcessImage(LocalImage):
             pass
         return TargetError(f"process {self.pid} has ended")
 
-    def all_of(self, rows: Callable[[], Sequence[T]]) -> Sequence[T]:
-        """The rows of a file that has some as long as there is memory."""
-        all_rows = self.guarded(rows)
-        if not all_rows:
-            raise self._gone()
-        return all_rows
-
     def give_up(self, why: TargetError) -> None:
         """From another thread: whatever is read from now on is refused. Costs no read a question."""
         self._over = why
@@ -216,7 +209,14 @@ class ProcessImage(LocalImage):
         return self.guarded(lambda: PagemapResidency(self.memory_tid, self.page_size))
 
     def mapping_use(self) -> Optional[Sequence[target.MappingUse]]:
-        return self.all_of(lambda: procfiles.mappings_of(self.memory_tid))
+        text = self.smaps()
+        return procfiles.Uses(lambda: text)
+
+    def smaps(self) -> bytes:
+        text = self.guarded(lambda: procfiles.read_smaps(self.memory_tid))
+        if not text:
+            raise self._gone()
+        return text
 
     def memory_use(self) -> Optional[target.MemoryUse]:
         use = self.guarded(lambda: procfiles.memory_of(self.memory_tid))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import Any, Iterator, Optional, Sequence
+from typing import Any, Callable, Iterator, Optional, Sequence
 
 from ...errors import TargetError
 from ...records import NamedTuple
@@ -93,7 +93,7 @@ def smaps(pid: int) -> Iterator[SmapsEntry]:
     head: Optional[Region] = None
     sizes: dict[str, int] = {}
     flags: frozenset[str] = frozenset()
-    for line in read_bytes(f"/proc/{pid}/smaps").splitlines():
+    for line in read_smaps(pid).splitlines():
         key, colon, value = line.partition(b":")
         # a counter's name has no blank; a mapping's line has "start-end perms" before the device's colon
         if b" " in key:
@@ -196,13 +196,13 @@ class Uses(Sequence[MappingUse]):
     are in memory all the same.
     """
 
-    def __init__(self, text: bytes) -> None:
-        self.text = text
+    def __init__(self, text: Callable[[], bytes]) -> None:
+        self._text = text
 
     @cached_property
     def _rows(self) -> list[MappingUse]:
         # each mapping's own line comes before its Size, which nothing else begins a line with
-        before, *parts = self.text.split(b"\nSize:")
+        before, *parts = self._text().split(b"\nSize:")
         rows = []
         for part in parts:
             region = parse_region(before[before.rfind(b"\n") + 1 :])
@@ -220,9 +220,6 @@ class Uses(Sequence[MappingUse]):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __bool__(self) -> bool:
-        return bool(self.text)
-
 
 RSS, SWAP, HUGE, APART = b"\nRss:", b"\nSwap:", b"\nAnonHugePages:", b"\nPrivate_Hugetlb:"
 OWN = b"\nAnonymous:"
@@ -234,8 +231,8 @@ def _counter(text: bytes, key: bytes) -> int:
     return int(text[start + len(key) : text.index(b"kB", start)]) * 1024 if start >= 0 else 0
 
 
-def mappings_of(pid: int) -> Uses:
-    return Uses(read_bytes(f"/proc/{pid}/smaps"))
+def read_smaps(pid: int) -> bytes:
+    return read_bytes(f"/proc/{pid}/smaps")
 
 
 def _flagged(pid: int, flag: str) -> list[Span]:

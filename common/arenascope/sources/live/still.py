@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequenc
 
 from ...errors import MemoryReadError, ReadLate, Unread
 from ...target import MappingUse, MemoryUse, Pages, Region, Span, Words
+from . import procfiles
+from .beside import Beside
 from .many import ManyReader, NodeReader
 from .pagemap import PagemapResidency, Stretch
 from .process import ProcessImage
@@ -40,6 +42,7 @@ class StillProcess(ProcessImage):
         """By address and size; None: not to be read."""
         self._answers: dict[str, object] = {}
         self._freeze: Optional[Freeze] = None
+        self._smaps: Optional[Beside[bytes]] = None
         self.late: Optional[ReadLate] = None
         """Something was asked for that was not kept: whatever was answered is worth nothing."""
         self.nodes = StillNodes(self)
@@ -55,6 +58,8 @@ class StillProcess(ProcessImage):
 
     def let_go(self) -> None:
         """It will run on: nothing more is read."""
+        if self._smaps is not None:
+            self._smaps.wait()
         self._let_go = True
 
     def is_time(self) -> bool:
@@ -151,7 +156,15 @@ class StillProcess(ProcessImage):
         return KeptResidency(pages, ask)
 
     def mapping_use(self) -> Optional[Sequence[MappingUse]]:
-        return self._once("mapping_use", super().mapping_use)
+        return self._once("mapping_use", self._mapping_use)
+
+    def _mapping_use(self) -> Optional[Sequence[MappingUse]]:
+        """The kernel goes through all pages for it, which takes as long as the chunks do: both at once. Not where some
+        are in swap: what is read comes back, and then the two would be of two moments."""
+        if self.guarded(lambda: procfiles.read_status(self.memory_tid)).swap != 0:
+            return super().mapping_use()
+        self._smaps = Beside(self.smaps)
+        return procfiles.Uses(self._smaps.result)
 
     def memory_use(self) -> Optional[MemoryUse]:
         return self._once("memory_use", super().memory_use)
@@ -174,6 +187,8 @@ class StillNodes:
         self._places: dict[int, int] = {}
         """By chunk: where its words are in `_data`, in their order."""
         self._data = bytearray()
+        self._chunks: Sequence[int] = ()
+        """The chunks that are read again, in the order of `_data`."""
         self._again: Optional[ManyReader] = None
         self._fresh = False
         """Whether `_data` is of the moment in which the process is held."""
@@ -248,7 +263,8 @@ class StillNodes:
     def prepare(self) -> None:
         """All that reading them again needs, before the process is held."""
         word = self._word
-        places = [chunk + word for chunk in self._places]
+        self._chunks = list(self._places)
+        places = [chunk + word for chunk in self._chunks]
         process = self._process
         self._again = ManyReader(process.memory_tid, process.read_now, places, self._size, process.is_time)
 
@@ -259,7 +275,7 @@ class StillNodes:
         if again is None:
             return
         again.run()
-        chunks = list(self._places)
+        chunks = self._chunks
         self._data = again.buffer
         for index in (*again.lost, *again.unread):
             del self._places[chunks[index]]
