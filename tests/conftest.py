@@ -8,6 +8,7 @@ And what pytest-xdist begins with, and which tests are traced for the lines that
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -84,6 +85,12 @@ def more_of_the_same(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
                 new = True
         if not new and item.get_closest_marker("full"):
             yield item
+
+
+def pytest_collection_finish() -> None:
+    # some 10,000 tests, which Python would go through each time that it looks for what nobody holds any more
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
