@@ -16,10 +16,10 @@ SHORT        = not full and not soak and not fuzz
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: zipapp docs matrix stories help setup demo test test-all newcomer flaky check soak fuzz bench fixtures releases clean
+.PHONY: zipapp docs docs-site matrix stories help setup demo test test-all newcomer flaky check soak fuzz bench fixtures releases clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what `make test` needs (as root with apt; says so when there is nothing to do)
 	@scripts/setup.sh test
@@ -68,17 +68,21 @@ soak: setup fixtures ## long run against a busy process
 fuzz: setup fixtures ## long run over damaged images (ARENASCOPE_FUZZ_RUNS=30000, ARENASCOPE_FUZZ_SEED=SEED or SEED:INDEX)
 	@nice $(PYTHON) -m pytest -s -m fuzz --timeout=0 $(PYTEST_ARGS) tests/fuzz </dev/null
 
-stories: setup-runtime fixtures ## renew the screens in docs/case-studies
+stories: setup-runtime fixtures ## renew the screens and pictures in README and docs
 	@$(PYTHON) scripts/stories.py
 
 docs: setup-python ## renew docs/commands.md, the man page and docs/schema from the code
 	@$(ANY_PYTHON) scripts/reference.py
 
+# Material would tell at each run of a successor
+docs-site: setup-site ## make a site of docs/, build/site/index.html (a dead link is an error)
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet
+
 matrix: setup-all fixtures releases ## run the tests that the support matrix counts, and renew docs/support-matrix.md
 	@$(PYTHON) -m pytest -q -n $(JOBS) --dist loadgroup --cells fixtures/build/cells.json tests/debuggers tests/machines </dev/null
 	@$(PYTHON) scripts/matrix.py fixtures/build/cells.json
 
-bench: setup fixtures ## measure what README says about speed (BENCH_ARGS=--readme writes it there)
+bench: setup fixtures ## measure what docs/speed.md says (BENCH_ARGS=--write writes it there)
 	@$(PYTHON) benchmarks/bench.py $(BENCH_ARGS)
 
 zipapp: setup-python ## pack the shell door into one file, dist/arenascope.pyz

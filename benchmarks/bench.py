@@ -1,7 +1,7 @@
-"""All that README says about speed, in one run: `make bench` prints it, and with --readme writes it there.
+"""All that docs/speed.md says, in one run: `make bench` prints it, and with --write writes it there.
 
     make bench                                    heaps of 1 GB and 5 GB: ten minutes on an idle machine
-    make bench BENCH_ARGS=--readme                the same, into README
+    make bench BENCH_ARGS=--write                 the same, into docs/speed.md
     make bench BENCH_ARGS='--megabytes 50 --larger 0 --blocks 50 --rounds 1'
 
 Every figure stands beside what it is measured against, in the same run: ratios hold better than seconds.
@@ -63,12 +63,12 @@ def tables(megabytes: int, larger: int, blocks: int, rounds: int) -> Iterator[st
     yield from trim.table(rounds, megabytes)
 
 
-def into(readme: str, lines: str) -> str:
-    """README with these between its two marks."""
-    head, _, rest = readme.partition(BEGIN)
+def into(page: str, lines: str) -> str:
+    """The page with these between its two marks."""
+    head, _, rest = page.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not end:
-        raise SystemExit("README has no marks of the benchmark")
+        raise SystemExit("the page has no marks of the benchmark")
     return f"{head}{BEGIN}{lines}{END}{tail}"
 
 
@@ -78,15 +78,15 @@ def main() -> None:
     parser.add_argument("--larger", type=int, default=5000, help="megabytes of a second heap; 0: none")
     parser.add_argument("--blocks", type=int, default=2500, help="thousands of blocks whose types are told")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--readme", nargs="?", type=Path, const=ROOT / "README.md", help="write it there")
+    parser.add_argument("--write", nargs="?", type=Path, const=ROOT / "docs" / "speed.md", help="into that page")
     options = parser.parse_args()
     lines = []
     for line in tables(options.megabytes, options.larger, options.blocks, options.rounds):
         print(line, flush=True)
         lines.append(f"{line}\n")
-    if options.readme is not None:
-        options.readme.write_text(into(options.readme.read_text(), "".join(lines)))
-        sys.stderr.write(f"{options.readme} has it now\n")
+    if options.write is not None:
+        options.write.write_text(into(options.write.read_text(), "".join(lines)))
+        sys.stderr.write(f"{options.write} has it now\n")
 
 
 if __name__ == "__main__":

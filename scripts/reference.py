@@ -124,14 +124,17 @@ def as_json(schema: dict) -> str:
 def glossary() -> str:
     head = (
         "# Words\n\nWhat the words on the screens mean. Made by `make docs`; do not edit. `heap help words` shows the "
-        "same in a debugger,\n`arenascope help words` in a shell; `heap help stranded` shows one of them.\n\n"
+        "same in a debugger,\n`arenascope help words` in a shell; `heap help stranded` shows one of them. How the most "
+        "common of them fit together: [a first look](first-look.md).\n"
     )
-    rows = [f"- **{word.names[0]}**{_also(word.names[1:])}: {word.meaning}" for word in WORDS]
-    return head + "\n".join(rows) + "\n"
+    # a heading each: other pages lead to it
+    return head + "".join(f"\n## {word.names[0]}\n\n{_also(word.names)}{word.meaning}\n" for word in WORDS)
 
 
 def _also(names: Sequence[str]) -> str:
-    return f" ({', '.join(names)})" if names else ""
+    """How else it is written; a plural need not be told."""
+    others = [name for name in names[1:] if name != f"{names[0]}s"]
+    return f"*Also {', '.join(others)}.* " if others else ""
 
 
 PAGES = {

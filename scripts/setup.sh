@@ -2,6 +2,7 @@
 # Installs what arenascope needs here: packages of Debian or Ubuntu, and a .venv for the Python libraries.
 #   scripts/setup.sh python     a Python: all that `make zipapp` and `make docs` need
 #   scripts/setup.sh check      the linters, for `make check`
+#   scripts/setup.sh site       MkDocs, for `make docs-site`
 #   scripts/setup.sh runtime    what `make demo` needs: GDB, a compiler, libc's debug symbols
 #   scripts/setup.sh test       that, and what `make test` needs: an LLDB, small tools
 #   scripts/setup.sh all        that, and what `make test-all` looks at: more LLDBs, allocators, machines, programs
@@ -51,7 +52,7 @@ cannot_have() {
 
 known_absent() { grep -qx -e "$1" "$absent"; }
 
-below=" $(levels "$level") " || die "usage: scripts/setup.sh [--simulate] [python|check|runtime|test|all]"
+below=" $(levels "$level") " || die "usage: scripts/setup.sh [--simulate] [python|check|site|runtime|test|all]"
 done_something=
 absent=$work/absent
 : >"$absent"

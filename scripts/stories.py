@@ -1,10 +1,15 @@
-"""Writes the tool's real output into README and docs/case-studies: every block behind a marker is run again.
+"""Writes the tool's real output into README and docs: every block and every picture behind a marker is made again.
 
     <!-- run: MALLOC_TRIM_THRESHOLD_=131072 workers 30 8 | heap trim -->
 
 starts the fixture (environment, name, arguments), attaches GDB and runs the commands, which ` ; ` separates; markers in
-a row with the same subject share one process. `--check` says which blocks no longer have the shape of what is run,
-numbers and addresses aside.
+a row with the same subject share one process.
+
+    <!-- picture: workers 30 8 | report -->
+    ![what it shows](docs/pictures/report.svg)
+
+is what the shell's door writes to a terminal, colours included, as that SVG. `--check` says which no longer have the
+shape of what is run, numbers and addresses aside. Pages that are named are the only ones.
 """
 
 from __future__ import annotations
@@ -14,38 +19,59 @@ import re
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Iterator
+
+import picture
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "case-studies").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(
     r"<!-- run: (?P<subject>[^|\n]+?) \| (?P<commands>[^\n]+?) -->\n```text\n(?P<text>.*?)```\n", re.DOTALL
+)
+PICTURE = re.compile(
+    r"<!-- picture: (?P<subject>[^|\n]+?) \| (?P<command>[^\n]+?) -->\n!\[(?P<title>[^\]\n]*)\]\((?P<file>[^)\n]+)\)\n"
 )
 FENCE = "== arenascope =="
 
 
-def run(subject: str, commands: list[str]) -> str:
-    """What GDB prints for the commands on a fresh process of the subject."""
+@contextmanager
+def running(subject: str, folder: str) -> Iterator[int]:
+    """A fresh process of the subject, once its heap stands."""
     words = subject.split()
     settings = dict(word.split("=", 1) for word in words if "=" in word)
     name, *arguments = [word for word in words if "=" not in word]
-    with tempfile.TemporaryDirectory() as folder:
-        process = subprocess.Popen(
-            [*_fixed(), str(ROOT / "fixtures" / "build" / name), folder, *arguments],
-            env={**os.environ, **settings},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert process.stdout is not None
-            ready = process.stdout.readline()
-            if not ready.startswith("ready"):
-                raise SystemExit(f"{subject}: not ready: {ready!r}")
-            return _gdb(process.pid, commands, folder)
-        finally:
-            process.kill()
-            process.wait()
+    process = subprocess.Popen(
+        [*_fixed(), str(ROOT / "fixtures" / "build" / name), folder, *arguments],
+        env={**os.environ, **settings},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        if not ready.startswith("ready"):
+            raise SystemExit(f"{subject}: not ready: {ready!r}")
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def run(subject: str, commands: list[str]) -> str:
+    """What GDB prints for the commands on a fresh process of the subject."""
+    with tempfile.TemporaryDirectory() as folder, running(subject, folder) as pid:
+        return _gdb(pid, commands, folder)
+
+
+def screen(subject: str, command: str) -> str:
+    """What the shell's door writes to a terminal about a fresh process of the subject, and what was typed for it."""
+    name, *options = command.split()
+    with tempfile.TemporaryDirectory() as folder, running(subject, folder) as pid:
+        words = ["bin/arenascope", name, str(pid), *options]
+        return f"\033[2m$\033[0m {' '.join(words)}\n" + picture.on_a_terminal(words, ROOT)
 
 
 def _fixed() -> list[str]:
@@ -105,7 +131,7 @@ def shape(text: str) -> list[str]:
 def main() -> int:
     check = "--check" in sys.argv[1:]
     stale = []
-    for page in PAGES:
+    for page in [Path(each).resolve() for each in sys.argv[1:] if each[0] != "-"] or PAGES:
         text = page.read_text()
 
         def renewed(match: re.Match[str], page: Path = page) -> str:
@@ -114,7 +140,18 @@ def main() -> int:
                 stale.append(f"{page.name}: {match['subject']} | {match['commands']}")
             return f"<!-- run: {match['subject']} | {match['commands']} -->\n```text\n{output}```\n"
 
-        new = BLOCK.sub(renewed, text)
+        def drawn(match: re.Match[str], page: Path = page) -> str:
+            shown, file = screen(match["subject"], match["command"]), page.parent / match["file"]
+            before = file.read_text() if file.exists() else ""
+            if not check:
+                file.parent.mkdir(exist_ok=True)
+                file.write_text(picture.svg(shown, match["title"]))
+                print(f"{file.relative_to(ROOT)}: written")
+            elif shape(picture.plain(shown)) != shape(picture.words_of(before)):
+                stale.append(f"{file.name}: {match['subject']} | {match['command']}")
+            return match[0]
+
+        new = PICTURE.sub(drawn, BLOCK.sub(renewed, text))
         if not check and new != text:
             page.write_text(new)
             print(f"{page.relative_to(ROOT)}: written")

@@ -6,8 +6,8 @@ venv=.venv
 make_venv() {
     local wanted python
     wanted=$(gdb_python)
-    # linters go with any Python, but .venv is GDB's where there is one
-    [ "$level" != check ] || wanted=${wanted:-$(python_version "$(base_python)")}
+    # linters and the site go with any Python, but .venv is GDB's where there is one
+    [[ $level != check && $level != site ]] || wanted=${wanted:-$(python_version "$(base_python)")}
     [ -n "$wanted" ] || die "this gdb has no Python in it: gdb-minimal, or built without; arenascope needs one that has"
     # without pip: left by a venv that failed half-way
     [ "$(python_version "$venv/bin/python")" = "$wanted" ] && [ -e "$venv/bin/pip" ] && return

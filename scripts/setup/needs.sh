@@ -89,6 +89,7 @@ levels() {
     case $1 in
         python) echo python ;;
         check) echo python check ;;
+        site) echo python check site ;;
         runtime) echo python check runtime ;;
         test) echo python check runtime test ;;
         all) echo python check runtime test all ;;
@@ -100,6 +101,7 @@ levels() {
 extras() {
     case $1 in
         check) echo lint ;;
+        site) echo site ;;
         runtime) echo full graph ;;
         test) echo full graph test ;;
         all) echo full graph test lint fleet ray test-all ;;

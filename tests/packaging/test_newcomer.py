@@ -39,7 +39,7 @@ def needed(level: str) -> set[str]:
 
 def test_each_target_asks_for_what_it_needs() -> None:
     assert needed("python") == {"python3"}
-    assert needed("check") == {"python3", "python3-venv"}
+    assert needed("check") == needed("site") == {"python3", "python3-venv"}
     assert needed("runtime") == needed("check") | {"gdb", "gcc", "libc6-dev", "libc6-dbg"}
     assert needed("runtime") < needed("test") < needed("all")
     assert {"chromium", "java", "mariadb", "aarch64", "mimalloc"}.isdisjoint(needed("test"))
@@ -48,7 +48,7 @@ def test_each_target_asks_for_what_it_needs() -> None:
 def test_a_level_that_is_none_is_refused() -> None:
     done = bash('scripts/setup.sh "$1"', "everything")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "setup: usage: scripts/setup.sh [--simulate] [python|check|runtime|test|all]\n"
+    assert done.stderr == "setup: usage: scripts/setup.sh [--simulate] [python|check|site|runtime|test|all]\n"
 
 
 @pytest.mark.skipif(not shutil.which("apt-cache"), reason="this is no Debian")
