@@ -19,6 +19,8 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[1]
 OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "examples")
 """Files and folders beside docs/ that its pages lead to."""
+STYLE = ".md-grid{max-width:76rem}.md-typeset pre>code{font-size:.6rem}"
+"""Screens are a hundred columns wide and more."""
 LINK = re.compile(r"(?<=\]\()(?P<path>[^)#:\s]+)(?=[)#])")
 
 
@@ -31,6 +33,7 @@ def outside() -> list[str]:
 def on_files(files: Any, config: Any) -> Any:
     for name in outside():
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+    files.append(File.generated(config, "site.css", content=STYLE))
     return files
 
 

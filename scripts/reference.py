@@ -24,7 +24,8 @@ from arenascope.tree import IN_THE_SHELL, INSTEAD, LOOPS, Tree, branch_names  # 
 HEAD = """# Commands
 
 Made from the command table by `make docs`; do not edit. In GDB and LLDB a command is typed `heap NAME` (or `arenascope
-NAME`), in a shell `arenascope NAME PID|CORE`. Every command takes these besides its own:
+NAME`), in a shell `arenascope NAME PID|CORE`. Which of them to ask first: [which command](which-command.md); what the
+words mean: [words](glossary.md). Every command takes these besides its own:
 
 """
 
