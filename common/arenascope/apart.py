@@ -32,6 +32,7 @@ SLOW, SPEED = 256 << 20, 20 << 20
 """From so many bytes on it is said that numpy would help, by so many that are followed in a second without."""
 UNASKED, UNASKED_BLOCKS = 128 << 20, 200_000
 """Up to so many bytes and blocks of a core are followed unasked."""
+LOOKED = "looked"
 FOLDERS = ("/var/tmp", "/tmp")
 
 
@@ -75,7 +76,16 @@ def is_small(context: Context, most: int) -> bool:
 
 
 def looked(context: Context) -> Looked:
-    """As above, ready to be searched."""
+    """As above, ready to be searched; once for all commands beside each other."""
+    known: Optional[Looked] = context.opened.made.get(LOOKED) if context.opened is not None else None
+    if known is not None:
+        return known
+    found = _looked(context)
+    context.session.made[LOOKED] = found
+    return found
+
+
+def _looked(context: Context) -> Looked:
     path = getattr(context.options, "graph", None)
     if path is not None and context.target.kind != "core":
         raise UsageError("--graph keeps what was found in a core: a process goes on", "save makes a core of it")

@@ -7,7 +7,7 @@ import os
 import re
 from collections import deque
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Callable, Iterable, Mapping, Optional, Sequence
@@ -270,6 +270,25 @@ def find_command(name: str) -> Command:
     named = getattr(import_module(f"{commands.__name__}.{name}"), f"{name}_command")
     assert isinstance(named, Command)
     return named
+
+
+class Asked(NamedTuple):
+    """A command, and what is asked of it by another one."""
+
+    command: Command
+    options: argparse.Namespace
+
+    def answered(self, context: Context) -> Answer:
+        """Of the image that the other one looks at."""
+        return self.command.function(context.beside(self.options))
+
+
+@cache
+def asked(words: str) -> Asked:
+    """As a user would type it. To be loaded before a process is held."""
+    name, *rest = words.split()
+    command = find_command(name)
+    return Asked(command, command.parser("arenascope").parse_args(rest))
 
 
 UNITS = "KMGT"

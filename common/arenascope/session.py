@@ -6,7 +6,7 @@ Made per command and dropped with it, so that a continued process is never read 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence
 
 from .crew import how_many
 from .glibc import bins, fastbins, mmapped, params, regions, tcache
@@ -60,10 +60,10 @@ class Session:
         self.memory.node = target.nodes.node if target.nodes is not None else self.memory.node
         self.memory.read_nodes = target.read_nodes
         self.findings: list[Finding] = []
-        self.trail: Optional[Trail] = None
-        """Keeps the candidates, if set before anything was found."""
+        self.trail: Optional[Trail] = None  # keeps the candidates, if set before anything was found
         self._swept: set[tuple[str, Optional[int], Optional[int]]] = set()
         """Those of sweeps, as a heap may be swept twice."""
+        self.made: dict[str, Any] = {}  # what other rooms make of this image, for several commands beside each other
 
     @property
     def so_far(self) -> SoFar:

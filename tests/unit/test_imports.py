@@ -140,6 +140,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "words",
     ),
     "moments": ("errors", "records", "snapshot"),
+    # what several commands say, on one page
+    "ticket": (*LOW, "apart", "command", "gather", "graph", "render", "render/pages", "screens", "whole_file"),
     "commands": (
         *LOW,
         *GLIBC,
@@ -153,6 +155,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "graph",
         "screens",
         "apart",
+        "ticket",
         "apply",
         "audit",
         "saving",

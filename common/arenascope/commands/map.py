@@ -10,7 +10,7 @@ from ..analysis.types import TypeRow
 from ..analysis.usage import total
 from ..command import ARENA, LIMIT, Answer, Context, argument, command
 from ..errors import UsageError
-from ..gather.heap_map import Picture, draw, lay_types, type_layer
+from ..gather.heap_map import Picture, draw, lay_types, page_cells, page_rows, type_layer
 from ..gather.problems import problems_of
 from ..model import Heap
 from ..render.json import address
@@ -25,8 +25,6 @@ from .types import kind_json
 
 JSON_CELLS = 256
 MAX_CELLS = 1 << 16
-PAGE_CELLS, MAIN_PAGE_CELLS, LEAST_PAGE_CELLS, ALL_PAGE_CELLS = 4096, 16384, 64, 1 << 19
-"""The resolution of the page: for a heap, for one of the main arena's, for one among very many, and in total."""
 
 
 @command(
@@ -60,7 +58,7 @@ def map_command(context: Context) -> Answer:
     said = sentences(context.style, picture.strips, started=session.started, whole=not session.findings)
     written = None
     if options.html:
-        rows = [_page_row(context, strip, len(types or ())) for strip in picture.strips]
+        rows = page_rows(session, picture, len(types or ()))
         named = [{"name": name_of(row.kind), "module": row.kind.module} for row in types or ()]
         data = page({**page_facts(session, said, sentences_of(problems)), "types": named}, rows)
         # a slow disk, or a FIFO's reader, must not keep the process standing still
@@ -90,8 +88,7 @@ def _fineness(context: Context) -> Mapping[Heap, int]:
     if options.cells > 0:
         return dict.fromkeys(heaps, min(options.cells, MAX_CELLS))
     if options.html:
-        share = max(LEAST_PAGE_CELLS, ALL_PAGE_CELLS // max(len(heaps), 1))
-        return {heap: min(share, PAGE_CELLS if heap.arena else MAIN_PAGE_CELLS) for heap in heaps}
+        return page_cells(heaps)
     return dict.fromkeys(heaps, JSON_CELLS if options.json else strip_width(context.style))
 
 
@@ -123,18 +120,4 @@ def page_facts(
         "glibc": session.located.version,
         "taken": time.time() if target.kind == "live" else None,
         "problems": problems,
-    }
-
-
-def _page_row(context: Context, strip: Strip, types: int) -> dict[str, object]:
-    heap = strip.heap
-    return {
-        "arena": heap.arena,
-        "threads": [
-            owner.name or str(owner.tid) for owner in context.session.thread_owners if owner.arena == heap.arena
-        ],
-        "address": address(heap.address),
-        "bytes": heap.bytes,
-        "cell": strip.cell,
-        "layers": {layer: strip.cells(layer) for layer in (*LAYERS, SPLITS, *map(type_layer, range(types)))},
     }

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ..apart import Looked
     from ..gather.holding import Types
     from ..graph.owners import Owner
+    from ..ticket import Ticket
 
 CORE_CANNOT_TELL = "a core does not tell which pages of files were in memory: the parts are of anonymous memory alone"
 APART = "are huge pages of hugetlbfs (glibc.malloc.hugetlb=2 asks for them), which the kernel keeps out of its own RSS"
@@ -80,19 +81,23 @@ def _read_all(context: Context) -> Answer:
         argument(
             "--owners", action="store_true", help="whether the blocks are held, and by whom: all memory is copied"
         ),
+        argument(
+            "--html", metavar="FILE", help="write all of it as one self-contained page: types, owners, leaks as well"
+        ),
         argument("--since", metavar="FILE", help="what grew since this snapshot was taken"),
         argument("--again", type=float, metavar="SECONDS", help="look twice, so long apart, and say what grew (shell)"),
     ),
-    lists=lambda options: not (options.types or options.owners),
+    lists=lambda options: not (options.types or options.owners or options.html),
     reads=_read_all,
-    whole=lambda options: bool(options.owners),
+    whole=lambda options: bool(options.owners or options.html),
 )
 def report_command(context: Context) -> Answer:
     before = _moment_before(context)
-    if context.options.types:
+    if context.options.types or context.options.html:
         _types_of()  # loaded while the process still runs
-    if context.options.owners:
+    if context.options.owners or context.options.html:
         _held()
+    ticket = _ticket(context)
     session = context.session
     say = Style().size
     # smaps and page tables first: reading memory can map zero pages
@@ -101,19 +106,25 @@ def report_command(context: Context) -> Answer:
     seen: list[Seen] = []
     owned: list[Looked] = []
 
-    def all_was_read() -> None:
+    def look_closer() -> None:
         # after all that tells what is in memory
+        if ticket is not None:
+            ticket.read_at_once()
+        owned.extend(_looked(context))
         if _wants_types(context):
-            seen.append(_types_of()(session).seen)
+            seen.append(_types_of()(owned[0].session if owned else session).seen)
+
+    def all_was_read() -> None:
         if before is None:
-            owned.extend(_looked(context))
+            look_closer()
             context.all_was_read()
 
     picture = resident_picture(session, plans, all_was_read)
     grown = _growth(context, before)
-    owned.extend(_looked(context) if before is not None else ())
+    if before is not None or (picture is None and ticket is not None):
+        look_closer()
     if picture is None:
-        return _answer(context, None, _without_mappings(session, plans, grown))
+        return _answer(context, None, _without_mappings(session, plans, grown), ticket, owned)
     facts = _facts(session, picture, plans, beside)._replace(
         seen=seen[0] if seen else None,
         held=_held()(context, owned[0]) if owned else None,
@@ -124,7 +135,8 @@ def report_command(context: Context) -> Answer:
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
     notes = list(_notes(session, picture))
     said = verdict(judgement, say, compared=facts.growth is not None)
-    return _answer(context, picture, Conclusions(judgement, said, causes, advice, notes, growth=grown, facts=facts))
+    concluded = Conclusions(judgement, said, causes, advice, notes, growth=grown, facts=facts)
+    return _answer(context, picture, concluded, ticket, owned)
 
 
 def _types_of() -> Callable[[Session], Types]:
@@ -134,16 +146,26 @@ def _types_of() -> Callable[[Session], Types]:
     return types_of
 
 
+def _ticket(context: Context) -> Optional[Ticket]:
+    """What a page is made of, where one is asked for."""
+    if not context.options.html:
+        return None
+    from ..ticket import Ticket
+
+    return Ticket(context)
+
+
 def _looked(context: Context) -> Iterator[Looked]:
     """What pointers are followed in, where they are: with --owners a live process of the shell's is copied, and let go.
     Of a core that is not large unasked."""
-    session = context.session
-    if not session.started or session.stopped:
+    session, options = context.session, context.options
+    # a page says of each of its parts why it is not there
+    if session.stopped or not (session.started or options.html):
         return
-    if context.options.owners:
+    if options.owners or (options.html and not session.target.image.redacted):
         from ..apart import looked
 
-        yield looked(context.beside(context.options))
+        yield looked(context.beside(options))
     elif session.target.kind == "core":
         from ..apart import looked_unasked
 
@@ -163,7 +185,8 @@ def _held() -> Callable[[Context, Looked], Optional[HeldSums]]:
             return whose(looked.search, owner)
 
         try:
-            return summed(looked.search, looked.lost, words, asked=bool(context.options.owners))
+            asked = bool(context.options.owners or context.options.html)
+            return summed(looked.search, looked.lost, words, asked=asked)
         except KeyboardInterrupt:
             context.session.stopped = True
             return None
@@ -176,6 +199,8 @@ def _wants_types(context: Context) -> bool:
     session, options = context.session, context.options
     if not session.started or session.stopped:
         return False
+    if options.html and not session.target.image.redacted:
+        return True
     by_itself = session.target.kind == "core" and not options.json and not session.target.image.redacted
     size = sum(heap.bytes for heaps in session.heaps.values() for heap in heaps)
     return bool(options.types) or (by_itself and size <= BY_ITSELF)
@@ -242,13 +267,22 @@ def _moment_before(context: Context) -> Optional[Mapping[str, Any]]:
     return before
 
 
-def _answer(context: Context, picture: Optional[Picture], concluded: Conclusions) -> Answer:
+def _answer(
+    context: Context,
+    picture: Optional[Picture],
+    concluded: Conclusions,
+    ticket: Optional[Ticket],
+    owned: Sequence[Looked],
+) -> Answer:
+    problems = _problems(context.session) if picture else problems_of(context.session)
+    keys = _keys(context, picture, concluded)
+    if ticket is not None:
+        return ticket.answer(keys, concluded, problems, *owned[:1])
     text: Iterable[str] = [concluded.verdict]
     if picture or context.session.started or concluded.growth:
         named = not context.session.target.image.redacted
         text = lines(context.style, picture, concluded, full=context.options.full, named=named)
-    problems = _problems(context.session) if picture else problems_of(context.session)
-    return Answer(_keys(context, picture, concluded), text, problems)
+    return Answer(keys, text, problems)
 
 
 def _problems(session: Session) -> list[Statement]:
@@ -330,6 +364,7 @@ def _keys(context: Context, picture: Optional[Picture], concluded: Conclusions) 
         "judgement": statement_json(concluded.judgement, concluded.verdict),
         "growth": concluded.growth and statement_json(concluded.growth, growth_sentence(concluded.growth)),
         "measure": picture.measure if picture else None,
+        "html": None,
     }
 
 

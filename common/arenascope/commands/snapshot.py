@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from argparse import Namespace
-from functools import cache
 from typing import Any, Iterable
 
 from .. import __version__
-from ..command import Answer, Command, Context, argument, command, find_command
+from ..command import Answer, Asked, Context, argument, asked, command
 from ..gather.problems import problems_of
-from ..records import NamedTuple
 from ..render.problems import sentences
 from ..render.text import count
 from ..snapshot import write
@@ -25,27 +22,14 @@ SECTIONS = {
 """Which keys of which command's JSON are kept."""
 SIZES = {"chunks": ("summary", "sizes")}
 TYPES = {"types": ("types", "totals")}
-WORDS = {"chunks": ["--summary"], "types": ["--limit", "0"]}
+WORDS = {"chunks": "chunks --summary", "types": "types --limit 0"}
 """What is asked of them."""
 OF_A_TYPE = ("type", "kind", "module", "certain", "blocks", "bytes", "resident_bytes", "holds_back_bytes")
 
 
-class _Part(NamedTuple):
-    """A command and what is asked of it."""
-
-    command: Command
-    options: Namespace
-
-
-@cache
-def _part(name: str) -> _Part:
-    command = find_command(name)
-    return _Part(command, command.parser("arenascope").parse_args(WORDS.get(name, [])))
-
-
-def load(names: Iterable[str] = SECTIONS) -> dict[str, _Part]:
+def load(names: Iterable[str] = SECTIONS) -> dict[str, Asked]:
     """Before a process is held."""
-    return {name: _part(name) for name in names}
+    return {name: asked(WORDS.get(name, name)) for name in names}
 
 
 def read_all(context: Context) -> Answer:
@@ -97,8 +81,7 @@ def take(context: Context, sizes: bool, types: bool = False) -> dict[str, Any]:
         "glibc": session.located.version,
     }
     for name, kept in parts.items():
-        asked = loaded[name]
-        keys = asked.command.function(context.beside(asked.options)).keys
+        keys = loaded[name].answered(context).keys
         document[name] = {key: keys.get(key) for key in kept}
     if types:
         rows = document["types"]["types"]

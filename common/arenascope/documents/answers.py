@@ -7,7 +7,7 @@ from ..analysis.mappings import PARTS as MAPPED
 from ..analysis.report import LABELS
 from ..analysis.trend import COURSES
 from .arenas import ALLOCATORS, INDEX, SHARE, allocator_rows
-from .chunks import HOLDS_BACK, JUDGEMENT, OWNER_KINDS, typed
+from .chunks import HOLDS_BACK, JUDGEMENT, OWNER_KINDS, WRITTEN, typed
 from .keys import (
     address,
     integer,
@@ -162,8 +162,8 @@ DOCUMENTS = {
             null=True,
         ),
         "held": record(
-            "Whether the blocks in use are held, and by whom; null without --owners. What is reached, possible, lost "
-            "and unknown sum to live_bytes",
+            "Whether the blocks in use are held, and by whom; null without --owners or --html. What is reached, "
+            "possible, lost and unknown sum to live_bytes",
             True,
             live_bytes=size("All live blocks"),
             reached_bytes=size("What variables, threads, other mappings or the kernel lead to"),
@@ -184,6 +184,7 @@ DOCUMENTS = {
         ),
         "judgement": JUDGEMENT,
         "growth": statement("With --since or --again: what grew, by two moments", True),
+        "html": WRITTEN,
     },
     "mappings": {
         "mappings": rows(

@@ -21,6 +21,7 @@ from .keys import (
     tuple_of,
 )
 
+WRITTEN = record("The page that was written", True, file=text("Where"), bytes=size("Its size"))
 JUDGEMENT = statement("The verdict, apart from its words")
 SUMMARY = record(
     "All that was swept, by state",
@@ -319,6 +320,6 @@ DOCUMENTS = {
                 record("All live blocks of a type, mmapped ones included", **typed()),
             )
         ),
-        "html": record("The page that was written", True, file=text("Where"), bytes=size("Its size")),
+        "html": WRITTEN,
     },
 }

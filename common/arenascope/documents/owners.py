@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .arenas import ARENA
-from .chunks import OWNER_KINDS
+from .chunks import OWNER_KINDS, WRITTEN
 from .keys import Schema, address, integer, one_of, record, rows, size, text
 
 KINDS = OWNER_KINDS[:-2]
@@ -98,7 +98,7 @@ DOCUMENTS: dict[str, dict[str, Schema]] = {
         ),
         "left_out": size("How many more owners there are"),
         "live_bytes": size("All live blocks"),
-        "html": record("The page that was written", True, file=text("Where"), bytes=size("Its size")),
+        "html": WRITTEN,
         "pprof": record("The profile that was written", True, file=text("Where"), bytes=size("Its size")),
     },
     "owner": {

@@ -5,11 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ..analysis.heap_map import Strip, between, cell_bytes, overlap
+from ..analysis.heap_map import LAYERS, SPLITS, Strip, between, cell_bytes, overlap
 from ..analysis.trim import plan_trim, until_locked
 from ..analysis.types import TypeRow, in_order
 from ..model import ArenaHeader, Heap, Piece, Range, Statement
 from ..records import NamedTuple
+from ..render.json import address
 from ..session import Session
 from ..target import Span
 from .holding import types_of
@@ -27,6 +28,8 @@ class Picture:
         self.problems: list[Statement] = []
 
 
+PAGE_CELLS, MAIN_PAGE_CELLS, LEAST_PAGE_CELLS, ALL_PAGE_CELLS = 4096, 16384, 64, 1 << 19
+"""The resolution of a page: for a heap, for one of the main arena's, for one among very many, and in total."""
 TYPES = 8
 """So many types get a layer of their own."""
 
@@ -149,3 +152,25 @@ def _differences(header: ArenaHeader, strips: Sequence[Strip], order: Sequence[i
     missed = listed - sum(strip.met for strip in strips)
     if missed:
         yield listed_not_met(header, missed)
+
+
+def page_cells(heaps: Sequence[Heap]) -> Mapping[Heap, int]:
+    """Into how many cells each is cut for a page."""
+    share = max(LEAST_PAGE_CELLS, ALL_PAGE_CELLS // max(len(heaps), 1))
+    return {heap: min(share, PAGE_CELLS if heap.arena else MAIN_PAGE_CELLS) for heap in heaps}
+
+
+def page_rows(session: Session, picture: Picture, types: int) -> list[dict[str, object]]:
+    """The heaps as a page has them; so many types have layers of their own."""
+    layers = (*LAYERS, SPLITS, *map(type_layer, range(types)))
+    return [
+        {
+            "arena": strip.heap.arena,
+            "threads": [each.name or str(each.tid) for each in session.thread_owners if each.arena == strip.heap.arena],
+            "address": address(strip.heap.address),
+            "bytes": strip.heap.bytes,
+            "cell": strip.cell,
+            "layers": {layer: strip.cells(layer) for layer in layers},
+        }
+        for strip in picture.strips
+    ]

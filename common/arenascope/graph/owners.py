@@ -19,7 +19,6 @@ from .spread import Spread
 RANKS = {"global": 0, "tls": 0, "kernel": 0, "stack": 1, "register": 1, "mapping": 2}
 SHARED, UNREACHED = "shared", "unreached"
 NOBODY = -1
-NOBODY = -1
 SPREADS = 0.5
 """A way goes down as long as one block has more than that of what hangs together."""
 DEEPEST = 8
@@ -65,6 +64,14 @@ class Owners(NamedTuple):
 
 
 def find_owners(search: Search) -> Owners:
+    """Once for all who ask about one search."""
+    if search.owners is None:
+        search.owners = _find_owners(search)
+    found: Owners = search.owners
+    return found
+
+
+def _find_owners(search: Search) -> Owners:
     graph = build(search)
     owners, edges = _owners(search, graph)
     ranks = [RANKS[owner.kind] for owner in owners]

@@ -59,6 +59,8 @@ class Search:
         """What edges.py made of it."""
         self.again: Any = None
         """What leaks.py found by its second look."""
+        self.owners: Any = None
+        """What owners.py made of it."""
         self._names: Optional[Names] = None
 
     @property

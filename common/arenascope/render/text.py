@@ -87,9 +87,13 @@ class Style(NamedTuple):
         return " ".join(filter(None, (self.program, name, self.subject, rest)))
 
     def typed_to_apply(self, words: str) -> str:
-        """One that changes a process: the shell calls into x86-64 ones alone."""
+        """One that changes a process."""
+        return f"{self.applied(words)} (in the process, while it runs)" if self.core else self.applied(words)
+
+    def applied(self, words: str) -> str:
+        """The command of that alone: the shell calls into x86-64 ones alone."""
         if self.core:
-            return f"{self._replace(subject=self.subject and 'PID').typed(words)} (in the process, while it runs)"
+            return self._replace(subject=self.subject and "PID").typed(words)
         if not self.subject or os.uname().machine == "x86_64":
             return self.typed(words)
         return f"gdb -p {self.subject} -x \"$({self.program} --gdb-path)\" -ex 'heap {words}'"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Mapping, Union
+from typing import Callable, Iterator, Mapping, Optional, Union
 
 from ..analysis.advice import Advice
 from ..analysis.causes import Facts, stranded_by
@@ -22,6 +22,9 @@ class Typed(NamedTuple):
     applies: bool = False
     """Only a debugger obeys it."""
 
+    def command(self, style: Style) -> str:
+        return style.applied(self.words) if self.applies else style.typed(self.words)
+
     def text(self, style: Style) -> str:
         command = style.typed_to_apply(self.words) if self.applies else style.typed(self.words)
         if not self.more:
@@ -33,6 +36,9 @@ class Typed(NamedTuple):
 class Later(NamedTuple):
     """A second look, which tells whether it grows: what can be typed depends on what there is to look at."""
 
+    def command(self, style: Style) -> str:
+        return style.typed("report --again 30" if style.running else "snapshot before.json")
+
     def text(self, style: Style) -> str:
         if style.running:
             return Typed("report --again 30", "whether it grows").text(style)
@@ -41,12 +47,29 @@ class Later(NamedTuple):
         return Typed("snapshot before.json", f"whether it grows: {when} {later}").text(style)
 
 
+class Pasted(NamedTuple):
+    """A setting, or another program's command, with what is said around it."""
+
+    words: str
+    behind: str = ""
+    before: str = ""
+
+    def command(self, style: Style) -> str:
+        return self.words
+
+    def text(self, style: Style) -> str:
+        return f"{self.before}{self.words}{self.behind}"
+
+
+Way = Union[str, Typed, Later, Pasted]
+
+
 class Words(NamedTuple):
     """An advice as people read it: what it costs and when not to are "" where there is nothing to say."""
 
     action: str
     evidence: str
-    ways: tuple[Union[str, Typed, Later], ...]
+    ways: tuple[Way, ...]
     cost: str = ""
     not_when: str = ""
     all_apply: bool = False
@@ -56,28 +79,33 @@ class Words(NamedTuple):
         """As a user can paste it here."""
         return tuple(way if isinstance(way, str) else way.text(style) for way in self.ways)
 
+    def commands(self, style: Style) -> tuple[Optional[str], ...]:
+        """Of each of these what can be pasted; None where it is to be read."""
+        return tuple(None if isinstance(way, str) else way.command(style) for way in self.ways)
+
 
 def words(advice: Advice, facts: Facts, say: Say) -> Words:
     return ADVICE[advice.id](advice.figures, facts, say)
 
 
-def _setting(facts: Facts, variable: str, tunable: str, mallopt: str, value: int) -> tuple[str, ...]:
+def _setting(facts: Facts, variable: str, tunable: str, mallopt: str, value: int) -> tuple[Way, ...]:
     """How a parameter is set, for this glibc."""
-    lines = [
-        f"{variable}={value} in the environment, from the next start on",
+    lines: list[Way] = [
+        Pasted(f"{variable}={value}", " in the environment, from the next start on"),
         f'systemd: Environment={variable}={value}; Kubernetes: env: [{{name: {variable}, value: "{value}"}}]',
     ]
     if facts.tunables:
-        lines.append(f"or GLIBC_TUNABLES=glibc.malloc.{tunable}={value} (glibc {facts.release} reads it)")
+        reads = f" (glibc {facts.release} reads it)"
+        lines.append(Pasted(f"GLIBC_TUNABLES=glibc.malloc.{tunable}={value}", reads, before="or "))
     else:
         lines.append(f"not GLIBC_TUNABLES: glibc {facts.release} does not read malloc's tunables (2.26 does)")
-    lines.append(f"or mallopt({mallopt}, {value}) before the first allocation")
+    lines.append(Pasted(f"mallopt({mallopt}, {value})", " before the first allocation", before="or "))
     return tuple(lines)
 
 
-def _java(facts: Facts, how: str) -> tuple[str, ...]:
+def _java(facts: Facts, how: str) -> tuple[Way, ...]:
     """What a JVM offers, where this is one."""
-    return (f"{how} (JDK 17.0.9, 21 and later)",) if any(each.name == "JVM" for each in facts.allocators) else ()
+    return (Pasted(how, " (JDK 17.0.9, 21 and later)"),) if any(each.name == "JVM" for each in facts.allocators) else ()
 
 
 def _trim(figure: Figures, facts: Facts, say: Say) -> Words:
@@ -170,7 +198,7 @@ def _caches(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "make thread caches smaller",
         f"{say(figure['bytes'])} in them",
-        (f"GLIBC_TUNABLES=glibc.malloc.tcache_count=2 (glibc {facts.release})",),
+        (Pasted("GLIBC_TUNABLES=glibc.malloc.tcache_count=2", f" (glibc {facts.release})"),),
         "malloc and free take the arena's lock more often",
     )
 
@@ -200,7 +228,7 @@ def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
         "returns it",
         (
             Typed("chunks --summary", "which sizes stay: where as much of each goes, any allocator strands as much"),
-            "LD_PRELOAD=libjemalloc.so.2, measured under the real load",
+            Pasted("LD_PRELOAD=libjemalloc.so.2", ", measured under the real load"),
         ),
         "another program to know; more memory for small heaps",
         all_apply=True,
@@ -254,7 +282,7 @@ def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
         instead
         or (
             Typed("mappings", "each of them, the largest first"),
-            "strace -f -k -e trace=mmap,mremap -p PID, while it grows: the stack of whoever asks for more",
+            Pasted("strace -f -k -e trace=mmap,mremap -p PID", ", while it grows: the stack of whoever asks for more"),
         ),
         all_apply=True,
     )

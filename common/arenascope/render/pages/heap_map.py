@@ -13,8 +13,12 @@ TEMPLATE = "heap_map.html"
 
 def page(facts: Mapping[str, object], heaps: Sequence[Mapping[str, object]]) -> bytes:
     """`heaps` as the script of the template takes them, their layers still as numbers by cell."""
-    rows = [{**row, "layers": _packed(row["layers"])} for row in heaps]
-    return filled(TEMPLATE, {**facts, "heaps": rows}, title_of("heap map", facts))
+    return filled(TEMPLATE, {**facts, "heaps": [*map(packed, heaps)]}, title_of("heap map", facts))
+
+
+def packed(row: Mapping[str, object]) -> dict[str, object]:
+    """A heap as the script takes it."""
+    return {**row, "layers": _packed(row["layers"])}
 
 
 def _packed(layers: object) -> dict[str, Optional[str]]:

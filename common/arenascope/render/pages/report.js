@@ -1,0 +1,268 @@
+// What the commands' documents say. A figure is shown by its place in them, and by nothing else.
+
+const at = (path) => path.split("/").reduce((value, key) => value === null || value === undefined ? value : value[key], documents);
+const text = (value) => value === null ? "?" : String(value);
+function said(path, form = size, tag = "span") {
+  const value = at(path) ?? null, made = make(tag, form(value));
+  made.dataset.key = path; made.dataset.value = JSON.stringify(value);
+  if (form === size) made.title = exact(value);
+  return made;
+}
+function put(tag, name, ...pieces) { const made = make(tag, undefined, name); made.append(...pieces.filter((each) => each !== null && each !== undefined)); return made; }
+const says = (...pieces) => put("p", "", ...pieces);
+const many = (value, what) => `${number(value)} ${what}${value === 1 ? "" : "s"}`;
+
+function section(id, title, ...lead) {
+  const box = put("section", "", make("h2", title), ...lead), link = make("a", title);
+  box.id = id; link.href = "#" + id;
+  $("nav").append(link); $("main").append(box);
+  return box;
+}
+/** A section of what a command said; null where it said why it cannot. */
+function told(id, title, ...lead) {
+  const failed = documents[id].failed, box = section(id, title, ...(failed === undefined ? lead : [put("p", "hint", "not told: " + failed)]));
+  return failed === undefined ? box : null;
+}
+
+// tables
+
+const SHOWN = 12;
+/** `columns`: [title, what of a row, form, more]; what is a key of the row, or a function of it and its place. */
+function table(into, base, columns, { foot = null, sort = null, title = null } = {}) {
+  const rows = at(base) ?? [];
+  if (title) into.append(make("h3", `${title} (${rows.length.toLocaleString("en")})`));
+  const list = make("table", undefined, "list"), head = list.createTHead().insertRow(), body = list.createTBody(), made = new Map();
+  const value = (row, index, [, what, , more]) => more?.by ? more.by(row, index) : typeof what === "function" ? String(what(row, index)) : what.split("/").reduce((one, key) => one?.[key], row) ?? null;
+  // what no row has needs no column
+  columns = columns.filter(([, what]) => typeof what === "string" || !rows.length || rows.some((row, index) => { const made = what(row, index); return (made.textContent ?? made) !== ""; }));
+  let order = rows.map((_, index) => index), wanted = "", all = rows.length <= SHOWN + 3;
+  const line = (index) => {
+    if (!made.has(index)) made.set(index, put("tr", "", ...columns.map(([, what, form, more]) => {
+      const cell = typeof what === "string" ? said(`${base}/${index}/${what}`, form, "td") : put("td", "", what(rows[index], index));
+      if (more?.name) cell.className = more.name;
+      return cell;
+    })));
+    return made.get(index);
+  };
+  const find = put("input"), more = make("button", "", "plain"), many = make("span"), below = put("div", "below", many, more, find);
+  find.type = "search"; find.placeholder = "find"; find.setAttribute("aria-label", "find in this table"); more.type = "button";
+  const draw = () => {
+    const found = wanted ? order.filter((index) => JSON.stringify(rows[index]).toLowerCase().includes(wanted)) : order;
+    const shown = all ? found : found.slice(0, SHOWN);
+    body.replaceChildren(...shown.map(line));
+    many.textContent = `${number(shown.length)} of ${number(rows.length)} rows`;
+    more.textContent = all ? `show ${SHOWN}` : "show all";
+    more.hidden = found.length <= SHOWN;
+  };
+  find.oninput = () => { wanted = find.value.toLowerCase(); draw(); };
+  more.onclick = () => { all = !all; draw(); };
+  columns.forEach((column) => {
+    const cell = put("th", (column[3]?.name ?? "").replace("mono", "")), button = make("button", column[0]);
+    button.type = "button"; if (column[3]?.hint) cell.title = column[3].hint;
+    const by = (up) => {
+      head.querySelectorAll("th").forEach((each) => each.removeAttribute("aria-sort"));
+      cell.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const keys = rows.map((row, index) => value(row, index, column));
+      // what is not known comes last, whichever way
+      order = rows.map((_, index) => index).sort((one, other) => keys[one] === null || keys[other] === null ? (keys[one] === null) - (keys[other] === null)
+        : (up ? 1 : -1) * (typeof keys[one] === "string" ? keys[one].localeCompare(keys[other]) : keys[one] - keys[other]));
+      draw();
+    };
+    button.onclick = () => by(typeof value(rows[0] ?? {}, 0, column) === "string" ? cell.getAttribute("aria-sort") !== "ascending" : cell.getAttribute("aria-sort") === "descending");
+    cell.append(button); head.append(cell);
+    if (sort === column[0]) by(false);
+  });
+  draw();
+  if (foot) list.createTFoot().append(foot);
+  into.append(put("div", "wide", list), ...(rows.length > SHOWN + 3 ? [below] : []));
+}
+
+// commands to copy
+
+async function copied(words) {
+  const box = make("textarea", words);
+  box.style.position = "fixed"; box.style.opacity = "0";
+  document.body.append(box); box.select();
+  try {
+    // from a file, too, where a browser has no other clipboard
+    if (document.execCommand("copy")) return true;
+    await navigator.clipboard.writeText(words);
+    return true;
+  } catch { return false; } finally { box.remove(); }
+}
+function way([words, command]) {
+  if (command === null) return put("div", "way", put("span", "", "→ ", words));
+  const button = make("button", "copy", "copy"), from = words.indexOf(command), code = make("code", command);
+  button.type = "button"; button.setAttribute("aria-label", "copy " + command);
+  button.onclick = async () => { button.textContent = await copied(command) ? "copied" : "failed"; setTimeout(() => { button.textContent = "copy"; }, 1500); };
+  const around = from < 0 ? [code, " ", words] : [words.slice(0, from), code, words.slice(from + command.length)];
+  return put("div", "way", button, put("span", "", ...around));
+}
+
+// the sections
+
+const MEASURES = { resident: "RSS", anonymous: "anonymous memory", "address-space": "anonymous address space" };
+const who = (held) => held === null || held === undefined ? "" : held.kind === "unreached" ? "nobody" : held.kind === "shared" ? "several together" : held.name ?? (held.tid === null ? held.kind : `${held.kind} of thread ${held.tid}`);
+const typeCell = (row) => { const cell = put("span", "", row.type + (row.owner && row.kind !== "holder" ? ` of ${row.owner}` : "")); if (row.certain === false) { cell.className = "guess"; cell.append(" ?"); cell.title = "a guess, by what the blocks hold"; } return cell; };
+const LEFT = { name: "left" }, MONO = { name: "fixed mono" };
+
+function split() {
+  const parts = report.parts, whole = parts.reduce((sum, part) => sum + part.bytes, 0), measure = MEASURES[report.measure] ?? "memory";
+  const box = section("split", "Where it went"), bar = put("div", "split");
+  if (!parts.length) { box.append(put("p", "hint", "which pages are in memory is not known")); return; }
+  bar.setAttribute("role", "img"); bar.setAttribute("aria-label", parts.map((part) => `${part.label}: ${size(part.bytes)}`).join("; "));
+  for (const part of parts) {
+    if (!part.bytes) continue;
+    const piece = make("div", part.bytes > 0.07 * whole ? size(part.bytes) : "", "part-" + part.part);
+    piece.style.flex = `${part.bytes} 0 0`; piece.title = `${part.label}: ${exact(part.bytes)} (${share(part.bytes, whole)})`;
+    bar.append(piece);
+  }
+  const foot = put("tr", "", put("td", "left", measure), report.rss_bytes === null ? make("td", size(whole)) : said("report/rss_bytes", size, "td"), put("td"));
+  box.append(bar);
+  table(box, "report/parts", [
+    ["part", (part) => put("span", "", put("span", "swatch part-" + part.part), part.label), null, { ...LEFT, by: (part) => part.label }],
+    ["resident", "bytes", size], ["share", (part) => share(part.bytes, whole), null, { by: (part) => part.bytes }],
+  ], { foot });
+  if (report.swap_bytes) box.append(says("In swap besides: ", said("report/swap_bytes"), "."));
+}
+
+function conclusions() {
+  const why = put("section", "", make("h2", "Why it stays")), causes = put("ul"), box = put("div", "both", why);
+  report.causes.forEach((each) => causes.append(put("li", "", each.cause, put("div", "evidence", each.evidence))));
+  why.append(report.causes.length ? causes : put("p", "hint", "nothing but what the answer above says"));
+  why.id = "why";
+  const todo = put("section", "", make("h2", "What to do")), list = put("ol");
+  todo.id = "todo";
+  report.advice.forEach((each, index) => {
+    const effect = each.effect_bytes ? put("span", "effect", each.bound ? ": at most " : ": ", said(`report/advice/${index}/effect_bytes`)) : null;
+    const details = each.cost || each.not_when ? put("details", "", make("summary", "what it costs, and when not"), each.cost && put("div", "", each.cost), each.not_when && put("div", "", each.not_when)) : null;
+    list.append(put("li", "", each.action, effect, put("div", "evidence", each.evidence), ...data.ways[index].map(way), details));
+  });
+  todo.append(report.advice.length ? list : put("p", "hint", "nothing"));
+  if (report.advice.filter((each) => each.effect_bytes).length > 1) todo.append(put("p", "hint", "The figures overlap: do not add them."));
+  box.append(todo);
+  for (const part of [why, todo]) { const link = make("a", part.firstChild.textContent); link.href = "#" + part.id; $("nav").append(link); }
+  $("main").append(box);
+}
+
+function types() {
+  const box = told("types", "What the blocks are");
+  if (!box) return;
+  box.append(says(said("types/totals/bytes"), " in ", said("types/totals/blocks", number), " live blocks",
+    ...(documents.types.totals.bookkeeping_bytes ? ["; ", said("types/totals/bookkeeping_bytes"), " is malloc's bookkeeping"] : []), ".",
+    documents.types.left_out ? ` Not shown: ${many(documents.types.left_out, "more type")}.` : ""));
+  documents.types.notes.forEach((note) => box.append(put("p", "hint", note.text)));
+  table(box, "types/types", [["type", typeCell, null, { ...LEFT, by: (row) => row.type }], ["module", (row) => row.module ?? "", null, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size],
+    ["resident", "resident_bytes", size], ["holds back", "holds_back_bytes", size, { hint: "what more would leave memory were all of them freed, and malloc_trim(0) called" }],
+    ["held by", (row) => who(row.held_by), null, LEFT], ["one of them", (row) => row.samples[0] ?? "", null, MONO]]);
+}
+
+function owners() {
+  const box = told("owners", "Whose it is");
+  if (!box) return;
+  const held = report.held;
+  if (held) {
+    box.append(says(said("report/held/reached_bytes"), " of ", said("report/held/live_bytes"), " in blocks is held",
+      ...(held.lost_bytes ? ["; ", said("report/held/lost_bytes"), " in ", said("report/held/lost_blocks", number), " blocks is lost: nothing leads there"] : []),
+      ...(held.possible_bytes ? ["; ", said("report/held/possible_bytes"), " is perhaps lost: only pointers to the blocks' insides lead there"] : []),
+      ...(held.unknown_bytes ? ["; ", said("report/held/unknown_bytes"), " is led to by no plain pointer: this image lacks some of what may"] : []), "."));
+  }
+  table(box, "owners/owners", [["whose", (_, index) => documents.owners.whose[index], null, { ...LEFT, by: (_, index) => documents.owners.whose[index] }],
+    ["holds", "retained_bytes", size, { hint: "what could be freed were it cleared" }], ["resident", "retained_resident_bytes", size],
+    ["goes back", "returns_bytes", size, { hint: "pages on which nothing else is: malloc_trim(0) gives them back then" }], ["blocks", "blocks", number],
+    ["mostly", (row) => row.type ?? "", null, LEFT], ["in", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
+  if (documents.owners.left_out) box.append(put("p", "hint", `Not shown: ${many(documents.owners.left_out, "more owner")}.`));
+}
+
+function leaks() {
+  const box = told("leaks", "What nobody holds"), lost = documents.leaks;
+  if (!box) return;
+  if (lost.unknown.blocks) box.append(says("Nothing leads to ", said("leaks/unknown/bytes"), " in ", said("leaks/unknown/blocks", number), " blocks, but this image lacks some of what might: not known to be lost."));
+  if (!lost.leaks.length) { if (!lost.unknown.blocks) box.append(says("Nothing is lost: roots lead to all ", said("leaks/reached/blocks", number), " blocks, ", said("leaks/reached/bytes"), ".")); return; }
+  table(box, "leaks/leaks", [["type", "type", text, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size], ["hang on them", "indirect_blocks", number], ["their bytes", "indirect_bytes", size],
+    ["lost", (row) => row.strength === "definite" ? "for certain" : "perhaps", null, { by: (row) => row.strength }], ["one of them", (row) => row.samples[0] ?? "", null, MONO]]);
+}
+
+function arenas() {
+  const box = told("arenas", "Arenas");
+  if (!box) return;
+  const limits = documents.params.arenas, keys = ["system_bytes", "used_bytes", "tcache/bytes", "fast/bytes", "bins/bytes", "top_bytes", "resident_bytes", "trim_resident_bytes"];
+  const names = ["system", "used", "tcache", "fast", "bins", "top", "resident", "trim returns"];
+  if (limits) box.append(says(said("params/arenas/count", number), limits.count === 1 ? " arena" : " arenas", "; this process may make ", limits.limit === null ? "a number that is not known" : said("params/arenas/limit", number), "."));
+  const foot = put("tr", "", put("td", "left", "all"), put("td"), put("td"), ...keys.map((key) => said("arenas/totals/" + key, size, "td")));
+  const threads = (row) => row.threads.map((each) => `${each.name ?? ""} ${each.tid}`.trim());
+  table(box, "arenas/arenas", [["arena", (row) => `${row.index}${row.main ? " main" : ""}`, null, { name: "fixed", by: (row) => row.index }],
+    ["threads", (row) => { const names = threads(row), cell = put("span", "", names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${names.length - 3} more` : "") || "none"); cell.title = names.join(", "); return cell; }, null, { ...LEFT, by: (row) => row.threads.length }],
+    ["heaps", "heaps", number], ...keys.map((key, index) => [names[index], key, size])], { foot });
+}
+
+function trim() {
+  const box = told("trim", "What malloc_trim would return");
+  if (!box) return;
+  box.append(says("malloc_trim(0) would return ", said("trim/totals/resident_bytes"), " of resident memory; the tops of thread arenas, which it never touches, ", said("trim/totals/tops_resident_bytes"), " more (--tops)."));
+  const keys = ["madvise_bytes", "brk_bytes", "resident_bytes", "kept/top_bytes", "kept/top_resident_bytes", "kept/subpage_bytes", "kept/tcache_bytes", "tops_bytes"];
+  const names = ["by madvise", "by brk", "RSS falls", "top stays", "resident", "stranded", "tcache", "--tops"];
+  table(box, "trim/arenas", [["arena", "index", text, { name: "fixed" }], ...keys.map((key, index) => [names[index], key, size])]);
+  const reasons = put("ul");
+  documents.trim.reasons.forEach((each) => reasons.append(make("li", each.text)));
+  if (documents.trim.reasons.length) box.append(make("h3", "Why the rest stays"), reasons);
+}
+
+function pins() {
+  const box = told("pins", "What is in the way");
+  if (!box) return;
+  if (documents.pins.groups?.length) table(box, "pins/groups", [["type", typeCell, null, { ...LEFT, by: (row) => row.type }], ["blocks", "blocks", number], ["bytes", "bytes", size], ["keeps", "releases_bytes", size], ["of it in memory", "resident_bytes", size],
+    ["held by", (row) => who(row.held_by), null, LEFT]], { title: "Types of blocks, were all of one freed" });
+  if (documents.pins.pins.length) table(box, "pins/pins", [["block", "user_address", text, MONO], ["what it is", (row) => row.symbol ?? "", null, LEFT], ["arena", "arena", number], ["bytes", "bytes", size], ["keeps", "releases_bytes", size], ["of it in memory", "resident_bytes", size],
+    ["held by", (row) => who(row.held_by), null, LEFT]], { title: "Single blocks" });
+  if (!documents.pins.groups?.length && !documents.pins.pins.length) box.append(put("p", "hint", "no block in use keeps memory from going back"));
+}
+
+function params() {
+  const box = told("params", "Thresholds and limits");
+  if (box) table(box, "params/params", [["parameter", "name", text, LEFT], ["value", "value", number], ["default", "default", number], ["asked for", (row) => row.requested ?? "", null, LEFT], ["", (row) => row.note ?? "", null, LEFT]]);
+}
+
+function others() {
+  if (!report.other_mappings.length && !report.allocators.length) return;
+  const box = section("others", "Outside malloc");
+  report.allocators.forEach((each) => box.append(says(`${each.name} (${each.how}): ${each.instead}`)));
+  table(box, "report/other_mappings", [["mapping", "address", text, MONO], ["bytes", "bytes", size], ["what", (row) => row.name || "anonymous", null, LEFT], ["whose", (row) => row.allocator ?? "", null, LEFT]]);
+}
+
+function strips() {
+  const box = told("map", "Every heap, by address", says(documents.map.sentence ?? ""));
+  if (!box) return;
+  box.append($("strips").content);
+  startStrips();
+}
+
+function read() {
+  const box = section("read", "How this was read"), list = put("dl"), version = documents.version;
+  const row = (name, ...pieces) => { if (pieces[0] !== null && pieces[0] !== undefined) list.append(make("dt", name), put("dd", "", ...pieces)); };
+  row("taken", data.taken === null ? "from a core, which does not say when" : when());
+  row("held for", data.held === null ? "not by arenascope: what was looked at stood still already" : `${(1000 * data.held).toFixed(1)} ms`);
+  row("arenascope", version.arenascope); row("by", data.door.join(", ")); row("Python", version.python);
+  row("glibc", `${data.glibc ?? "of unknown release"}, found by ${data.located_by}`);
+  row("layout", version.layout);
+  if (version.checks) row("checks", said("version/checks/held", number), " of ", said("version/checks/tried", number), " hold");
+  row("complete", data.problems.length ? "no: see the problems above" : "yes: nothing was left out");
+  box.append(list);
+  if (version.failed) box.append(put("p", "hint", "not told: " + version.failed));
+  if (version.checks) box.append(put("details", "", make("summary", "what was checked"), put("ul", "", ...version.checks.list.map((each) => make("li", `${each.held ? "" : "NOT HELD: "}${each.check}`)))));
+}
+const when = () => new Date(data.taken * 1000).toLocaleString("sv");
+
+function start() {
+  const name = documents.process?.name;
+  if (name) { $("title").append(` (${name})`); document.title += ` (${name})`; }
+  $("about").textContent = [`glibc ${data.glibc ?? "of unknown release"}`, data.taken === null ? null : when(), data.held === null ? null : `held for ${(1000 * data.held).toFixed(0)} ms`,
+    `arenascope ${documents.version.arenascope ?? ""}`].filter(Boolean).join(", ");
+  $("verdict").textContent = report.verdict;
+  if (report.growth) $("grown").textContent = report.growth.text;
+  data.problems.forEach(say);
+  data.notes.forEach((note) => $("notes").append(make("li", note)));
+  [split, conclusions, types, owners, leaks, pins, trim, arenas, params, others, strips, read].forEach((each) => each());
+  document.documentElement.dataset.ready = "yes";
+}
+start();

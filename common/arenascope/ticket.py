@@ -1,0 +1,145 @@
+"""Everything that one page tells of one image: what commands say of it, each as its JSON has it.
+
+A live process is held once, for what the report reads and for being copied: what goes through heaps, or follows
+pointers, is asked of the copy.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Callable, Mapping, Optional, Sequence
+
+from .apart import Looked
+from .command import Answer, Context, asked
+from .errors import ArenascopeError
+from .gather.heap_map import Picture, draw, lay_types, page_cells, page_rows
+from .gather.problems import problems_of
+from .graph.owners import Owner
+from .model import Statement
+from .records import NamedTuple
+from .render import optional
+from .render.pages.heap_map import packed
+from .render.pages.report import page
+from .render.problems import sentences
+from .screens.heap_map import sentences as map_sentences
+from .screens.owners import whose
+from .screens.report import Conclusions
+from .screens.types import name_of
+from .whole_file import write_whole
+
+AT_ONCE = ("arenas", "trim", "params", "version")
+"""What the report has read most of: asked while the process is held."""
+APART = ("types --owners --limit 1000", "pins --owners", "owners --limit 1000", "leaks --limit 0")
+"""What goes through heaps or follows pointers, with what is shown of it."""
+
+
+class Section(NamedTuple):
+    """A command's answer, or why there is none."""
+
+    keys: Mapping[str, object]
+    problems: Sequence[Statement] = ()
+
+
+class Ticket:
+    """What is gathered for a page, to be made before a process is held."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._sections: dict[str, Section] = {}
+        for words in (*AT_ONCE, *APART):
+            asked(words)
+        for name in optional.NAMES:
+            optional.where(name)
+
+    def read_at_once(self) -> None:
+        """While the process is held."""
+        session = self._context.session
+        name = next((each.name for each in session.target_threads if each.tid == session.target.pid), None)
+        self._sections["process"] = Section({"name": name})
+        for words in AT_ONCE:
+            self._sections[words] = _asked(self._context, words)
+
+    def answer(
+        self,
+        report: Mapping[str, object],
+        concluded: Conclusions,
+        problems: list[Statement],
+        looked: Optional[Looked] = None,
+    ) -> Answer:
+        """The report's, once the page is written where --html says. `looked`: what pointers were followed in, the
+        process's copy where there is one."""
+        context = self._context
+        path, style = context.options.html, context.style
+        self._read_apart(looked)
+        for section in self._sections.values():
+            problems += [each for each in section.problems if each not in problems]
+        # a debugger's door may hold it still
+        context.door.release()
+        data = page({**self._facts(concluded), **self._documents(report), "problems": sentences(problems)})
+        write_whole(path, data)
+        text = [style.bold(concluded.verdict), f"{path}: {style.size(len(data))} written"]
+        return Answer({**report, "html": {"file": path, "bytes": len(data)}}, text, problems)
+
+    def _read_apart(self, looked: Optional[Looked]) -> None:
+        session = looked.session if looked is not None else self._context.session
+        beside = Context(self._context.door, self._context.options, session)
+        for words in APART:
+            self._sections[words.partition(" ")[0]] = _asked(beside, words)
+        owners = self._sections["owners"]
+        rows = owners.keys.get("owners")
+        if looked is not None and isinstance(rows, list):
+            names = [whose(looked.search, Owner(row["kind"], row["name"], row["tid"])) for row in rows]
+            self._sections["owners"] = owners._replace(keys={**owners.keys, "whose": names})
+        self._sections["map"] = _section(beside, lambda: _map(beside))
+
+    def _facts(self, concluded: Conclusions) -> dict[str, object]:
+        """What lies beside the documents."""
+        located, target, door = self._context.session.located, self._context.session.target, self._context.door
+        style = self._context.style
+        return {
+            "pid": target.pid,
+            "kind": target.kind,
+            "glibc": located.version,
+            "located_by": located.located_by,
+            "taken": time.time() if target.kind == "live" else None,
+            "held": door.held_seconds,
+            "door": list(door.describe()),
+            "notes": list(concluded.notes),
+            "ways": [list(zip(said.how(style), said.commands(style))) for _, said in concluded.advice],
+        }
+
+    def _documents(self, report: Mapping[str, object]) -> dict[str, object]:
+        documents = {"report": report, **{each: section.keys for each, section in self._sections.items()}}
+        # what draws the strips looks for these
+        return {"heaps": [], "types": [], **self._sections["map"].keys, "documents": documents}
+
+
+def _asked(context: Context, words: str) -> Section:
+    return _section(context, lambda: asked(words).answered(context))
+
+
+def _section(context: Context, ask: Callable[[], Answer]) -> Section:
+    if context.session.stopped:
+        return Section({"failed": "stopped"})
+    try:
+        answer = ask()
+    except ArenascopeError as error:
+        return Section({"failed": str(error)})
+    return Section(answer.keys, answer.problems)
+
+
+def _map(context: Context) -> Answer:
+    """The strips of every heap, with the types that hold back the most."""
+    session, picture = context.session, Picture()
+    types = None
+    if session.started:
+        draw(session, None, page_cells([heap for heaps in session.heaps.values() for heap in heaps]), picture)
+        if not (session.stopped or session.target.image.redacted):
+            types = lay_types(session, None, picture)
+    said = map_sentences(context.style, picture.strips, started=session.started, whole=not session.findings)
+    keys: dict[str, object] = {
+        "sentence": "; ".join(said),
+        "heaps": [packed(row) for row in page_rows(session, picture, len(types or ()))],
+        "types": [{"name": name_of(row.kind), "module": row.kind.module} for row in types or ()],
+    }
+    return Answer(keys, (), [*picture.problems, *problems_of(session)])

@@ -1,0 +1,34 @@
+// What somebody does on the page of `heap report --html`; what comes of it is left in paragraphs, for test_report_page.py.
+"use strict";
+const leave = (id, value) => {
+  const box = document.createElement("p");
+  box.id = id;
+  box.textContent = typeof value === "string" ? value : JSON.stringify(value);
+  document.body.append(box);
+};
+
+setTimeout(async () => {
+  const list = (id) => document.querySelector(`#${id} .list`), cells = (id) => [...list(id).tBodies[0].rows].map((row) => row.cells[0].textContent);
+  leave("problems-told", [...$("problems").children].map((each) => each.textContent));
+  leave("answer", $("verdict").textContent);
+  leave("sections", [...document.querySelectorAll("main section")].map((each) => each.id));
+  leave("at-first", cells("types").length);
+  document.querySelectorAll(".below button.plain").forEach((each) => { if (!each.hidden) each.click(); });
+  leave("in-all", cells("types").length);
+  leave("figures", [...document.querySelectorAll("[data-key]")].map((each) => [each.dataset.key, JSON.parse(each.dataset.value), each.textContent]));
+  leave("totals", Object.fromEntries([...document.querySelectorAll("[data-layer]")].map((each) => [each.dataset.layer, JSON.parse(each.dataset.bytes)])));
+  const heads = [...list("types").querySelectorAll("th button")], bytes = heads.find((each) => each.textContent === "bytes");
+  bytes.click();
+  leave("falling", [...list("types").querySelectorAll("td[data-key$='/bytes']")].map((each) => Number(each.dataset.value)));
+  bytes.click();
+  leave("rising", [...list("types").querySelectorAll("td[data-key$='/bytes']")].map((each) => Number(each.dataset.value)));
+  const find = document.querySelector("#types input[type=search]");
+  if (find) { find.value = "QUOTE"; find.oninput(); leave("found", cells("types")); }
+  let copy = "";
+  document.execCommand = () => { copy = document.activeElement.value; return true; };
+  const button = document.querySelector("button.copy");
+  if (button) { await button.onclick(); leave("copied", copy); leave("button", button.textContent); }
+  leave("strangers", document.querySelectorAll("img, b i, body > b").length);
+  leave("overflow", document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  document.documentElement.dataset.played = "yes";
+}, 300);

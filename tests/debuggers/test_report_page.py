@@ -1,0 +1,217 @@
+"""The page of `heap report --html`: each figure on it is one of a command's JSON, in every door; nothing of the target
+becomes markup or script."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import browser
+import pytest
+from doors import DOORS, NEWEST, Core, Live, give_up
+from looks import HERE
+from partial import look
+from schemas import valid
+from subjects import Subject
+
+from arenascope.render.pages.report import page
+from arenascope.render.text import Style
+
+PLAY = HERE / "play_report.js"
+ASKED = {
+    "arenas": "arenas",
+    "trim": "trim",
+    "params": "params",
+    "version": "version",
+    "types": "types --owners --limit 1000",
+    "pins": "pins --owners",
+    "owners": "owners --limit 1000",
+    "leaks": "leaks",
+    "map": "map",
+}
+"""Each section, and the command whose figures it shows."""
+WILD = '</script><script>alert(1)</script><!--<img src=x onerror="document.title=1"> @DATA@ @INCLUDE strips.js@ @TITLE@'
+ENVELOPE = ("schema", "command", "door", "complete", "problems", "problem_records", "target", "glibc", "held_seconds")
+
+
+def data_of(text: str) -> dict[str, Any]:
+    found = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def answered(subject: Path, words: str) -> dict[str, Any]:
+    code, said, complained = look(subject, f"{words} --json")
+    assert code in (0, 1), complained
+    return valid(json.loads(said))
+
+
+class Written(NamedTuple):
+    page: Path
+    documents: dict[str, dict[str, Any]]
+    """What the commands said by themselves; of report, what it said as it wrote the page."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return data_of(self.page.read_text())
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    file = tmp_path_factory.mktemp("report") / "page.html"
+    with Subject("cache") as subject:
+        itself = Path(str(subject.pid))
+        documents = {"report": answered(itself, f"report --html {file}")}
+        documents |= {name: answered(itself, words) for name, words in ASKED.items()}
+    assert documents["report"]["html"] == {"file": str(file), "bytes": file.stat().st_size}
+    return Written(file, documents)
+
+
+@pytest.mark.xdist_group("report page")
+def test_it_has_the_commands_own_documents(written: Written) -> None:
+    data = written.data
+    for name, document in written.documents.items():
+        shown = data["documents"][name]
+        for key, value in document.items():
+            # the map's cells are packed, and finer than JSON has them
+            if name == "map" or key in (*ENVELOPE, "html"):
+                continue
+            assert shown[key] == value, f"{name}: {key}"
+    assert data["held"] == pytest.approx(written.documents["report"]["held_seconds"])
+    assert data["problems"] == []
+    assert [command for each in data["ways"] for _, command in each if command]
+
+
+@pytest.mark.xdist_group("report page")
+def test_it_asks_nobody(written: Written) -> None:
+    text = written.page.read_text()
+    assert "default-src 'none'" in text
+    assert "@INCLUDE" not in text
+    assert not re.findall(r"https?:|//[a-z]+\.|\bsrc=|\bhref=|url\(|@import|innerHTML", text)
+    assert not re.findall(r"\bfetch\b|XMLHttp|WebSocket|sendBeacon|\bimport\(", text)
+
+
+def wild(data: Any, times: int) -> Any:
+    """Every name of the target's as somebody might choose it; 100 arenas and `times` types."""
+    if isinstance(data, dict):
+        named = {key: wild(value, times) for key, value in data.items()}
+        if "system_bytes" in named and "index" in named:
+            named["threads"] = [{"tid": 1, "name": WILD}] * 5
+        return named
+    if isinstance(data, list):
+        rows = [wild(each, times) for each in data]
+        if rows and isinstance(rows[0], dict) and "holds_back_bytes" in rows[0]:
+            return [{**rows[each % len(rows)], "type": f"{WILD}{each}", "bytes": each * 640} for each in range(times)]
+        return rows * 100 if rows and isinstance(rows[0], dict) and "index" in rows[0] else rows
+    return WILD if isinstance(data, str) and not re.fullmatch(r"0x[0-9a-f]+|[a-z-]+", data) else data
+
+
+@pytest.mark.xdist_group("report page")
+def test_names_of_the_target_stay_text(written: Written) -> None:
+    data = {**written.data, "documents": wild(written.data["documents"], 20)}
+    text = page(data).decode()
+    assert WILD not in text
+    assert text.count("</script>") == 2
+    assert data_of(text) == data
+
+
+# in a browser
+
+
+def at(document: Any, key: str) -> Any:
+    for name in key.split("/"):
+        document = document[int(name)] if isinstance(document, list) else document[name]
+    return document
+
+
+def played(file: Path, folder: Path) -> dict[str, Any]:
+    dom = browser.opened(file, folder, PLAY.read_text())
+    assert dom.ready == "yes"
+    return {
+        name: json.loads(text) if text[:1] in "[{" or text.isdecimal() else text for name, text in dom.texts.items()
+    }
+
+
+@pytest.mark.full
+@pytest.mark.xdist_group("report page")
+def test_every_figure_is_one_of_a_commands_json(tmp_path: Path) -> None:
+    file, style = tmp_path / "page.html", Style()
+    with Subject("quotes") as subject:
+        itself = Path(str(subject.pid))
+        documents = {"report": answered(itself, f"report --html {file}")}
+        documents |= {name: answered(itself, words) for name, words in ASKED.items()}
+    told = played(file, tmp_path)
+    assert told["problems-told"] == []
+    assert told["answer"] == documents["report"]["verdict"]
+    assert set(ASKED) - {"version", "map"} < set(told["sections"])
+    figures = told["figures"]
+    assert len(figures) > 150
+    for key, value, text in figures:
+        assert value == at(documents, key), key
+        sizes = {"?"} if value is None else {style.size(value), f"{value:,}"} if isinstance(value, int) else {value}
+        assert text in sizes, key
+    totals = documents["map"]["totals"]
+    layers = {layer: size for layer, size in told["totals"].items() if f"{layer}_bytes" in totals}
+    assert layers == {layer: totals[f"{layer}_bytes"] for layer in layers}
+    assert {"used", "free", "top", "resident", "releasable"} <= set(layers)
+    assert (told["falling"], told["rising"]) == (sorted(told["falling"], reverse=True), sorted(told["rising"]))
+    assert told["copied"] == next(
+        command for each in data_of(file.read_text())["ways"] for _, command in each if command
+    )
+    assert told["button"] == "copied"
+    # README's last question: who holds it, and what does nobody hold
+    keys = {key: value for key, value, _ in figures}
+    assert keys["leaks/leaks/0/blocks"] == 1500
+    assert keys["owners/owners/0/retained_bytes"] == documents["owners"]["owners"][0]["retained_bytes"]
+
+
+@pytest.mark.full
+@pytest.mark.xdist_group("report page")
+def test_a_large_page_of_wild_names(written: Written, tmp_path: Path) -> None:
+    """100 arenas and 1,000 types, of which a few rows are shown at first."""
+    file = tmp_path / "wild.html"
+    file.write_bytes(page({**written.data, "documents": wild(written.data["documents"], 1000)}))
+    told = played(file, tmp_path)
+    assert told["problems-told"] == []
+    assert (told["at-first"], told["in-all"]) == (12, 1000)
+    assert told["strangers"] == 0
+    assert (
+        sum(key.startswith("arenas/arenas/") and key.endswith("system_bytes") for key, _, _ in told["figures"]) == 100
+    )
+
+
+@pytest.mark.full
+def test_every_door_writes_the_same(tmp_path: Path) -> None:
+    pages = {}
+    with Subject("quotes") as subject:
+        file = tmp_path / "live.html"
+        (outcome,) = DOORS["gdb"].run(Live(subject.pid, subject.program), [f"report --json --html {file}"])
+        assert data_of(file.read_text())["problems"] == outcome.json()["problems"] == []
+        core = Core(subject.kernel_core(), subject.program)
+        for name in NEWEST:
+            if DOORS[name].available():
+                give_up(DOORS[name].available() or "")
+            file = tmp_path / f"{name}.html"
+            (outcome,) = DOORS[name].run(core, [f"report --json --html {file}"])
+            assert outcome.json()["html"]["bytes"] == file.stat().st_size
+            pages[name] = data_of(file.read_text())["documents"]
+    for section in ("report", "arenas", "trim", "params", "leaks"):
+        documents = [each[section] for each in pages.values()]
+        assert all(each == documents[0] for each in documents), section
+
+
+@pytest.mark.full
+def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
+    core, file = tmp_path / "core", tmp_path / "page.html"
+    with Subject("quotes") as subject:
+        assert look(Path(str(subject.pid)), f"save {core} --redact")[0] == 0
+    assert answered(core, f"report --html {file}")["types"] is None
+    documents = data_of(file.read_text())["documents"]
+    assert all("--redact" in documents[name]["failed"] for name in ("types", "owners", "leaks"))
+    assert documents["arenas"]["arenas"][0]["index"] == 0
+    dom = browser.opened(file, tmp_path)
+    assert (dom.ready, dom.texts["verdict"]) == ("yes", documents["report"]["verdict"])
+    assert dom.canvases == 1
