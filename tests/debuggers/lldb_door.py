@@ -116,13 +116,13 @@ class Lldb:
         if self.version == 14:
             # Debian's package: its own `lldb -P` names a folder that does not exist
             environment["PYTHONPATH"] = "/usr/lib/llvm-14/lib/python3.11/dist-packages"
-        remembering = [
-            "-O",
-            f"settings set symbols.lldb-index-cache-path {indexes()}",
-            "-O",
-            "settings set symbols.enable-lldb-index-cache true",
+        settings = [
+            f"symbols.lldb-index-cache-path {indexes(symbols=not hide)}",
+            # LLDB 14 finds fewer names in what it kept
+            f"symbols.enable-lldb-index-cache {'true' if self.version > 14 else 'false'}",
         ]
-        command = [self.name, "-x", "-b", *remembering, *arguments]
+        first = [word for setting in settings for word in ("-O", f"settings set {setting}")]
+        command = [self.name, "-x", "-b", *first, *arguments]
         mounts = [f"mount --bind {other} {path};" for path, other in (hide or {}).items() if path.exists()]
         if mounts:
             command = ["unshare", "--mount", "sh", "-ec", " ".join([*mounts, 'exec "$@"']), "sh", *command]

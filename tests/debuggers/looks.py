@@ -188,8 +188,9 @@ def plain_environment(variables: Optional[dict[str, str]] = None) -> dict[str, s
 
 
 @cache
-def indexes() -> Path:
-    """Where debuggers keep what they made of libc's debug information: to read it is a third of each one's start."""
+def indexes(symbols: bool = True) -> Path:
+    """Where debuggers keep what they made of libc's debug information: to read it is a third of each one's start. LLDB
+    keeps all names in one file, and takes them from there when the debug information is hidden from it."""
     folder = Path(tempfile.mkdtemp(prefix="arenascope-indexes-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
