@@ -194,3 +194,9 @@ def test_numpy_finds_the_same_blocks(word: int) -> None:
         index, which = Places(numpy, blocks).of(numpy.array(values, dtype=numpy.uint64))
         truth = [(place, blocks.find(value)) for place, value in enumerate(values) if blocks.find(value) >= 0]
         assert list(zip(index.tolist(), which.tolist())) == truth
+        words = sorted({each & -word for each in values if blocks.starts[0] - 64 <= each <= blocks.ends[-1] + 64})
+        index, which = Places(numpy, blocks).around(numpy.array(words, dtype=numpy.uint64), word)
+        # a word lies in a block with its last byte, too
+        whose = [(place, blocks.find(at)) for place, at in enumerate(words)]
+        truth = [(at, found) for at, found in whose if found >= 0 and words[at] + word <= blocks.ends[found] + 1]
+        assert list(zip(index.tolist(), which.tolist())) == truth

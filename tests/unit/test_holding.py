@@ -10,7 +10,8 @@ from heap_mixtures import everything, random_image
 from heapbuilder import ROWS, HeapImage, Row
 from toy_malloc import held
 
-from arenascope.analysis.holding import Holdings, HoldSearch, Present, Typed
+from arenascope.analysis.holding import Holdings, HoldSearch, Typed
+from arenascope.analysis.present import Present
 from arenascope.analysis.trim import Rules
 from arenascope.gather.holding import held_back, in_memory
 from arenascope.glibc.chunks.blocks import blocks

@@ -13,9 +13,7 @@ becomes of the rest; only what is free at the ends of heaps depends on other hea
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
-from itertools import accumulate
 from typing import Iterable, Iterator, Optional, Sequence
 
 from ..model import Heap, Range
@@ -24,6 +22,7 @@ from ..target import Span
 from .freeing import Break, HeapTrim, Thresholds
 from .heap_ends import Tail
 from .pins import TRIES_TRIMMING
+from .present import Present
 from .ranking import WORTH, Step
 from .trim import Rules, advised, until_locked
 from .types import TypeRow, in_order
@@ -63,25 +62,6 @@ class Seen(NamedTuple):
     """What there is most of first."""
     groups: Sequence[Group]
     """Those that keep more than they are; what keeps most besides itself first."""
-
-
-class Present:
-    """How much of any range is in memory, for a heap of which that is known."""
-
-    def __init__(self, spans: Sequence[Span]) -> None:
-        self._spans = spans
-        self._starts = [span.start for span in spans]
-        self._before = [0, *accumulate(span.end - span.start for span in spans)]
-
-    def within(self, start: int, end: int) -> int:
-        return self._below(end) - self._below(start)
-
-    def _below(self, address: int) -> int:
-        at = bisect_right(self._starts, address)
-        if not at:
-            return 0
-        span = self._spans[at - 1]
-        return self._before[at - 1] + min(address, span.end) - span.start
 
 
 class Holdings:

@@ -182,8 +182,13 @@ def _madvise_ranges(free: Iterable[Chunk], kept: int, page: int) -> Iterator[Ran
 
 def advised(start: int, end: int, kept: int, page: int) -> Range:
     """What mtrim releases of one free chunk (0 bytes: nothing): whole pages after what it keeps."""
-    low = (start + kept + page - 1) & -page
+    low = first_whole(start, kept, page)
     return Range(low, max(end - low, 0) & -page)
+
+
+def first_whole(start: int, kept: int, page: int) -> int:
+    """The first page that goes of a free chunk from `start` on; of addresses in an array, too."""
+    return (start + kept + page - 1) & -page
 
 
 def systrim(top: int, top_bytes: int, rules: Rules, pad: int = 0) -> Optional[int]:

@@ -38,7 +38,7 @@ def leaks_command(context: Context) -> Answer:
     unknown = [block for each in leaks.definite for block in (each.head, *each.others)] if leaks.doubts else []
     keys = {
         "leaks": [leak_json(each) for each in (*lost, *possible)],
-        "reached": tally(blocks, leaks.reached),
+        "reached": leaks.reached._asdict(),
         "unknown": tally(blocks, unknown),
         "saved": [{"encoding": encoding, **tally(blocks, each)} for encoding, each in leaks.saved.items()],
     }

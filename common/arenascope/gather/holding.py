@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
-from ..analysis.holding import Held, Holdings, HoldSearch, Present, Seen, Typed, seen
+from ..analysis.holding import Held, Holdings, HoldSearch, Seen, Typed, seen
+from ..analysis.present import Present
 from ..analysis.types import Totals, TypeRow
 from ..model import ArenaHeader, Heap
 from ..records import NamedTuple

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from typing import Iterator, Sequence
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from ..glibc.chunks.blocks import blocks
 from ..model import Heap, Run
 from ..session import Session
 from ..target import Span
+from .finder import library
 
 
 class Stretch:
@@ -25,6 +26,11 @@ class Stretch:
         self.starts.append(start)
         self.ends.append(end)
         self.sizes.append(size)
+
+    def extend(self, starts: Any, ends: Any, sizes: Any) -> None:
+        """By arrays of numpy's."""
+        for mine, more in ((self.starts, starts), (self.ends, ends), (self.sizes, sizes)):
+            mine.frombytes(more.tobytes())
 
 
 class LiveBlocks:
@@ -43,6 +49,7 @@ class LiveBlocks:
             self.sizes.extend(each.sizes)
             self.extents.append(Span(each.starts[0], each.ends[-1]))
             self.counts.append(len(each.starts))
+        self.bytes = sum(self.sizes)
         self.strangers = strangers
         """Amid heaps, and not malloc's: somebody else's sbrk, and what could not be read as chunks."""
         self.damaged = damaged
@@ -55,9 +62,8 @@ class LiveBlocks:
         index = bisect_right(self.starts, address) - 1
         return index if index >= 0 and address <= self.ends[index] else -1
 
-    @property
-    def bytes(self) -> int:
-        return sum(self.sizes)
+    def bytes_of(self, numbers: Iterable[int]) -> int:
+        return sum(map(self.sizes.__getitem__, numbers))
 
 
 def live_blocks(session: Session) -> LiveBlocks:
@@ -69,13 +75,15 @@ def live_blocks(session: Session) -> LiveBlocks:
     strangers: list[Span] = []
     damaged = False
     heaps = [(header, heap) for header in session.headers for heap in session.heaps[header.index]]
-    with session.meter("sweeping", sum(heap.bytes for _, heap in heaps)) as meter:
+    size = sum(heap.bytes for _, heap in heaps)
+    add = _adder(session, own, library(size))
+    with session.meter("sweeping", size) as meter:
         for header, heap in heaps:
             stretch = Stretch()
             for piece in session.sweep(header, heap):
                 meter.advance(piece.bytes)
                 if isinstance(piece, Run):
-                    _add(session, piece, own, stretch)
+                    add(piece, stretch)
                 elif piece.kind in ("foreign", "damage"):
                     strangers.append(Span(piece.address, piece.address + piece.bytes))
                     damaged |= piece.kind == "damage"
@@ -84,15 +92,34 @@ def live_blocks(session: Session) -> LiveBlocks:
     return LiveBlocks(stretches, strangers, damaged)
 
 
-def _add(session: Session, run: Run, own: set[int], to: Stretch) -> None:
+def _adder(session: Session, own: set[int], numpy: Any) -> Callable[[Run, Stretch], None]:
+    """Puts the live blocks of a run into a stretch; `own` are malloc's."""
     header, word = session.layout.header, session.layout.word
-    starts, ends, sizes = to.starts.append, to.ends.append, to.sizes.append
-    for chunk, size, state in blocks(run, session.listed):
-        if state == "used" and chunk + header not in own:
-            starts(chunk + header)
-            # the word after the chunk's own is the next one's, and this one's as long as it is in use
-            ends(chunk + size + word)
-            sizes(size)
+
+    def one_by_one(run: Run, to: Stretch) -> None:
+        starts, ends, sizes = to.starts.append, to.ends.append, to.sizes.append
+        for chunk, size, state in blocks(run, session.listed):
+            if state == "used" and chunk + header not in own:
+                starts(chunk + header)
+                # the word after the chunk's own is the next one's, and this one's as long as it is in use
+                ends(chunk + size + word)
+                sizes(size)
+
+    if numpy is None:
+        return one_by_one
+    not_live = numpy.array(sorted(own), dtype=numpy.uint64)
+
+    def at_once(run: Run, to: Stretch) -> None:
+        from ..glibc.chunks.at_once import chunks
+
+        addresses, sizes, _, live = chunks(numpy, run)
+        starts = addresses + numpy.uint64(header)
+        place = numpy.minimum(numpy.searchsorted(starts, not_live), len(starts) - 1)
+        live[place[starts[place] == not_live]] = False
+        starts, sizes = starts[live], sizes[live]
+        to.extend(starts, starts + sizes - numpy.uint64(header - word), sizes)
+
+    return at_once
 
 
 def _mmapped(session: Session, own: set[int]) -> Iterator[Stretch]:

@@ -55,16 +55,16 @@ def is_meant(encoding: str, past: int) -> bool:
     return 0 <= past < (TAGS if encoding in WHOLE else 1)
 
 
-def decoded(window: Window, memory: Memory, numpy: Any = None) -> Iterator[Decoded]:
+def decoded(window: Window, memory: Memory, numpy: Any = None, tops: Any = None) -> Iterator[Decoded]:
     """On 32-bit machines only the last two: there is no room for a tag, and chance would find one everywhere. With
-    `numpy` the words are an array of its own."""
+    `numpy` the words are an array of its own; `tops` are the upper halves that matter, where these are few."""
     at, words, word = window.address, window.words, memory.pointer_size
     if isinstance(words, tuple) or memory.mark != "<":
         return
     data = memoryview(words).cast("B")  # type: ignore[arg-type]
     # what goes on in the next window is in this one, too
     longer = data.tobytes() + (memory.try_read(at + len(data), word) or bytes(word))
-    yield from _plain(at, words, longer, memory) if numpy is None else _fast(at, words, longer, numpy)
+    yield from _plain(at, words, longer, memory) if numpy is None else _fast(at, words, longer, numpy, tops)
 
 
 def _plain(at: int, words: Sequence[int], longer: bytes, memory: Memory) -> Iterator[Decoded]:
@@ -81,17 +81,35 @@ def _plain(at: int, words: Sequence[int], longer: bytes, memory: Memory) -> Iter
     yield Decoded("relative", at, memoryview(values))
 
 
-def _fast(at: int, words: Sequence[int], longer: bytes, numpy: Any) -> Iterator[Decoded]:
+def _fast(at: int, words: Sequence[int], longer: bytes, numpy: Any, tops: Any) -> Iterator[Decoded]:
     values = numpy.asarray(words)
     number, word = values.dtype.type, values.itemsize
     if word == 8:
         yield Decoded("tagged", at, values & number((1 << UPPER) - 1))
         yield Decoded("shifted", at, values >> number(LOWER))
-    for shift in range(1, word):
+    for shift in range(1, word) if tops is None else _askew(longer, numpy, tops):
         yield Decoded("unaligned", at + shift, numpy.frombuffer(longer, values.dtype, len(values), shift))
     top = (1 << 8 * word) - 1
     near = values - number(FAR) <= number(top - 2 * FAR)
-    places = numpy.arange(0, len(values) * word, word, dtype=values.dtype)
-    places += number(at)
+    places = numpy.arange(at, at + len(values) * word, word, dtype=values.dtype)
     places += values
-    yield Decoded("relative", at, places * near)
+    places *= near
+    yield Decoded("relative", at, places)
+
+
+def _askew(longer: bytes, numpy: Any, tops: Any) -> Sequence[int]:
+    """By how many bytes words are shifted that have one of these upper halves: four passes over halves, of bytes that
+    are mostly none."""
+    shifts = set()
+    for past in range(4):
+        halves = numpy.frombuffer(longer[past : len(longer) - 8 + past] if past else longer, dtype=numpy.uint32)
+        for top in tops:
+            # half a word further on begins the one whose upper half that is; those of whole words are no news
+            hits = halves == top if past else halves[::2] == top
+            if not hits.any():
+                continue
+            if not past or hits[::2].any():
+                shifts.add(past + 4)
+            if past and hits[1::2].any():
+                shifts.add(past)
+    return sorted(shifts)

@@ -16,6 +16,10 @@ from ..render import optional
 from ..target import Span
 
 MOST_PREFIXES = 16
+MOST_TOPS = 4
+"""More upper halves are looked for word by word."""
+TABLE, GRAIN, FEW_RANGES = 1 << 16, 4, 8
+"""A table of so many places stays in the processor's cache; each is for so many low bits."""
 WORTH_IT = 32 << 20
 """Bytes that are looked through without numpy in the time that it takes to load."""
 
@@ -27,6 +31,9 @@ def library(size: int) -> Any:
 
 class Finder:
     """`starts` and `ends` (both included) are the ranges, in order."""
+
+    tops: Any = None
+    """What FastFinder knows."""
 
     def __init__(self, starts: Sequence[int], ends: Sequence[int], extents: Iterable[Span], word: int) -> None:
         """`extents` cover them all, roughly."""
@@ -61,12 +68,38 @@ class FastFinder:
         number = numpy.uint64 if word == 8 else numpy.uint32
         low, high = (starts[0], max(ends)) if len(starts) else (1, 0)
         self._low, self._bytes = number(low), number(max(0, high - low))
+        self.tops = self._tops(word)
+        self._table = self._hashed()
+        self._grain, self._key = number(GRAIN), number(TABLE - 1)
+
+    def _tops(self, word: int) -> Any:
+        """The upper halves of all that leads into the ranges; None where these are many."""
+        if word != 8 or not len(self._starts):
+            return None
+        numpy, half = self._numpy, self._numpy.uint64(32)
+        tops = numpy.unique(numpy.concatenate((self._starts >> half, self._ends >> half)))
+        few = len(tops) <= MOST_TOPS and int((self._ends - self._starts).max()) >> 32 == 0
+        return tops.astype(numpy.uint32) if few else None
+
+    def _hashed(self) -> Any:
+        """Whether something in the ranges has these bits above the lowest four: a search in thousands of ranges takes
+        far longer, and few words pass. None where the ranges are long, or so many that most would."""
+        numpy, low = self._numpy, self._numpy.uint64(GRAIN)
+        firsts, lasts = self._starts >> low, self._ends >> low
+        if not FEW_RANGES <= len(firsts) <= TABLE // 8 or (lasts - firsts).max() > 1:
+            return None
+        table = numpy.zeros(TABLE, dtype=bool)
+        for each in (firsts, lasts):
+            table[(each & numpy.uint64(TABLE - 1)).astype(numpy.int64)] = True
+        return table
 
     def hits(self, words: Sequence[int]) -> Iterator[tuple[int, int]]:
         numpy = self._numpy
         values = numpy.asarray(words)
         # what is below the first wraps around
         index = numpy.flatnonzero(values - self._low <= self._bytes)
+        if self._table is not None and len(index):
+            index = index[self._table[values[index] >> self._grain & self._key]]
         if not len(index):
             return
         values = values[index].astype(numpy.uint64)

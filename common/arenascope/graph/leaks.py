@@ -13,7 +13,7 @@ from .components import Lump, lumps
 from .edges import INSIDE, Graph, build
 from .encodings import TAGS, decoded, is_meant
 from .finder import finder_of
-from .reach import MARKS, Reach
+from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Find, Search
 from .roots import Roots
 from .windows import Window
@@ -21,11 +21,16 @@ from .windows import Window
 ROOT = -1
 
 
+class Tally(NamedTuple):
+    blocks: int
+    bytes: int
+
+
 class Leaks(NamedTuple):
     definite: Sequence[Lump]
     possible: Sequence[Lump]
     """What only pointers to the inside lead to."""
-    reached: Sequence[int]
+    reached: Tally
     """The rest."""
     saved: Mapping[str, Sequence[int]]
     """By encoding: what only a pointer written like that leads to, all among the rest."""
@@ -38,11 +43,13 @@ def find_leaks(search: Search, lost: int) -> Leaks:
     graph = build(search)
     reach = Reach(search, graph)
     saved = _second_look(search, reach)
-    marks = reach.marks
-    unreached, inside, reached = ([block for block, mark in enumerate(marks) if mark == each] for each in MARKS)
+    blocks = search.blocks
+    unreached, inside = marked(reach.marks, UNMARKED), marked(reach.marks, POSSIBLE)
     definite = lumps(unreached, lambda block: _targets(graph, block, inside=True))
     possible = lumps(inside, lambda block: _targets(graph, block, inside=False))
-    return Leaks(definite, possible, reached, saved, doubts(search.session, search.roots, search.blocks, lost))
+    others = Tally(len(unreached) + len(inside), blocks.bytes_of(unreached) + blocks.bytes_of(inside))
+    reached = Tally(len(blocks) - others.blocks, blocks.bytes - others.bytes)
+    return Leaks(definite, possible, reached, saved, doubts(search.session, search.roots, blocks, lost))
 
 
 def _targets(graph: Graph, block: int, inside: bool) -> Iterator[int]:
@@ -68,7 +75,7 @@ def doubts(session: Session, roots: Roots, blocks: LiveBlocks, lost: int) -> lis
 
 def _second_look(search: Search, reach: Reach) -> dict[str, list[int]]:
     """Marks what is found, and what hangs on it."""
-    suspects = [block for block, mark in enumerate(reach.marks) if not mark]
+    suspects = marked(reach.marks, UNMARKED)
     # suspects' own words count as soon as something leads to them
     by_source: dict[int, list[Found]] = {}
     if search.again is None:
@@ -126,7 +133,7 @@ class _Encoded(NamedTuple):
 
 def _hits(search: Search, finder: Find, starts: Sequence[int], window: Window) -> Iterator[_Encoded]:
     memory = search.session.memory
-    for encoding, at, words in decoded(window, memory, search.numpy):
+    for encoding, at, words in decoded(window, memory, search.numpy, finder.tops):
         for index, which in finder.hits(words):
             if is_meant(encoding, int(words[index]) - starts[which]):
                 yield _Encoded(at + index * memory.pointer_size, which, encoding)

@@ -34,12 +34,29 @@ class Places:
         """(the indices of the values that lead to a block, which block each)."""
         numpy = self._numpy
         parts = [each.of(values) for each in self._parts]
-        index = numpy.concatenate([each for each, _ in parts]) if parts else numpy.zeros(0, dtype=numpy.int64)
-        which = numpy.concatenate([each for _, each in parts]) if parts else numpy.zeros(0, dtype=numpy.int64)
+        if len(parts) == 1:
+            index, which = parts[0]
+        else:
+            index = numpy.concatenate([each for each, _ in parts]) if parts else numpy.zeros(0, dtype=numpy.int64)
+            which = numpy.concatenate([each for _, each in parts]) if parts else numpy.zeros(0, dtype=numpy.int64)
         inside = values[index] <= self._ends[which]
         index, which = index[inside], which[inside]
         order = numpy.argsort(index, kind="stable") if len(parts) > 1 else slice(None)
         return index[order], which[order]
+
+    def around(self, addresses: Any, word: int) -> tuple[Any, Any]:
+        """The same of where words lie, which are in order: (the indices of those that are a block's, whose each is)."""
+        numpy, starts = self._numpy, self._starts
+        first = max(0, int(numpy.searchsorted(starts, addresses[0], side="right")) - 1)
+        last = int(numpy.searchsorted(starts, addresses[-1], side="right"))
+        begins = numpy.searchsorted(addresses, starts[first:last])
+        # a word has to end with the block
+        counts = numpy.searchsorted(addresses, self._ends[first:last] - numpy.uint64(word - 2)) - begins
+        numpy.maximum(counts, 0, out=counts)
+        before = numpy.cumsum(counts) - counts
+        index = numpy.repeat(begins - before, counts)
+        index += numpy.arange(len(index))
+        return index, numpy.repeat(numpy.arange(first, last), counts)
 
     def edges(self, values: Any, which: Any) -> Any:
         return which << 1 | (values != self._starts[which])
@@ -85,8 +102,10 @@ class _Part:
         past = values - self._low
         index = numpy.flatnonzero(past < numpy.uint64(APART + self._reach))
         place = numpy.minimum(past[index], numpy.uint64(self._reach)) >> numpy.uint64(SHIFT)
-        word = (place // BITS).astype(numpy.int64)
-        upto = self._bits[word] & (numpy.uint64(0xFFFFFFFFFFFFFFFF) >> (numpy.uint64(BITS - 1) - place % BITS))
+        word = (place >> numpy.uint64(BITS.bit_length() - 1)).view(numpy.int64)
+        # as many bits as stand in front of the place's own, and that
+        place &= numpy.uint64(BITS - 1)
+        upto = self._bits[word] & (numpy.uint64(0xFFFFFFFFFFFFFFFF) >> (numpy.uint64(BITS - 1) - place))
         return index, self._before[word] + self._ones(upto) - 1 + self._first
 
 
@@ -115,17 +134,16 @@ class Pointers:
         numpy, blocks = self._numpy, self._search.blocks
         word = self._type.itemsize
         counts = numpy.zeros(len(blocks) + 1, dtype=numpy.int64)
-        ends = numpy.frombuffer(blocks.ends, dtype=numpy.uint64)
         # whoever goes through them one by one is twice as fast with arrays of Python's
         all_edges = array("I")
         for span in spans:
             for addresses, edges in self.of(span, meter):
                 addresses = addresses.astype(numpy.uint64)
-                index, source = self._places.of(addresses)
-                # a word has to end with the block; what points to itself is not held by that
-                whole = addresses[index] + numpy.uint64(word) <= ends[source] + numpy.uint64(1)
-                whole &= edges[index] >> 1 != source
-                source, edges = source[whole], edges[index][whole]
+                index, source = self._places.around(addresses, word)
+                edges = edges[index]
+                # what points to itself is not held by that
+                others = edges >> 1 != source
+                source, edges = source[others], edges[others]
                 if len(source):
                     first = int(source[0])
                     some = numpy.bincount(source - first)

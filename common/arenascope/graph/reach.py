@@ -11,7 +11,17 @@ from .refs import Search
 from .spread import AT_ONCE, Spread, fast
 from .strength import Strength
 
-MARKS = UNREACHED, POSSIBLE, DEFINITE = 0, 1, 2
+UNMARKED, POSSIBLE, DEFINITE = 0, 1, 2
+
+
+def marked(marks: bytearray, mark: int) -> list[int]:
+    """The blocks that are marked so: few of millions, mostly."""
+    found = []
+    at = marks.find(mark)
+    while at >= 0:
+        found.append(at)
+        at = marks.find(mark, at + 1)
+    return found
 
 
 class Reach:
@@ -23,7 +33,7 @@ class Reach:
         self.marks = bytearray(len(graph.blocks))
         self._spread = Spread(graph, self.marks)
         self.mark((seed.edge >> 1 for seed in graph.seeds if not seed.edge & INSIDE), DEFINITE)
-        if UNREACHED in self.marks:
+        if UNMARKED in self.marks:
             # of most programs that was all
             self.mark(self._inside(), POSSIBLE)
 

@@ -119,7 +119,7 @@ class Search:
     def _encoded(self, finder: Find, window: Window) -> Iterator[Hit]:
         start = finder.start
         word = self.session.memory.pointer_size
-        for encoding, at, words in decoded(window, self.session.memory, self.numpy):
+        for encoding, at, words in decoded(window, self.session.memory, self.numpy, finder.tops):
             for index, _ in finder.hits(words):
                 value = int(words[index])
                 if is_meant(encoding, value - start) and (at != window.address or value != window.words[index]):

@@ -1,59 +1,64 @@
 """What would leave memory with what an owner holds: pages on which nothing else is, once free chunks have joined.
 
-madvise keeps the page in which a free chunk's links lie: what is in use behind it reaches so much further.
+malloc_trim(0) keeps the page in which a free chunk's links lie: what is in use in front of it reaches so much further.
+Where numpy is worth it, pages.py says the same. analysis/holding.py asks what of that is more than goes back now.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import accumulate
-from typing import Callable, Iterator, Optional, Sequence
+from typing import Iterator, Optional, Protocol, Sequence
 
+from ..analysis.present import Present
+from ..analysis.trim import first_whole
 from ..glibc.chunks.blocks import blocks as chunks_of
-from ..model import ArenaHeader, Heap, Run
+from ..model import Heap, Piece, Run
 from ..records import NamedTuple
 from ..session import Session
-from ..target import Residency, Span
+from ..target import Span
 from .blocks import LiveBlocks
-
-NOBODY = -1
-
-
-class Kept(NamedTuple):
-    """In memory of one owner, in bytes."""
-
-    resident: int
-    """Of its blocks themselves."""
-    returns: int
-    """Pages that would leave with them."""
+from .kept import NOBODY, Join, Kept, nobodys
+from .refs import Search
 
 
-Join = Callable[[int, int], int]
-"""Whose is what two have something on."""
-
-
-def nobodys(one: int, other: int) -> int:
-    return one if one == other else NOBODY
-
-
-def returns(
-    session: Session, blocks: LiveBlocks, whose: Sequence[int], owners: int, join: Join = nobodys
-) -> Optional[list[Kept]]:
+def returns(search: Search, whose: Sequence[int], owners: int, join: Join = nobodys) -> Optional[list[Kept]]:
     """By the owners' numbers; None where it is not known what is in memory."""
+    session, blocks = search.session, search.blocks
     residency = session.residency
     if residency is None or not session.started:
         return None
-    sums = _Sums(session, owners, join)
+    sums = _sums(search, whose, owners, join)
     for header in session.headers:
         for heap in session.heaps[header.index]:
-            sums.add_heap(residency, heap, list(_stretches(session, header, heap, blocks, whose)))
+            there = Present(residency.resident_ranges(heap.address, heap.end) or ())
+            sums.add_heap(there, heap, session.sweep(header, heap))
     for block in session.mmapped:
         number = blocks.find(block.chunk + session.layout.header)
         pages = residency.count(block.base, block.base + block.bytes)
         if number >= 0 and pages is not None:
-            sums.resident[whose[number]] += pages.resident
-            sums.returns[whose[number]] += pages.resident
-    return [Kept(resident, gone) for resident, gone in zip(sums.resident, sums.returns)]
+            sums.add(whose[number], pages.resident)
+    return sums.kept
+
+
+class _Sums(Protocol):
+    """Of all owners."""
+
+    @property
+    def kept(self) -> list[Kept]: ...
+
+    def add(self, owner: int, resident: int) -> None:
+        """What is alone on its pages."""
+
+    def add_heap(self, there: Present, heap: Heap, pieces: Iterator[Piece]) -> None:
+        """What lies among others."""
+
+
+def _sums(search: Search, whose: Sequence[int], owners: int, join: Join) -> _Sums:
+    if search.numpy is None:
+        return OneByOne(search.session, search.blocks, whose, owners, join)
+    from .pages import AtOnce
+
+    return AtOnce(search.numpy, search.session, search.blocks, whose=whose, owners=owners, join=join)
 
 
 class _Stretch(NamedTuple):
@@ -64,42 +69,48 @@ class _Stretch(NamedTuple):
     owner: int
 
 
-def _stretches(
-    session: Session, header: ArenaHeader, heap: Heap, blocks: LiveBlocks, whose: Sequence[int]
-) -> Iterator[_Stretch]:
-    starts, start = blocks.starts, session.layout.header
-    # both sweeps meet the blocks in the order of their addresses
-    number, last = bisect_right(starts, heap.address), len(starts)
-    for piece in session.sweep(header, heap):
-        if not isinstance(piece, Run):
-            if piece.kind != "top":
-                yield _Stretch(piece.address, piece.address + piece.bytes, NOBODY)
-            continue
-        for chunk, size, state in chunks_of(piece, session.listed):
-            if state == "free":
-                continue
-            owner = NOBODY
-            if number < last and starts[number] == chunk + start:
-                owner = whose[number]
-                number += 1
-            yield _Stretch(chunk, chunk + size, owner)
+class OneByOne:
+    """Without numpy."""
 
+    def __init__(self, session: Session, blocks: LiveBlocks, whose: Sequence[int], owners: int, join: Join) -> None:
+        self._session, self._blocks, self._whose, self._join = session, blocks, whose, join
+        self._page, self._kept = session.target.page_size, session.layout.chunk_struct
+        self._resident, self._returns = [0] * owners, [0] * owners
 
-class _Sums:
-    def __init__(self, session: Session, owners: int, join: Join) -> None:
-        self._page, self._join = session.target.page_size, join
-        # PREV_SIZE, SIZE, and four links
-        self._links = 6 * session.layout.word
-        self.resident, self.returns = [0] * owners, [0] * owners
+    @property
+    def kept(self) -> list[Kept]:
+        return list(map(Kept, self._resident, self._returns))
 
-    def add_heap(self, residency: Residency, heap: Heap, stretches: Sequence[_Stretch]) -> None:
-        there = _Resident(residency.resident_ranges(heap.address, heap.end) or ())
+    def add(self, owner: int, resident: int) -> None:
+        self._resident[owner] += resident
+        self._returns[owner] += resident
+
+    def add_heap(self, there: Present, heap: Heap, pieces: Iterator[Piece]) -> None:
+        stretches = list(self._stretches(heap, pieces))
         for start, end, owner in stretches:
             if owner != NOBODY:
-                self.resident[owner] += there.bytes_in(start, end)
+                self._resident[owner] += there.within(start, end)
         for page, owner in self._pages(stretches):
             if owner != NOBODY and page.start >= heap.address and page.end <= heap.end:
-                self.returns[owner] += there.bytes_in(page.start, page.end)
+                self._returns[owner] += there.within(page.start, page.end)
+
+    def _stretches(self, heap: Heap, pieces: Iterator[Piece]) -> Iterator[_Stretch]:
+        starts, start = self._blocks.starts, self._session.layout.header
+        # both sweeps meet the blocks in the order of their addresses
+        number, last = bisect_right(starts, heap.address), len(starts)
+        for piece in pieces:
+            if not isinstance(piece, Run):
+                if piece.kind != "top":
+                    yield _Stretch(piece.address, piece.address + piece.bytes, NOBODY)
+                continue
+            for chunk, size, state in chunks_of(piece, self._session.listed):
+                if state == "free":
+                    continue
+                owner = NOBODY
+                if number < last and starts[number] == chunk + start:
+                    owner = self._whose[number]
+                    number += 1
+                yield _Stretch(chunk, chunk + size, owner)
 
     def _pages(self, stretches: Sequence[_Stretch]) -> Iterator[tuple[Span, int]]:
         """Runs of pages on which only one owner has anything."""
@@ -112,7 +123,8 @@ class _Sums:
             open_[page] = owner if before == owner else join(before, owner)
 
         for start, end, owner in stretches:
-            first, last, beyond = start // size, (end - 1) // size, (end + self._links - 1) // size
+            first, last = start // size, (end - 1) // size
+            beyond = (first_whole(end, self._kept, size) - 1) // size
             for page in [page for page in open_ if page < first]:
                 yield Span(page * size, (page + 1) * size), open_.pop(page)
             touch(first, owner)
@@ -127,19 +139,3 @@ class _Sums:
             touch(beyond, owner)
         for page, owner in open_.items():
             yield Span(page * size, (page + 1) * size), owner
-
-
-class _Resident:
-    """What of a range is in memory."""
-
-    def __init__(self, spans: Sequence[Span]) -> None:
-        self._starts = [each.start for each in spans]
-        self._ends = [each.end for each in spans]
-        self._before = [0, *accumulate(each.bytes for each in spans)]
-
-    def _up_to(self, address: int) -> int:
-        at = bisect_right(self._starts, address) - 1
-        return self._before[at] + min(address, self._ends[at]) - self._starts[at] if at >= 0 else 0
-
-    def bytes_in(self, start: int, end: int) -> int:
-        return self._up_to(end) - self._up_to(start)

@@ -12,6 +12,8 @@ from typing import Any, Iterable, Iterator, Optional
 from .edges import INSIDE, Graph
 
 MANY = 300
+WIDE = 16
+"""From this part of all blocks on they are sorted by going through all."""
 AT_ONCE = 1 << 21
 """Edges that are looked at together: more would not stay in the processor's caches, nor little in memory."""
 
@@ -71,8 +73,17 @@ class Spread:
             self._fast_marks[targets] = mark
             if self._fast_parents is not None:
                 self._fast_parents[targets] = sources[counts]
-            parts.append(numpy.unique(targets))
+            parts.append(self._once(targets))
         return numpy.concatenate(parts).astype(numpy.int64)
+
+    def _once(self, blocks: Any) -> Any:
+        """In order, each of them once."""
+        numpy = self._numpy
+        if len(blocks) < len(self._marks) // WIDE:
+            return numpy.unique(blocks)
+        met = numpy.zeros(len(self._marks), dtype=bool)
+        met[blocks] = True
+        return numpy.flatnonzero(met)
 
 
 def fast(numpy: Any, graph: Graph) -> tuple[Any, Any]:

@@ -41,7 +41,7 @@ class Node(NamedTuple):
 def grown(search: Search, owners: Owners, kinds: Sequence[str], words: Callable[[Owner], str]) -> list[Node]:
     """`kinds` says what each block is, `words` who an owner is. Owners come first, the largest before."""
     folded = _Folded(search, owners, kinds, words)
-    kept = returns(search.session, search.blocks, folded.whose, len(folded.names), folded.join)
+    kept = returns(search, folded.whose, len(folded.names), folded.join)
     return _pruned(folded.nodes([(each.resident, each.returns) for each in kept] if kept is not None else None))
 
 

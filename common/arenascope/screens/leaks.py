@@ -15,7 +15,7 @@ HEADERS = ("what", "blocks", "bytes", "with what hangs on them", "", "one of the
 
 
 def tally(blocks: LiveBlocks, numbers: Sequence[int]) -> dict[str, object]:
-    return {"blocks": len(numbers), "bytes": sum(blocks.sizes[number] for number in numbers)}
+    return {"blocks": len(numbers), "bytes": blocks.bytes_of(numbers)}
 
 
 def leak_json(row: LeakRow) -> dict[str, object]:
@@ -39,7 +39,7 @@ def lines(style: Style, search: Search, leaks: Leaks, rows: Sequence[LeakRow], l
     perhaps = [number for each in leaks.possible for number in (each.head, *each.others)]
 
     def size(numbers: Sequence[int]) -> str:
-        return style.size(sum(blocks.sizes[number] for number in numbers))
+        return style.size(blocks.bytes_of(numbers))
 
     if leaks.doubts and lost:
         yield style.bold(f"whether {size(lost)} in {count(len(lost), 'block')} are lost is not known")
@@ -47,7 +47,8 @@ def lines(style: Style, search: Search, leaks: Leaks, rows: Sequence[LeakRow], l
         yield style.bold(f"{size(lost)} lost in {count(len(lost), 'block')}: nothing leads there")
     else:
         yield style.bold(f"nothing is lost: {count(len(blocks), 'block')}, {style.size(blocks.bytes)} in use")
-    yield f"reached: {size(leaks.reached)} of {style.size(blocks.bytes)} in {count(len(leaks.reached), 'block')}"
+    reached = leaks.reached
+    yield f"reached: {style.size(reached.bytes)} of {style.size(blocks.bytes)} in {count(reached.blocks, 'block')}"
     if perhaps:
         yield f"possibly lost: {size(perhaps)} in {count(len(perhaps), 'block')}, only pointers to insides lead there"
     for encoding, numbers in leaks.saved.items():

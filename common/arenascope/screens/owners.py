@@ -6,10 +6,10 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ..gather.types import live_kinds
 from ..graph.held import placed
+from ..graph.kept import Kept
 from ..graph.leak_rows import types_of
 from ..graph.owners import SHARED, UNREACHED, Holding, Owner, Owners
 from ..graph.refs import Search
-from ..graph.returns import Kept
 from ..render.json import address
 from ..render.text import NO_HEAP, UNKNOWN, Style, count, cut, left_out, next_lines, table
 from .refs import of_thread
