@@ -111,8 +111,8 @@ def man_page() -> str:
     lines += [
         ".SH EXIT STATUS",
         roff(
-            "0: done. 1: check found breaches, or trim --apply had nothing to do. 2: bad usage, or a target "
-            "that cannot be read. 3: a fault of arenascope's own. 130: stopped at Ctrl-C."
+            "0: done. 1: check found breaches, leaks found something lost, or trim --apply had nothing to do. 2: bad "
+            "usage, or a target that cannot be read. 3: a fault of arenascope's own. 130: stopped at Ctrl-C."
         ),
     ]
     return "\n".join(lines) + "\n"

@@ -104,7 +104,7 @@ extras() {
         site) echo site ;;
         runtime) echo full graph ;;
         test) echo full graph test ;;
-        all) echo full graph test lint fleet ray test-all ;;
+        all) echo full graph test lint fleet ray test-all site ;;
     esac
 }
 

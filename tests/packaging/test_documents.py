@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
 import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from functools import cache
 from pathlib import Path
 from typing import Iterator
 
 import pytest
+from subjects import Subject
 
 from arenascope.command import all_commands
 from arenascope.tree import LOOPS
@@ -78,7 +82,7 @@ def test_readme_is_one_screen() -> None:
     assert len(questions) >= 8
     known = {each.name for each in all_commands()} | {*LOOPS}
     for asked in questions:
-        commands = re.findall(r"`(?:heap|arenascope) ([a-z]+)", asked)
+        commands = re.findall(r"`(?:heap|bin/arenascope) ([a-z]+)", asked)
         assert commands, asked
         assert set(commands) <= known, asked
 
@@ -110,3 +114,43 @@ def test_nothing_that_is_built_is_kept() -> None:
         pytest.skip("this is no checkout")
     done = subprocess.run(["git", "check-ignore", "-q", f"{site[0]}/index.html"], cwd=ROOT)
     assert done.returncode == 0
+
+
+@pytest.mark.full
+def test_questions_are_asked_as_printed(tmp_path: Path) -> None:
+    """Every command of README's table, in the shell, on a program that has freed most of what it had."""
+    text = (ROOT / "README.md").read_text()
+    asked = [
+        each for row in re.findall(r"^\| .*\? \| (.*) \| .* \|$", text, re.M) for each in re.findall(r"`([^`]+)`", row)
+    ]
+    lines = [each.replace("heap", "bin/arenascope", 1) for each in asked if each.startswith(("heap ", "bin/"))]
+    assert len(lines) > 12
+    with Subject("workers", "10", "2") as subject:
+
+        def ask(line: str) -> str:
+            words = [{"PID": str(subject.pid), "FOLDER": str(tmp_path)}.get(each, each) for each in line.split()]
+            if not {"PID", "FOLDER"} & {*line.split()}:
+                words.insert(2, str(subject.pid))
+            done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+            # leaks has 1 where something is lost
+            assert done.returncode == 0 or (words[1] == "leaks" and done.returncode == 1), (line, done.stderr)
+            assert done.stdout.strip(), line
+            return done.stdout
+
+        example = next(row["samples"][0] for row in json.loads(ask("bin/arenascope types --json"))["types"])
+        for line in lines:
+            line = line.replace("ADDRESS", example).replace("watch PID", "watch PID --interval 1 --count 1")
+            ask(line.replace("--apply", "--apply -y"))
+
+
+@pytest.mark.full
+def test_the_site_has_no_dead_link(tmp_path: Path) -> None:
+    """As `make docs-site` makes it, elsewhere."""
+    if importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("material") is None:
+        pytest.skip("MkDocs is not installed: make docs-site installs it")
+    words = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.fullmatch(r"\d+ pages, [\d,]+ links: none is dead\n", done.stdout)
+    names = {f"{each.relative_to(tmp_path / 'site')}" for each in (tmp_path / "site").rglob("*.html")}
+    assert {"index.html", "first-look.html", "case-studies/index.html", "SECURITY.html"} <= names
