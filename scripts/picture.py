@@ -1,6 +1,7 @@
-"""A screen as a picture: what a terminal was sent, as an SVG that needs no font and no script of its own.
+"""A screen as a picture: what a terminal was sent, as an SVG that needs no font and no script of its own; and a page.
 
 Every line is one `text` element of a given length, so that columns stand below each other in whatever font there is.
+A page is what Chromium, without a screen, makes of it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import html
 import os
 import pty
 import re
+import shutil
 import struct
 import subprocess
+import tempfile
 import termios
 from pathlib import Path
 from typing import Iterator, Sequence
@@ -64,6 +67,20 @@ def on_a_terminal(words: Sequence[str], folder: Path) -> str:
     # a line that was written over, as progress is, shows its last state
     lines = written.decode().replace("\r\n", "\n").split("\n")
     return "\n".join(re.sub(r"\033\[K", "", line).rpartition("\r")[2] for line in lines).rstrip("\n") + "\n"
+
+
+def photographed(page: Path, file: Path) -> bool:
+    """The head of a page, as a PNG. Says whether there is a browser to do that."""
+    chromium = next(
+        (path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None
+    )
+    if chromium is None:
+        return False
+    with tempfile.TemporaryDirectory() as profile:
+        words = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1000,760"]
+        words += [f"--user-data-dir={profile}", "--virtual-time-budget=3000", f"--screenshot={file}", page.as_uri()]
+        subprocess.run(words, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=120)
+    return True
 
 
 def plain(text: str) -> str:

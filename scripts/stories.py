@@ -8,7 +8,8 @@ a row with the same subject share one process.
     <!-- picture: workers 30 8 | report -->
     ![what it shows](docs/pictures/report.svg)
 
-is what the shell's door writes to a terminal, colours included, as that SVG. `--check` says which no longer have the
+is what the shell's door writes to a terminal, colours included, as that SVG; with `page` for `picture` it is the page
+that `--html` writes, as a PNG, where Chromium is installed. `--check` says which blocks and screens no longer have the
 shape of what is run, numbers and addresses aside. Pages that are named are the only ones.
 """
 
@@ -31,7 +32,8 @@ BLOCK = re.compile(
     r"<!-- run: (?P<subject>[^|\n]+?) \| (?P<commands>[^\n]+?) -->\n```text\n(?P<text>.*?)```\n", re.DOTALL
 )
 PICTURE = re.compile(
-    r"<!-- picture: (?P<subject>[^|\n]+?) \| (?P<command>[^\n]+?) -->\n!\[(?P<title>[^\]\n]*)\]\((?P<file>[^)\n]+)\)\n"
+    r"<!-- (?P<kind>picture|page): (?P<subject>[^|\n]+?) \| (?P<command>[^\n]+?) -->\n"
+    r"!\[(?P<title>[^\]\n]*)\]\((?P<file>[^)\n]+)\)\n"
 )
 FENCE = "== arenascope =="
 
@@ -72,6 +74,16 @@ def screen(subject: str, command: str) -> str:
     with tempfile.TemporaryDirectory() as folder, running(subject, folder) as pid:
         words = ["bin/arenascope", name, str(pid), *options]
         return f"\033[2m$\033[0m {' '.join(words)}\n" + picture.on_a_terminal(words, ROOT)
+
+
+def photograph(subject: str, command: str, file: Path) -> bool:
+    """The page that the shell's door writes about a fresh process of the subject."""
+    with tempfile.TemporaryDirectory() as folder, running(subject, folder) as pid:
+        page = Path(folder) / "page.html"
+        name, *options = command.split()
+        words = ["bin/arenascope", name, str(pid), *options, "--html", str(page)]
+        subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
+        return picture.photographed(page, file)
 
 
 def _fixed() -> list[str]:
@@ -141,12 +153,19 @@ def main() -> int:
             return f"<!-- run: {match['subject']} | {match['commands']} -->\n```text\n{output}```\n"
 
         def drawn(match: re.Match[str], page: Path = page) -> str:
-            shown, file = screen(match["subject"], match["command"]), page.parent / match["file"]
+            file = page.parent / match["file"]
+            name = file.relative_to(ROOT)
+            if match["kind"] == "page":
+                if not check:
+                    made = photograph(match["subject"], match["command"], file)
+                    print(f"{name}: {'written' if made else 'as it was: no Chromium is installed'}")
+                return match[0]
+            shown = screen(match["subject"], match["command"])
             before = file.read_text() if file.exists() else ""
             if not check:
                 file.parent.mkdir(exist_ok=True)
                 file.write_text(picture.svg(shown, match["title"]))
-                print(f"{file.relative_to(ROOT)}: written")
+                print(f"{name}: written")
             elif shape(picture.plain(shown)) != shape(picture.words_of(before)):
                 stale.append(f"{file.name}: {match['subject']} | {match['command']}")
             return match[0]

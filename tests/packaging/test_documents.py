@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     each for folder in (".", "docs", "docs/case-studies", "examples") for each in sorted((ROOT / folder).glob("*.md"))
 ]
-PICTURES = sorted((ROOT / "docs" / "pictures").glob("*"))
+PICTURES = sorted((ROOT / "docs" / "pictures").glob("*.svg"))
 LINES = 66
 """Of README, its picture not counted: a screen of an editor."""
 
@@ -128,7 +128,10 @@ def test_questions_are_asked_as_printed(tmp_path: Path) -> None:
     with Subject("workers", "10", "2") as subject:
 
         def ask(line: str) -> str:
-            words = [{"PID": str(subject.pid), "FOLDER": str(tmp_path)}.get(each, each) for each in line.split()]
+            words = [
+                {"PID": str(subject.pid), "FOLDER": str(tmp_path), "FILE": str(tmp_path / "page.html")}.get(each, each)
+                for each in line.split()
+            ]
             if not {"PID", "FOLDER"} & {*line.split()}:
                 words.insert(2, str(subject.pid))
             done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
