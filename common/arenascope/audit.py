@@ -138,7 +138,7 @@ def _by_several(
         return check.sums()
 
     there = [header for header in asked if has_heap(session.layout, header)]
-    with swept(session, there, look, processes, meter) as heaps:
+    with swept(session, there, look, processes, meter, feet=True) as heaps:
         for arena in arenas:
             if arena.header in asked:
                 known = lists[arena.header.index]
@@ -179,7 +179,7 @@ class _Sweeping:
         self._session, self._meter = session, meter
 
     def run(self) -> None:
-        self.check.run(metered(self._session.sweep(self.check.header), self._meter))
+        self.check.run(metered(self._session.sweep(self.check.header, feet=True), self._meter))
 
 
 class _Gathering:

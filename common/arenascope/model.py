@@ -145,6 +145,21 @@ class Heap(NamedTuple):
         return self.end - self.address
 
 
+class Ends(NamedTuple):
+    """Where the free chunks of a run end."""
+
+    indexes: list[int]
+    """Of the size words there, among the run's; the number of these where it is the one after the last."""
+    addresses: list[int]
+    feet: list[Optional[int]]
+    """prev_size there; None where it cannot be read."""
+
+    def add(self, indexes: Sequence[int], addresses: Sequence[int], feet: Sequence[Optional[int]]) -> None:
+        self.indexes.extend(indexes)
+        self.addresses.extend(addresses)
+        self.feet.extend(feet)
+
+
 class Run(NamedTuple):
     """Chunks that lie back to back, as their size words stand."""
 
@@ -158,6 +173,8 @@ class Run(NamedTuple):
     """How many there are of each size word."""
     marks: Sequence[tuple[int, int]]
     """(index among the words, address) of the chunks that were watched for."""
+    free: Optional[Ends] = None
+    """None where nobody asked."""
 
     def after(self, index: int) -> int:
         """The size word after a chunk: it holds the chunk's own state."""

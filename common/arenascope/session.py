@@ -115,8 +115,7 @@ class Session:
 
     @cached_property
     def locked(self) -> Sequence[Span]:
-        # where that cannot be known, no figure can respect it
-        return self.target.image.locked() or ()
+        return self.target.image.locked() or ()  # where that cannot be known, no figure can respect it
 
     @cached_property
     def params(self) -> Optional[Params]:
@@ -342,18 +341,19 @@ class Session:
     def listed_order(self) -> Sequence[int]:
         return sorted(self.listed)
 
-    def sweep(self, header: ArenaHeader, only: Optional[Heap] = None) -> Iterator[Piece]:
+    def sweep(self, header: ArenaHeader, only: Optional[Heap] = None, feet: bool = False) -> Iterator[Piece]:
         """An arena, or one heap of it, in address order; not kept, as it can be as large as the heap itself."""
         for part in self.heaps[header.index] if only is None else (only,):
             findings: list[Finding] = []
-            yield from self.sweep_part(header, part, None, findings)
+            yield from self.sweep_part(header, part, None, findings, feet)
             self.keep_findings(findings)
 
     def sweep_part(
-        self, header: ArenaHeader, heap: Heap, stretch: Optional[Span], findings: list[Finding]
+        self, header: ArenaHeader, heap: Heap, stretch: Optional[Span], findings: list[Finding], feet: bool = False
     ) -> Iterator[Piece]:
         """A heap, or a stretch of it; what is found goes where it is told."""
-        return sweep_heap(self.memory, self.layout, header, heap, findings, marked=self.listed_order, stretch=stretch)
+        marked = self.listed_order
+        return sweep_heap(self.memory, self.layout, header, heap, findings, marked=marked, stretch=stretch, feet=feet)
 
     def keep_findings(self, findings: Sequence[Finding]) -> None:
         """Those of the sweep of one heap."""

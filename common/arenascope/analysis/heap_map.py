@@ -14,6 +14,7 @@ from typing import Iterable, Iterator, Optional, Sequence
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..model import Heap, Piece, Range, Run
 from ..target import Span
+from .trim import Chunk
 
 PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
 """What a byte of a heap can be: these sum to the cell's size. "cached" is in a thread cache or fastbin."""
@@ -143,25 +144,39 @@ class Strip:
         self.add("used", run.address, run.bytes)
         sizes = [raw & ~SIZE_BITS for raw in run.raws]
         starts = list(accumulate(sizes, initial=run.address))
-        free = [at for at, raw in enumerate(run.raws) if not raw & PREV_INUSE]
         # a chunk's own state stands in the word after it
-        for at in free:
-            if at:
-                self._move("free", starts[at - 1], sizes[at - 1])
-                self._split(starts[at - 1], sizes[at - 1])
+        ends = [at for at, raw in enumerate(run.raws) if not raw & PREV_INUSE and at]
         if not run.follow & PREV_INUSE:
-            self._move("free", starts[-2], sizes[-1])
-            self._split(starts[-2], sizes[-1])
+            ends.append(len(sizes))
+        if ends:
+            self._add_free([(starts[at - 1], sizes[at - 1]) for at in ends])
         for at, chunk in run.marks:
             self.met += 1
             if run.after(at) & PREV_INUSE:
-                self._move("cached", chunk, sizes[at])
+                start = chunk - self.heap.address
+                self._spread(self._layer("used"), start, sizes[at], -1)
+                self._spread(self._layer("cached"), start, sizes[at], 1)
 
-    def _move(self, layer: str, address: int, size: int) -> None:
-        """From used to another layer."""
-        start = address - self.heap.address
-        self._spread(self._layer("used"), start, size, -1)
-        self._spread(self._layer(layer), start, size, 1)
+    def _add_free(self, chunks: Sequence[Chunk]) -> None:
+        """Chunks that were taken for used. In one loop with nothing called: there may be a million."""
+        self._split(*chunks[0])
+        used, free, splits = (self._layer(name) for name in ("used", "free", SPLITS))
+        shift, base = self._shift, self.heap.address
+        last_size = before = 0
+        for address, size in chunks:
+            start = address - base
+            end = start + size
+            first = start >> shift
+            if first == end - 1 >> shift:
+                used[first] -= size
+                free[first] += size
+            else:
+                self._spread(used, start, size, -1)
+                self._spread(free, start, size, 1)
+            if last_size and before < start < before + last_size + size:
+                splits[before >> shift] += 1
+            before, last_size = end, size
+        self._last_free = Range(*chunks[-1])
 
     def folded(self, limit: int) -> Strip:
         """The same with fewer, larger cells: `limit` of them at most."""

@@ -49,14 +49,19 @@ class _Made(Generic[Result]):
 
 
 def swept(
-    session: Session, headers: Sequence[ArenaHeader], look: Look[Result], processes: int, meter: Meter
+    session: Session,
+    headers: Sequence[ArenaHeader],
+    look: Look[Result],
+    processes: int,
+    meter: Meter,
+    feet: bool = False,
 ) -> AbstractContextManager[Iterator[list[Result]]]:
-    """For every heap of these arenas in turn, what `look` made of its parts, in address order."""
-    return closing(_swept(session, headers, look, processes, meter))
+    """For every heap of these arenas in turn, what `look` made of its parts, in address order. `feet`: see Run.free."""
+    return closing(_swept(session, headers, look, processes, meter, feet=feet))
 
 
 def _swept(
-    session: Session, headers: Sequence[ArenaHeader], look: Look[Result], processes: int, meter: Meter
+    session: Session, headers: Sequence[ArenaHeader], look: Look[Result], processes: int, meter: Meter, feet: bool
 ) -> Generator[list[Result], None, None]:
     # what every worker needs is read before there are any
     _ = session.listed_order
@@ -70,7 +75,7 @@ def _swept(
     def do(part: Part, telling: Meter) -> _Made[Result]:
         if os.getpid() != own:
             session.memory.read_alone()
-        return _make(session, part, look, telling)
+        return _make(session, part, look, telling, feet)
 
     with share_out(parts, [part.stretch.bytes for part in parts], do, processes, meter) as shared:
         made = zip(parts, shared)
@@ -85,7 +90,7 @@ def _swept(
                 sure &= each.end == part.stretch.end
             results = [each.result for each in together if each.result is not None]
             if not sure or len(results) < len(together):
-                together = [_make(session, _whole(header, heap), look, Unseen())]
+                together = [_make(session, _whole(header, heap), look, Unseen(), feet)]
                 results = [each.result for each in together if each.result is not None]
             session.keep_findings([finding for each in together for finding in each.findings])
             yield results
@@ -102,13 +107,13 @@ def _parts_of(session: Session, header: ArenaHeader, heap: Heap, longest: Option
     return [Part(header, heap, Span(start, end)) for start, end in zip([heap.address, *inside], [*inside, heap.end])]
 
 
-def _make(session: Session, part: Part, look: Look[Result], meter: Meter) -> _Made[Result]:
+def _make(session: Session, part: Part, look: Look[Result], meter: Meter, feet: bool) -> _Made[Result]:
     findings: list[Finding] = []
     end = part.stretch.start
 
     def pieces() -> Iterator[Piece]:
         nonlocal end
-        for piece in metered(session.sweep_part(part.header, part.heap, part.stretch, findings), meter):
+        for piece in metered(session.sweep_part(part.header, part.heap, part.stretch, findings, feet), meter):
             end = piece.address + piece.bytes
             yield piece
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from itertools import chain, islice
+from itertools import chain, islice, repeat
+from operator import sub
 from typing import Iterable, Mapping, Optional, Sequence
 
 from ...memory import Memory
@@ -99,7 +100,8 @@ class ChunkCheck:
                 # whatever the heap before it ends with
                 first, self.previous = True, None
             if isinstance(piece, Run):
-                self._run(piece, first)
+                if not self._is_sound(piece, first):
+                    self._run(piece, first)
                 first = False
                 continue
             if piece.kind == "damage":
@@ -109,6 +111,30 @@ class ChunkCheck:
                 self._forgotten.append((piece.address, piece.address + piece.bytes))
             # what lies in front of the first chunk after damage is not known
             first = piece.kind != "damage"
+
+    def _is_sound(self, run: Run, first: bool) -> bool:
+        """At a glance, as nearly all are; what is marked is marked then. A binned chunk that is in use is found by its
+        being hidden: no free chunk was met there."""
+        ends, raws, counts = run.free, run.raws, run.counts
+        if ends is None or (first and not raws[0] & PREV_INUSE):
+            return False
+        # that of a run's first chunk says how the chunk in front of it is
+        skip = 1 if ends.indexes and not ends.indexes[0] else 0
+        own = [raws[at - 1] for at in ends.indexes[skip:]]
+        if any(word & NON_MAIN_ARENA or not word & PREV_INUSE for word in set(own)):
+            return False
+        if sum(counts[word] for word in counts if word & NON_MAIN_ARENA != self.wanted) != len(own) * bool(self.wanted):
+            return False
+        sizes = [word & ~SIZE_BITS for word in own]
+        chunks = list(map(sub, ends.addresses[skip:], sizes))
+        if ends.feet[skip:] != sizes or not all(map(self.binned.__contains__, chunks)):
+            return False
+        self.binned.update(zip(chunks, repeat(True)))
+        self.unmet.difference_update(chunk for _, chunk in run.marks)
+        self.chunks += len(raws)
+        end = run.address + run.bytes
+        self.previous = (end - (raws[-1] & ~SIZE_BITS), end)
+        return True
 
     def _run(self, run: Run, first: bool) -> None:
         """`first`: nothing lies in front that could be free."""
@@ -243,7 +269,7 @@ class ChunkCheck:
         return sorted(chunk for chunk in {*binned, *self.unmet} if not unread(chunk))
 
     def find_hidden(self, hidden: Sequence[int], pieces: Iterable[Piece]) -> None:
-        """Listed chunks that no header leads to lie inside others, whose size is then wrong."""
+        """Listed chunks that no header leads to lie inside others, whose size is then wrong; or they are in use."""
         for piece in pieces:
             first, end = (bisect_left(hidden, place) for place in (piece.address, piece.address + piece.bytes))
             if first < end and isinstance(piece, Run):
@@ -252,12 +278,14 @@ class ChunkCheck:
     def _overlapped(self, run: Run, hidden: Sequence[int]) -> None:
         """A single pass over the run, however many lie in it."""
         chunk, at = run.address, 0
-        for raw in run.raws:
+        for index, raw in enumerate(run.raws):
             size = raw & ~SIZE_BITS
             while at < len(hidden) and hidden[at] < chunk + size:
                 inside = hidden[at]
                 at += 1
-                if inside > chunk:
+                if inside == chunk:
+                    self._binned_yet_used(chunk, size, run.after(index))
+                elif inside > chunk:
                     state = self.listed.get(inside, "binned")
                     self._say(chunk, "overlap", OVERLAPS[state], {"bytes": size}, inside=inside)
             if at == len(hidden):

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from itertools import accumulate, count
 from typing import Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
+from ...model import Ends
+from ..chunk import PREV_INUSE
 
 MANY = 1 << 17
 """How many chunks are followed at a time, however small."""
@@ -32,10 +35,15 @@ class Trail:
         """That word is no chunk's."""
         self.marks: list[tuple[int, int]] = []
         """(index, address) of the chunks that were watched for."""
+        self.free = Ends([], [], [])
+        """Where those end that the word after them calls free."""
 
 
 class Follower:
     """Follows size words from chunk to chunk, up to the last chunk's end at `limit`."""
+
+    feet = False
+    """Whether a trail's `free` is asked for: while its words are at hand."""
 
     def __init__(self, memory: Memory, least: int, start: int, limit: int, end: int, stops: Sequence[int]) -> None:
         """`least`: the size of the smallest chunk; `end`: the heap's; `stops`: chunks to watch for, by address."""
@@ -55,19 +63,37 @@ class Follower:
         index = 0
         while position < self.limit and position - start < span and len(trail.raws) < MANY and not trail.broken:
             view = self._window(position)
-            count = min(len(view), (self.limit - position) // word)
-            if not count:
+            most = min(len(view), (self.limit - position) // word)
+            if not most:
                 break
             before = len(trail.raws)
-            index = self._step(view, count, position, trail)
+            index = self._step(view, most, position, trail)
             # counted while the next block is being read
-            trail.counts.update(trail.raws[before:])
-            trail.broken = index < count
+            followed = trail.raws[before:]
+            trail.counts.update(followed)
+            if self.feet:
+                self._add_ends(trail.free, before, followed, view, position)
+            trail.broken = index < most
             position += index * word
         trail.end = position
         if position < self.end:
             trail.follow = view[index] if index < len(view) else self.memory.try_word(position + word)
+            if self.feet and trail.follow is not None and not trail.follow & PREV_INUSE:
+                foot = view[index - 1] if 0 < index <= len(view) else self.memory.try_word(position)
+                trail.free.add([len(trail.raws)], [position], [foot])
         return trail
+
+    def _add_ends(self, free: Ends, before: int, raws: Sequence[int], view: Sequence[int], position: int) -> None:
+        """Those in a window: `raws` were found there, `before` others in front of them."""
+        word = self.memory.pointer_size
+        # in words, as in the window
+        places = accumulate([raw >> 3 for raw in raws] if word == 8 else [raw >> 3 << 1 for raw in raws], initial=0)
+        ends = [(at, place) for at, raw, place in zip(count(before), raws, places) if not raw & PREV_INUSE]
+        feet: list[Optional[int]] = [view[place - 1] for _, place in ends]
+        if ends and not ends[0][1]:
+            # in front of the window
+            feet[0] = self.memory.try_word(position)
+        free.add([at for at, _ in ends], [position + place * word for _, place in ends], feet)
 
     def _window(self, position: int) -> Sequence[int]:
         """The words from this chunk's size field on."""

@@ -27,14 +27,15 @@ def sweep_heap(
     findings: list[Finding],
     marked: Sequence[int] = (),
     stretch: Optional[Span] = None,
+    feet: bool = False,
 ) -> Iterator[Piece]:
     """Everything between a heap's start and end, in order and without gaps: sizes sum to the heap's.
 
     `marked` are addresses, in order, whose chunks a run points out. `stretch` is all that is wanted of it: it begins at
-    a chunk, or with the heap; the last piece ends past it where no chunk begins at its end.
+    a chunk, or with the heap; the last piece ends past it where no chunk begins at its end. `feet`: see Run.free.
     """
     stretch = stretch or Span(heap.address, heap.end)
-    return _Sweep(memory, layout, header, heap, findings, marked=marked, stretch=stretch).pieces()
+    return _Sweep(memory, layout, header, heap, findings, marked=marked, stretch=stretch, feet=feet).pieces()
 
 
 def first_chunk(layout: Layout, header: ArenaHeader, heap: Heap) -> int:
@@ -57,6 +58,7 @@ class _Sweep:
         findings: list[Finding],
         marked: Sequence[int],
         stretch: Span,
+        feet: bool,
     ) -> None:
         self.memory = memory
         self.layout = layout
@@ -69,6 +71,7 @@ class _Sweep:
         self.start = stretch.start
         self.stop = min(stretch.end, self.limit)
         self._follower = Follower(memory, layout.min_size, self.start, self.stop, heap.end, marked)
+        self._follower.feet = feet
         self._span = SPAN
         self._wrong = IS_MMAPPED | layout.mask & ~SIZE_BITS | (NON_MAIN_ARENA if header.main else 0)
         """Bits that no chunk of this heap has in its size word."""
@@ -129,6 +132,7 @@ class _Sweep:
                     follow=trail.follow or 0,
                     counts=counts,
                     marks=marks,
+                    free=trail.free if sound and self._follower.feet else None,
                 )
             if stub:
                 yield self._gap(end, trail.end, "fencepost")
