@@ -37,9 +37,10 @@ _SHAPE: Mapping[str, Any] = {
     "arenas": {"arenas": [{"address": _NAME, "main": _FLAG, "system_bytes": _BYTES, "used_bytes": _BYTES}]},
     "bins": {"bins": [{"kind": _NAME, "min_bytes": _BYTES, "max_bytes": _BYTES, "bytes": _BYTES}]},
     "chunks": {"sizes": [{"min_bytes": _BYTES, "max_bytes": _BYTES, "used_bytes": _BYTES}]},
-    "types": {"types": [{"type": _NAME, "bytes": _BYTES}]},
+    "types": {"types": [{"type": _NAME, "bytes": _BYTES, "held_by": {"kind": _NAME, "name": _NAME, "bytes": _BYTES}}]},
+    "owners": {"owners": [{"kind": _NAME, "name": _NAME, "retained_bytes": _BYTES}]},
 }
-_NEEDED = {"part", "type", "address", "kind", "min_bytes", "bytes"}
+_NEEDED = {"part", "type", "address", "kind", "min_bytes", "bytes", "retained_bytes"}
 """Keys that a row must have."""
 
 

@@ -76,8 +76,9 @@ OUTLINE = Outline(
                 argument(
                     "--types",
                     action="store_true",
-                    help="with the names of types in them: every chunk is gone through, which holds it for longer",
+                    help="with the names of types in them: it is copied for that, which holds it for longer",
                 ),
+                argument("--owners", action="store_true", help="with what each variable keeps; as with --types"),
                 EXACT,
                 HELP,
             ),
@@ -91,8 +92,9 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--interval must be more than 0")
     if options.keep < FEWEST:
         raise UsageError(f"--keep {options.keep} is too few to tell a trend", f"{FEWEST} or more")
-    if options.types and not options.save:
-        raise UsageError("--types is for what is saved", "watch PID --save FOLDER --types")
+    for name in ("types", "owners"):
+        if getattr(options, name) and not options.save:
+            raise UsageError(f"--{name} is for what is saved", f"watch PID --save FOLDER --{name}")
     if options.save:
         moments.make(options.save)
     pids = list(dict.fromkeys(options.pids))
@@ -240,11 +242,11 @@ def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
     def figures(context: Context) -> Answer:
         session = context.session
         picture = resident_picture(session, trims(session)) if session.started else None
-        document = take(context, sizes=False, types=options.types) if options.save else None
+        document = take(context, sizes=False, types=options.types, owners=options.owners) if options.save else None
         return Answer({"picture": picture, "arenas": len(session.headers), "document": document}, ())
 
     started = born(pid) if options.save else None
-    ahead = None if options.types else figures
+    ahead = None if options.types or options.owners else figures
     door = _Quiet(str(pid), "ptrace", (), lists_of=0 if early and ahead else None)
     asked = argparse.Namespace(libc=0, json=True)
     try:

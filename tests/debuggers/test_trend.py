@@ -106,6 +106,23 @@ def test_what_is_kept_is_a_snapshot(grown: tuple[Path, int]) -> None:
     assert all(file.stat().st_size < 8 << 10 for file in folder.iterdir())
 
 
+@pytest.mark.full
+def test_types_and_owners_are_kept_where_they_are_asked_for(tmp_path: Path) -> None:
+    with Subject("busy") as subject:
+        held = int((subject.folder / "truth" / "busy.txt").read_text().split()[0])
+        watch(subject, tmp_path, 3, lambda number: subject.send("tick") and None, "--owners", "--types")
+        assert subject.quit() == 0
+    documents, wrong = moments.read_all(str(tmp_path))
+    assert (len(documents), wrong) == (3, [])
+    for document in documents:
+        valid_snapshot(dict(document))
+    (series,) = [each for each in trend(tmp_path)["series"] if (each["by"], each["name"]) == ("owner", "sessions")]
+    values = [value for _, value in series["moments"]]
+    assert values[0] == held
+    # a tick adds one in a hundred
+    assert all(1.009 < after / before < 1.013 for before, after in zip(values, values[1:]))
+
+
 def test_started_again(tmp_path: Path) -> None:
     pids = []
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What changed between two snapshots: by part of RSS, by arena, by bin, by size of block."""
+"""What changed between two snapshots: by owner, type, part of RSS, arena, bin, size of block."""
 
 from __future__ import annotations
 
@@ -18,13 +18,24 @@ class Change(NamedTuple):
     name: str
     before: Optional[int]
     after: Optional[int]
+    kind: Optional[str] = None
+    """Of an owner."""
+    mostly: Optional[str] = None
+    """Likewise: the type that changed most of what it holds, where that is known."""
 
     @property
     def change(self) -> Optional[int]:
         return None if self.before is None or self.after is None else self.after - self.before
 
+    @property
+    def stays(self) -> bool:
+        """Whether an owner has more than it had, and keeps it when nobody is at work."""
+        return (self.change or 0) > 0 and self.kind not in IN_PASSING
 
-FIGURES = ("rss", "part", "arena", "used", "bin", "size", "type")
+
+FIGURES = ("rss", "part", "arena", "used", "bin", "size", "type", "owner")
+IN_PASSING = ("stack", "register")
+"""Kinds of owners that hold what is being worked on: what they have comes and goes with every request."""
 
 
 class Figure(NamedTuple):
@@ -54,6 +65,8 @@ class Diff(NamedTuple):
     """Bytes in use by size of block; empty where either snapshot has no sizes."""
     types: list[Change]
     """The same by type."""
+    owners: list[Change]
+    """The same by owner: what grew and is kept first, then what is held in passing, then what shrank."""
 
     def per_hour(self, change: Optional[int]) -> Optional[float]:
         """None where there is no such rate: two processes have none in common."""
@@ -83,6 +96,7 @@ def compare(before: Document, after: Document) -> Diff:
         bins=_changes(*[_bins(document) for document in (before, after)], key="bytes"),
         sizes=_sizes(before, after),
         types=_types(before, after),
+        owners=_owners(before, after),
     )
 
 
@@ -102,6 +116,7 @@ def figures_of(document: Document) -> Iterator[Figure]:
         ("bin", _bins(document), "bytes"),
         ("size", _by((document.get("chunks") or {}).get("sizes"), _size_name), "used_bytes"),
         ("type", _sums_of_types(document), "bytes"),
+        ("owner", _sums_of_owners(document), "retained_bytes"),
     ):
         for name, row in (rows or {}).items():
             yield Figure(by, name, row.get(key))
@@ -175,6 +190,55 @@ def _sums_of_types(document: Document) -> Optional[Rows]:
     for row in rows:
         sums.setdefault(str(row["type"]), {"bytes": 0})["bytes"] += row["bytes"]
     return sums
+
+
+def _owners(before: Document, after: Document) -> list[Change]:
+    """What matters first: what an owner has more of that nobody works on."""
+    both = [_sums_of_owners(document) for document in (before, after)]
+    if both[0] is None or both[1] is None:
+        return []
+    mostly = _mostly(before, after)
+    rows = {**both[0], **both[1]}
+    changes = [
+        each._replace(kind=rows[each.name]["kind"], mostly=mostly.get(each.name, rows[each.name]["type"]))
+        for each in _changes(*both, key="retained_bytes")
+    ]
+    return sorted(changes, key=lambda each: (not each.stays, (each.change or 0) < 0, -abs(each.change or 0)))
+
+
+def _mostly(before: Document, after: Document) -> Mapping[str, str]:
+    """By owner: the type, of those that it holds most of, of which what it holds changed by most."""
+    both = [(document.get("types") or {}).get("types") or () for document in (before, after)]
+    sums: dict[str, dict[str, int]] = {}
+    for sign, rows in zip((-1, 1), both):
+        for row in rows:
+            if row.get("held_by"):
+                types = sums.setdefault(_owner_name(row["held_by"]), {})
+                types[row["type"]] = types.get(row["type"], 0) + sign * (row["held_by"].get("bytes") or 0)
+    return {owner: max(types, key=lambda name: abs(types[name])) for owner, types in sums.items()}
+
+
+def _sums_of_owners(document: Document) -> Optional[Rows]:
+    """Threads come and go: what they hold in one way is one figure."""
+    rows = (document.get("owners") or {}).get("owners")
+    if rows is None:
+        return None
+    sums: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        kept = sums.setdefault(_owner_name(row), {"retained_bytes": 0, "kind": row["kind"], "type": row.get("type")})
+        kept["retained_bytes"] += row["retained_bytes"]
+    return sums
+
+
+def _owner_name(row: Document) -> str:
+    kind, name = str(row.get("kind")), row.get("name")
+    if kind in IN_PASSING:
+        return f"{kind}s of threads"
+    if kind == "tls":
+        return f"{name or 'variables'} of threads"
+    if kind in ("shared", "unreached"):
+        return f"several together: {name or 'others'}" if kind == "shared" else "nobody"
+    return f"mapping {name}" if kind == "mapping" else name or "a variable"
 
 
 def _size_name(row: Document) -> str:

@@ -35,6 +35,7 @@ SHORT = {
 }
 """Parts of resident memory as a sentence has them; the table has them in full."""
 TABLES = (
+    ("owner of blocks in use", "owners"),
     ("part of resident memory", "parts"),
     ("arena, by what it took", "arenas"),
     ("arena, by what the program holds", "used"),
@@ -45,11 +46,11 @@ TABLES = (
 
 
 def _no_chunks(options: Namespace) -> bool:
-    """Whether now is looked at as for a snapshot without sizes and types."""
+    """Whether now is looked at as for a snapshot of lists alone."""
     if options.after is not None:
         return False
     try:
-        return not {"chunks", "types"} & read(options.before).keys()
+        return not {"chunks", "types", "owners"} & read(options.before).keys()
     except ArenascopeError:
         return False  # which the command will say
 
@@ -58,8 +59,9 @@ def _no_chunks(options: Namespace) -> bool:
     "then and now",
     "Show what changed between two snapshots, or between one and now.",
     "diff before.json",
-    "Growth by part of resident memory, by arena, by list of free chunks and (of snapshots made with --sizes or "
-    "--types) by size or type of block, the largest change first, with rates where both tell when they were taken.",
+    "Growth by part of resident memory, by arena, by list of free chunks and (of snapshots made with --sizes, --types "
+    "or --owners) by size, type or owner of block, the largest change first, with rates where both tell when they were "
+    "taken. Of owners what matters comes first: what one has more of that stays; then what threads are working on.",
     (
         argument("before", metavar="A", help="the earlier snapshot"),
         argument("after", metavar="B", nargs="?", help="the later one; without it, now"),
@@ -75,7 +77,7 @@ def diff_command(context: Context) -> Answer:
     if context.options.after is not None:
         after = read(context.options.after)
     else:
-        after = take(context, sizes="chunks" in before, types="types" in before)
+        after = take(context, sizes="chunks" in before, types="types" in before, owners="owners" in before)
         problems = problems_of(context.session)
     for name, document in (("the earlier", before), ("the later", after)):
         known = [sentence(each) for each in problems]
@@ -116,6 +118,7 @@ def _json(diff: Diff, changes: Sequence[Change]) -> list[dict[str, object]]:
             "after": each.after,
             "change": each.change,
             "per_hour": _whole(diff.per_hour(each.change)),
+            **({} if each.kind is None else {"kind": each.kind, "type": each.mostly}),
         }
         for each in changes
     ]
@@ -137,7 +140,7 @@ def _lines(context: Context, diff: Diff) -> Iterator[str]:
         yield ""
         rows = [
             [
-                LABELS.get(each.name, each.name) if name == "parts" else each.name,
+                _named(each, name),
                 style.size(each.before),
                 style.size(each.after),
                 signed(style, each.change),
@@ -160,6 +163,12 @@ def _lines(context: Context, diff: Diff) -> Iterator[str]:
         yield style.dim(why_not)
 
 
+def _named(change: Change, table: str) -> str:
+    if table == "parts":
+        return LABELS.get(change.name, change.name)
+    return change.name if change.mostly is None else f"{change.name}: {change.mostly}"
+
+
 def _sentence(style: Style, diff: Diff) -> str:
     if diff.one_process is False:
         return f"these are two processes, not two moments of one: {_changed(style, diff, 'from one to the other')}"
@@ -176,10 +185,22 @@ def _changed(style: Style, diff: Diff, when: str) -> str:
     large = [each for each in diff.parts if abs(each.change or 0) >= TREND] or diff.parts
     moved = ", ".join(f"{SHORT.get(each.name, each.name)} {signed(style, each.change)}" for each in large[:3])
     tail = f": {moved}" if moved else ""
+    tail += _kept(style, diff)
     if not change:
         return f"{when} RSS stayed at {style.size(diff.rss.after)}{tail}"
     verb = "grew" if change > 0 else "fell"
     return f"{when} RSS {verb} by {style.size(abs(change))}, to {style.size(diff.rss.after)}{tail}"
+
+
+def _kept(style: Style, diff: Diff) -> str:
+    """What matters most: what one owner has more of, and keeps."""
+    most = next((each for each in diff.owners if each.stays), None)
+    if most is None:
+        return ""
+    rate = ""
+    if most.before and diff.seconds is not None and diff.seconds >= LONG_ENOUGH and diff.one_process is not False:
+        rate = f" ({100 * (most.change or 0) / most.before * 60 / diff.seconds:.1f} % a minute)"
+    return f"; what is kept grew most in {most.name}, {signed(style, most.change)}{rate}"
 
 
 def _no_rates(diff: Diff) -> Optional[str]:

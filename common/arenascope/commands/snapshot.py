@@ -22,9 +22,13 @@ SECTIONS = {
 """Which keys of which command's JSON are kept."""
 SIZES = {"chunks": ("summary", "sizes")}
 TYPES = {"types": ("types", "totals")}
-WORDS = {"chunks": "chunks --summary", "types": "types --limit 0"}
+OWNERS = {"owners": ("owners", "live_bytes")}
+WORDS = {"chunks": "chunks --summary", "types": "types --limit 0", "owners": "owners --limit 0"}
 """What is asked of them."""
+HELD = "types --owners --limit 0"
+"""Of types, where owners are asked for as well."""
 OF_A_TYPE = ("type", "kind", "module", "certain", "blocks", "bytes", "resident_bytes", "holds_back_bytes")
+OF_AN_OWNER = ("kind", "name", "tid", "type", "blocks", "retained_bytes", "retained_resident_bytes", "returns_bytes")
 
 
 def load(names: Iterable[str] = SECTIONS) -> dict[str, Asked]:
@@ -42,18 +46,21 @@ def read_all(context: Context) -> Answer:
     "Save the figures of this moment into a small file, without any of the program's data.",
     "snapshot before.json",
     "What is saved is what report, arenas, bins, threads and params say: sizes, counts, addresses, thread names. "
-    "--sizes adds the histogram of block sizes, --types what the blocks are, for which every chunk is gone through. A "
-    "name that ends in .gz is compressed.",
+    "--sizes adds the histogram of block sizes, --types what the blocks are, --owners whose they are; for the last two "
+    "a live process is copied in the shell, and runs on meanwhile. A name that ends in .gz is compressed.",
     (
         argument("file", metavar="FILE", help="where to write it"),
         argument("--sizes", action="store_true", help="with the number of blocks of each size"),
         argument("--types", action="store_true", help="with the names of types and how much there is of each"),
+        argument("--owners", action="store_true", help="with what each variable, thread and mapping alone keeps"),
     ),
-    lists=lambda options: not (options.sizes or options.types),
+    lists=lambda options: not (options.sizes or options.types or options.owners),
     reads=read_all,
+    whole=lambda options: bool(options.types or options.owners),
 )
 def snapshot_command(context: Context) -> Answer:
-    document = take(context, context.options.sizes, context.options.types)
+    options = context.options
+    document = take(context, options.sizes, options.types, options.owners)
     problems = problems_of(context.session)
     # a slow disk, or a FIFO's reader, must not keep the process standing still
     context.door.release()
@@ -68,10 +75,14 @@ def snapshot_command(context: Context) -> Answer:
     return Answer(keys, lines, problems)
 
 
-def take(context: Context, sizes: bool, types: bool = False) -> dict[str, Any]:
-    """A snapshot of what the context looks at. A core does not say when it was taken."""
-    parts = {**SECTIONS, **(SIZES if sizes else {}), **(TYPES if types else {})}
-    loaded = load(parts)
+def take(context: Context, sizes: bool, types: bool = False, owners: bool = False) -> dict[str, Any]:
+    """A snapshot of what the context looks at. A core does not say when it was taken. With types or owners a live
+    process of the shell's runs on afterwards."""
+    parts = {**SECTIONS, **(SIZES if sizes else {})}
+    deep = {**(TYPES if types else {}), **(OWNERS if owners else {})}
+    loaded = load({**parts, **deep})
+    if types and owners:
+        loaded["types"] = asked(HELD)
     session = context.session
     taken = time.time() if session.target.kind == "live" else None
     document: dict[str, Any] = {
@@ -83,8 +94,33 @@ def take(context: Context, sizes: bool, types: bool = False) -> dict[str, Any]:
     for name, kept in parts.items():
         keys = loaded[name].answered(context).keys
         document[name] = {key: keys.get(key) for key in kept}
+    problems = problems_of(session)
+    if deep:
+        beside = _apart(context, owners)
+        for name, kept in deep.items():
+            answer = loaded[name].answered(beside)
+            problems += [each for each in answer.problems if each not in problems]
+            document[name] = {key: answer.keys.get(key) for key in kept}
     if types:
         rows = document["types"]["types"]
-        document["types"]["types"] = [{key: row[key] for key in OF_A_TYPE} for row in rows]
-    document["problems"] = sentences(problems_of(session))
+        told = (*OF_A_TYPE, "held_by") if owners else OF_A_TYPE
+        document["types"]["types"] = [{key: row[key] for key in told} for row in rows]
+    if owners:
+        rows = document["owners"]["owners"]
+        document["owners"]["owners"] = [{key: row[key] for key in OF_AN_OWNER} for row in rows]
+    document["problems"] = sentences(problems)
     return document
+
+
+def _apart(context: Context, owners: bool) -> Context:
+    """What goes through heaps is asked of the process's copy, where there is one."""
+    beside = context.beside(context.options)
+    if owners:
+        from ..apart import looked
+
+        return Context(context.door, context.options, looked(beside).session)
+    if context.door.lets_go:
+        from ..apart import look_apart
+
+        look_apart(beside)
+    return beside

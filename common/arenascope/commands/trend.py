@@ -31,8 +31,8 @@ class Limit(NamedTuple):
     "Show what grew over many snapshots: since when, how steadily, and when it reaches a limit.",
     "trend moments/",
     "What watch --save keeps, in the shell, and what snapshot writes into the same folder. Growth by part of "
-    "resident memory, by arena, by list of free chunks and, where they have them, by size or type of block; the "
-    "largest first. A process that was started again is told from one that shrank.",
+    "resident memory, by arena, by list of free chunks and, where they have them, by size, type or owner of block; "
+    "the largest first. A process that was started again is told from one that shrank.",
     (
         argument("folder", metavar="FOLDER", help="where the snapshots are"),
         argument("--pid", type=int, metavar="PID", help="of this process; otherwise of the one that was seen last"),

@@ -51,6 +51,16 @@ CHANGE = record(
     change=integer("By how much it changed", null=True),
     per_hour=integer("The same per hour; null where the time is not known", null=True),
 )
+OWNED = record(
+    "What an owner holds, before and after",
+    name=text("The owner; of threads' stacks, registers and variables all threads' together"),
+    kind=one_of("What it is", *OWNER_KINDS),
+    type=text("The type that changed most of what it holds; null: not known", null=True),
+    before=integer("Before"),
+    after=integer("After"),
+    change=integer("By how much it changed"),
+    per_hour=integer("The same per hour; null where the time is not known", null=True),
+)
 LIFE = record(
     "A process from its first snapshot to its last",
     pid=integer("Its number", null=True),
@@ -236,6 +246,9 @@ DOCUMENTS = {
         "bins": rows("Lists of free chunks", CHANGE),
         "sizes": rows("Sizes of blocks in use, where both have them", CHANGE),
         "types": rows("Types of blocks in use, where both have them", CHANGE),
+        "owners": rows(
+            "Where both have them: what grew and stays first, then what threads are working on, then what shrank", OWNED
+        ),
         "verdict": text("What changed, in words"),
         "judgement": JUDGEMENT,
     },
@@ -249,7 +262,7 @@ DOCUMENTS = {
             record(
                 "A figure",
                 by=one_of("What kind it is", *FIGURES),
-                name=text("Whose: the part, the arena's address, the list, the size or the type"),
+                name=text("Whose: the part, the arena's address, the list, the size, the type or the owner"),
                 before=integer("At first"),
                 after=integer("At last"),
                 change=integer("By how much it changed"),

@@ -80,11 +80,21 @@ def _command(name: str, keys: dict[str, Any]) -> Schema:
 
 def _snapshot() -> Schema:
     """Keys of commands' own documents, as far as they are kept."""
-    from ..commands.snapshot import SECTIONS, SIZES
+    from ..commands.snapshot import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 
     def part(name: str, keys: Sequence[str]) -> Schema:
         return record(f"Of {name}", **{key: DOCUMENTS[name][key] for key in keys})
 
+    def rows_of(name: str, keys: Sequence[str], **more: Schema) -> Schema:
+        """Of its rows some keys."""
+        asked = DOCUMENTS[name][name]
+        known = asked["items"]["properties"]
+        return {**asked, "items": record("A row", **{key: known[key] for key in keys}, **more)}
+
+    held_by = optional(DOCUMENTS["types"]["types"]["items"]["properties"]["held_by"])
+    types = record("Of types", types=rows_of("types", OF_A_TYPE, held_by=held_by), totals=DOCUMENTS["types"]["totals"])
+    live = DOCUMENTS["owners"]["live_bytes"]
+    owners = record("Of owners", owners=rows_of("owners", OF_AN_OWNER), live_bytes=live)
     kept = {name: part(name, keys) for name, keys in SECTIONS.items()}
     sizes = {name: optional(part(name, keys)) for name, keys in SIZES.items()}
     return record(
@@ -111,5 +121,7 @@ def _snapshot() -> Schema:
         glibc=text("Its release", null=True),
         **kept,
         **sizes,
+        types=optional(types),
+        owners=optional(owners),
         problems=PROBLEMS,
     )

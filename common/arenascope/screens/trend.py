@@ -17,6 +17,7 @@ TABLES = {
     "bin": "list of free chunks",
     "size": "size of block, in use",
     "type": "type of block, in use",
+    "owner": "owner of blocks in use",
 }
 HOW = {
     STEADILY: "steadily",

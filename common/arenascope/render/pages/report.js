@@ -70,7 +70,8 @@ function table(into, base, columns, { foot = null, sort = null, title = null } =
     };
     button.onclick = () => by(typeof value(rows[0] ?? {}, 0, column) === "string" ? cell.getAttribute("aria-sort") !== "ascending" : cell.getAttribute("aria-sort") === "descending");
     cell.append(button); head.append(cell);
-    if (sort === column[0]) by(false);
+    // of few rows the order of the command is the better one
+    if (sort === column[0] && !all) by(false);
   });
   draw();
   if (foot) list.createTFoot().append(foot);
@@ -193,7 +194,7 @@ function arenas() {
   const threads = (row) => row.threads.map((each) => `${each.name ?? ""} ${each.tid}`.trim());
   table(box, "arenas/arenas", [["arena", (row) => `${row.index}${row.main ? " main" : ""}`, null, { name: "fixed", by: (row) => row.index }],
     ["threads", (row) => { const names = threads(row), cell = put("span", "", names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${names.length - 3} more` : "") || "none"); cell.title = names.join(", "); return cell; }, null, { ...LEFT, by: (row) => row.threads.length }],
-    ["heaps", "heaps", number], ...keys.map((key, index) => [names[index], key, size])], { foot });
+    ["heaps", "heaps", number], ...keys.map((key, index) => [names[index], key, size])], { foot, sort: "resident" });
 }
 
 function trim() {
@@ -202,7 +203,7 @@ function trim() {
   box.append(says("malloc_trim(0) would return ", said("trim/totals/resident_bytes"), " of resident memory; the tops of thread arenas, which it never touches, ", said("trim/totals/tops_resident_bytes"), " more (--tops)."));
   const keys = ["madvise_bytes", "brk_bytes", "resident_bytes", "kept/top_bytes", "kept/top_resident_bytes", "kept/subpage_bytes", "kept/tcache_bytes", "tops_bytes"];
   const names = ["by madvise", "by brk", "RSS falls", "top stays", "resident", "stranded", "tcache", "--tops"];
-  table(box, "trim/arenas", [["arena", "index", text, { name: "fixed" }], ...keys.map((key, index) => [names[index], key, size])]);
+  table(box, "trim/arenas", [["arena", "index", text, { name: "fixed" }], ...keys.map((key, index) => [names[index], key, size])], { sort: "RSS falls" });
   const reasons = put("ul");
   documents.trim.reasons.forEach((each) => reasons.append(make("li", each.text)));
   if (documents.trim.reasons.length) box.append(make("h3", "Why the rest stays"), reasons);

@@ -1,0 +1,123 @@
+"""Whose memory grew, between two snapshots and over many, by the program's own count (fixtures/busy.c)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from doors import DOORS, Live, give_up
+from partial import look
+from schemas import valid, valid_snapshot
+from subjects import Subject
+
+MINUTE = 60.0
+IN_PASSING = "stacks of threads"
+
+
+class Count(NamedTuple):
+    """Bytes, by the program."""
+
+    sessions: int
+    recent: int
+    work: int
+
+
+def count(subject: Subject) -> Count:
+    subject.send("truth")
+    return Count(*map(int, (subject.folder / "truth" / "busy.txt").read_text().split()))
+
+
+def said(words: str, subject: object) -> str:
+    code, text, complained = look(Path(str(subject)), words)
+    assert code == 0, complained
+    return text
+
+
+def a_minute_apart(first: Path, second: Path) -> None:
+    """A tick of the program stands for a minute."""
+    document = json.loads(second.read_text())
+    document["taken"] = json.loads(first.read_text())["taken"] + MINUTE
+    second.write_text(json.dumps(document))
+
+
+def test_what_grows_and_stays_comes_first(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    with Subject("busy") as subject:
+        first = count(subject)
+        said(f"snapshot {before} --owners", subject.pid)
+        subject.send("tick")
+        second = count(subject)
+        said(f"snapshot {after} --owners", subject.pid)
+    grown, worked = second.sessions - first.sessions, second.work - first.work
+    assert first.sessions // 100 <= grown < first.sessions // 80
+    # what is worked on changes by more than that
+    assert abs(worked) > 2 * grown
+    for file in (before, after):
+        valid_snapshot(json.loads(file.read_text()))
+    a_minute_apart(before, after)
+    document = valid(json.loads(said(f"diff {after} --json", before)))
+    rows = {row["name"]: row for row in document["owners"]}
+    assert document["owners"][0]["name"] == "sessions"
+    assert (rows["sessions"]["before"], rows["sessions"]["after"]) == (first.sessions, second.sessions)
+    assert rows["sessions"]["per_hour"] == 60 * grown
+    assert rows["recent"]["change"] == second.recent - first.recent
+    assert rows[IN_PASSING]["kind"] == "stack"
+    assert abs(rows[IN_PASSING]["change"] - worked) < 16384
+    text = said(f"diff {after}", before)
+    assert (
+        f"what is kept grew most in sessions, +{grown / 1024:.1f} KiB ({100 * grown / first.sessions:.1f} % a minute)"
+        in text
+    )
+    assert text.splitlines()[2].startswith("owner of blocks in use")
+
+
+@pytest.mark.full
+def test_by_type_between_a_snapshot_and_now(tmp_path: Path) -> None:
+    before = tmp_path / "before"
+    with Subject("busy") as subject:
+        first = count(subject)
+        said(f"snapshot {before} --owners --types", subject.pid)
+        for _ in range(3):
+            subject.send("tick")
+        second = count(subject)
+        document = valid(json.loads(said(f"diff {before} --json", subject.pid)))
+    assert document["held_seconds"] is not None
+    top = document["owners"][0]
+    assert (top["name"], top["change"]) == ("sessions", second.sessions - first.sessions)
+    # each body of a session is full of one letter
+    assert top["type"] == "text, ASCII"
+
+
+@pytest.mark.full
+def test_over_time(tmp_path: Path) -> None:
+    """As watch --save keeps them; one without owners in between knows nothing of any, and that is no zero."""
+    counts = []
+    with Subject("busy") as subject:
+        for number in range(5):
+            counts.append(count(subject))
+            words = [] if number == 2 else ["--owners", "--types"]
+            said(" ".join(["snapshot", str(tmp_path / f"{number}.json"), *words]), subject.pid)
+            subject.send("tick")
+    for number in range(1, 5):
+        document = json.loads((tmp_path / f"{number}.json").read_text())
+        document["taken"] = json.loads((tmp_path / "0.json").read_text())["taken"] + MINUTE * number
+        (tmp_path / f"{number}.json").write_text(json.dumps(document))
+    trend: dict[str, Any] = valid(json.loads(said("trend --json", tmp_path)))
+    (series,) = [each for each in trend["series"] if (each["by"], each["name"]) == ("owner", "sessions")]
+    assert [value for _, value in series["moments"]] == [counts[number].sessions for number in (0, 1, 3, 4)]
+    assert series["how"] == "steadily"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("door", ["gdb", "shell"])
+def test_in_the_doors(door: str, tmp_path: Path) -> None:
+    if DOORS[door].available():
+        give_up(DOORS[door].available() or "")
+    file = tmp_path / "snapshot"
+    with Subject("busy") as subject:
+        DOORS[door].run(Live(subject.pid, subject.program), [f"snapshot {file} --owners"])
+        counted = count(subject)
+    rows = {each["name"]: each["retained_bytes"] for each in json.loads(file.read_text())["owners"]["owners"]}
+    assert (rows["sessions"], rows["recent"]) == (counted.sessions, counted.recent)
