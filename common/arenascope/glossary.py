@@ -66,6 +66,11 @@ WORDS = (
         "What one call of malloc returned. It is the part of a chunk that the program may write to.",
     ),
     Word(
+        ("body", "node"),
+        "Of a type: the block in which a string, a vector or the like keeps its contents; a node is one of the blocks "
+        "that make up a list, a tree or a hash table.",
+    ),
+    Word(
         ("bookkeeping",),
         "What malloc keeps for itself in the heaps: headers of heaps and arenas, and fenceposts. Headlines count it "
         "as in use; `heap chunks` and `heap map` also say how much it is.",
@@ -74,6 +79,10 @@ WORDS = (
         ("break", "brk", "by brk", "program break"),
         "The end of the memory that the main arena grows into. malloc moves it up for more memory, and back down to "
         "return the end of the main arena's top to the kernel.",
+    ),
+    Word(
+        ("bss", ".bss", ".data"),
+        "Where the variables of a program or library lie: .data those with a first value, .bss the others.",
     ),
     Word(
         ("cached",),
@@ -89,6 +98,11 @@ WORDS = (
         "In `heap map`, one character: so many bytes of a heap.",
     ),
     Word(
+        ("certain", "guess", "a guess"),
+        "A type is certain where the block itself proves it, by a vtable or an object's header. A guess, marked by ?, "
+        "is what its contents, its neighbours or its holder suggest.",
+    ),
+    Word(
         ("chunk", "chunks", "chunk size"),
         "malloc's unit: a block with its header in front. A chunk's size counts the header, so that on 64-bit it is "
         "at least 8 bytes more than the program asked for, rounded up to a multiple of 16.",
@@ -99,9 +113,9 @@ WORDS = (
         "kernel's do.",
     ),
     Word(
-        ("damage",),
+        ("damage", "damaged", "breach"),
         "Bytes of a heap that are not what malloc leaves there: something has overwritten a header. `heap check` "
-        "says what is wrong.",
+        "says what is wrong, a breach for each of malloc's rules that is not kept.",
     ),
     Word(
         ("door",),
@@ -129,13 +143,18 @@ WORDS = (
         "Goes from the process to the kernel. If it was resident, RSS falls by as much.",
     ),
     Word(
-        ("heap", "heaps"),
+        ("hangs on", "what hangs on it", "with what hangs on them"),
+        "Blocks that are reached only from this one. Of a leak they are lost with it.",
+    ),
+    Word(
+        ("heap", "heaps", "sub-heap", "sub-heaps"),
         "A stretch of addresses from which an arena cuts its chunks. The main arena's is the one in front of the "
         "break; a thread arena has one or more of at most 64 MiB (1 MiB on 32-bit).",
     ),
     Word(
-        ("held",),
-        "For how long the process was stopped so that it could be read at one moment.",
+        ("held", "was held"),
+        "Of a process: it was stopped for so long, so that it could be read at one moment. Of a block in use: "
+        "something in the program still leads to it, so that it is not lost.",
     ),
     Word(
         ("holds back",),
@@ -147,9 +166,17 @@ WORDS = (
         "A page of 2 MiB instead of 4 KiB. A single block in use keeps the whole of it resident.",
     ),
     Word(
-        ("in use", "used", "live blocks"),
+        ("in use", "used", "live", "live blocks"),
         "In the program's hands: allocated and not freed. Whether the program still needs it, malloc cannot know. "
         "`heap chunks` and `heap map` count chunks; headlines count malloc's bookkeeping as well.",
+    ),
+    Word(
+        ("incomplete",),
+        "Something could not be read, or is damaged: figures are of what was read, and what is not known is ?.",
+    ),
+    Word(
+        ("kernel's", "the kernel's", "vdso", "vvar", "vsyscall"),
+        "Small mappings that the kernel gives each process: the clock, and the way into system calls.",
     ),
     Word(
         ("large bin", "large"),
@@ -160,8 +187,8 @@ WORDS = (
         "Where malloc keeps free chunks: a bin, a fastbin or a thread cache.",
     ),
     Word(
-        ("lost", "leaked", "possibly lost"),
-        "Of a block in use, that nothing leads to it any more, so that nobody can free it. Possibly: only pointers to "
+        ("lost", "leak", "leaked", "perhaps lost", "possibly lost"),
+        "Of a block in use, that nothing leads to it any more, so that nobody can free it. Perhaps: only pointers to "
         "its inside do, which may be old.",
     ),
     Word(
@@ -190,6 +217,10 @@ WORDS = (
         "once.",
     ),
     Word(
+        ("module",),
+        "The program or library that a type comes from.",
+    ),
+    Word(
         ("other anonymous memory",),
         "Memory with no file behind it that neither malloc nor a stack holds: another allocator, a language "
         "runtime, or the program's own calls of mmap.",
@@ -200,7 +231,7 @@ WORDS = (
         "other anonymous memory.",
     ),
     Word(
-        ("page", "pages"),
+        ("page", "pages", "whole pages"),
         "The unit in which the kernel gives and takes memory, usually 4 KiB. It goes back only as a whole.",
     ),
     Word(
@@ -222,6 +253,24 @@ WORDS = (
         "pages, or only from the end of a heap.",
     ),
     Word(
+        ("place", "places", "piece", "pieces"),
+        "Free chunks side by side are one piece. Each in which there are whole pages is a place: malloc_trim gives it "
+        "back by one call.",
+    ),
+    Word(
+        ("plain pointer", "no plain pointer"),
+        "A word that is a block's address as it is. Programs also pack or shift addresses: `heap leaks` looks for "
+        "these where no plain pointer leads to a block.",
+    ),
+    Word(
+        ("reached",),
+        "Of a block: from a root one gets there by following pointers, from block to block.",
+    ),
+    Word(
+        ("redacted",),
+        "Of a core: it holds malloc's own words alone, and none of the program's data (`heap save --redact`).",
+    ),
+    Word(
         ("resident", "RSS", "in memory"),
         "In physical memory at this moment, as `ps` counts it in RSS. What was never written, or was returned, is not.",
     ),
@@ -233,6 +282,10 @@ WORDS = (
     Word(
         ("RSS falls",),
         "By how much resident memory would fall: what goes back, less what was not resident anyway.",
+    ),
+    Word(
+        ("several together",),
+        "Whose a block is to which more than one variable or thread leads, so that none of them alone keeps it.",
     ),
     Word(
         ("small bin", "small"),
@@ -257,6 +310,11 @@ WORDS = (
         "goes back only once its neighbours are freed.",
     ),
     Word(
+        ("swap", "in swap"),
+        "What the kernel has written to disk to have its page for others. It is not resident, and comes back when it "
+        "is used or read.",
+    ),
+    Word(
         ("symbol", "first word"),
         "The name of what an address points to: a function, variable or C++ class.",
     ),
@@ -272,6 +330,10 @@ WORDS = (
     Word(
         ("thread arena", "thread-arena"),
         "Any arena but the main one. malloc_trim never touches its top.",
+    ),
+    Word(
+        ("threshold", "thresholds"),
+        "mmap_threshold and trim_threshold: from which size on a block gets a mapping of its own, and a top goes back.",
     ),
     Word(
         ("tid",),

@@ -134,4 +134,4 @@ def test_live_data_is_named() -> None:
     with Subject("sessions", "10", "20", env=UNCACHED) as subject:
         (outcome,) = SHELL.run(Live(subject.pid, subject.program), ["report --types --json"])
     advice = {each["id"]: each for each in outcome.json()["advice"]}
-    assert "the largest part: 320 blocks of std::string body of g_documents[]" in advice["nothing-to-tune"]["evidence"]
+    assert "the largest part: 320 blocks of std::string body of g_documents[]" in advice["look-again"]["evidence"]

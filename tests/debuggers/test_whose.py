@@ -81,6 +81,14 @@ def test_who_holds_what_is_shown(tmp_path: Path) -> None:
             assert held_by["bytes"] == held_by["blocks"] * 48
             assert [each["held_by"] for each in pins["groups"] if each["type"] == "Session"] == [held_by]
             assert {each["held_by"]["name"] for each in pins["pins"]} == {"g_sessions"}
+        # a process is not copied unasked: how it is asked for can be pasted
+        for command in ("types", "pins"):
+            plain, told = (
+                " ".join(look(Path(str(held.pid)), *each)[1].split()) for each in ([command], [command, "--owners"])
+            )
+            hint = f"arenascope {command} {held.pid} --owners (who holds them)"
+            assert hint in plain
+            assert "(who holds them)" not in told
     assert [each["held_by"] for each in asked(saved, command="types")["types"] if each["held_by"]] == []
     # people are told unasked, of a core that is not large
     for command in ("types", "pins"):
@@ -99,13 +107,18 @@ def test_the_report_tells_a_leak_from_what_is_held(tmp_path: Path) -> None:
     assert (found["owners"][0]["kind"], found["owners"][0]["name"]) == ("global", "held")
     leak = f"a leak: nothing leads to {size / (1 << 20):.1f} MiB in {blocks:,} blocks any more"
     assert leak in document["verdict"]
+    # of a leak nothing is said that is said of what is as it should be
+    assert document["advice"][0]["id"] == "mend-leak"
+    assert not {"look-again", "find-what-grew", "nothing-to-tune"} & {each["id"] for each in document["advice"]}
     assert asked(saved, command="report")["held"] is None
     # people are told unasked, of a core that is not large
     assert leak in " ".join(look(saved, "report")[1].split())
 
 
 def test_the_report_tells_that_all_is_held(subject: Subject) -> None:
-    found = asked(subject.pid, "--owners", command="report")["held"]
+    document = asked(subject.pid, "--owners", command="report")
+    found = document["held"]
+    assert "mend-leak" not in {each["id"] for each in document["advice"]}
     assert found["reached_bytes"] == found["live_bytes"] > 0
     assert [each["name"] for each in found["owners"][:2]] == ["first", "second"]
 

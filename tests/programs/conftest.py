@@ -54,4 +54,4 @@ def running(program: Program) -> Iterator[Running]:
 @pytest.fixture
 def serving(request: pytest.FixtureRequest) -> Iterator[Running]:
     """One for itself, by its name: it need not outlive the test."""
-    yield from run(next(each for each in (*PROGRAMS, *SINGLE) if each.name == request.param))
+    yield from run(next(each for each in (*PROGRAMS, *REPLACED, *SINGLE) if each.name == request.param))

@@ -345,7 +345,7 @@ def blocked(running: Running) -> None:
 
 FOREIGN = ("not-this-malloc", "ask-who-mapped")
 TUNING = ("thresholds-grew", "pin-thresholds", "limit-arenas", "trim-once", "trim-regularly", "other-allocator")
-IN_USE = ("nothing-to-tune", "nothing-more-to-tune")
+IN_USE = ("look-again", "find-what-grew", "mend-leak", "nothing-to-tune", "nothing-more-to-tune")
 ELSEWHERE = ("mostly-not-this-malloc", "mostly-not-malloc", "mostly-mapped-files")
 PROGRAMS = (
     Program(
@@ -353,7 +353,7 @@ PROGRAMS = (
         script("/usr/bin/python3", HERE / "load.py"),
         threads=7,
         allocators=("CPython",),
-        said=Said(("live-data",), ("nothing-to-tune",), (*TUNING, "ask-who-mapped")),
+        said=Said(("live-data",), ("look-again",), (*TUNING, "ask-who-mapped")),
     ),
     Program(
         "node",
@@ -398,7 +398,7 @@ PROGRAMS = (
         "ruby",
         script("ruby", HERE / "load.rb"),
         allocators=("Ruby",),
-        said=Said(("live-data",), ("nothing-to-tune", "not-this-malloc"), TUNING),
+        said=Said(("live-data",), ("look-again", "not-this-malloc"), TUNING),
     ),
     Program(
         "postgres",
@@ -433,5 +433,13 @@ REPLACED = (
     ),
 )
 """Another allocator serves malloc here: glibc's has nothing to be held against anything."""
-SINGLE = (Program("git", history, blocked),)
+SINGLE = (
+    Program("git", history, blocked),
+    Program(
+        "redis-on-glibc",
+        redis_on_glibc,
+        lambda running: running.serve(running.folder / "socket", keys, 200),
+        4,
+    ),
+)
 """Started by one test alone."""

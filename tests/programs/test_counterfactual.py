@@ -145,7 +145,7 @@ ROWS = (
         threads=True,
         noise=NOISY,
     ),
-    Row("sqlite", sqlite, READY, ("live-and-freed",), TRIM, ("limit-arenas", *PINS, *FOREIGN, "nothing-to-tune")),
+    Row("sqlite", sqlite, READY, ("live-and-freed",), TRIM, ("limit-arenas", *PINS, *FOREIGN, *IN_USE)),
     Row("perl", script("perl", HERE / "load.pl"), READY, ("freed", "live-and-freed"), (), ("limit-arenas", *FOREIGN)),
     Row(
         "ruby",

@@ -35,7 +35,7 @@ def damage(document: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("serving", ["memcached", "mariadbd", "postgres"], indirect=True)
+@pytest.mark.parametrize("serving", ["memcached", "mariadbd", "postgres", "redis", "redis-on-glibc"], indirect=True)
 def test_a_thousand_looks(serving: Running) -> None:
     for _ in range(LOOKS):
         (outcome,) = DOORS["shell"].run(image_of(serving), ["check --json"])

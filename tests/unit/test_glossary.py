@@ -15,6 +15,7 @@ from arenascope.command import command_names, find_command
 from arenascope.glossary import WORDS, find_word
 from arenascope.overview import help_text
 
+PACKAGE = Path(__file__).resolve().parents[2] / "common" / "arenascope"
 LOOKS = (
     *(name for name in command_names() if all(each.is_option for each in find_command(name).arguments)),
     "report --full",
@@ -32,6 +33,25 @@ PLAIN = {
     *("█ used ░ free", "occupancy"),
 }
 """What anybody knows."""
+PROSE = {
+    *(
+        "stranded",
+        "top",
+        "tops",
+        "arena",
+        "bookkeeping",
+        "address space",
+        "resident",
+        "outside malloc",
+        "break",
+        "in use",
+    ),
+    *("free", "whole pages", "places", "thresholds", "huge pages", "thread cache", "snapshot", "trim", "main arena"),
+    *("held", "lost", "perhaps lost", "leak", "reached", "no plain pointer", "hangs on", "several together", "certain"),
+    *("guess", "goes back", "give back", "fastbin", "madvise", "mapping", "other anonymous memory"),
+    *("incomplete", "damaged", "redacted", "in swap", "the kernel's", ".bss", "body", "core", "per hour", "cached"),
+}
+"""Words of sentences that are not what anybody means by them."""
 
 
 def headings(text: str) -> Iterator[str]:
@@ -51,6 +71,14 @@ def test_every_heading_is_plain_or_explained() -> None:
     assert {"system", "stranded", "goes back", "chunk size", "asked for", "accessible"} <= found
     found |= {*watch.HEADERS, "per hour", "a cell", "RSS falls", "first word"}
     assert not {each for each in found if each not in PLAIN and not find_word(each)}
+
+
+def test_every_word_of_the_sentences_is_explained() -> None:
+    """And each is written somewhere in the package."""
+    files = [path.read_text() for path in PACKAGE.rglob("*.py") if path.name != "glossary.py"]
+    written = " ".join(re.sub(r'"\s+f?"', "", text) for text in files)
+    assert not {word for word in PROSE if word not in written}
+    assert not {word for word in PROSE if not find_word(word)}
 
 
 def test_each_name_leads_to_one_word() -> None:

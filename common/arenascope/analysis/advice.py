@@ -29,8 +29,8 @@ class Advice(NamedTuple):
 
 
 def find_advice(facts: Facts) -> list[Advice]:
-    """What helps first, the largest effect before the smaller; then what would not. What concerns
-    other allocators leads where it is about more bytes than any effect."""
+    """What helps first, the largest effect before the smaller; then what would not. What concerns other allocators, or
+    a leak, leads where it is about more bytes than any effect."""
     helps = [
         *_trim(facts),
         *_tops(facts),
@@ -45,10 +45,16 @@ def find_advice(facts: Facts) -> list[Advice]:
     if facts.picture.measure == SPACE:
         # less of it was in memory
         helps = [each._replace(bound=each.effect is not None) for each in helps]
-    ask = list(_ask(facts))
-    first = ask if facts.picture.elsewhere > max((each.effect or 0 for each in helps), default=0) else []
-    rest = [each for each in ask if each not in first]
-    return [*first, *helps, *rest, *_nothing(facts, bool(helps)), *_folklore(facts)]
+    most = max((each.effect or 0 for each in helps), default=0)
+    beside = [*_ask(facts), *_leak(facts)]
+    beside.sort(key=_about, reverse=True)
+    first = [each for each in beside if _about(each) > most]
+    rest = [each for each in beside if _about(each) <= most]
+    return [*first, *helps, *rest, *_in_use(facts, bool(helps)), *_folklore(facts)]
+
+
+def _about(advice: Advice) -> float:
+    return advice.figures["bytes"] or 0
 
 
 def _trim(facts: Facts) -> Iterator[Advice]:
@@ -157,17 +163,35 @@ def _allocator(facts: Facts) -> Iterator[Advice]:
         yield Advice("other-allocator", None, {"bytes": size})
 
 
-def _nothing(facts: Facts, helped: bool) -> Iterator[Advice]:
+def _leak(facts: Facts) -> Iterator[Advice]:
+    """What would go back is not known: whole pages, of which others may hold a part, or more than the blocks' own."""
+    held = facts.held
+    if held is not None and facts.matters(held.lost):
+        yield Advice(
+            "mend-leak", None, {"bytes": held.lost, "blocks": held.lost_blocks, "live_bytes": facts.picture.live}
+        )
+
+
+def _in_use(facts: Facts, helped: bool) -> Iterator[Advice]:
+    """No setting changes what is in use. That it is as it should be is said of two moments alone, never of one; and of
+    a leak not at all."""
     live = facts.picture.live
-    if 10 * live >= 7 * (live + facts.picture.free) and 2 * live >= facts.rss and facts.matters(live):
-        figures = {
-            "live_bytes": live,
-            "known_bytes": facts.rss,
-            "mmapped_bytes": facts.part("mmapped"),
-            "in_arenas_bytes": facts.part("live"),
-            **_left(facts),
-        }
-        yield Advice("nothing-more-to-tune" if helped else "nothing-to-tune", 0, figures)
+    mostly = 10 * live >= 7 * (live + facts.picture.free) and 2 * live >= facts.rss and facts.matters(live)
+    if not mostly or any(_leak(facts)):
+        return
+    kind = "nothing-more-to-tune" if helped else "nothing-to-tune"
+    if facts.growth is None:
+        kind = "look-again"
+    elif facts.growth == "live-grew":
+        kind = "find-what-grew"
+    figures = {
+        "live_bytes": live,
+        "known_bytes": facts.rss,
+        "mmapped_bytes": facts.part("mmapped"),
+        "in_arenas_bytes": facts.part("live"),
+        **_left(facts),
+    }
+    yield Advice(kind, 0, figures)
 
 
 def _left(facts: Facts) -> dict[str, int]:

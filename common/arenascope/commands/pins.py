@@ -129,6 +129,7 @@ def pins_command(context: Context) -> Answer:
         pending,
         groups=told,
         held_by=words,
+        owners=held is None and not session.target.image.redacted,
         started=session.started,
     )
     return Answer(keys, text, problems)

@@ -98,6 +98,7 @@ def types_command(context: Context) -> Answer:
         started=session.started,
         notes=notes,
         held_by=told,
+        owners=looked is None and not told,
     )
     return Answer(keys, text, [*problems, *problems_of(session)])
 

@@ -61,7 +61,28 @@ class Pasted(NamedTuple):
         return f"{self.before}{self.words}{self.behind}"
 
 
-Way = Union[str, Typed, Later, Pasted]
+class Traced(NamedTuple):
+    """Who asks the kernel for more, told by a tracer: a debugger's process has one already, a core has no process."""
+
+    def command(self, style: Style) -> str:
+        return f"strace -f -k -e trace=mmap,mremap -p {style.subject if style.running else 'PID'}"
+
+    def text(self, style: Style) -> str:
+        first = "" if style.running else "in the process, " if style.core else "once it is let go, "
+        return f"{self.command(style)} ({first}while it grows: the stack of whoever asks for more)"
+
+
+class ByType(NamedTuple):
+    """Two moments by type."""
+
+    def command(self, style: Style) -> str:
+        return style.typed("snapshot types.json --types")
+
+    def text(self, style: Style) -> str:
+        return f"{self.command(style)} (and later {style.typed('diff types.json')}: which grew)"
+
+
+Way = Union[str, Typed, Later, Traced, ByType, Pasted]
 
 
 class Words(NamedTuple):
@@ -227,7 +248,11 @@ def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
         f"{say(figure['bytes'])} is stranded: free in pages that blocks in use share; nothing that glibc offers "
         "returns it",
         (
-            Typed("chunks --summary", "which sizes stay: where as much of each goes, any allocator strands as much"),
+            Typed(
+                "chunks --summary",
+                "which sizes stay; freed neighbours have joined, so that theirs were smaller. Of equal "
+                "sizes any allocator strands as much",
+            ),
             Pasted("LD_PRELOAD=libjemalloc.so.2", ", measured under the real load"),
         ),
         "another program to know; more memory for small heaps",
@@ -244,34 +269,62 @@ def _most_of(facts: Facts, say: Say) -> str:
     )
 
 
-def _live(figure: Figures, facts: Facts, action: str, say: Say) -> Words:
-    alone = figure["mmapped_bytes"] > figure["in_arenas_bytes"]
-    evidence = f"{say(figure['live_bytes'])} of {say(figure['known_bytes'])} is in blocks that the program holds"
+PROFILER = "a heap profiler (heaptrack, memray, bpf memleak): who allocated them"
+
+
+def _what_is_in_use(figure: Figures, facts: Facts, say: Say) -> str:
+    evidence = (
+        f"{say(figure['live_bytes'])} of {say(figure['known_bytes'])} is in blocks that the program has not freed"
+    )
     if figure["left_bytes"]:
         whose = "an arena whose threads have" if figure["left_arenas"] == 1 else "arenas whose threads have"
         which = whose if figure["left_arenas"] == 1 else f"{figure['left_arenas']} {whose}"
         evidence += f", {say(figure['left_bytes'])} of it in {which} ended"
-    evidence += _most_of(facts, say)
-    which_blocks = Typed("mmapped", "which blocks") if alone else Typed("types", "what they are")
-    profiler = "a heap profiler (heaptrack, memray, bpf memleak): who allocated them"
+    return evidence + _most_of(facts, say)
+
+
+def _which_blocks(figure: Figures, facts: Facts) -> Typed:
     if facts.held is not None:
-        lost = facts.matters(facts.held.lost)
-        which_blocks = Typed("leaks", "what nothing leads to") if lost else Typed("owners", "who holds them")
-        if lost:
-            return Words(f"{action}, but not all of it is held", evidence, (which_blocks, profiler))
-    if facts.growth is None:
-        return Words(f"{action}; needed, or growing, two looks tell", evidence, (Later(), which_blocks, profiler))
-    # there have been two
-    ways = (profiler, which_blocks) if facts.growth == "live-grew" else (which_blocks, profiler)
-    return Words(action, evidence, ways)
+        return Typed("owners", "who holds them")
+    alone = figure["mmapped_bytes"] > figure["in_arenas_bytes"]
+    return Typed("mmapped", "which blocks") if alone else Typed("types", "what they are")
 
 
-def _nothing_more(figure: Figures, facts: Facts, say: Say) -> Words:
-    return _live(figure, facts, "nothing more to tune: the rest is in use", say)
+def _again(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words(
+        "look a second time: no setting changes what is in use, and whether it is needed or grows, two looks tell",
+        _what_is_in_use(figure, facts, say),
+        (Later(), _which_blocks(figure, facts), PROFILER),
+    )
+
+
+def _grew(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words(
+        "find who allocates what grew: no setting changes what is in use",
+        _what_is_in_use(figure, facts, say),
+        (ByType(), Typed("owners", "who holds most"), PROFILER),
+        all_apply=True,
+    )
 
 
 def _nothing(figure: Figures, facts: Facts, say: Say) -> Words:
-    return _live(figure, facts, "nothing to tune: it is in use", say)
+    return Words(
+        "nothing to tune: it is in use, and did not grow",
+        _what_is_in_use(figure, facts, say),
+        (_which_blocks(figure, facts), PROFILER),
+    )
+
+
+def _nothing_more(figure: Figures, facts: Facts, say: Say) -> Words:
+    return _nothing(figure, facts, say)._replace(action="nothing more to tune: the rest is in use, and did not grow")
+
+
+def _leak(figure: Figures, facts: Facts, say: Say) -> Words:
+    return Words(
+        f"mend the leak: nothing leads to {say(figure['bytes'])} in {count(figure['blocks'], 'block')} any more",
+        f"of {say(figure['live_bytes'])} in use; pointers were followed from variables, stacks and registers",
+        (Typed("leaks", "what they are, and what hangs on them"), PROFILER),
+    )
 
 
 def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
@@ -282,7 +335,8 @@ def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
         instead
         or (
             Typed("mappings", "each of them, the largest first"),
-            Pasted("strace -f -k -e trace=mmap,mremap -p PID", ", while it grows: the stack of whoever asks for more"),
+            *(Typed(f"refs {each.region.start:#x}", "what points to the largest") for each in facts.picture.others[:1]),
+            Traced(),
         ),
         all_apply=True,
     )
@@ -326,6 +380,9 @@ ADVICE: Mapping[str, Callable[[Figures, Facts, Say], Words]] = {
     "shrink-thread-caches": _caches,
     "keep-type-apart": _apart,
     "other-allocator": _allocator,
+    "mend-leak": _leak,
+    "look-again": _again,
+    "find-what-grew": _grew,
     "nothing-more-to-tune": _nothing_more,
     "nothing-to-tune": _nothing,
     "ask-who-mapped": _ask,

@@ -69,9 +69,10 @@ def lines(
     *,
     groups: Optional[Sequence[Group]],
     held_by: Mapping[int, str],
+    owners: bool,
     started: bool,
 ) -> Iterator[str]:
-    """`held_by`: who holds most of a type's blocks, by its number."""
+    """`held_by`: who holds most of a type's blocks, by its number. `owners`: who holds them could still be asked."""
     if not started:
         yield NO_HEAP
         return
@@ -124,6 +125,8 @@ def lines(
         )
     if pins:
         ask = [] if groups is not None else [f"{style.typed('pins --types')} (what all blocks of a type keep)"]
+        if owners:
+            ask.append(f"{style.typed('pins --owners')} (who holds them)")
         yield from next_lines(style, *ask, style.typed(f"chunk {pins[0].pin.address:#x}"))
 
 

@@ -77,7 +77,7 @@ def lines(
         yield ""
         yield from _parts(style, picture, concluded.facts, full)
     held = concluded.facts.held if concluded.facts else None
-    if held is not None:
+    if held is not None and facts_matter(concluded, held.live):
         yield ""
         yield style.bold("whose it is")
         for said in held_lines(style, held):
@@ -95,19 +95,24 @@ def lines(
             yield from _item(advice_line(style, each, words), width, f"{number}.")
             yield from _details(style, words, width, full)
     yield ""
-    more = [] if full else [f"{style.typed('report --full')} (costs, other ways to set it)"]
+    more = [] if full else [f"{style.typed('report --full')} (all parts, costs, other ways)"]
     facts = concluded.facts
-    if (
-        named
-        and facts
-        and not facts.seen
-        and (facts.matters(facts.part("scraps")) or concluded.judgement.id == "live-data")
-    ):
-        more.insert(0, f"{style.typed('report --types')} (what the blocks are)")
+    in_use = concluded.judgement.id == "live-data"
+    if named and held is None and in_use:
+        more.insert(0, f"{style.typed('report --owners')} (whether it is a leak, whose it is)")
+    if named and facts and not facts.seen and (facts.matters(facts.part("scraps")) or in_use):
+        # what is in use types says by itself; what is stranded takes the report's own figures, and a longer look
+        more.insert(0, f"{style.typed('types' if in_use else 'report --types')} (what the blocks are)")
     whose = ["owners", *(["leaks"] if held.lost or held.possible or held.unknown else [])] if held is not None else []
-    # where most is not malloc's, neither a trim nor a block in the way says more
-    names = ("mappings", "arenas") if concluded.judgement.id in ELSEWHERE else ("trim", "pins", "arenas")
+    # neither a trim nor a block in the way says more of what is not malloc's, or in use
+    names: tuple[str, ...] = ("arenas",) if in_use else ("trim", "pins", "arenas")
+    if concluded.judgement.id in ELSEWHERE:
+        names = ("mappings", "arenas")
     yield from next_lines(style, *more, *map(style.typed, [*whose, *names]))
+
+
+def facts_matter(concluded: Conclusions, size: int) -> bool:
+    return concluded.facts is not None and concluded.facts.matters(size)
 
 
 def held_lines(style: Style, held: HeldSums) -> Iterator[str]:

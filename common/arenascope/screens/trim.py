@@ -216,7 +216,8 @@ def _duration(style: Style, plans: Sequence[Trim], may_apply: bool) -> Iterator[
         "Released pages that are used again fault in again."
     )
     if may_apply:
-        yield style.dim(f"next: {style.typed_to_apply('trim --apply')} (--tops: the tops too)")
+        tops = " (--tops: the tops too)" if any(trim.resident.tops for trim in plans) else ""
+        yield style.dim(f"next: {style.typed_to_apply('trim --apply')}{tops}")
 
 
 def _applied_lines(style: Style, applied: Applied) -> Iterator[str]:

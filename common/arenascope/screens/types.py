@@ -29,8 +29,10 @@ def lines(
     started: bool,
     notes: Sequence[Statement],
     held_by: Mapping[int, str],
+    owners: bool,
 ) -> Iterator[str]:
-    """`named`: bytes of blocks whose type is certain; `held_by`: who holds most of a type's, by its number."""
+    """`named`: bytes of blocks whose type is certain; `held_by`: who holds most of a type's, by its number; `owners`:
+    who holds them could still be asked."""
     if not started:
         yield NO_HEAP
         return
@@ -62,7 +64,8 @@ def lines(
         yield style.dim(A_GUESS)
     yield from map(note_text, notes)
     if rows:
-        yield from next_lines(style, style.typed(f"chunk {rows[0].samples[0]:#x}"), style.typed("pins"))
+        whose = [f"{style.typed('types --owners')} (who holds them)"] if owners else []
+        yield from next_lines(style, *whose, style.typed(f"chunk {rows[0].samples[0]:#x}"), style.typed("pins"))
 
 
 def note_text(said: Statement) -> str:

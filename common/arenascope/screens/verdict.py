@@ -116,13 +116,8 @@ def _details(said: Statement, say: Say) -> list[str]:
     figure: Figures = said.figures
     clauses = []
     returnable = figure["returnable_bytes"]
-    if returnable or _matters(figure, "thread_tops_bytes"):
-        seconds = duration(figure["trim_seconds"])
-        clauses.append(
-            f"malloc_trim returns {say(returnable)} now, in about {seconds}"
-            if returnable
-            else "malloc_trim returns nothing"
-        )
+    if _matters(figure, "returnable_bytes") or _matters(figure, "thread_tops_bytes"):
+        clauses.append(_trim(said, say) if returnable else "malloc_trim returns nothing")
     if _matters(figure, "thread_tops_bytes"):
         where = f"{figure['thread_tops']} thread-arena {'top' if figure['thread_tops'] == 1 else 'tops'}"
         clauses.append(f"{say(figure['thread_tops_bytes'])} sits in {where} that it never touches")
@@ -133,6 +128,15 @@ def _details(said: Statement, say: Say) -> list[str]:
     if _matters(figure, "tcache_bytes"):
         clauses.append(f"{say(figure['tcache_bytes'])} is in thread caches")
     return clauses
+
+
+def _trim(said: Statement, say: Say) -> str:
+    """A core's process is no more what it was."""
+    figure: Figures = said.figures
+    size, seconds = say(figure["returnable_bytes"]), duration(figure["trim_seconds"])
+    if said.names["measure"] == RESIDENT:
+        return f"malloc_trim returns {size} now, in about {seconds}"
+    return f"malloc_trim would have returned {size}, in about {seconds}"
 
 
 def _judgement(kind: str, figure: Figures, say: Say) -> str:
