@@ -11,8 +11,8 @@ from typing import Optional, Sequence
 
 from .command import Context
 from .errors import ArenascopeError, RedactedError, TargetError, UsageError
+from .gather.finder import WORTH_IT, library
 from .graph.blocks import LiveBlocks, heap_spans, live_blocks
-from .graph.finder import WORTH_IT, library
 from .graph.refs import Search
 from .graph.roots import find_roots
 from .model import Statement

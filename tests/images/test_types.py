@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Iterator
 
 import pytest
+from looks import give_up
 from partial import look
 from planted import CLAIMING, MANY, is_right, kinds_by_block, planted_by
 from schemas import valid
@@ -207,6 +209,63 @@ def test_pythons_objects_are_those_that_its_collector_knows() -> None:
         # a tuple of which nothing can refer to itself is not the collector's
         assert rows[name]["blocks"] >= objects if name == "tuple" else rows[name]["blocks"] == objects, name
         assert rows[name]["certain"]
+
+
+BODIES = """
+import collections, gc, json, sys
+word, small = 8, 512
+lists = [[None] * 200 for _ in range(300)] + [list(range(5000)) for _ in range(40)]
+for number in range(200):
+    lists.append([])
+    for item in range(150 + number): lists[-1].append(item)
+dicts = [dict.fromkeys(range(100)) for _ in range(200)]
+dicts += [{str(item): 1 for item in range(40 + number)} for number in range(200)]
+sets = [set(range(100 + number)) for number in range(150)]
+bytearrays = [bytearray(1000 + number) for number in range(100)]
+deques = [collections.deque(range(300)) for _ in range(30)]
+gc.collect()
+gc.disable()
+alive = gc.get_objects()
+def apart(types, own): return sum(each.__sizeof__() - own > small for each in alive if type(each) in types)
+made = {
+    # the list of all of them is not among them
+    "list items": apart([list], 5 * word) + 1,
+    "set table": apart([set, frozenset], set().__sizeof__()),
+    "bytearray bytes": len(bytearrays),
+    "deque block": len(deques) * 5,
+}
+print(json.dumps([made, len(dicts)]), flush=True)
+sys.stdin.read()
+"""
+PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+
+
+def python_of(release: str) -> str:
+    """Where there is one of this release: by its name, or where pyenv keeps it."""
+    kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"{release}.*/bin/python{release}"))
+    named = [each for each in [shutil.which(f"python{release}")] if each and "shims" not in each]
+    if not [*named, *kept]:
+        give_up(f"no Python {release}")
+    return str([*named, *kept][0])
+
+
+@pytest.mark.parametrize("release", ["", *(pytest.param(each, marks=pytest.mark.full) for each in PYTHONS)])
+def test_what_pythons_objects_keep_apart_is_named(release: str) -> None:
+    """Exactly as many as there are beyond what its own allocator keeps."""
+    command = [python_of(release) if release else sys.executable, "-S", "-c", BODIES]
+    with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+        made, dicts = json.loads(process.stdout.readline())
+        await_parked(process.pid)
+        status, said, complained = look(Path(str(process.pid)), "types --limit 0", "--json")
+        process.stdin.close()
+    assert status == 0, complained
+    rows = {row["type"]: row for row in json.loads(said)["types"] if row["kind"] == "python"}
+    assert {name: rows[name]["blocks"] for name in made} == made
+    assert all(rows[name]["certain"] for name in [*made, "dict keys"])
+    # modules have some, too
+    assert dicts <= rows["dict keys"]["blocks"] < 2 * dicts
 
 
 def test_pythons_small_objects_where_malloc_has_them() -> None:

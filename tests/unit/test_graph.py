@@ -9,12 +9,12 @@ from typing import Sequence
 
 import pytest
 
+from arenascope.gather.finder import Finder, finder_of
 from arenascope.graph.blocks import LiveBlocks, Stretch
 from arenascope.graph.components import lumps
 from arenascope.graph.dominators import Dominators, dominators
 from arenascope.graph.edges import Graph
 from arenascope.graph.encodings import decoded
-from arenascope.graph.finder import Finder, finder_of
 from arenascope.graph.spans import Mark, Marks
 from arenascope.graph.spread import Spread
 from arenascope.graph.windows import Window

@@ -7,14 +7,9 @@ What a container tells is certain. A plain pointer from an object of a known cla
 from __future__ import annotations
 
 import re
-from array import array
-from bisect import bisect_right
 from collections import Counter, deque
-from itertools import accumulate, islice
 from typing import Iterator, Optional, Sequence
 
-from ..errors import MemoryReadError
-from ..glibc.chunk import SIZE_BITS
 from ..glibc.mmapped import without
 from ..meter import Meter
 from ..recognise.catalogue import NONE, Catalogue
@@ -25,7 +20,10 @@ from ..recognise.names import APART
 from ..recognise.nodes import LIST, TREE
 from ..records import NamedTuple
 from ..session import Session
-from .live import Live, Typed
+from .behind import Way, name_behind
+from .block_index import Index, Known
+from .live import Live
+from .python_bodies import name_python_bodies
 
 LARGEST = 64 << 10
 """So much of a holder is looked through."""
@@ -36,25 +34,19 @@ GLOBALS = 64 << 20
 STACK = 1 << 20
 STACKS = 64 << 20
 """So much of each stack, and of all."""
+LARGE = 64 << 10
+"""A block so large has a row for itself: by the very place that points to it."""
 SELDOM = 8
 """A member is a pointer where one object in so many has one there."""
 WINDOW = 512 << 10
 FAR = 4 << 10
 """Objects further apart, on the average, are read one by one."""
 _VARIABLE = re.compile(r"(.*?)(?:\+(?:0x[0-9a-f]+|\d+))?", re.DOTALL)
-"""A variable's symbol; where there is none, the file that it is of."""
+"""A variable's symbol, of an array's elements that of all; where there is none, the file that it is of."""
 _SHARED = re.compile(re.escape(APART).replace(r"\{\}", "(.+)"))
-WEAK = ("size", "zeros", "pointers", "text")
 LINKS = {TREE: 4, LIST: 2, HASHED: 1}
 """Words in front of what a node is for."""
 HOLDERS = ("c++", "control", "gobject", "node")
-
-
-class Place(NamedTuple):
-    """A block among the pieces of a sweep."""
-
-    piece: int
-    index: int  # type: ignore[assignment]  # tuple.index is of no use here
 
 
 class Area(NamedTuple):
@@ -72,107 +64,8 @@ class Area(NamedTuple):
     """Its number, where it is an object."""
 
 
-Known = tuple[int, int, int]
-"""A block: where it is, what is usable of it, its kind's number. No record, as there are millions."""
 Plain = tuple[int, Area, int]
 """Where a pointer leads, where it lies, and its own address."""
-
-
-class Index:
-    """The live blocks by their addresses."""
-
-    def __init__(self, session: Session, ground: Ground, live: Live) -> None:
-        self._session = session
-        self._ground = ground
-        self._live = live
-        pieces = sorted(
-            (piece for heap in live.heaps for piece in heap.pieces if isinstance(piece, Typed)),
-            key=lambda piece: piece.address,
-        )
-        self._starts = [piece.address for piece in pieces]
-        self._raws = [piece.raws for piece in pieces]
-        self._kinds = [piece.kinds for piece in pieces]
-        self._users: list[Optional[Sequence[int]]] = [None for _ in pieces]
-        self._word = session.layout.word
-        self._weak = bytearray()
-        """Of each kind, by its number: whether holders may tell more."""
-        self._mmapped = {block.chunk + session.layout.header: at for at, (block, _) in enumerate(live.mmapped)}
-
-    def _users_of(self, number: int) -> Sequence[int]:
-        users = self._users[number]
-        if users is None:
-            raws = self._raws[number]
-            sizes = (raw & ~SIZE_BITS for raw in raws)
-            first = self._starts[number] + self._session.layout.header
-            code = self._session.memory.code
-            users = self._users[number] = array(code, islice(accumulate(sizes, initial=first), len(raws)))
-        return users
-
-    def place(self, user: int) -> Optional[Place]:
-        number = bisect_right(self._starts, user) - 1
-        if number < 0:
-            return None
-        users = self._users[number] or self._users_of(number)
-        index = bisect_right(users, user) - 1
-        return Place(number, index) if index >= 0 and users[index] == user else None
-
-    def kind(self, user: int) -> int:
-        place = self.place(user)
-        if place is not None:
-            return self._kinds[place.piece][place.index]
-        at = self._mmapped.get(user)
-        return NONE if at is None else self._live.mmapped[at][1]
-
-    def put(self, user: int, kind: int) -> None:
-        place = self.place(user)
-        if place is not None:
-            self._kinds[place.piece][place.index] = kind  # type: ignore[index]  # an array
-        elif user in self._mmapped:
-            at = self._mmapped[user]
-            self._live.mmapped[at] = self._live.mmapped[at][0], kind
-
-    def of_kinds(self, kinds: set[int]) -> Iterator[Known]:
-        """The blocks that are of one of these, in address order."""
-        word = self._word
-        for number, of in enumerate(self._kinds):
-            if not kinds.isdisjoint(of):
-                users, raws = self._users_of(number), self._raws[number]
-                for index in [index for index, kind in enumerate(of) if kind in kinds]:
-                    yield users[index], (raws[index] & ~SIZE_BITS) - word, of[index]
-
-    def is_weak(self, kind: int) -> bool:
-        while kind >= len(self._weak):
-            self._weak.append(self._live.kinds[len(self._weak)].kind in WEAK)
-        return bool(self._weak[kind])
-
-    # what recognise/holders.py asks
-
-    def usable(self, user: int) -> Optional[int]:
-        place = self.place(user)
-        if place is not None:
-            kind = self._kinds[place.piece][place.index]
-            if kind == NONE or not self.is_weak(kind):
-                return None
-            return (self._raws[place.piece][place.index] & ~SIZE_BITS) - self._word
-        at = self._mmapped.get(user)
-        if at is None or not self.is_weak(self._live.mmapped[at][1]):
-            return None
-        block = self._live.mmapped[at][0]
-        return block.base + block.bytes - user
-
-    def words(self, address: int, count: int) -> Optional[Sequence[int]]:
-        try:
-            return self._session.memory.words(address, count)
-        except MemoryReadError:
-            return None
-
-    def byte(self, address: int) -> Optional[int]:
-        data = self._session.memory.try_read(address, 1)
-        return data[0] if data else None
-
-    def is_code(self, address: int) -> bool:
-        module = self._ground.module_of(address)
-        return module is not None and any(each.executable and each.contains(address) for each in module.regions)
 
 
 class Naming:
@@ -183,7 +76,7 @@ class Naming:
         self._catalogue = catalogue
         self._ground = ground
         self._live = live
-        self._index = Index(session, ground, live)
+        self._index = Index(session, catalogue, live)
         self._word = session.layout.word
         self._mask = session.layout.mask
         self._skew = session.layout.first_aligned(0) + session.layout.header
@@ -211,7 +104,12 @@ class Naming:
                 self._objects_of[area.kind] += 1
                 self._look_at(area, area.start + area.links, words)
                 self._follow()
+        if self._catalogue.python.runs:
+            for user, kind in name_python_bodies(self._session, self._index, self._catalogue.python, self._live.kinds):
+                self._index.put(user, self._number(kind))
         self._name_plainly()
+        for user, kind in name_behind(self._index, self._live.kinds, self._ways()):
+            self._index.put(user, self._number(kind))
 
     def _follow(self) -> None:
         while self._left:
@@ -277,6 +175,9 @@ class Naming:
 
     def _look_at(self, area: Area, start: int, words: Sequence[int]) -> None:
         low, high, mask, skew = self._low, self._high, self._mask, self._skew
+        if self._catalogue.has_fronts:
+            # what blocks are for begins behind a header
+            skew, mask = 0, self._word - 1
         likely = [at for at, word in enumerate(words) if low <= word < high and not (word - skew) & mask]
         if not likely:
             return
@@ -321,9 +222,23 @@ class Naming:
                 if kind == NONE or self._live.kinds[kind].kind not in kinds:
                     continue
                 owner = self._owner(area, address)
+                if owner is not None and area.name is None and self._block_bytes(user) >= LARGE:
+                    owner = self._session.target.describe(address) or owner
                 if owner is not None:
                     named = Kind(f"{owner} body", "holder", None, False, "what points to it", owner)
                     self._index.put(user, self._number(named))
+
+    def _ways(self) -> Iterator[Way]:
+        """What variables point to, and the name of each."""
+        for user, area, address in self._plain:
+            if area.name is None:
+                name = self._session.target.describe(address)
+                if name is not None:
+                    yield Way(user, name, 1)
+
+    def _block_bytes(self, user: int) -> int:
+        block = self._index.block(user)
+        return block.usable if block is not None else 0
 
     def _at(self, area: Area, address: int) -> tuple[int, int]:
         """A class, and a place in it."""

@@ -20,7 +20,8 @@ NEAR = 8 << 20
 """So far to both sides."""
 ALTOGETHER = 256 << 20
 """No more than that for all blocks that are asked for."""
-ALONE = "{}, of this block alone: nothing near it is of that class"
+ALONE = "{}, of this block alone"
+NOTHING_NEAR = f"{ALONE}: nothing near it is of that class"
 
 
 def kinds_of(session: Session, placed: Sequence[tuple[int, int]]) -> dict[int, Kind]:
@@ -33,7 +34,12 @@ def kinds_of(session: Session, placed: Sequence[tuple[int, int]]) -> dict[int, K
     kinds = {}
     for chunk, size in placed:
         (index,) = one_by_one(session, catalogue, [chunk + header], [size - word])
-        kinds[chunk] = near.settled(catalogue, catalogue.entries[index], chunk, size - word)
+        entry = catalogue.entries[index]
+        if entry.usable is not None and catalogue.front(chunk + header, size - word):
+            # those near by begin with a header, too
+            kinds[chunk] = entry.kind._replace(certain=False, how=ALONE.format(entry.kind.how))
+        else:
+            kinds[chunk] = near.settled(catalogue, entry, chunk, size - word)
     return kinds
 
 
@@ -66,7 +72,7 @@ class _Near:
             return UNTOLD if entry.element else catalogue.kind(catalogue.by_size(usable))
         if any(other != user for other in sizes):
             return entry.kind
-        return entry.kind._replace(certain=False, how=ALONE.format(entry.kind.how))
+        return entry.kind._replace(certain=False, how=NOTHING_NEAR.format(entry.kind.how))
 
     def _look_near(self, kind: Kind, chunk: int) -> None:
         heap = self._heap_of(chunk)

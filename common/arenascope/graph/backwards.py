@@ -6,9 +6,9 @@ import sys
 from bisect import bisect_right
 from typing import Iterator, Sequence
 
+from ..gather.finder import Finder
 from ..target import Span
 from .edges import Graph
-from .finder import Finder
 from .refs import BLOCK, Ref, Search, in_order, of_word
 
 

@@ -9,11 +9,11 @@ from array import array
 from bisect import bisect_right
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
+from ..gather.finder import library
 from ..glibc.chunks.blocks import blocks
 from ..model import Heap, Run
 from ..session import Session
 from ..target import Span
-from .finder import library
 
 
 class Stretch:

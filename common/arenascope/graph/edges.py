@@ -6,11 +6,11 @@ from array import array
 from itertools import accumulate
 from typing import Any, Iterator, Sequence
 
+from ..gather.finder import Finder
 from ..meter import Meter
 from ..records import NamedTuple
 from ..target import Span
 from .blocks import LiveBlocks, heap_spans
-from .finder import Finder
 from .refs import Search
 
 INSIDE = 1

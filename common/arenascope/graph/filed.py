@@ -16,13 +16,13 @@ from operator import le, lt
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from ..errors import ArenascopeError
+from ..gather.finder import library
 from ..records import NamedTuple
 from ..session import Session
 from ..target import Span
 from .blocks import LiveBlocks, Stretch
 from .edges import Graph, Seed
 from .encodings import NAMES
-from .finder import library
 from .leaks import ROOT, Found
 from .refs import Search
 from .roots import Roots

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Sequence
 
+from ..gather.finder import finder_of
 from ..model import Statement
 from ..records import NamedTuple
 from ..session import Session
@@ -12,7 +13,6 @@ from .blocks import LiveBlocks, heap_spans
 from .components import Lump, lumps
 from .edges import INSIDE, Graph, build
 from .encodings import TAGS, decoded, is_meant
-from .finder import finder_of
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Find, Search
 from .roots import Roots

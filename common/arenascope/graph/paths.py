@@ -5,9 +5,9 @@ from __future__ import annotations
 from array import array
 from typing import Iterable, Optional, Sequence
 
+from ..gather.finder import Finder
 from ..target import Span
 from .edges import INSIDE, Graph, Seed, build
-from .finder import Finder
 from .refs import BLOCK, Ref, Search, of_word
 from .roots import KINDS
 from .strength import Strength

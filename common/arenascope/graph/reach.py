@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Iterable, Iterator, Sequence
 
+from ..gather.finder import Finder
 from ..target import Span
 from .edges import INSIDE, Graph, Seed
-from .finder import Finder
 from .refs import Search
 from .spread import AT_ONCE, Spread, fast
 from .strength import Strength

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
+from ..gather.finder import FastFinder, Finder, finder_of, library
 from ..meter import Meter
 from ..records import NamedTuple
 from ..session import Session
 from ..target import Span
 from .blocks import LiveBlocks, heap_spans
 from .encodings import decoded, is_meant
-from .finder import FastFinder, Finder, finder_of, library
 from .names import Names
 from .roots import KINDS, Root, Roots, RootWord
 from .windows import Window, Words

@@ -135,14 +135,19 @@ def _is_known(session: Session, region: Region) -> bool:
 def _candidates(regions: Sequence[Region]) -> Iterator[tuple[Region, str]]:
     """Mappings with words of the program's, and what kind of root they are."""
     before: Optional[Region] = None
+    data = ""  # the file whose mappings these are, from its first writable one on
     for index, region in enumerate(regions):
-        kind = _kind(region, before, regions[index + 1] if index + 1 < len(regions) else None)
+        kind = _kind(region, before, regions[index + 1] if index + 1 < len(regions) else None, data)
         if kind is not None and region.readable and not region.path.startswith(KERNEL_OWN):
             yield region, kind
+        if region.is_file and not region.writable:
+            data = data if data == region.path else ""
+        else:
+            data = region.path if region.is_file else ""
         before = region
 
 
-def _kind(region: Region, before: Optional[Region], after: Optional[Region]) -> Optional[str]:
+def _kind(region: Region, before: Optional[Region], after: Optional[Region], data: str) -> Optional[str]:
     if region.path.startswith(NAMELESS_FILES):
         return "mapping"
     if region.is_file:
@@ -153,5 +158,6 @@ def _kind(region: Region, before: Optional[Region], after: Optional[Region]) -> 
         return "global" if region.writable or relro else None
     if region.path:
         return "mapping"
-    bss = before is not None and before.is_file and before.end == region.start and before.writable
+    # a program may have protected the end of its .data
+    bss = before is not None and before.is_file and before.end == region.start and before.path == data
     return "global" if bss and region.writable else "mapping"

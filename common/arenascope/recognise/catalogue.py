@@ -1,5 +1,7 @@
 """What each block is: every recogniser in its order, which is nowhere else.
 
+Where a program puts words of its own in front of its blocks (`mysql.py`), all this is asked of what is behind them.
+
 1. A vtable in the first word: C++ objects, named as people write them (`cplusplus.py`, `names.py`). Certain.
 2. A type in the words where CPython or GObject has it (`python.py`, `gobject.py`). Certain.
 3. Links that lead back (`nodes.py`). A guess.
@@ -20,9 +22,12 @@ from .cplusplus import Classes, ClassName
 from .gobject import GObjects
 from .ground import PAGE_SHIFT, Ground
 from .kinds import Kind
+from .mysql import Front, Fronts
 from .nodes import LIST, TREE, Links
 from .python import Python
 
+HEAD = 8
+"""Words of a block from which its allocator's header, and what follows, is told."""
 NONE = -1
 """No live block."""
 EXACT = 1024
@@ -33,6 +38,7 @@ SLACK = 16
 """Sizes are rounded up to as much, and a rest of as much is handed out, too."""
 LONGEST_ARRAY = 64 << 10
 ZEROS = Kind("zeros", "zeros", how="its bytes")
+BEGINS = Kind("zeros at its start", "zeros", certain=False, how="its first bytes")
 POINTERS = Kind("mostly pointers", "pointers", certain=False, how="its words")
 TEXTS = {name: Kind(f"text, {name}", "text", certain=False, how="its bytes") for name in ENCODINGS}
 NODES = {name: Kind(name, "node", certain=False, how="its links, which lead back") for name in (TREE, LIST)}
@@ -55,6 +61,14 @@ def _size_text(size: int) -> str:
         if size >= 1 << shift:
             return f"{size >> shift} {unit}"
     return f"{size} bytes"
+
+
+def _sized(size: int) -> str:
+    """As the kinds are called of which nothing but that is known."""
+    if size <= EXACT:
+        return _size_text(size)
+    low = 1 << size.bit_length() - 1
+    return f"{_size_text(low)} to {_size_text(2 * low)}"
 
 
 class Entry(NamedTuple):
@@ -110,9 +124,12 @@ class Catalogue:
         self._tables: dict[int, Optional[_Table]] = {}
         self._by_size: Sizes = {}
         self._plain: dict[Kind, int] = {}
-        runtimes = (Python(ground, low, high), GObjects(ground, low, high))
+        self.python = Python(ground, low, high)
+        runtimes = (self.python, GObjects(ground, low, high))
         self._runtimes = [each for each in runtimes if each.runs]
         self._links = Links(ground.memory, low, high)
+        fronts = Fronts(ground)
+        self._fronts = fronts if fronts.runs else None
         little = ground.memory.byte_order == "little"
         self._half = 0 if little or self._word == 4 else 32
         """By how much a word is shifted that begins with a number of four bytes."""
@@ -221,6 +238,10 @@ class Catalogue:
         """Whatever has no vtable; it begins with words[at], and `end` is how far data has it."""
         start = at * self._word
         count = (end - start) // self._word
+        if self._fronts is not None:
+            front = self._fronts.front_of(words, at, count, usable)
+            if front is not None:
+                return self._behind(front, words, data, at, base, usable)
         for runtime in self._runtimes:
             kind = runtime.kind_of(words, at, count, usable)
             if kind is not None:
@@ -229,7 +250,7 @@ class Catalogue:
         inside = low <= first < high
         if not first:
             if not data[start:end].strip(b"\0"):
-                return self._known(ZEROS)
+                return self._known(ZEROS if usable <= LOOKED_AT else BEGINS)
         elif not inside and first >= self._least_text and STARTS[data[start]]:
             # an address can look like letters
             encoding = text_in(data, start, end)
@@ -250,6 +271,31 @@ class Catalogue:
                 return self._known(POINTERS)
         return self.by_size(usable)
 
+    def _behind(self, front: Front, words: Sequence[int], data: bytes, at: int, base: int, usable: int) -> int:
+        """What a block is that has words of an allocator in front."""
+        user, size = base + at * self._word, front.words * self._word
+        (index,) = self.classify_many(words, data, base, [user + size], [usable - size])
+        if self._fronts is None or self.entries[index].kind.kind not in ("size", "zeros"):
+            return index
+        own = self._fronts.holds(front, words[at : at + HEAD], user)
+        if own is not None:
+            return self._known(Kind(own, "holder", how="its own header, behind its allocator's"))
+        return self._known(Kind(f"{front.of}: {_sized(front.bytes)}", "size", how="its allocator's header"))
+
+    def front(self, user: int, usable: int) -> int:
+        """How many bytes of an allocator's lie in front of what a block is for."""
+        words = self._memory_words(user, min(4, usable // self._word)) if self._fronts is not None else None
+        found = self._fronts.front_of(words, 0, len(words), usable) if self._fronts is not None and words else None
+        return found.words * self._word if found is not None else 0
+
+    @property
+    def has_fronts(self) -> bool:
+        return self._fronts is not None
+
+    def _memory_words(self, address: int, count: int) -> Optional[Sequence[int]]:
+        data = self._memory.try_read(address, count * self._word)
+        return self._memory.unpack_words(data) if data is not None else None
+
     def _known(self, kind: Kind) -> int:
         """The same as `plain` of a kind that has many blocks."""
         index = self._plain.get(kind)
@@ -260,10 +306,6 @@ class Catalogue:
     def by_size(self, usable: int) -> int:
         index = self._by_size.get(usable)
         if index is None:
-            size = usable + self._word
-            name = _size_text(size)
-            if size > EXACT:
-                low = 1 << size.bit_length() - 1
-                name = f"{_size_text(low)} to {_size_text(2 * low)}"
+            name = _sized(usable + self._word)
             index = self._by_size[usable] = self.plain(Kind(name, "size", how="its size"))
         return index

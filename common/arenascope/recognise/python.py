@@ -2,14 +2,16 @@
 
 Behind a count of references an object has its type, which is an object itself: its type, or that one's, is `type`. What
 the garbage collector knows has two words in front, and since 3.11 perhaps two more. Objects of up to 512 bytes lie in
-arenas that pymalloc maps by itself: malloc has the larger ones.
+arenas that pymalloc maps by itself: malloc has the larger ones, and what small objects keep apart: a list's items, the
+table of a dict's keys, which says how large it is.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
+from ..records import NamedTuple
 from .ground import PAGE_SHIFT, Ground
 from .kinds import Kind
 
@@ -24,6 +26,43 @@ IMMORTAL = (0x3FFFFFFF, 0xFFFFFFFF)
 DEEPEST = 3
 _NAME = re.compile(rb"[A-Za-z_<][\w.<>\[\] -]{0,199}")
 MOST_REFUSED = 1 << 16
+SLACK = 32
+"""Less than that is usable of a block besides what was asked for, where malloc does not map the block by itself."""
+PAGE_SLACK, MAPPED = 64 << 10, 128 << 10
+FARTHEST = 16
+"""Words of an object in which a pointer names what it leads to."""
+DICT_KEYS = Kind("dict keys", "python", how="its own counts")
+BEFORE_3_11, FROM_3_11 = 40, 32
+"""Bytes of struct _dictkeysobject in front of its table."""
+WHOLE, BY_STR = 24, 16
+"""Bytes of an entry: with the key's hash, or without, where all keys are strings."""
+
+
+class Form(NamedTuple):
+    """What an object of a type keeps apart: where its pointer is, in words, and how large it is, in words or bytes."""
+
+    place: int
+    name: str
+    words: Callable[[Sequence[int]], Optional[int]]
+    """How many words or bytes by the object's own; None where it does not say."""
+    unit: Optional[int] = None
+    """Bytes of each; None for a word's."""
+
+
+DEQUE_BLOCK = "deque block"
+DEQUE_NEXT = 65
+"""The word of such a block that leads to the next."""
+_SET = (Form(5, "set table", lambda own: 2 * (own[4] + 1)),)
+_END = Form(3, DEQUE_BLOCK, lambda own: DEQUE_NEXT + 1)
+FORMS: dict[str, tuple[Form, ...]] = {
+    "list": (Form(3, "list items", lambda own: own[4] if own[2] <= own[4] else 0),),
+    "set": _SET,
+    "frozenset": _SET,
+    "bytearray": (Form(4, "bytearray bytes", lambda own: own[3] if own[2] <= own[3] else 0, 1),),
+    "collections.deque": (_END, _END._replace(place=4)),
+    "numpy.ndarray": (Form(2, "numpy.ndarray data", lambda own: None if not own[6] else 0),),
+}
+OWN_WORDS = 7
 
 
 class Python:
@@ -68,7 +107,60 @@ class Python:
                 and front * self._word + self._sizes[pointer] <= usable
             ):
                 return kind
+        return DICT_KEYS if self._offset == 1 and count > 5 and self._is_keys(words, at, usable) else None
+
+    def _is_keys(self, words: Sequence[int], at: int, usable: int) -> bool:
+        """The counts of struct _dictkeysobject say together how large it is."""
+        references, size, third, fourth, fifth = words[at : at + 5]
+        if not 0 < references < MOST_REFERENCES:
+            return False
+        word = self._word
+        # since 3.11: the logarithms of its size and its index's, what its keys are
+        log, index, kind = size & 0xFF, size >> 8 & 0xFF, size >> 16 & 0xFF
+        if self._ground.memory.byte_order == "little" and 3 <= log < 40 and kind < 3 and log <= index <= log + 3:
+            entries = (2 << log) // 3
+            if third + fourth == entries:
+                rest = usable - (FROM_3_11 if word == 8 else 20) - (1 << index)
+                return self._fits(entries * (BY_STR if kind else WHOLE) * word // 8, rest, usable)
+        if size < 8 or size & size - 1 or third >> PAGE_SHIFT not in self._ground.pages:
+            return False
+        entries, wide = size * 2 // 3, 1 if size <= 0xFF else 2 if size <= 0xFFFF else 4 if size <= 0xFFFFFFFF else 8
+        if fourth + fifth != entries:
+            return False
+        return self._fits(entries * WHOLE * word // 8, usable - BEFORE_3_11 * word // 8 - size * wide, usable)
+
+    def _fits(self, size: int, room: int, usable: int) -> bool:
+        return 0 <= room - size < (SLACK if usable < MAPPED else PAGE_SLACK)
+
+    def kept_by(self, words: Sequence[int], at: int, usable: int) -> Optional[Kind]:
+        """What a block of so many bytes is that words[at] points to, which lies in an object."""
+        if self._offset != 1:
+            return None
+        for place in range(2, min(FARTHEST, at + 1)):
+            start = at - place
+            kind = self._type_at(words[start + 1])
+            if kind is None or not self._counts(words[start]):
+                continue
+            form = next((each for each in FORMS.get(kind.name, ()) if each.place == place), None)
+            if form is not None and start + OWN_WORDS <= len(words):
+                count = form.words(words[start : start + OWN_WORDS])
+                size = None if count is None else count * (form.unit or self._word)
+                if size is None or (size and self._fits(size, usable, usable)):
+                    return Kind(form.name, "python", kind.module, how="the words of the object whose it is")
+            if (place + 1) * self._word <= self._sizes[words[start + 1]]:
+                owner = f"{kind.name}+{place * self._word}"
+                return Kind(f"{owner} body", "holder", None, False, "what points to it", owner)
+            return None
         return None
+
+    def _type_at(self, pointer: int) -> Optional[Kind]:
+        if pointer % (2 * self._word) or pointer == self._own:
+            return None
+        if pointer not in self._kinds and not (
+            self._low <= pointer < self._high or pointer >> PAGE_SHIFT in self._ground.pages
+        ):
+            return None
+        return self._kinds[pointer] if pointer in self._kinds else self._learn(pointer)
 
     def _counts(self, word: int) -> bool:
         """Whether that can be a count of references: a pointer cannot."""

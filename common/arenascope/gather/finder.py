@@ -1,7 +1,7 @@
 """Which words of a window lead into some ranges: by bytes that such words must have, then by the word itself.
 
 A list comprehension over all words costs 75 ns each; a regular expression over bytes finds the few that can matter in a
-fraction of that. Where numpy is found, numbers.py does the same.
+fraction of that. Where numpy is found, `graph/numbers.py` does the same.
 """
 
 from __future__ import annotations

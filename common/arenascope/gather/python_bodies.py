@@ -1,0 +1,95 @@
+"""What CPython's small objects keep apart: named by these, which lie in arenas of pymalloc's, beside malloc."""
+
+from __future__ import annotations
+
+from typing import Iterator, Sequence
+
+from ..glibc.mmapped import without
+from ..recognise.kinds import Kind
+from ..recognise.python import DEQUE_BLOCK, DEQUE_NEXT, FORMS, Python
+from ..session import Session
+from ..target import Region, Span
+from .block_index import Index
+from .finder import finder_of, library
+
+PIECE = 1 << 20
+"""Looked through at once: no pool of pymalloc's lies across its end."""
+MOST = 16 << 30
+
+
+def name_python_bodies(
+    session: Session, index: Index, python: Python, kinds: Sequence[Kind]
+) -> Iterator[tuple[int, Kind]]:
+    """What to call blocks of which nothing certain is known, by their addresses."""
+    weak = {number for number in range(len(kinds)) if index.is_weak(number)}
+    known = [user for user, _, _ in index.of_kinds(weak)] + list(index.mapped_of_kinds(weak))
+    known.sort()
+    if not known:
+        return
+    parts = list(_arenas(session))
+    size = sum(end - start for start, end in parts)
+    extents = [Span(known[0], known[-1])]
+    finder = finder_of(library(size), known, known, extents, session.layout.word)
+    with session.meter("looking into Python's objects", size) as meter:
+        for words in _pieces(session, parts):
+            for at, _ in finder.hits(words):
+                usable = index.usable(words[at])
+                told = python.kept_by(words, at, usable) if usable is not None else None
+                if told is not None:
+                    yield words[at], told
+                    yield from _next_ones(session, index, words[at], told)
+            meter.advance(len(words) * session.layout.word)
+    holders = {number for number, kind in enumerate(kinds) if kind.kind == "python" and kind.name in FORMS}
+    for user, usable, _ in list(index.of_kinds(holders)):
+        words = index.words(user, min(usable, 256) // session.layout.word) or ()
+        for at, word in enumerate(words):
+            room = index.usable(word)
+            told = python.kept_by(words, at, room) if room is not None else None
+            if told is not None and told.certain:
+                yield word, told
+                yield from _next_ones(session, index, word, told)
+
+
+def _next_ones(session: Session, index: Index, user: int, kind: Kind) -> Iterator[tuple[int, Kind]]:
+    """The other blocks of a deque; each is named before the next is looked for."""
+    while kind.name == DEQUE_BLOCK:
+        following = index.words(user + DEQUE_NEXT * session.layout.word, 1)
+        if following is None or index.usable(following[0]) is None:
+            return
+        (user,) = following
+        yield user, kind
+
+
+def _arenas(session: Session) -> Iterator[tuple[int, int]]:
+    """Where these lie: anonymous memory of the program's own that is not malloc's."""
+    taken = sorted(
+        [
+            *((heap.address, heap.end) for each in session.heaps.values() for heap in each),
+            *((block.base, block.base + block.bytes) for block in session.mmapped),
+        ]
+    )
+    pointers = [thread.stack_pointer for thread in session.target_threads if thread.stack_pointer]
+    left = MOST
+    for region in session.regions:
+        if _may_be(region) and not any(region.contains(pointer) for pointer in pointers):
+            for start, end in without(region, taken):
+                if 0 < end - start <= left:
+                    left -= end - start
+                    yield start, end
+
+
+def _may_be(region: Region) -> bool:
+    return not region.path and region.writable and region.readable and region.present and not region.shared
+
+
+def _pieces(session: Session, parts: Sequence[tuple[int, int]]) -> Iterator[Sequence[int]]:
+    memory = session.memory
+    for start, end in parts:
+        at = start
+        while at < end:
+            # up to the next place where an arena can begin
+            size = min(end, at // PIECE * PIECE + PIECE) - at
+            data = memory.try_read(at, size)
+            if data is not None:
+                yield memory.as_words(data)
+            at += size
