@@ -38,7 +38,7 @@ SLACK = 16
 """Sizes are rounded up to as much, and a rest of as much is handed out, too."""
 LONGEST_ARRAY = 64 << 10
 ZEROS = Kind("zeros", "zeros", how="its bytes")
-BEGINS = Kind("zeros at its start", "zeros", certain=False, how="its first bytes")
+BEGINS = Kind("begins with zeros", "zeros", certain=False, how="its first bytes")
 POINTERS = Kind("mostly pointers", "pointers", certain=False, how="its words")
 TEXTS = {name: Kind(f"text, {name}", "text", certain=False, how="its bytes") for name in ENCODINGS}
 NODES = {name: Kind(name, "node", certain=False, how="its links, which lead back") for name in (TREE, LIST)}
