@@ -70,6 +70,13 @@ def test_what_is_looked_through_has_links() -> None:
     assert named == files | {"CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md"}
 
 
+def test_each_page_leads_to_its_words() -> None:
+    """Whoever has never seen malloc's inside finds what the words mean, on whatever page the reading began."""
+    for page in (ROOT / "docs").rglob("*.md"):
+        if page.name not in ("glossary.md", "support-matrix.md"):
+            assert re.search(r"\]\((\.\./)?(glossary|first-look)\.md", page.read_text()), page
+
+
 def test_readme_is_one_screen() -> None:
     """What it is, a picture of the answer, how to load it, the questions with their commands, and how to try it."""
     text = (ROOT / "README.md").read_text()
