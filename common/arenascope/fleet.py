@@ -89,22 +89,23 @@ def _look(asked: Look, early: bool) -> Seen:
         door.drop()
 
 
-def figures(subject: str, types: bool = False) -> dict[str, Any]:
+def figures(subject: str, types: bool = False, owners: bool = False) -> dict[str, Any]:
     """What a snapshot holds, from one look; only "error" where it could not be made."""
     try:
-        return unbroken(lambda early: _figures(subject, early, types))
+        return unbroken(lambda early: _figures(subject, early, types, owners))
     except ArenascopeError as error:
         return {"error": one_line(str(error))}
     except Exception as error:
         return {"error": fault_line(error, "metrics", "shell")}
 
 
-def _figures(subject: str, early: bool, types: bool) -> dict[str, Any]:
+def _figures(subject: str, early: bool, types: bool, owners: bool) -> dict[str, Any]:
     # what goes chunk by chunk is not read ahead
-    door = _Collecting(subject, "ptrace", (), lists_of=0 if early and not types else None)
+    ahead = None if types or owners else read_all
+    door = _Collecting(subject, "ptrace", (), lists_of=0 if early and ahead else None)
     try:
-        ahead = None if types else read_all
-        documents = take(Context(door, Namespace(libc=0, json=True), ahead=ahead), sizes=False, types=types)
+        context = Context(door, Namespace(libc=0, json=True), ahead=ahead)
+        documents = take(context, sizes=False, types=types, owners=owners)
         door.release()
         return documents
     finally:

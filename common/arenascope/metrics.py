@@ -46,6 +46,9 @@ OUTLINE = Outline(
                     help="also the N types of blocks that hold the most: a series for each that ever was among them, "
                     "and every chunk is gone through",
                 ),
+                argument(
+                    "--owners", type=int, default=0, metavar="N", help="likewise the N variables that keep the most"
+                ),
                 HELP,
             ),
         ),
@@ -54,7 +57,7 @@ OUTLINE = Outline(
 PREFIX = "glibc_malloc"
 ARENA_FIGURES = ("system_bytes", "used_bytes", "top_bytes", "resident_bytes", "trim_resident_bytes")
 LAST_PORT = 65535
-MAX_TYPES = 1000
+MAX_SERIES = 1000
 """More series than that no monitoring should be given for a process."""
 STATE, STARTTIME = 3, 22
 """Fields of /proc/PID/stat, as proc(5) counts them."""
@@ -63,9 +66,11 @@ STATE, STARTTIME = 3, 22
 def run(options: argparse.Namespace) -> int:
     if optional.load("prometheus_client") is None:
         raise ArenascopeError("prometheus-client is not installed", "pip install prometheus-client")
-    if not 0 <= options.types <= MAX_TYPES:
-        raise UsageError(f"--types {options.types} is no number of series for each process", f"0 to {MAX_TYPES}")
-    collector = Collector(options.pids, options.types)
+    for name in ("types", "owners"):
+        number = getattr(options, name)
+        if not 0 <= number <= MAX_SERIES:
+            raise UsageError(f"--{name} {number} is no number of series for each process", f"0 to {MAX_SERIES}")
+    collector = Collector(options.pids, options.types, options.owners)
     if options.listen:
         return _serve(options.listen, collector)
     form = "prometheus_client.exposition" if options.output else "prometheus_client.openmetrics.exposition"
@@ -116,11 +121,11 @@ class _Subject:
         self._started: Optional[bytes] = None
         self._is_here()
 
-    def figures(self, types: bool) -> Optional[dict[str, Any]]:
+    def figures(self, types: bool, owners: bool) -> Optional[dict[str, Any]]:
         """None where it has ended or cannot be read; it keeps its last name."""
         if not self._is_here():
             return None
-        documents = figures(self.pid, types)
+        documents = figures(self.pid, types, owners)
         return documents if "error" not in documents and self._is_here() else None
 
     def _is_here(self) -> bool:
@@ -143,10 +148,10 @@ class _Subject:
 class Collector:
     """Reads every process anew, one after the other, each in one look."""
 
-    def __init__(self, pids: Sequence[str], types: int = 0) -> None:
-        """`types`: so many of each process."""
+    def __init__(self, pids: Sequence[str], types: int = 0, owners: int = 0) -> None:
+        """`types` and `owners`: so many of each process."""
         self.subjects = [_Subject(pid) for pid in pids]
-        self.types = types
+        self.types, self.owners = types, owners
         self.failed = False
 
     def collect(self) -> Iterator[Any]:
@@ -165,9 +170,10 @@ class Collector:
         count = gauge("arenas", "Number of arenas", ())
         thresholds = gauge("parameter", "mp_ as it stands", ("parameter",))
         types = gauge("type_bytes", "Bytes in use by type of block, of the largest", ("type",))
+        owners = gauge("owner_bytes", "Bytes in use that one variable alone keeps, of the largest", ("owner",))
         self.failed = False
         for subject in self.subjects:
-            documents = subject.figures(self.types > 0)
+            documents = subject.figures(self.types > 0, self.owners > 0)
             who = [subject.pid, subject.name]
             up.add_metric(who, 0 if documents is None else 1)
             if documents is None:
@@ -184,14 +190,17 @@ class Collector:
             for param in documents["params"]["params"] or ():
                 if param["name"] in ("mmap_threshold", "trim_threshold", "n_mmaps", "mmapped_mem"):
                     _add(thresholds, [*who, param["name"]], param["value"])
-            for _, name, value in _largest(documents, self.types):
-                types.add_metric([*who, one_line(name)], value)
-        yield from (up, rss, parts, count, *arenas.values(), thresholds, *([types] if self.types else []))
+            for family, by, number in ((types, "type", self.types), (owners, "owner", self.owners)):
+                for each in _largest(documents, by, number):
+                    family.add_metric([*who, one_line(each.name)], each.value)
+        asked = [*([types] if self.types else []), *([owners] if self.owners else [])]
+        yield from (up, rss, parts, count, *arenas.values(), thresholds, *asked)
 
 
-def _largest(documents: Mapping[str, Any], number: int) -> list[Figure]:
-    types = (each for each in figures_of(documents) if each.by == "type" and each.value is not None)
-    return sorted(types, key=lambda each: -(each.value or 0))[:number]
+def _largest(documents: Mapping[str, Any], by: str, number: int) -> list[Figure]:
+    """None where it was not asked for."""
+    known = (each for each in figures_of(documents) if each.by == by and each.value is not None) if number else ()
+    return sorted(known, key=lambda each: -(each.value or 0))[:number]
 
 
 def _add(family: Any, labels: Sequence[str], value: object) -> None:

@@ -40,6 +40,9 @@ class Section(NamedTuple):
     problems: Sequence[Statement] = ()
 
 
+STOPPED = Section({"failed": "stopped before it was looked at whole"})
+
+
 class Ticket:
     """What is gathered for a page, to be made before a process is held."""
 
@@ -71,6 +74,9 @@ class Ticket:
         context = self._context
         path, style = context.options.html, context.style
         self._read_apart(looked)
+        if STOPPED in self._sections.values():
+            context.session.stopped = True
+            problems.append(Statement("stopped", {"parts": len(self._sections) - self._count(STOPPED)}))
         for section in self._sections.values():
             problems += [each for each in section.problems if each not in problems]
         # a debugger's door may hold it still
@@ -79,6 +85,9 @@ class Ticket:
         write_whole(path, data)
         text = [style.bold(concluded.verdict), f"{path}: {style.size(len(data))} written"]
         return Answer({**report, "html": {"file": path, "bytes": len(data)}}, text, problems)
+
+    def _count(self, section: Section) -> int:
+        return sum(each == section for each in self._sections.values())
 
     def _read_apart(self, looked: Optional[Looked]) -> None:
         session = looked.session if looked is not None else self._context.session
@@ -120,11 +129,14 @@ def _asked(context: Context, words: str) -> Section:
 
 def _section(context: Context, ask: Callable[[], Answer]) -> Section:
     if context.session.stopped:
-        return Section({"failed": "stopped"})
+        return STOPPED
     try:
         answer = ask()
     except ArenascopeError as error:
         return Section({"failed": str(error)})
+    except KeyboardInterrupt:
+        context.session.stopped = True
+        return STOPPED
     return Section(answer.keys, answer.problems)
 
 

@@ -32,6 +32,17 @@ ASKED = {
     "map": "map",
 }
 """Each section, and the command whose figures it shows."""
+PINS = ("pins/pins/0/releases_bytes", "pins/pins/0/user_address")
+QUESTIONS = {
+    "why did malloc_trim return so little": ("trim/totals/resident_bytes", "trim/totals/tops_resident_bytes"),
+    "why does it stay": ("report/parts/0/bytes", "report/rss_bytes", "arenas/totals/bins/bytes"),
+    "where is the cut-off, and did a tunable move it": ("params/params/0/value", "params/params/0/default"),
+    "how many arenas, and why": ("params/arenas/count", "params/arenas/limit", "arenas/arenas/0/system_bytes"),
+    "which block keeps it from going back": PINS,
+    "which objects": ("types/types/0/bytes", "types/types/0/holds_back_bytes"),
+    "who holds it, and what does nobody hold": ("owners/owners/0/returns_bytes", "leaks/leaks/0/indirect_bytes"),
+}
+"""Of docs/questions.md, and figures that answer them."""
 WILD = '</script><script>alert(1)</script><!--<img src=x onerror="document.title=1"> @DATA@ @INCLUDE strips.js@ @TITLE@'
 ENVELOPE = ("schema", "command", "door", "complete", "problems", "problem_records", "target", "glibc", "held_seconds")
 
@@ -162,8 +173,9 @@ def test_every_figure_is_one_of_a_commands_json(tmp_path: Path) -> None:
         command for each in data_of(file.read_text())["ways"] for _, command in each if command
     )
     assert told["button"] == "copied"
-    # README's last question: who holds it, and what does nobody hold
     keys = {key: value for key, value, _ in figures}
+    for question, shown in QUESTIONS.items():
+        assert {*shown} <= keys.keys() or shown is PINS, question  # here none does
     assert keys["leaks/leaks/0/blocks"] == 1500
     assert keys["owners/owners/0/retained_bytes"] == documents["owners"]["owners"][0]["retained_bytes"]
 

@@ -54,6 +54,16 @@ def test_types_only_when_asked() -> None:
     assert refused.returncode == 2
 
 
+@pytest.mark.full
+def test_owners_only_when_asked() -> None:
+    with Subject("busy") as subject:
+        held = int((subject.folder / "truth" / "busy.txt").read_text().split()[0])
+        few = samples(parse_openmetrics(arenascope("metrics", subject.pid, "--owners", "2").stdout))
+    owners = {name: value for (metric, name), value in few.items() if metric == "glibc_malloc_owner_bytes"}
+    assert len(owners) == 2
+    assert owners["sessions"] == held
+
+
 def test_the_dashboard_asks_for_what_there_is() -> None:
     with Subject("bins") as subject:
         text = arenascope("metrics", subject.pid, "--types", "3").stdout
