@@ -33,16 +33,17 @@ def leaks_command(context: Context) -> Answer:
     look = looked(context)
     leaks = find_leaks(look.search, look.lost)
     blocks = look.search.blocks
-    lost = [] if leaks.doubts else rows_of(look.search, leaks.definite, "definite")
+    strength = "possible" if leaks.unwatched else "definite"
+    lost = [] if leaks.unknown else rows_of(look.search, leaks.definite, strength)
     possible = rows_of(look.search, leaks.possible, "possible")
-    unknown = [block for each in leaks.definite for block in (each.head, *each.others)] if leaks.doubts else []
+    unknown = [block for each in leaks.definite for block in (each.head, *each.others)] if leaks.unknown else []
     keys = {
         "leaks": [leak_json(each) for each in (*lost, *possible)],
         "reached": leaks.reached._asdict(),
         "unknown": tally(blocks, unknown),
         "saved": [{"encoding": encoding, **tally(blocks, each)} for encoding, each in leaks.saved.items()],
     }
-    problems = [*look.problems, *(leaks.doubts if unknown else ()), *problems_of(look.session)]
+    problems = [*look.problems, *(leaks.doubts if leaks.definite else ()), *problems_of(look.session)]
     rows = [*lost, *(possible if context.options.possible else ())]
     text = lines(context.style, look.search, leaks, rows, context.options.limit)
-    return Answer(keys, text, problems, status=LOST if lost else 0)
+    return Answer(keys, text, problems, status=LOST if lost and not leaks.unwatched else 0)

@@ -44,8 +44,7 @@ def owners_command(context: Context) -> Answer:
     search = look.search
     found_owners = find_owners(search)
     numbers = 1 + max((each.number for each in found_owners.holdings), default=0)
-    kept = returns(search, found_owners.whose, numbers)
-    shown = Shown(search, found_owners, kept)
+    shown = Shown(search, found_owners, returns(search, found_owners.whose, numbers))
     limit = options.limit if options.limit > 0 else None
     problems = [*look.problems, *problems_of(look.session)]
     written: Mapping[str, Optional[dict[str, object]]] = dict.fromkeys(("html", "pprof"))

@@ -55,7 +55,9 @@ DOCUMENTS: dict[str, dict[str, Schema]] = {
                 bytes=size("Their bytes"),
                 indirect_blocks=size("How many hang on these"),
                 indirect_bytes=size("Their bytes"),
-                strength=one_of("possible: only pointers to insides lead there", *STRENGTHS),
+                strength=one_of(
+                    "possible: only pointers to insides lead there, or epoll, which this image lacks", *STRENGTHS
+                ),
                 samples=rows("What malloc returned for some of them", address("A block")),
             ),
         ),

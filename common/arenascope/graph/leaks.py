@@ -19,6 +19,7 @@ from .roots import Roots
 from .windows import Window
 
 ROOT = -1
+UNWATCHED = "epoll-unknown"
 
 
 class Tally(NamedTuple):
@@ -36,6 +37,15 @@ class Leaks(NamedTuple):
     """By encoding: what only a pointer written like that leads to, all among the rest."""
     doubts: Sequence[Statement]
     """Why what nothing leads to may be held all the same: then `definite` is not known to be lost."""
+
+    @property
+    def unknown(self) -> bool:
+        return any(each.id != UNWATCHED for each in self.doubts)
+
+    @property
+    def unwatched(self) -> bool:
+        """What nothing leads to is held by nobody but the kernel, if at all."""
+        return bool(self.doubts) and not self.unknown
 
 
 def find_leaks(search: Search, lost: int) -> Leaks:
@@ -70,6 +80,8 @@ def doubts(session: Session, roots: Roots, blocks: LiveBlocks, lost: int) -> lis
         said.append(Statement("heap-damaged"))
     if session.target.image.shortage() or lost:
         said.append(Statement("image-cut"))
+    if roots.unwatched:
+        said.append(Statement(UNWATCHED))
     return said
 
 

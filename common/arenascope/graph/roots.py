@@ -22,6 +22,7 @@ from .threads import Dtv, Stacks, read_dtv, registers
 KERNEL_OWN = ("[vvar", "[vdso", "[vsyscall", "[uprobes")
 NAMELESS_FILES = ("/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage")
 """Shared memory without a file that a name leads to."""
+EPOLL = "epoll_ctl"
 KINDS = ("global", "tls", "stack", "register", "kernel", "mapping")
 """The first that leads to a block names its owner."""
 
@@ -54,6 +55,8 @@ class Roots(NamedTuple):
     """Of the program's own memory, what this image lacks: pointers may be there."""
     blind: Sequence[int]
     """Threads of which no registers are known."""
+    unwatched: bool
+    """Epoll may keep pointers that this image lacks."""
     dtvs: Sequence[Dtv]
 
 
@@ -61,7 +64,8 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     threads = [each.thread for each in session.thread_words] if session.started else session.target_threads
     dtvs = {thread.tid: dtv for thread in threads for dtv in _dtv(session, thread)}
     sets = session.target.register_sets()
-    constants = with_constants(session, Modules(session.target, modules_of(session.regions)))
+    modules = Modules(session.target, modules_of(session.regions))
+    constants = with_constants(session, modules)
     ended = cached_stacks(constants, session.target.machine, session.located.libc)
     marks = Marks([*_not_roots(session, ended), *Stacks(session, threads, dtvs).marks()])
     roots: list[Root] = [Root("mapping", each.start, each.end) for each in blocks.strangers]
@@ -79,12 +83,21 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     words = [RootWord("register", each.value, each.name, each.tid) for each in registers(session, sets)]
     words += [RootWord("tls", each.address, "dtv", each.tid) for each in dtvs.values()]
     words += [RootWord("tls", address, "dtv of an ended thread") for address in _left_dtvs(session, ended)]
-    watched = session.target.image.watched() or ()
-    words += [RootWord("kernel", each.data, f"epoll {each.epoll}, file {each.file}") for each in watched]
+    watched = session.target.image.watched()
+    words += [RootWord("kernel", each.data, f"epoll {each.epoll}, file {each.file}") for each in watched or ()]
     known = {each.tid for each in sets if each.general}
     blind = [each.tid for each in threads if each.runs or each.tid not in known]
     roots.sort(key=lambda each: each.start)
-    return Roots(roots, words, missing, blind, list(dtvs.values()))
+    unwatched = watched is None and _may_use_epoll(modules)
+    return Roots(roots, words, missing, blind=blind, unwatched=unwatched, dtvs=list(dtvs.values()))
+
+
+def _may_use_epoll(modules: Modules) -> bool:
+    """Whoever does takes epoll_ctl from libc, which has it itself. False only where that is sure, and where nothing is
+    known of what is loaded."""
+    loaded = modules.in_order or ([modules.program] if modules.program is not None else [])
+    users = [each for each in loaded if modules.mentions(each, EPOLL) is not False]
+    return any(not modules.exported(each, [EPOLL]) for each in users)
 
 
 def _dtv(session: Session, thread: ThreadInfo) -> Iterator[Dtv]:

@@ -52,6 +52,7 @@ SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "perhaps-cached-all": "not every list of cached chunks was found: what is in them seems to be lost",
     "heap-damaged": "the heap is damaged: which blocks there are is not certain",
     "image-cut": "not all of the process's memory is in this image: whether pointers are there is not known",
+    "epoll-unknown": "what epoll keeps for this program is not in this image: pointers may be there",
     "not-searched": "{bytes} bytes of memory could not be read: what points from there is not known",
     "mp-not-found": "mp_ was not found: thresholds and blocks served by mmap are not known",
     "caches-not-found": "not every thread's cache was found: what they hold is not told from blocks in use",

@@ -41,7 +41,11 @@ def lines(style: Style, search: Search, leaks: Leaks, rows: Sequence[LeakRow], l
     def size(numbers: Sequence[int]) -> str:
         return style.size(blocks.bytes_of(numbers))
 
-    if leaks.doubts and lost:
+    if leaks.unwatched and lost:
+        yield style.bold(
+            f"{size(lost)} in {count(len(lost), 'block')} perhaps lost: nothing leads there, unless epoll does"
+        )
+    elif leaks.doubts and lost:
         yield style.bold(f"whether {size(lost)} in {count(len(lost), 'block')} are lost is not known")
     elif lost:
         yield style.bold(f"{size(lost)} lost in {count(len(lost), 'block')}: nothing leads there")

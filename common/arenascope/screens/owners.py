@@ -15,7 +15,7 @@ from ..render.text import NO_HEAP, UNKNOWN, Style, count, cut, left_out, next_li
 from .refs import of_thread
 from .types import name_of
 
-HEADERS = ("whose", "holds", "resident", "goes back", "blocks", "mostly")
+HEADERS = ("whose", "holds", "resident", "goes back", "blocks", "spreads at")
 
 
 class Shown:
@@ -122,12 +122,12 @@ def lines(style: Style, shown: Shown, limit: int, written: Sequence[Mapping[str,
 def _cells(style: Style, shown: Shown, holding: Holding) -> list[str]:
     kept = shown.kept_by(holding)
     step = holding.way[-1] if holding.way else None
-    mostly = f"{shown.type_of(holding)} {shown.search.blocks.starts[step.block]:#x}" if step is not None else ""
+    spreads = f"{shown.type_of(holding)} {shown.search.blocks.starts[step.block]:#x}" if step is not None else ""
     return [
         whose(shown.search, holding.owner),
         style.size(holding.bytes),
         style.size(kept.resident if kept is not None else None),
         style.size(kept.returns if kept is not None else None),
         f"{holding.blocks:,}",
-        mostly,
+        spreads,
     ]

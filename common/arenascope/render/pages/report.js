@@ -171,7 +171,7 @@ function owners() {
   table(box, "owners/owners", [["whose", (_, index) => documents.owners.whose[index], null, { ...LEFT, by: (_, index) => documents.owners.whose[index] }],
     ["holds", "retained_bytes", size, { hint: "what could be freed were it cleared" }], ["resident", "retained_resident_bytes", size],
     ["goes back", "returns_bytes", size, { hint: "pages on which nothing else is: malloc_trim(0) gives them back then" }], ["blocks", "blocks", number],
-    ["mostly", (row) => row.type ?? "", null, LEFT], ["in", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
+    ["spreads at", (row) => row.type ?? "", null, LEFT], ["in", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
   if (documents.owners.left_out) box.append(put("p", "hint", `Not shown: ${many(documents.owners.left_out, "more owner")}.`));
 }
 

@@ -15,12 +15,11 @@ from ...target import Region, Target
 from .environment import read_string
 from .file import PT_DYNAMIC, SHT_SYMTAB, Elf, ElfFile
 from .linkmap import DT_DEBUG, MAX_MODULES
-from .symbols import dynamic_symbols, dynamic_tags, find_symbols
+from .symbols import STRINGS_LIMIT, dynamic_strings, dynamic_symbols, dynamic_tags, find_symbols
 
 FIRST_PAGE = 4096
-STRINGS_LIMIT = 32 << 20
-"""Names are not searched for in a larger table: a browser's debug build."""
 DATA_LIMIT = 1 << 30
+SYMBOLS = ".symtab"
 CONSTANTS = (".rodata", ".lrodata", ".data")
 
 
@@ -75,6 +74,14 @@ class Modules:
             return bool(dynamic_symbols(lambda address, size: self.read(module, address, size), module.base, names))
         except (ArenascopeError, struct.error):
             return None
+
+    def mentions(self, module: Module, name: str) -> Optional[bool]:
+        """Whether the module has that function, or asks another for it; None where this is not to be known."""
+        try:
+            strings = dynamic_strings(lambda address, size: self.read(module, address, size), module.base)
+            return b"\0" + name.encode() + b"\0" in strings
+        except (ArenascopeError, struct.error):
+            return bool(self.static(module, [name])) if SYMBOLS in self.sections(module) else None
 
     def pointer(self, address: int) -> int:
         """What the variable there holds; 0 where that cannot be read."""

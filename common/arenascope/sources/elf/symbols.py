@@ -7,7 +7,7 @@ import sys
 from operator import itemgetter
 from typing import Iterable, Iterator, Optional, Sequence
 
-from ...errors import ArenascopeError
+from ...errors import ArenascopeError, TargetError
 from ...records import NamedTuple
 from .file import PT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB, Elf, ElfFile, Read, Section, Segment, proven_files
 from .machines import EM_ALPHA, EM_S390
@@ -16,6 +16,8 @@ STT_SECTION, STT_FILE, STT_TLS = 3, 4, 6
 SHN_UNDEF, SHN_ABS = 0, 0xFFF1
 LONGEST_DYNAMIC = 64 << 10
 """A dynamic section has some dozen entries."""
+STRINGS_LIMIT = 32 << 20
+"""Names are not searched for in a larger table: a browser's debug build."""
 DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_GNU_HASH = 4, 5, 6, 10, 11, 0x6FFFFEF5
 
 FIELDS = {16: itemgetter(0, 1, 2, 3, 5), 24: itemgetter(0, 4, 5, 1, 3)}
@@ -145,6 +147,16 @@ def dynamic_symbols(read: Read, base: int, names: Iterable[str]) -> dict[str, El
     return symbols
 
 
+def dynamic_strings(read: Read, base: int) -> bytes:
+    """The names of all that the module loaded at `base` exports or asks others for; raises as above."""
+    elf = Elf(read, base, mapped=True, name=f"what lies at {base:#x}")
+    dynamic = next((s for s in elf.segments if s.type == PT_DYNAMIC), None)
+    if dynamic is None:
+        raise TargetError(f"what lies at {base:#x} is linked for itself")
+    tags = dynamic_tags(elf, dynamic)
+    return _DynamicTables(elf, tags).strings if {DT_STRTAB, DT_STRSZ} <= tags.keys() else b""
+
+
 def dynamic_tags(elf: Elf, dynamic: Segment) -> dict[int, int]:
     """The entries of the dynamic section of a module in memory, by tag."""
     word = "I" if elf.pointer_size == 4 else "Q"
@@ -161,6 +173,10 @@ class _DynamicTables:
         self.elf, self.tags = elf, tags
         self.layout = symbol_form(elf)
         self.stride = tags.get(DT_SYMENT) or self.layout.size
+
+    @property
+    def strings(self) -> bytes:
+        return self.elf.read(self._address(DT_STRTAB), min(self.tags[DT_STRSZ], STRINGS_LIMIT))
 
     def _address(self, tag: int) -> int:
         # ld.so adds the load address in place, except where .dynamic is read-only (RISC-V, MIPS, the vDSO)
