@@ -12,7 +12,10 @@ from heap_mixtures import everything, random_image
 from heap_truth import ArenaTruth
 from heapbuilder import ROWS, HeapImage, Row
 
+from arenascope.commands import report
 from arenascope.errors import UsageError
+from arenascope.gather.holding import types_of
+from arenascope.gather.sweeps import likely_chunks
 from arenascope.glibc.chunks.blocks import blocks
 from arenascope.model import Gap, Run
 from arenascope.session import Session
@@ -295,3 +298,27 @@ def test_damage_is_a_gap() -> None:
     session = Session(image.target())
     gaps = [piece for piece in session.sweep(session.headers[0]) if isinstance(piece, Gap) and piece.kind == "damage"]
     assert [(gap.address, gap.bytes) for gap in gaps] == [(victim.address, victim.size)]
+
+
+def test_how_many_there_are_is_guessed_by_the_first_of_each_heap() -> None:
+    image = HeapImage("2.36-64")
+    for number in range(12_000):
+        image.main.used(0x80 + 0x10 * (number % 9))
+    session, read = Session(image.target()), []
+    chunks = sum(len(piece.raws) for piece in session.sweep(session.headers[0]) if isinstance(piece, Run))
+    fill = session.memory._fill
+    assert fill is not None
+    session.memory._fill = lambda address, block: (read.append(len(block)), fill(address, block))[1]
+    assert abs(likely_chunks(session, chunks) - chunks) < chunks // 20
+    assert sum(read) < session.headers[0].system_mem // 4
+
+
+def test_a_report_asks_what_few_blocks_are_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many it is a hint: whoever looks first waits for no more than the figures."""
+    target, asked = everything("2.36-64").target(), []
+    monkeypatch.setattr(report, "_types_of", lambda: lambda session: asked.append(session) or types_of(session))
+    for most, unasked in ((report.BY_ITSELF, 1), (0, 0)):
+        monkeypatch.setattr(report, "BY_ITSELF", most)
+        asked.clear()
+        run_text(target, "report")
+        assert len(asked) == unasked

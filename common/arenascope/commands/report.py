@@ -21,6 +21,7 @@ from ..errors import UsageError
 from ..gather.allocators import allocator_shares
 from ..gather.problems import problems_of
 from ..gather.resident import resident_picture
+from ..gather.sweeps import likely_chunks
 from ..gather.trims import trims
 from ..gather.usage import full_usages, mmapped_mismatch
 from ..glibc.params import arena_limit
@@ -51,8 +52,8 @@ NO_RESIDENCY = (
 LONGEST_PAUSE = 86400
 TYPES = 20
 """So many types are in the document."""
-BY_ITSELF = 1 << 30
-"""Up to here a core's blocks are looked at unasked: some two seconds."""
+BY_ITSELF = 150_000
+"""So many of a core's chunks are looked at unasked: half a second at most."""
 NOT_TOLD = ("snapshot-is-later", "growth-unknown")
 """Of two moments: they do not say whether it grew."""
 
@@ -202,8 +203,7 @@ def _wants_types(context: Context) -> bool:
     if options.html and not session.target.image.redacted:
         return True
     by_itself = session.target.kind == "core" and not options.json and not session.target.image.redacted
-    size = sum(heap.bytes for heaps in session.heaps.values() for heap in heaps)
-    return bool(options.types) or (by_itself and size <= BY_ITSELF)
+    return bool(options.types) or (by_itself and likely_chunks(session, BY_ITSELF) <= BY_ITSELF)
 
 
 def _without_mappings(session: Session, plans: Sequence[Trim], grown: Optional[Statement]) -> Conclusions:

@@ -10,13 +10,15 @@ from ..analysis.heap_ends import TOGETHER
 from ..crew import SHARES, share_out
 from ..glibc.chunks.cuts import cuts
 from ..meter import Meter, Unseen, metered
-from ..model import ArenaHeader, Finding, Heap, Piece
+from ..model import ArenaHeader, Finding, Heap, Piece, Run
 from ..records import NamedTuple
 from ..session import Session
 from ..target import Span
 
 SHORTEST = 1 << 20
 """No heap is cut into shorter stretches than this."""
+SAMPLE = 256 << 10
+"""So much of a heap shows what the rest is like."""
 
 Result = TypeVar("Result")
 
@@ -32,6 +34,18 @@ class Part(NamedTuple):
     def cut(self) -> bool:
         """More of the heap follows."""
         return self.stretch.end < self.heap.end
+
+
+def likely_chunks(session: Session, most: int) -> int:
+    """How many there are, by the first of each heap; no better guess is made of more than `most`."""
+    likely = 0
+    for header in session.headers:
+        for heap in session.heaps[header.index]:
+            stretch = Span(heap.address, min(heap.end, heap.address + SAMPLE))
+            pieces = session.sweep_part(header, heap, stretch, []) if likely <= most else ()
+            chunks = sum(len(piece.raws) for piece in pieces if isinstance(piece, Run))
+            likely += chunks * heap.bytes // max(stretch.bytes, 1)
+    return likely
 
 
 Look = Callable[[Part, Iterator[Piece]], Optional[Result]]
