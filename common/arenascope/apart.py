@@ -66,6 +66,13 @@ def look_apart(context: Context) -> int:
     return lost
 
 
+def session_apart(context: Context) -> Session:
+    """The same, while the context keeps its own session."""
+    beside = context.beside(context.options)
+    look_apart(beside)
+    return beside.session
+
+
 def is_small(context: Context, most: int) -> bool:
     """Whether a live process of the shell's has no more than that in memory; nothing else needs to be copied."""
     image = context.target.image

@@ -18,8 +18,9 @@ from subjects import Subject
 
 from arenascope import ahead, apart, fleet
 from arenascope.command import find_command
-from arenascope.commands import pins
+from arenascope.commands import pins, types
 from arenascope.errors import MemoryReadError, ReadLate
+from arenascope.gather import holding
 from arenascope.sources.live import freeze, many, process, procfiles, still
 from arenascope.sources.live.procfiles import thread_ids, thread_state
 
@@ -309,15 +310,23 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
             os.kill(subject.pid, signal.SIGCONT)
 
 
-def test_types_are_looked_for_in_a_copy(monkeypatch):
-    """`pins` asks what the blocks are by itself, and the process does not wait for it."""
-    done, release, look = [], freeze.Freeze.release, pins.types_of
+@pytest.mark.parametrize("words", ["pins", "report --types", "snapshot FILE --types"])
+def test_types_are_looked_for_in_a_copy(monkeypatch, tmp_path, words):
+    """`pins` asks what the blocks are by itself; no process waits for it."""
+    done, release, look = [], freeze.Freeze.release, holding.types_of
     monkeypatch.setattr(freeze.Freeze, "release", lambda self: (done.append("let go"), release(self))[1])
-    monkeypatch.setattr(pins, "types_of", lambda *words: (done.append("types"), look(*words))[1])
+    for module in (holding, pins, types):
+        monkeypatch.setattr(module, "types_of", lambda *each, **more: (done.append("types"), look(*each, **more))[1])
+    file = tmp_path / "snapshot"
     with Subject("mystery", "scattered", "4") as subject:
-        document = valid(json.loads(fleet.look(asked(subject.pid, "pins")).text))
+        document = valid(json.loads(fleet.look(asked(subject.pid, words.replace("FILE", str(file)))).text))
         assert subject.quit() == 0
-    assert document["groups"]
+    if file.exists():
+        document = json.loads(file.read_text())
+        assert document["taken"] is not None
+        assert document["types"]["types"]
+    else:
+        assert document["groups" if words == "pins" else "types"]
     assert document["target"]["kind"] == "live"
     assert done.index("let go") < done.index("types")
 

@@ -78,7 +78,7 @@ def _read_all(context: Context) -> Answer:
     "process. An effect is what it would have changed here: exact for malloc_trim and the tops, a bound otherwise.",
     (
         argument("--full", action="store_true", help="every part, and what each advice costs, all ways to set it"),
-        argument("--types", action="store_true", help="what the blocks are, chunk by chunk: a live process waits"),
+        argument("--types", action="store_true", help="what the blocks are, chunk by chunk: all memory is copied"),
         argument(
             "--owners", action="store_true", help="whether the blocks are held, and by whom: all memory is copied"
         ),
@@ -90,12 +90,13 @@ def _read_all(context: Context) -> Answer:
     ),
     lists=lambda options: not (options.types or options.owners or options.html),
     reads=_read_all,
-    whole=lambda options: bool(options.owners or options.html),
+    whole=lambda options: bool(options.types or options.owners or options.html),
 )
 def report_command(context: Context) -> Answer:
     before = _moment_before(context)
     if context.options.types or context.options.html:
         _types_of()  # loaded while the process still runs
+        from .. import apart as apart
     if context.options.owners or context.options.html:
         _held()
     ticket = _ticket(context)
@@ -113,7 +114,9 @@ def report_command(context: Context) -> Answer:
             ticket.read_at_once()
         owned.extend(_looked(context))
         if _wants_types(context):
-            seen.append(_types_of()(owned[0].session if owned else session).seen)
+            where = owned[0].session if owned else _apart(context)
+            seen.append(_types_of()(where).seen)
+            session.stopped |= where.stopped
 
     def all_was_read() -> None:
         if before is None:
@@ -147,6 +150,15 @@ def _types_of() -> Callable[[Session], Types]:
     return types_of
 
 
+def _apart(context: Context) -> Session:
+    """A live process of the shell's is copied, and let go."""
+    if not context.door.lets_go:
+        return context.session
+    from ..apart import session_apart
+
+    return session_apart(context)
+
+
 def _ticket(context: Context) -> Optional[Ticket]:
     """What a page is made of, where one is asked for."""
     if not context.options.html:
@@ -176,7 +188,6 @@ def _looked(context: Context) -> Iterator[Looked]:
 
 
 def _held() -> Callable[[Context, Looked], Optional[HeldSums]]:
-    """As above."""
     from .. import apart as apart
     from ..graph.sums import summed
     from ..screens.owners import whose
