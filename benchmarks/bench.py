@@ -19,6 +19,7 @@ from typing import Iterator
 
 import holds
 import kinds
+import owners
 import run
 import save
 import sweep
@@ -59,6 +60,8 @@ def tables(megabytes: int, larger: int, blocks: int, rounds: int) -> Iterator[st
         yield from sweep.table((sweep.Subject(folder, *each) for each in cores), rounds)
     yield from ("", "What the blocks are, against the sweep alone, on a heap as C++ programs have it:", "")
     yield from kinds.table(blocks, 0, rounds)
+    yield from ("", "Whose it is, against the sweep alone, where every block has thirty pointers to others:", "")
+    yield from owners.table(max(1, blocks // 10), rounds)
     yield from ("", "`malloc_trim(0)` itself, by the process's own clock:", "")
     yield from trim.table(rounds, megabytes)
 
@@ -76,7 +79,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--larger", type=int, default=5000, help="megabytes of a second heap; 0: none")
-    parser.add_argument("--blocks", type=int, default=2500, help="thousands of blocks whose types are told")
+    parser.add_argument(
+        "--blocks", type=int, default=2500, help="thousands of blocks, for types; a tenth of them for owners"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--write", nargs="?", type=Path, const=ROOT / "docs" / "speed.md", help="into that page")
     options = parser.parse_args()
