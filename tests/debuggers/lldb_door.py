@@ -116,8 +116,9 @@ class Lldb:
         if self.version == 14:
             # Debian's package: its own `lldb -P` names a folder that does not exist
             environment["PYTHONPATH"] = "/usr/lib/llvm-14/lib/python3.11/dist-packages"
+        places = [word for word in arguments if "debug-file-search-paths" in word]
         settings = [
-            f"symbols.lldb-index-cache-path {indexes(symbols=not hide)}",
+            f"symbols.lldb-index-cache-path {indexes(bool(hide), *places)}",
             # LLDB 14 finds fewer names in what it kept
             f"symbols.enable-lldb-index-cache {'true' if self.version > 14 else 'false'}",
         ]

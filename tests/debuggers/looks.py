@@ -188,9 +188,11 @@ def plain_environment(variables: Optional[dict[str, str]] = None) -> dict[str, s
 
 
 @cache
-def indexes(symbols: bool = True) -> Path:
-    """Where debuggers keep what they made of libc's debug information: to read it is a third of each one's start. LLDB
-    keeps all names in one file, and takes them from there when the debug information is hidden from it."""
+def indexes(*there: object) -> Path:
+    """Where debuggers keep what they made of debug information: to read libc's is a third of each one's start.
+
+    LLDB keeps all names of a file together, and goes by that where there is less: a folder for what makes a difference.
+    """
     folder = Path(tempfile.mkdtemp(prefix="arenascope-indexes-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
