@@ -196,7 +196,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
         cores["gcore"] = folder / "gcore.core"
         shutil.copy(subject.gcore(), cores["gcore"])
     saved = folder / "snapshot.json"
-    said = door(["snapshot", str(cores["fastbins"]), str(saved), "--sizes"])
+    said = door(["snapshot", str(cores["fastbins"]), str(saved), "--sizes", "--types", "--owners"])
     assert said.status == 0, said.complaint
     return Bench(folder, cores, json.loads(saved.read_text()), program)
 

@@ -114,13 +114,10 @@ def take(context: Context, sizes: bool, types: bool = False, owners: bool = Fals
 
 def _apart(context: Context, owners: bool) -> Context:
     """What goes through heaps is asked of the process's copy, where there is one."""
-    beside = context.beside(context.options)
+    from ..apart import looked, session_apart
+
     if owners:
-        from ..apart import looked
-
-        return Context(context.door, context.options, looked(beside).session)
-    if context.door.lets_go:
-        from ..apart import look_apart
-
-        look_apart(beside)
-    return beside
+        session = looked(context.beside(context.options)).session
+    else:
+        session = session_apart(context) if context.door.lets_go else context.session
+    return Context(context.door, context.options, session)
