@@ -108,6 +108,8 @@ def test_over_time(tmp_path: Path) -> None:
     (series,) = [each for each in trend["series"] if (each["by"], each["name"]) == ("owner", "sessions")]
     assert [value for _, value in series["moments"]] == [counts[number].sessions for number in (0, 1, 3, 4)]
     assert series["how"] == "steadily"
+    between = valid(json.loads(said(f"diff {tmp_path / '2.json'} --json", tmp_path / "1.json")))
+    assert between["owners"] is None
 
 
 @pytest.mark.full

@@ -65,8 +65,9 @@ class Diff(NamedTuple):
     """Bytes in use by size of block; empty where either snapshot has no sizes."""
     types: list[Change]
     """The same by type."""
-    owners: list[Change]
-    """The same by owner: what grew and is kept first, then what is held in passing, then what shrank."""
+    owners: Optional[list[Change]]
+    """The same by owner: what grew and is kept first, then what is held in passing, then what shrank. None where either
+    snapshot has none."""
 
     def per_hour(self, change: Optional[int]) -> Optional[float]:
         """None where there is no such rate: two processes have none in common."""
@@ -192,11 +193,11 @@ def _sums_of_types(document: Document) -> Optional[Rows]:
     return sums
 
 
-def _owners(before: Document, after: Document) -> list[Change]:
+def _owners(before: Document, after: Document) -> Optional[list[Change]]:
     """What matters first: what an owner has more of that nobody works on."""
     both = [_sums_of_owners(document) for document in (before, after)]
     if both[0] is None or both[1] is None:
-        return []
+        return None
     mostly = _mostly(before, after)
     rows = {**both[0], **both[1]}
     changes = [

@@ -90,7 +90,8 @@ def diff_command(context: Context) -> Answer:
     keys: dict[str, object] = {
         "seconds": diff.seconds,
         "rss_bytes": _json(diff, [diff.rss])[0],
-        **{name: _json(diff, getattr(diff, name)) for _, name in TABLES},
+        **{name: _json(diff, getattr(diff, name)) for _, name in TABLES if name != "owners"},
+        "owners": None if diff.owners is None else _json(diff, diff.owners),
     }
     judgement, verdict = _judge(diff), _sentence(context.style, diff)
     keys = {**keys, "verdict": verdict, "judgement": statement_json(judgement, verdict)}
@@ -134,7 +135,7 @@ def _lines(context: Context, diff: Diff) -> Iterator[str]:
     why_not = _no_rates(diff)
     rates = why_not is None
     for title, name in TABLES:
-        changes: Sequence[Change] = getattr(diff, name)
+        changes: Optional[Sequence[Change]] = getattr(diff, name)
         if not changes:
             continue
         yield ""
@@ -194,7 +195,7 @@ def _changed(style: Style, diff: Diff, when: str) -> str:
 
 def _kept(style: Style, diff: Diff) -> str:
     """What matters most: what one owner has more of, and keeps."""
-    most = next((each for each in diff.owners if each.stays), None)
+    most = next((each for each in diff.owners or () if each.stays), None)
     if most is None:
         return ""
     rate = ""

@@ -247,7 +247,9 @@ DOCUMENTS = {
         "sizes": rows("Sizes of blocks in use, where both have them", CHANGE),
         "types": rows("Types of blocks in use, where both have them", CHANGE),
         "owners": rows(
-            "Where both have them: what grew and stays first, then what threads are working on, then what shrank", OWNED
+            "What grew and stays first, then what threads are working on, then what shrank; null: not known of both",
+            OWNED,
+            null=True,
         ),
         "verdict": text("What changed, in words"),
         "judgement": JUDGEMENT,
