@@ -8,7 +8,9 @@ otherwise is none of those that are returned, and is followed there, link by lin
 from __future__ import annotations
 
 from array import array
-from typing import Iterable, Mapping, Sequence
+from itertools import compress, repeat
+from operator import add, eq
+from typing import Iterable, Mapping, Optional, Sequence
 
 from ..read_ahead import ReadBeside
 from ..records import NamedTuple
@@ -18,6 +20,9 @@ from .layout import Layout
 
 MANY = 64
 """With fewer rings, handing over to a thread costs more than it saves."""
+SPARE = 16
+"""One ring in so many may be read in vain: those that ended are left out together."""
+LARGEST = (1 << 64) - 1
 
 
 class Start(NamedTuple):
@@ -39,103 +44,156 @@ class Followed(NamedTuple):
 
 
 class _Ring:
-    """One that is followed: what was found from its front, and from its back."""
+    """One that is followed: what was met from its front, and from its back."""
 
-    __slots__ = ("addresses", "after", "back", "before", "front", "highest", "last", "lowest", "reverse", "sizes")
+    __slots__ = ("front", "front_raws", "raws", "reverse", "start")
 
     def __init__(self, start: Start) -> None:
-        self.front, self.back = start.first, start.last
-        """The next chunk at either end; `before` and `after` are those that were passed last."""
-        self.before = self.after = start.header
-        self.lowest, self.highest = start.sizes.least | PREV_INUSE, start.sizes.most | PREV_INUSE
-        self.addresses, self.sizes = array("Q"), array("Q")
-        self.last, self.reverse = array("Q"), array("Q")
-        """From the back: addresses, and sizes."""
+        self.start = start
+        self.front, self.front_raws = array("Q"), array("Q")
+        self.reverse, self.raws = array("Q"), array("Q")
+        """From the back: addresses, and size words."""
 
-    def followed(self) -> Followed:
-        self.last.reverse()
+    def followed(self, layout: Layout, odd: bool) -> Optional[Followed]:
+        """None where a chunk is not as one of this bin must be. `odd`: both ends met the one in the middle."""
+        if odd:
+            self.reverse.pop()
+            self.raws.pop()
         self.reverse.reverse()
-        return Followed(self.addresses + self.last, self.sizes + self.reverse)
-
-
-Going = Sequence[tuple[int, _Ring]]
-"""Rings by their bins' places."""
+        self.raws.reverse()
+        addresses, raws = self.front + self.reverse, self.front_raws + self.raws
+        mask, sizes = layout.mask, self.start.sizes
+        low = mask | SIZE_BITS
+        if {address & mask for address in addresses} - {-layout.header & mask}:
+            return None
+        if any(raw & low != PREV_INUSE or not sizes.least <= raw - PREV_INUSE <= sizes.most for raw in set(raws)):
+            return None
+        return Followed(addresses, array("Q", [raw - PREV_INUSE for raw in raws]))
 
 
 def follow_rings(
-    starts: Iterable[Start], layout: Layout, read: ReadNodes, most: int, beside: bool = False
+    starts: Sequence[Start], layout: Layout, read: ReadNodes, most: int, beside: bool = False
 ) -> Mapping[int, Followed]:
-    """By the bin's place; `most`: no ring can have more chunks. `beside`: a thread may read while others are judged."""
-    following = _Following(layout)
-    going: Going = [(start.header, _Ring(start)) for start in starts]
+    """By the bin's place; `most`: no ring can have more chunks. `beside`: a thread may read, too."""
+    whole: dict[int, Followed] = {}
     rounds = most + 4
-    if beside and len(going) >= MANY:
+    if beside and len(starts) >= MANY:
+        groups = [_Group(starts[::2], layout, whole), _Group(starts[1::2], layout, whole)]
         with ReadBeside(read) as reader:
-            going, rounds = following.by_turns(going, reader, rounds)
-    while going and rounds:
-        going, rounds = following.judge(going, read(following.places(going))), rounds - 1
-    return following.whole
+            rounds = _at_once(groups, read, reader, rounds)
+    else:
+        groups = [_Group(starts, layout, whole)]
+    for group in groups:
+        left = rounds
+        while group.rings and left:
+            group.judge(read(group.places()))
+            left -= 1
+    return whole
 
 
-class _Following:
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self.whole: dict[int, Followed] = {}
+def _at_once(groups: Sequence[_Group], read: ReadNodes, reader: ReadBeside[array[int], NodeWords], rounds: int) -> int:
+    """One is read here and the other by a thread, as long as they are many; the rounds that are left."""
+    one, other = groups
+    while rounds and other.rings and len(one.rings) + len(other.rings) >= MANY:
+        reader.begin(other.places())
+        one.judge(read(one.places()))
+        other.judge(reader.take())
+        rounds -= 1
+    return rounds
 
-    def places(self, going: Going) -> array[int]:
+
+class _Group:
+    """Rings that are followed together, a step from either end at a time.
+
+    A step of all of them is a row. What is asked of a row is asked of all its columns at once, without a line of Python
+    for each: whether links lead back, and whether the two ends of any ring have met. A ring that has ended stands still
+    where it is until there are enough of them; then rows are cut into rings.
+    """
+
+    def __init__(self, starts: Iterable[Start], layout: Layout, whole: dict[int, Followed]) -> None:
+        self._layout, self._whole = layout, whole
+        self.rings = [_Ring(start) for start in starts]
+        own = [ring.start for ring in self.rings]
+        self._fronts, self._backs = array("Q", [each.first for each in own]), array("Q", [each.last for each in own])
+        self._before = array("Q", [each.header for each in own])
+        self._after = self._before[:]
+        """Where the ends' links must lead back to."""
+        self._rows: list[tuple[array[int], array[int], Sequence[int]]] = []
+        """Fronts, backs, and size words of both in turns."""
+        self._still: dict[int, tuple[int, Optional[bool]]] = {}
+        """By column, of those that stand still: how many rows are theirs, and whether a chunk is in the middle; None
+        where a link is wrong."""
+        self._met = 0
+        """What these add to the meetings of each row."""
+
+    def places(self) -> array[int]:
         """Of the next chunk from either end."""
-        word, asked = self._layout.word, array("Q")
-        add = asked.append
-        for _, ring in going:
-            add(ring.front + word)
-            add(ring.back + word)
+        asked = array("Q", bytes(16 * len(self._fronts)))
+        for at, chunks in enumerate((self._fronts, self._backs)):
+            word = self._layout.word
+            try:
+                asked[at::2] = array("Q", map(add, chunks, repeat(word)))
+            except OverflowError:
+                asked[at::2] = array("Q", [chunk + word & LARGEST for chunk in chunks])
         return asked
 
-    def by_turns(self, going: Going, reader: ReadBeside[array[int], NodeWords], rounds: int) -> tuple[Going, int]:
-        """One half is read while the other is judged, as long as they are many; those that are left."""
-        now, other = going[::2], going[1::2]
-        reader.begin(self.places(now))
-        while rounds:
-            words = reader.take()
-            enough = len(now) + len(other) >= MANY
-            if enough:
-                reader.begin(self.places(other))
-            now, other = other, self.judge(now, words)
-            rounds -= enough
-            if not enough:
-                break
-        return [*now, *other], rounds
+    def judge(self, words: NodeWords) -> None:
+        """Takes what was read of a row."""
+        fronts, backs = self._fronts, self._backs
+        ahead, returns = _columns(words.forward)
+        comes_back, behind = _columns(words.backward)
+        # fd of the fronts, fd of the backs; bk of the fronts, bk of the backs
+        self._rows.append((fronts, backs, words.raws))
+        met = sum(map(eq, fronts, backs)) + sum(map(eq, ahead, backs))
+        if met != self._met or comes_back != self._before or returns != self._after:
+            self._stop(ahead, returns, comes_back, behind)
+        before, after = fronts[:], backs[:]
+        for at in self._still:
+            ahead[at], before[at] = fronts[at], comes_back[at]
+            behind[at], after[at] = backs[at], returns[at]
+        self._fronts, self._backs, self._before, self._after = ahead, behind, before, after
+        if len(self._still) * SPARE > len(self.rings):
+            self._cut()
 
-    def judge(self, going: Going, words: NodeWords) -> Going:
-        """Takes what is sound of what was read; those that lead on."""
-        whole, left = self.whole, []
-        low, mask, header = self._layout.mask | SIZE_BITS, self._layout.mask, self._layout.header
-        both = zip(*[iter(zip(*words))] * 2)
-        for each, ((raw, fd, bk), (raw_back, fd_back, bk_back)) in zip(going, both):
-            ring = each[1]
-            front, back = ring.front, ring.back
-            if bk != ring.before or raw & low != PREV_INUSE or (front + header) & mask:
+    def _stop(self, ahead: array[int], returns: array[int], comes_back: array[int], behind: array[int]) -> None:
+        """Of all columns, those that have ended."""
+        rows = len(self._rows)
+        for at, (front, back, leads) in enumerate(zip(self._fronts, self._backs, ahead)):
+            wrong = comes_back[at] != self._before[at] or returns[at] != self._after[at]
+            meets = front == back or leads == back
+            if at in self._still or not (wrong or meets):
                 continue
-            if not ring.lowest <= raw <= ring.highest:
-                continue
-            ring.addresses.append(front)
-            ring.sizes.append(raw - PREV_INUSE)
-            if front == back:
-                # the one in the middle
-                if fd == ring.after:
-                    whole[each[0]] = ring.followed()
-                continue
-            if fd_back != ring.after or raw_back & low != PREV_INUSE or (back + header) & mask:
-                continue
-            if not ring.lowest <= raw_back <= ring.highest:
-                continue
-            ring.last.append(back)
-            ring.reverse.append(raw_back - PREV_INUSE)
-            if fd == back:
-                if bk_back == front:
-                    whole[each[0]] = ring.followed()
-                continue
-            ring.before, ring.front = front, fd
-            ring.after, ring.back = back, bk_back
-            left.append(each)
-        return left
+            odd = front == back
+            wrong = wrong or (not odd and behind[at] != front)
+            self._still[at] = rows, None if wrong else odd
+            self._met += odd + (leads == back)
+
+    def _cut(self) -> None:
+        """Each ring gets what is its own; those that have ended are left out."""
+        fronts, backs, raws = array("Q"), array("Q"), array("Q")
+        for row in self._rows:
+            fronts += row[0]
+            backs += row[1]
+            raws.extend(row[2])
+        width = len(self.rings)
+        for at, ring in enumerate(self.rings):
+            rows, odd = self._still.get(at, (len(self._rows), None))
+            end = rows * width
+            ring.front += fronts[at:end:width]
+            ring.reverse += backs[at:end:width]
+            ring.front_raws += raws[2 * at : 2 * end : 2 * width]
+            ring.raws += raws[2 * at + 1 : 2 * end : 2 * width]
+            followed = ring.followed(self._layout, odd) if odd is not None else None
+            if followed is not None:
+                self._whole[ring.start.header] = followed
+        going = [at not in self._still for at in range(width)]
+        self.rings = list(compress(self.rings, going))
+        self._fronts, self._backs, self._before, self._after = (
+            array("Q", compress(each, going)) for each in (self._fronts, self._backs, self._before, self._after)
+        )
+        self._rows, self._still, self._met = [], {}, 0
+
+
+def _columns(words: Sequence[int]) -> tuple[array[int], array[int]]:
+    """Of the fronts, and of the backs."""
+    return array("Q", words[0::2]), array("Q", words[1::2])

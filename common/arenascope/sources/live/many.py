@@ -123,8 +123,6 @@ class NodeReader:
     def __init__(self, pid: int, word: int) -> None:
         """`pid`: whose memory; `word`: the size of its words."""
         self._pid, self._word = pid, word
-        self._theirs = array("Q", [0, 3 * word]) * AT_ONCE
-        self._ours = array("Q", [0, 0])
 
     @cached_property
     def _call(self) -> Optional[Callable[..., int]]:
@@ -135,9 +133,10 @@ class NodeReader:
         _ = self._call
 
     def read(self, places: array[int]) -> NodeWords:
-        """Of each the three words from there on."""
+        """Of each the three words from there on. Two threads may ask at once."""
         pid, call, size = self._pid, self._call, 3 * self._word
-        theirs, ours, number, done = self._theirs, self._ours, len(places), 0
+        number, done = len(places), 0
+        theirs, ours = array("Q", [0, size]) * min(AT_ONCE, number), array("Q", [0, 0])
         read = array("Q" if self._word == 8 else "I", bytes(size * number))
         base, place = read.buffer_info()[0], theirs.buffer_info()[0]
         while call is not None and done < number:
