@@ -19,7 +19,7 @@ from subjects import Subject
 from arenascope import ahead, apart, fleet
 from arenascope.command import find_command
 from arenascope.commands import pins, types
-from arenascope.errors import MemoryReadError, ReadLate
+from arenascope.errors import MemoryReadError, ReadLate, TargetError
 from arenascope.gather import holding
 from arenascope.sources.live import freeze, many, process, procfiles, still
 from arenascope.sources.live.procfiles import thread_ids, thread_state
@@ -228,6 +228,31 @@ def test_places_of_one_page_are_read_together(monkeypatch, step):
     if step > size:
         # a call may end within a page
         assert sum(number for _, number in asked) <= bytes_there // 4096 + len(asked) + len(lost)
+
+
+@pytest.mark.parametrize("call", ["process_vm_readv", "none"])
+def test_blocks_are_read_whatever_the_process_may_read_of_them(monkeypatch, tmp_path, call):
+    """Also what it may not, up to where there is nothing, and nothing once it runs on."""
+    if call == "none":
+        monkeypatch.setattr(many, "_find_call", lambda: None)
+    page, libc = mmap.PAGESIZE, ctypes.CDLL(None)
+    file = tmp_path / "file"
+    file.write_bytes(bytes(range(256)) * (4 * page // 256))
+    with file.open("r+b") as opened:
+        area = mmap.mmap(opened.fileno(), 4 * page)
+        opened.truncate(3 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(area))
+    assert libc.mprotect(ctypes.c_void_p(start + page), page, 0) == 0
+    block = bytearray(4 * page)
+    with process.ProcessImage(os.getpid()) as image:
+        fill = many.block_reader(image)
+        for size in (3, 4):
+            block[:] = bytes(4 * page)
+            assert fill(start, memoryview(block)[: size * page]) == 3 * page
+            assert block == bytes(range(256)) * (3 * page // 256) + bytes(page)
+        image.give_up(TargetError("it runs on"))
+        with pytest.raises(TargetError, match="it runs on"):
+            fill(start, memoryview(block)[:page])
 
 
 def test_a_look_that_wants_more_holds_to_the_end(monkeypatch):

@@ -11,9 +11,10 @@ from array import array
 from collections import deque
 from contextlib import suppress
 from functools import cached_property
-from typing import Callable, Iterable, Iterator, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
 
 from ...errors import MemoryReadError
+from ...memory import Fill
 from ...records import NamedTuple
 from ...target import NodeWords
 from .beside import Beside
@@ -23,6 +24,17 @@ AT_ONCE = 1024
 ENOUGH_FOR_TWO = 16
 """So many calls."""
 PAGE_SHIFT = 12
+
+
+class Process(Protocol):
+    """A ProcessImage."""
+
+    memory_tid: int
+
+    @property
+    def refused(self) -> bool: ...
+
+    def fill(self, address: int, block: memoryview) -> int: ...
 
 
 class _Call(NamedTuple):
@@ -147,6 +159,26 @@ class NodeReader:
             # what cannot be read stays 0, which is no chunk's word
             done += some if got == size * some else max(got, 0) // size + 1
         return NodeWords(read[0::3], read[1::3], read[2::3])
+
+
+def block_reader(process: Process) -> Fill:
+    """Its `fill` at nearly twice the speed: the kernel copies each page once, not by way of one of its own."""
+    call = _find_call()
+    if call is None:
+        return process.fill
+    from ctypes import addressof, c_char
+
+    def fill(address: int, block: memoryview) -> int:
+        size = len(block)
+        ours, theirs = array("Q", [addressof(c_char.from_buffer(block)), size]), array("Q", [address, size])
+        # once it runs on it may become another program under the same number
+        refused = process.refused
+        if not refused and call(process.memory_tid, ours.buffer_info()[0], 1, theirs.buffer_info()[0], 1, 0) == size:
+            return size
+        # /proc/PID/mem also reads what the process itself may not
+        return process.fill(address, block)
+
+    return fill
 
 
 def _in_stretches(places: Iterable[int], ours: Iterable[int], size: int, aside: int) -> Iterator[_Call]:

@@ -13,6 +13,7 @@ from ..elf.core_writing import Form, Who
 from ..elf.moment import Moment
 from . import kernel as _kernel  # noqa: F401  what `watched` takes, loaded before a process is held
 from . import procfiles
+from .many import block_reader
 from .pagemap import PagemapResidency
 
 
@@ -27,6 +28,9 @@ class Process(Image, Protocol):
     page_size: int
     mark: str
     auxv_bytes: bytes
+
+    @property
+    def refused(self) -> bool: ...
 
     def fill(self, address: int, block: memoryview) -> int: ...
 
@@ -74,7 +78,7 @@ def _save(image: Process, writer: CoreWriter, registers: Sequence[RegisterSets],
         taken=time.time(),
         watched=image.watched(),
     )
-    lost = writer.copy(layout, image.fill)
+    lost = writer.copy(layout, block_reader(image))
     held = release()
     written = writer.finish(form, layout, moment, image.open_file)
     return Saved(written, layout.bytes - lost, lost, held)
