@@ -1,4 +1,4 @@
-"""A browser without a screen, for the one page that arenascope writes."""
+"""A browser without a screen, for the pages that arenascope writes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,16 @@ from looks import give_up
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SECONDS = 100
+
+LEAVE = """
+const leave = (id, value) => {
+  const box = document.createElement("p");
+  box.id = id;
+  box.textContent = typeof value === "string" ? value : JSON.stringify(value);
+  document.body.append(box);
+};
+"""
+"""With which a script leaves what came of it, for `Dom.texts`."""
 
 
 def _browser() -> str:
@@ -54,10 +64,13 @@ class Dom(HTMLParser):
 
 
 def opened(page: Path, folder: Path, script: str = "") -> Dom:
-    """The page's DOM once it has stood for a while; with `script` run at its end. Fails where its console complains."""
+    """The page's DOM once it has stood for a while; with `script` run at its end, which may call `leave(id, value)`.
+
+    Fails where its console complains.
+    """
     if script:
         played = folder / f"played-{page.name}"
-        played.write_text(page.read_text().replace("</body>", f"<script>{script}</script></body>"))
+        played.write_text(page.read_text().replace("</body>", f"<script>{LEAVE}{script}</script></body>"))
         page = played
     command = [
         _browser(),

@@ -1,11 +1,5 @@
-// What somebody does on the page of `heap map --html`; what comes of it is left in paragraphs, for test_map.py.
+// What somebody does on the page of `heap map --html`; what comes of it is left (browser.py) for test_map.py.
 "use strict";
-const told = (id, value) => {
-  const box = document.createElement("p");
-  box.id = id;
-  box.textContent = String(value);
-  document.body.append(box);
-};
 
 // once the strips have been drawn
 setTimeout(() => {
@@ -16,35 +10,35 @@ setTimeout(() => {
   const wheel = (part) => canvas.dispatchEvent(new WheelEvent("wheel", { ...at(part), deltaY: -300 }));
   const span = () => Math.round((heap.to - heap.from) / heap.cell);
 
-  told("at-first", span());
-  told("scrolls-on", wheel(0.5) && span());
+  leave("at-first", span());
+  leave("scrolls-on", wheel(0.5) && span());
   canvas.focus();
   for (let turn = 0; turn < 9; turn++) wheel(0.25);
-  told("by-wheel", span());
+  leave("by-wheel", span());
 
   const before = heap.from;
   canvas.dispatchEvent(new PointerEvent("pointerdown", at(0.5)));
   canvas.dispatchEvent(new PointerEvent("pointermove", at(0.4)));
   canvas.dispatchEvent(new PointerEvent("pointerup", at(0.4)));
-  told("dragged", Math.round(100 * (heap.from - before) / (heap.to - heap.from)));
+  leave("dragged", Math.round(100 * (heap.from - before) / (heap.to - heap.from)));
 
   canvas.dispatchEvent(new PointerEvent("pointermove", at(0.5)));
-  told("tip-place", document.querySelector("#tip .where").textContent);
-  told("tip-bytes", [...document.querySelectorAll("#tip tr")].map((row) => row.textContent).join("; "));
+  leave("tip-place", document.querySelector("#tip .where").textContent);
+  leave("tip-bytes", [...document.querySelectorAll("#tip tr")].map((row) => row.textContent).join("; "));
 
   key("0");
-  told("by-zero", span());
+  leave("by-zero", span());
   key("+");
-  told("by-plus", span());
+  leave("by-plus", span());
   const left = heap.from;
   key("ArrowRight");
-  told("by-arrow", heap.from > left);
+  leave("by-arrow", heap.from > left);
 
   const picture = canvas.toDataURL();
   document.querySelectorAll("input[type=checkbox]").forEach((each) => each.click());
-  told("without-layers", picture === canvas.toDataURL() ? "the same" : "other");
+  leave("without-layers", picture === canvas.toDataURL() ? "the same" : "other");
 
   document.querySelector("#sort").value = "size";
   document.querySelector("#sort").onchange();
-  told("order", [...document.querySelectorAll("canvas")].map((each) => heaps.find((one) => one.canvas === each).bytes).join());
+  leave("order", [...document.querySelectorAll("canvas")].map((each) => heaps.find((one) => one.canvas === each).bytes).join());
 }, 1000);

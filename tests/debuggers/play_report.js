@@ -1,16 +1,10 @@
-// What somebody does on the page of `heap report --html`; what comes of it is left in paragraphs, for test_report_page.py.
+// What somebody does on the page of `heap report --html`; what comes of it is left (browser.py) for test_report_page.py.
 "use strict";
-const leave = (id, value) => {
-  const box = document.createElement("p");
-  box.id = id;
-  box.textContent = typeof value === "string" ? value : JSON.stringify(value);
-  document.body.append(box);
-};
 
 setTimeout(async () => {
   const list = (id) => document.querySelector(`#${id} .list`), cells = (id) => [...list(id).tBodies[0].rows].map((row) => row.cells[0].textContent);
   leave("problems-told", [...$("problems").children].map((each) => each.textContent));
-  leave("answer", $("verdict").textContent);
+  leave("answer", $("sentence").textContent);
   leave("sections", [...document.querySelectorAll("main section")].map((each) => each.id));
   leave("at-first", cells("types").length);
   document.querySelectorAll(".below button.plain").forEach((each) => { if (!each.hidden) each.click(); });

@@ -1,24 +1,18 @@
-// What somebody does on the page of `heap trend --html`; what comes of it is left in paragraphs, for test_trend.py.
+// What somebody does on the page of `heap trend --html`; what comes of it is left (browser.py) for test_trend.py.
 "use strict";
-const told = (id, value) => {
-  const box = document.createElement("p");
-  box.id = id;
-  box.textContent = String(value);
-  document.body.append(box);
-};
 
 setTimeout(() => {
   const plot = $("plot"), box = plot.getBoundingClientRect();
   plot.setPointerCapture = () => {};   // there is no pointer
   const at = (part) => ({ clientX: box.left + part * box.width, clientY: box.top + 50, bubbles: true, pointerId: 1 });
-  told("rows", JSON.stringify([...document.querySelectorAll("tbody tr")].map((row) => [...row.children].map((cell) => cell.textContent))));
-  told("polygons", document.querySelectorAll("#plot polygon").length);
+  leave("rows", JSON.stringify([...document.querySelectorAll("tbody tr")].map((row) => [...row.children].map((cell) => cell.textContent))));
+  leave("polygons", document.querySelectorAll("#plot polygon").length);
   plot.dispatchEvent(new PointerEvent("pointerdown", at(0.3)));
   plot.dispatchEvent(new PointerEvent("pointermove", at(0.6)));
   plot.dispatchEvent(new PointerEvent("pointerup", at(0.9)));
-  told("zoomed", from > first && to < last);
+  leave("zoomed", from > first && to < last);
   plot.dispatchEvent(new MouseEvent("dblclick", { bubbles: true }));
-  told("whole-again", from === first && to === last);
+  leave("whole-again", from === first && to === last);
   document.querySelector("tbody tr").click();
-  told("single", document.querySelectorAll("#plot polygon").length);
+  leave("single", document.querySelectorAll("#plot polygon").length);
 }, 500);

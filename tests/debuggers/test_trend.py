@@ -186,7 +186,7 @@ def test_the_page_shows_the_documents_figures(grown: tuple[Path, int], tmp_path:
     page = tmp_path / "page.html"
     document = trend(folder, "--html", str(page))
     dom = opened(page, tmp_path, PLAY.read_text())
-    assert dom.texts["verdict"] == document["verdict"]
+    assert dom.texts["title"] == document["verdict"]
     assert dom.problems == []
     style = Style()
     rows = json.loads(dom.texts["rows"])

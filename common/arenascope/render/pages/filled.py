@@ -1,4 +1,9 @@
-"""A page's template with its data, in the one way in which nothing of the data becomes markup or script."""
+"""A page as it is written: the frame that all pages share, and in it a page's own style, body, data and script.
+
+A page NAME is NAME.html, what stands between the frame's head and the data, NAME.css after frame.css, and NAME.js after
+frame.js, which has what pages share. What only some share is included (strips.*). Its data has `problems`, a list of
+sentences, which the frame shows.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +13,27 @@ import re
 from typing import Mapping
 
 
-def filled(template: str, data: Mapping[str, object], title: str = "") -> bytes:
-    # before the data comes in: nothing of it is ever looked through for such words
-    page = re.sub(r"@INCLUDE ([a-z_]+\.\w+)@", lambda found: _read(found[1]), _read(template))
+def filled(name: str, data: Mapping[str, object], title: str) -> bytes:
+    """In the one way in which nothing of the data becomes markup or script."""
     # "<" would end the script element, or start a comment in it: names of threads and types are anybody's
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    return page.replace("@TITLE@", title).replace("@DATA@", text).encode()
+    parts = {
+        "TITLE": title.replace("&", "&amp;").replace("<", "&lt;"),
+        "SHARED_STYLE": _file("frame.css"),
+        "STYLE": _file(f"{name}.css"),
+        "BODY": _file(f"{name}.html"),
+        "DATA": text,
+        "SHARED_SCRIPT": _file("frame.js"),
+        "SCRIPT": _file(f"{name}.js"),
+    }
+    # at once: what stands in a part is not looked through again
+    return re.sub("@([A-Z_]+)@", lambda mark: parts[mark[1]], _file("frame.html")).encode()
 
 
-def _read(name: str) -> str:
-    data = pkgutil.get_data(__package__, name)
-    assert data is not None
-    return data.decode()
+def _file(name: str) -> str:
+    content = pkgutil.get_data(__package__, name)
+    assert content is not None
+    return re.sub(r"@INCLUDE ([a-z_]+\.\w+)@", lambda mark: _file(mark[1]), content.decode().rstrip("\n"))
 
 
 def title_of(what: str, data: Mapping[str, object]) -> str:

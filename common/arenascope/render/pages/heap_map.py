@@ -8,12 +8,10 @@ from typing import Mapping, Optional, Sequence
 
 from .filled import filled, title_of
 
-TEMPLATE = "heap_map.html"
-
 
 def page(facts: Mapping[str, object], heaps: Sequence[Mapping[str, object]]) -> bytes:
     """`heaps` as the script of the template takes them, their layers still as numbers by cell."""
-    return filled(TEMPLATE, {**facts, "heaps": [*map(packed, heaps)]}, title_of("heap map", facts))
+    return filled("heap_map", {**facts, "heaps": [*map(packed, heaps)]}, title_of("heap map", facts))
 
 
 def packed(row: Mapping[str, object]) -> dict[str, object]:

@@ -7,8 +7,6 @@ from typing import Mapping, Optional, Sequence
 from ...records import NamedTuple
 from .filled import filled, title_of
 
-TEMPLATE = "owners.html"
-
 
 class Row(NamedTuple):
     """A node of the tree, as the script of the template takes it."""
@@ -25,4 +23,4 @@ class Row(NamedTuple):
 
 
 def page(facts: Mapping[str, object], nodes: Sequence[Row]) -> bytes:
-    return filled(TEMPLATE, {**facts, "nodes": nodes}, title_of("whose memory it is", facts))
+    return filled("owners", {**facts, "nodes": nodes}, title_of("whose memory it is", facts))

@@ -1,4 +1,8 @@
+@INCLUDE strips.js@
+
 // What the commands' documents say. A figure is shown by its place in them, and by nothing else.
+
+const documents = data.documents, report = documents.report;
 
 const at = (path) => path.split("/").reduce((value, key) => value === null || value === undefined ? value : value[key], documents);
 const text = (value) => value === null ? "?" : String(value);
@@ -259,9 +263,8 @@ function start() {
   if (name) { $("title").append(` (${name})`); document.title += ` (${name})`; }
   $("about").textContent = [`glibc ${data.glibc ?? "of unknown release"}`, data.taken === null ? null : when(), data.held === null ? null : `held for ${(1000 * data.held).toFixed(0)} ms`,
     `arenascope ${documents.version.arenascope ?? ""}`].filter(Boolean).join(", ");
-  $("verdict").textContent = report.verdict;
+  $("sentence").textContent = report.verdict;
   if (report.growth) $("grown").textContent = report.growth.text;
-  data.problems.forEach(say);
   data.notes.forEach((note) => $("notes").append(make("li", note)));
   [split, conclusions, types, owners, leaks, pins, trim, arenas, params, others, strips, read].forEach((each) => each());
   document.documentElement.dataset.ready = "yes";

@@ -6,9 +6,7 @@ from typing import Mapping
 
 from .filled import filled, title_of
 
-TEMPLATE = "report.html"
-
 
 def page(data: Mapping[str, object]) -> bytes:
     """`data`: the documents of several commands by their names, which the page shows, and what lies beside them."""
-    return filled(TEMPLATE, data, title_of("heap report", data))
+    return filled("report", data, title_of("heap report", data))

@@ -1,4 +1,6 @@
-// The strips of heaps: what is drawn, zoomed into, and summed up of `data`, which the page has read.
+"use strict";
+// The strips of heaps: what is drawn, zoomed into, and summed up of `data`.
+
 const PARTS = ["used", "cached", "bookkeeping", "damaged", "foreign", "free", "top"];   // from the bottom of a strip up
 const OVER = ["resident", "releasable", "releasable_resident", "tops"];
 const MEANS = {
@@ -52,36 +54,17 @@ function prepare(row) {
   return heap;
 }
 
-const plus = (one, other) => one === null || other === null ? null : one + other;
 const sumOf = (layer) => heaps.reduce((sum, heap) => plus(sum, heap.sums[layer]), 0);
 const heaps = data.heaps.map(prepare);
 
 // words
 
-const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
-function size(value) {
-  if (value === null) return "?";
-  let unit = 0;
-  for (; Math.abs(value) >= 1023.95 && unit < UNITS.length - 1; unit++) value /= 1024;
-  // a tie goes to the even one, as in the commands' texts
-  const tenths = 10 * value, tie = tenths - Math.floor(tenths) === 0.5, rounded = Math.round(tenths);
-  return unit ? `${((tie && rounded % 2 ? rounded - 1 : rounded) / 10).toFixed(1)} ${UNITS[unit]}` : `${value} B`;
-}
-const exact = (value) => value === null ? "not known" : `${value.toLocaleString("en")} B`;
-const number = (value) => value === null ? "?" : value.toLocaleString("en");
 const place = (heap, offset) => "0x" + (heap.start + BigInt(Math.round(offset))).toString(16);
 function share(value, whole) {
   if (value === null || !whole) return "";
   const percent = 100 * value / whole;
   return percent > 0 && percent < 1 ? "<1 %" : Math.floor(percent) + " %";
 }
-function make(tag, text, name) {
-  const element = document.createElement(tag);
-  if (text !== undefined) element.textContent = text;
-  if (name) element.className = name;
-  return element;
-}
-function swatch(layer) { const box = make("span", "", "swatch"); box.style.background = `var(--${layer})`; return box; }
 
 // the table on top, whose rows switch their layers
 
@@ -208,7 +191,7 @@ const move = (heap, part) => { const by = part * (heap.to - heap.from); look(hea
 
 function tip(heap, at, x, y) {
   const canvas = heap.canvas, step = (heap.to - heap.from) / Math.max(1, canvas.clientWidth), low = heap.from + at * (heap.to - heap.from);
-  const found = figures(heap, low, low + step), length = found.end - found.start, box = $("tip");
+  const found = figures(heap, low, low + step), length = found.end - found.start;
   const title = make("div", `${place(heap, found.start)} – ${place(heap, found.end)}`, "where"), table = make("table");
   for (const layer of LAYERS) {
     if (!found[layer] && !(layer === "used" || layer === "resident")) continue;
@@ -221,12 +204,8 @@ function tip(heap, at, x, y) {
     head.append(swatch(SPLITS), MEANS.splits[0]);
     row.append(head, make("td", number(found.splits)), make("td", ""));
   }
-  box.replaceChildren(title, make("div", `arena ${heap.arena}, ${size(length)}`, "who"), table);
-  box.style.display = "block";
-  box.style.left = clamp(x + 16, 8, window.innerWidth - box.offsetWidth - 8) + "px";
-  box.style.top = (y + 20 + box.offsetHeight > window.innerHeight ? Math.max(8, y - box.offsetHeight - 14) : y + 20) + "px";
+  tell(x, y, title, make("div", `arena ${heap.arena}, ${size(length)}`, "who"), table);
 }
-const untip = () => { $("tip").style.display = "none"; };
 
 function choose(heap) {
   active?.canvas.classList.remove("on");
@@ -259,10 +238,10 @@ function listen(heap) {
     tip(heap, at(event), event.clientX, event.clientY);
   });
   for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, () => { drag = null; canvas.classList.remove("drag"); });
-  canvas.addEventListener("pointerleave", untip);
+  canvas.addEventListener("pointerleave", untell);
   canvas.addEventListener("dblclick", (event) => zoom(heap, 0.25, at(event)));
   canvas.addEventListener("focus", () => choose(heap));
-  canvas.addEventListener("blur", () => { if (active === heap) choose(null); untip(); });
+  canvas.addEventListener("blur", () => { if (active === heap) choose(null); untell(); });
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const beside = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];

@@ -6,9 +6,7 @@ from typing import Mapping, Sequence
 
 from .filled import filled
 
-TEMPLATE = "trend.html"
-
 
 def page(keys: Mapping[str, object], labels: Mapping[str, str], problems: Sequence[str]) -> bytes:
     """Of the command's document: the page shows its figures and no others. `labels`: what parts are, in words."""
-    return filled(TEMPLATE, {**keys, "labels": labels, "problems": problems})
+    return filled("trend", {**keys, "labels": labels, "problems": problems}, "what grew")

@@ -1,0 +1,107 @@
+"use strict";
+const ROW = 24, LEAST = 0.0012, LEVELS = 40, ALL = -1;
+const BY = [["retained", "bytes that it retains"], ["resident", "of these in memory"], ["returns", "pages that would go back"]];
+let by = "retained", focus = ALL;
+
+const nodes = data.nodes.map(([name, kind, above, blocks, retained, resident, returns], at) => ({ at, name, kind, above, blocks, retained, resident, returns, below: [] }));
+const root = { at: ALL, name: "all of it", above: null, below: [], blocks: 0, retained: 0, resident: 0, returns: 0 };
+for (const node of nodes) {
+  const over = node.above === ALL ? root : nodes[node.above];
+  over.below.push(node);
+  if (over === root) for (const each of ["blocks", "retained", "resident", "returns"]) root[each] = plus(root[each], node[each]);
+}
+const find = (at) => at === ALL ? root : nodes[at];
+
+// words
+
+function share(value, whole) { return value === null || !whole ? "" : `${(100 * value / whole).toFixed(1)} %`; }
+const words = (node) => `${node.name}\n${exact(node.retained)} in ${node.blocks.toLocaleString("en")} blocks (${share(node.retained, root.retained)})\n`
+  + `in memory ${exact(node.resident)}\nwould go back ${exact(node.returns)}`;
+function button(text, act) { const made = make("button", text); made.type = "button"; made.onclick = act; return made; }
+
+// the picture
+
+function colour(node) {
+  if (node.above === ALL) return node.kind === "unreached" ? "lost" : node.kind === "shared" ? "shared" : "owner";
+  if (node.kind === "smaller") return "smaller";
+  let sum = 0;
+  for (const letter of node.name) sum = (31 * sum + letter.codePointAt(0)) % 65521;
+  return `type${sum % 8}`;
+}
+
+function box(node, left, width, row) {
+  const found = button(width > 0.02 ? `${node.name}  ${size(node[by])}` : "", () => look(node.at));
+  const wanted = $("find").value.toLowerCase();
+  found.style.left = `${100 * left}%`; found.style.width = `${100 * width}%`; found.style.top = `${row * ROW}px`;
+  found.style.background = `var(--${colour(node)})`; found.title = words(node);
+  found.setAttribute("aria-label", words(node));
+  found.dataset.node = node.at; found.dataset.bytes = node.retained;
+  found.classList.toggle("dull", wanted !== "" && !node.name.toLowerCase().includes(wanted));
+  return found;
+}
+
+function draw() {
+  const boxes = [];
+  let rows = 0;
+  const spread = (node, left, width, row) => {
+    const whole = node[by];
+    if (!whole || row > LEVELS) return;
+    const below = [...node.below].sort((one, other) => other[by] - one[by]);
+    for (const each of below) {
+      const part = width * each[by] / whole;
+      if (part < LEAST) break;
+      boxes.push(box(each, left, part, row));
+      rows = Math.max(rows, row + 1);
+      spread(each, left, part, row + 1);
+      left += part;
+    }
+  };
+  const top = find(focus);
+  if (focus !== ALL) { boxes.push(box(top, 0, 1, 0)); rows = 1; }
+  spread(top, 0, 1, rows);
+  $("tree").replaceChildren(...boxes);
+  $("tree").style.height = `${rows * ROW}px`;
+  const way = [];
+  for (let node = top; node; node = node.above === null ? null : find(node.above)) way.unshift(node);
+  $("way").replaceChildren(...way.map((node) => button(node.name, () => look(node.at))));
+  table(top);
+}
+
+function table(top) {
+  const own = { name: top === root ? "" : `${top.name} itself`, at: null };
+  for (const each of ["blocks", "retained"]) own[each] = top.below.reduce((sum, node) => sum - node[each], top[each]);
+  for (const each of ["resident", "returns"]) own[each] = top.below.reduce((sum, node) => plus(sum, node[each] === null ? null : -node[each]), top[each]);
+  const rows = [...(own.retained ? [own] : []), ...[...top.below].sort((one, other) => other[by] - one[by])];
+  $("rows").replaceChildren(...rows.map((node) => {
+    const row = document.createElement("tr"), first = document.createElement("td");
+    first.append(node.at === null ? node.name : button(node.name, () => look(node.at)));
+    row.append(first, ...[["retained", node.retained], ["resident", node.resident], ["returns", node.returns]].map(([name, value]) => {
+      const cell = make("td", size(value));
+      cell.title = exact(value); cell.dataset[name] = value === null ? "null" : value;
+      return cell;
+    }), make("td", node.blocks.toLocaleString("en")), make("td", share(node.retained, root.retained)));
+    return row;
+  }));
+}
+
+function look(at) { focus = at; draw(); }
+const up = () => { const above = find(focus).above; if (above !== null) look(above); };
+
+function start() {
+  about("each row hangs on the one above it alone, blocks of a type together");
+  $("sentence").textContent = data.sentence;
+  const heads = document.createElement("tr");
+  heads.append(...["what", "retains", "in memory", "would go back", "blocks", "share"].map((name) => make("th", name)));
+  $("heads").append(heads);
+  for (const [name, label] of BY) if (root[name] !== null) { const option = make("option", label); option.value = name; $("by").append(option); }
+  $("by").onchange = () => { by = $("by").value; draw(); };
+  $("find").oninput = draw;
+  document.addEventListener("keydown", (event) => {
+    if (event.target === $("find") || !["Escape", "Backspace"].includes(event.key)) return;
+    event.preventDefault();
+    up();
+  });
+  draw();
+  document.documentElement.dataset.ready = nodes.length;
+}
+start();

@@ -1,0 +1,143 @@
+"use strict";
+const NS = "http://www.w3.org/2000/svg";
+const label = (each) => each.by === "part" && data.labels[each.name] || each.name;
+const HOW = { "steadily": "steadily", "at-once": "at once", "unevenly": "unevenly", "ended": "then held still", "held-still": "held still" };
+const TITLES = { part: "Parts of resident memory", type: "Types of blocks in use", owner: "Owners of blocks in use", arena: "Arenas, by what they took", used: "Arenas, by what the program holds",
+  bin: "Lists of free chunks", size: "Sizes of blocks in use" };
+const signed = (value) => (value > 0 ? "+" : "") + size(value);
+const when = (seconds) => new Date(seconds * 1000).toLocaleString(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+function element(name, attributes, parent, text) {
+  const made = name.startsWith("svg:") ? document.createElementNS(NS, name.slice(4)) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
+  if (text !== undefined) made.textContent = text;
+  if (parent) parent.append(made);
+  return made;
+}
+
+const every = [...new Set(data.series.flatMap((each) => each.moments.map((moment) => moment[0])))].sort((one, other) => one - other);
+const first = every[0], last = every[every.length - 1];
+const parts = data.series.filter((each) => each.by === "part").sort((one, other) => other.after - one.after);
+const rss = data.series.find((each) => each.by === "rss");
+let from = first, to = last, single = null;
+
+// the chart
+
+const LEFT = 70, BOTTOM = 22, TOP = 8, RIGHT = 12;
+function valueAt(series, time) {
+  let value = 0;
+  for (const [at, bytes] of series.moments) { if (at > time) break; value = bytes; }
+  return value;
+}
+function layers() { return single ? [single] : parts.length ? parts : rss ? [rss] : []; }
+function draw() {
+  const plot = $("plot"), box = plot.getBoundingClientRect(), width = box.width || 800, height = box.height || 300;
+  plot.replaceChildren();
+  plot.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  const shown = layers(), times = every.filter((time) => time >= from && time <= to);
+  const stacks = times.map((time) => { let sum = 0; return shown.map((each) => sum += valueAt(each, time)); });
+  const tallest = Math.max(1, ...stacks.map((stack) => stack[stack.length - 1] || 0));
+  const limit = !single && data.limit && data.limit.bytes < 2 * tallest ? data.limit.bytes : null;
+  const most = 1.05 * Math.max(tallest, limit || 0);
+  const x = (time) => LEFT + (width - LEFT - RIGHT) * (to > from ? (time - from) / (to - from) : .5);
+  const y = (value) => TOP + (height - TOP - BOTTOM) * (1 - value / most);
+  const step = 2 ** Math.ceil(Math.log2(most / 5));
+  for (let value = 0; value <= most; value += step) {
+    element("svg:line", { class: "axis", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }, plot);
+    element("svg:text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, plot, size(value));
+  }
+  for (let column = 0, columns = Math.max(2, Math.floor(width / 220)); column <= columns; column++) {
+    const time = from + (to - from) * column / columns;
+    element("svg:text", { x: x(time), y: height - 6, "text-anchor": column ? column === columns ? "end" : "middle" : "start" }, plot, when(time));
+  }
+  shown.forEach((each, index) => {
+    const upper = times.map((time, at) => `${x(time)},${y(stacks[at][index])}`);
+    const lower = times.map((time, at) => `${x(time)},${y(index ? stacks[at][index - 1] : 0)}`).reverse();
+    if (times.length) element("svg:polygon", { points: [...upper, ...lower].join(" "), fill: `var(--c${index % 10})`, "fill-opacity": .8 }, plot);
+  });
+  if (limit) {
+    element("svg:line", { class: "limit", x1: LEFT, x2: width - RIGHT, y1: y(limit), y2: y(limit) }, plot);
+    element("svg:text", { x: width - RIGHT, y: y(limit) - 4, "text-anchor": "end" }, plot, "limit " + size(limit));
+  }
+  $("charted").textContent = single ? `${TITLES[single.by] || "RSS"}: ${label(single)}` : "Resident memory, by what it is";
+  $("legend").replaceChildren();
+  shown.forEach((each, index) => {
+    const item = element("span", {}, $("legend"));
+    item.append(swatch(`c${index % 10}`), label(each));
+  });
+  plot.timeAt = (pixel) => from + (to - from) * Math.min(1, Math.max(0, (pixel - box.left - LEFT) / (width - LEFT - RIGHT)));
+  plot.place = x;
+}
+function tip(event) {
+  const time = $("plot").timeAt(event.clientX), at = every.reduce((best, each) => Math.abs(each - time) < Math.abs(best - time) ? each : best, first);
+  const table = make("table");
+  [...layers()].reverse().forEach((each) => { const row = element("tr", {}, table); element("td", {}, row, label(each)); element("td", {}, row, size(valueAt(each, at))); });
+  tell(event.clientX, event.clientY, make("b", when(at)), table);
+}
+let pressed = null, brush = null;
+const all = () => { from = first; to = last; draw(); };
+$("plot").addEventListener("pointerdown", (event) => { pressed = $("plot").timeAt(event.clientX); $("plot").setPointerCapture(event.pointerId); });
+$("plot").addEventListener("pointermove", (event) => {
+  tip(event);
+  if (pressed === null) return;
+  const now = $("plot").timeAt(event.clientX), place = $("plot").place;
+  brush = brush && brush.isConnected ? brush : element("svg:rect", { class: "brush", y: TOP, height: 1000 }, $("plot"));
+  brush.setAttribute("x", place(Math.min(pressed, now)));
+  brush.setAttribute("width", Math.abs(place(now) - place(pressed)));
+});
+$("plot").addEventListener("pointerup", (event) => {
+  const now = $("plot").timeAt(event.clientX), begin = Math.min(pressed, now), end = Math.max(pressed, now);
+  pressed = null;
+  if (every.filter((time) => time >= begin && time <= end).length > 1) { from = begin; to = end; }
+  draw();
+});
+$("plot").addEventListener("pointerleave", untell);
+$("plot").addEventListener("dblclick", all);
+$("plot").addEventListener("keydown", (event) => { if (event.key === "0" || event.key === "Escape") all(); });
+$("parts").addEventListener("click", () => { single = null; mark(null); draw(); });
+addEventListener("resize", draw);
+
+// the tables
+
+function mark(row) { document.querySelectorAll("tr.on").forEach((each) => each.classList.remove("on")); if (row) row.classList.add("on"); }
+function spark(series, cell) {
+  const values = series.moments, least = Math.min(...values.map((each) => each[1])), span = Math.max(...values.map((each) => each[1])) - least || 1;
+  const svg = element("svg:svg", { viewBox: "0 0 120 20", preserveAspectRatio: "none" }, cell);
+  const points = values.map(([time, value]) => `${(2 + 116 * (last > first ? (time - first) / (last - first) : 0)).toFixed(1)},${(18 - 16 * (value - least) / span).toFixed(1)}`);
+  element("svg:path", { d: "M" + points.join("L") }, svg);
+}
+const COLUMNS = [["", label], ["before", (each) => each.before, size], ["now", (each) => each.after, size], ["change", (each) => each.change, signed],
+  ["an hour", (each) => each.until === null && each.per_hour || 0, (value) => value ? signed(value) : ""], ["since", (each) => each.since || 0, (value) => value ? when(value) : ""],
+  ["how", (each) => HOW[each.how]]];
+for (const [by, title] of Object.entries(TITLES)) {
+  const rows = data.series.filter((each) => each.by === by).sort((one, other) => Math.abs(other.change) - Math.abs(one.change));
+  if (!rows.length) continue;
+  element("h2", {}, $("tables"), title);
+  const table = element("table", {}, element("div", { class: "wide" }, $("tables"))), head = element("tr", {}, element("thead", {}, table)), body = element("tbody", {}, table);
+  const lines = rows.map((each) => {
+    const row = element("tr", {}, body);
+    COLUMNS.forEach(([, value, form]) => element("td", {}, row, form ? form(value(each)) : value(each)));
+    spark(each, element("td", {}, row));
+    row.addEventListener("click", () => { single = each; mark(row); draw(); $("charted").scrollIntoView({ block: "nearest" }); });
+    return [each, row];
+  });
+  COLUMNS.forEach(([name, value]) => {
+    const cell = element("th", {}, head);
+    element("button", { type: "button" }, cell, name || "name").addEventListener("click", () => {
+      const up = cell.getAttribute("aria-sort") === "descending";
+      head.querySelectorAll("th").forEach((each) => each.removeAttribute("aria-sort"));
+      cell.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const compare = (one, other) => typeof one === "string" ? other.localeCompare(one) : other - one;
+      lines.sort(([one], [other]) => (up ? -1 : 1) * compare(value(one), value(other))).forEach(([, row]) => body.append(row));
+    });
+  });
+  element("th", {}, head, "over time");
+}
+
+// the words
+
+$("title").textContent = data.verdict;
+document.title = data.verdict;
+const who = (each) => `${each.name || "process"} ${each.pid === null ? "?" : each.pid}`;
+$("about").textContent = `${who(data.process)}: ${data.process.snapshots} snapshots, ${when(data.process.first)} to ${when(data.process.last)}`
+  + (data.earlier.length ? `; started again ${data.earlier.length === 1 ? "once" : data.earlier.length + " times"}, before: ${data.earlier.map(who).join(", ")}` : "");
+draw();
