@@ -225,5 +225,5 @@ def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
     assert all("--redact" in documents[name]["failed"] for name in ("types", "owners", "leaks"))
     assert documents["arenas"]["arenas"][0]["index"] == 0
     dom = browser.opened(file, tmp_path)
-    assert (dom.ready, dom.texts["verdict"]) == ("yes", documents["report"]["verdict"])
+    assert (dom.ready, dom.texts["sentence"]) == ("yes", documents["report"]["verdict"])
     assert dom.canvases == 1
