@@ -10,6 +10,8 @@ from arenascope.session import Session
 
 CLAIMING = ("c++", "control", "python", "gobject", "string", "vector", "node")
 """Kinds that say of a block what it is, not only what it looks like."""
+GUESSED = (("c++", "Tailed"),)
+"""Of two sizes as frequent: either may be what the block was before."""
 MANY = 40
 """Blocks of each."""
 

@@ -14,7 +14,9 @@ from looks import give_up
 
 from arenascope.errors import MemoryReadError, TargetError
 from arenascope.sources.elf.file import Elf, ElfFile, find_debug_file, glibc_version, module_build_id
+from arenascope.sources.elf.naming import Naming
 from arenascope.sources.elf.symbols import dynamic_symbols, find_symbols
+from arenascope.target import Region
 
 DEBUG = ["/nonexistent", "/usr/lib/debug"]
 
@@ -210,3 +212,37 @@ def test_unreadable_module_raises_memory_error(libc):
     assert Elf(read, libc[0], mapped=True).segments
     with pytest.raises(MemoryReadError):
         dynamic_symbols(read, libc[0], ["malloc"])
+
+
+class Pretended:
+    """This process, as if a mapping without a name lay right behind the last of a module's."""
+
+    def __init__(self, path: str) -> None:
+        rows = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
+        spans = [tuple(int(each, 16) for each in row[0].split("-")) for row in rows if row[5:] == [path]]
+        named = [Region(start, end, path=path, offset=start - spans[0][0]) for start, end in spans]
+        self._regions = [*named, Region(spans[-1][1], spans[-1][1] + (1 << 30))]
+
+    read = staticmethod(own_memory)
+
+    def regions(self) -> list[Region]:
+        return self._regions
+
+    def open_file(self, region: Region) -> None:
+        return None
+
+    def own_name(self, address: int) -> None:
+        return None
+
+
+def test_what_lies_behind_a_modules_bss_is_not_called_after_it(libc):
+    """The kernel makes one mapping of both."""
+    base, path = libc
+    shown = tool("readelf", "-lW", path)
+    loads = re.findall(r"^ +LOAD +0x\w+ 0x(\w+) 0x\w+ 0x\w+ 0x(\w+)", shown, re.MULTILINE)
+    end = base + max(int(address, 16) + int(size, 16) for address, size in loads)
+    image, naming = Pretended(path), Naming(())
+    assert end > image.regions()[-1].start  # it has a .bss of pages
+    assert naming.describe(image, end - 1) == f"libc.so.6+{end - 1 - base:#x}"
+    assert naming.describe(image, end) is None
+    assert naming.describe(image, end + (1 << 20)) is None

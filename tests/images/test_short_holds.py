@@ -421,3 +421,13 @@ def test_a_copy_for_which_there_is_no_room_is_not_begun(monkeypatch, tmp_path):
         subprocess.run(["umount", tmp_path], check=True)
     assert f"for which there is no room: 64.0 KiB in {tmp_path} left" in seen.error
     assert (seen.status, copies) == (2, [])
+
+
+@pytest.mark.parametrize("words", ["types", "types --quick", "types --owners"])
+def test_types_of_half_a_copy_are_none(words):
+    """What was not read in time is not told as a part: one line says so, and the process goes on."""
+    with Subject("big", "160") as subject:
+        seen = fleet.look(asked(subject.pid, words, at_most=1))
+        assert "was let go before it was read whole: it had been held for 0.001 s (--hold-at-most" in seen.error
+        assert (seen.status, thread_state(subject.pid, subject.pid)) == (2, "S")
+        assert subject.quit() == 0

@@ -250,7 +250,7 @@ class Naming:
         if address not in self._names:
             # a variable is told by its symbol alone, and an array has as many places as elements
             variable = _VARIABLE.fullmatch(self._session.target.describe(address) or "")
-            self._names[address] = variable[1] if variable else None
+            self._names[address] = variable[1] or None if variable else None
         return self._names[address]
 
     def _number(self, kind: Kind) -> int:

@@ -11,7 +11,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..model import Heap
-from ..recognise.catalogue import SLACK, UNTOLD, Catalogue, Entry, true_size
+from ..recognise.catalogue import SEVERAL, SLACK, UNTOLD, Catalogue, Entry, true_sizes
 from ..recognise.kinds import Kind
 from ..session import Session
 from .types import catalogue_of, one_by_one
@@ -62,14 +62,17 @@ class _Near:
         sizes = self._sizes.setdefault(of, {})
         if entry.element is None:
             sizes[user] = usable
-        own = true_size(Counter(sizes.values())) if sizes else None
+        several = true_sizes(Counter(sizes.values())) if sizes else ()
+        own = several[0] if len(several) == 1 else None
         if entry.element is not None:
             # side by side, without headers between
             fits = own is None or own - SLACK < entry.usable <= own
         else:
-            fits = own is not None and own <= usable <= own + SLACK
+            fits = any(each <= usable <= each + SLACK for each in several)
         if not fits:
             return UNTOLD if entry.element else catalogue.kind(catalogue.by_size(usable))
+        if len(several) > 1:
+            return entry.kind._replace(certain=False, how=SEVERAL.format(entry.kind.how))
         if any(other != user for other in sizes):
             return entry.kind
         return entry.kind._replace(certain=False, how=NOTHING_NEAR.format(entry.kind.how))

@@ -36,6 +36,9 @@ Sizes = dict[int, int]
 """A kind's index, by what is usable of a block."""
 SLACK = 16
 """Sizes are rounded up to as much, and a rest of as much is handed out, too."""
+ALIKE = 8
+"""Blocks of each of several sizes that one class may have: behind an object there may be room for more."""
+SEVERAL = "{}, of several sizes as frequent"
 LONGEST_ARRAY = 64 << 10
 ZEROS = Kind("zeros", "zeros", how="its bytes")
 BEGINS = Kind("begins with zeros", "zeros", certain=False, how="its first bytes")
@@ -46,14 +49,18 @@ UNTOLD = Kind("remains of objects", "size", how="its size")
 """It begins as an array does, of something of another size."""
 
 
-def true_size(sizes: Mapping[int, int]) -> Optional[int]:
-    """What blocks of one class have, by how many have which; None where as many speak for another.
+def true_sizes(sizes: Mapping[int, int]) -> Sequence[int]:
+    """What blocks of one class have, by how many have which: one size, or several where no one is the most frequent;
+    none where of these there are too few, so that either may be what a block was before.
 
     A free chunk that is too small to split is handed out whole, so that some have more.
     """
     most = max(sizes.values())
-    best = [size for size, blocks in sizes.items() if blocks == most]
-    return min(best) if max(best) - min(best) <= SLACK else None
+    best: list[int] = []
+    for size in sorted(size for size, blocks in sizes.items() if blocks == most):
+        if not best or size - best[-1] > SLACK:
+            best.append(size)
+    return best if len(best) == 1 or most >= ALIKE else ()
 
 
 def _size_text(size: int) -> str:
@@ -158,18 +165,20 @@ class Catalogue:
         for index, (kind, usable, element) in enumerate(self.entries):
             if usable is not None and element is None:
                 sizes.setdefault(kind, {})[usable] = counts.get(index, 0)
-        own = {kind: true_size(each) for kind, each in sizes.items()}
+        own = {kind: true_sizes(each) for kind, each in sizes.items()}
         settled = []
         for index, (kind, usable, element) in enumerate(list(self.entries)):
-            size = own.get(element or kind)
+            several = own.get(element or kind, ())
+            size = several[0] if len(several) == 1 else None
             if usable is None:
                 settled.append(index)
             elif element is not None:
                 fits = size is None or size - SLACK < usable <= size
                 settled.append(self.plain(kind if fits else UNTOLD))
             else:
-                fits = size is not None and size <= usable <= size + SLACK
-                settled.append(self.plain(kind) if fits else self.by_size(usable))
+                fits = any(each <= usable <= each + SLACK for each in several)
+                told = kind if size is not None else kind._replace(certain=False, how=SEVERAL.format(kind.how))
+                settled.append(self.plain(told) if fits else self.by_size(usable))
         return [*settled, *range(len(settled), len(self.entries))]
 
     def classify(self, user: int, usable: int, head: bytes) -> int:

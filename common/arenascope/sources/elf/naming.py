@@ -10,11 +10,22 @@ import struct
 from bisect import bisect_right
 from typing import Iterator, Optional, Protocol, Sequence
 
-from ...errors import ArenascopeError
+from ...errors import ArenascopeError, MemoryReadError
 from ...records import NamedTuple
 from ...target import Place, Region
 from .demangle import demangle
-from .file import SHT_DYNSYM, SHT_SYMTAB, ElfFile, Read, Section, find_debug_file, module_build_id, proven_files
+from .file import (
+    PT_LOAD,
+    SHT_DYNSYM,
+    SHT_SYMTAB,
+    Elf,
+    ElfFile,
+    Read,
+    Section,
+    find_debug_file,
+    module_build_id,
+    proven_files,
+)
 from .symbols import FIELDS, SHN_UNDEF, STT_TLS, symbol_form
 
 STT_OBJECT, STT_FUNC, STT_GNU_IFUNC = 1, 2, 10
@@ -81,6 +92,8 @@ class Naming:
         self._folders = folders
         self._modules: Optional[list[list[Region]]] = None
         self._tables: dict[int, tuple[list[int], list[_Name]]] = {}
+        self._ends: dict[int, Optional[int]] = {}
+        """Of modules, by where they begin."""
 
     def describe(self, image: Named, address: int) -> Optional[str]:
         """ "vtable for Shape+16", "libc.so.6+0x1d3c60", or None where no file is mapped."""
@@ -92,9 +105,19 @@ class Naming:
         told = image.own_name(address)
         if told is not None:
             return spoken(told.name, told.offset)
-        if module is None:
+        if module is None or not self._is_within(image, module, address):
             return None
         return f"{os.path.basename(module[0].path)}+{address - module[0].start:#x}"
+
+    def _is_within(self, image: Named, module: Sequence[Region], address: int) -> bool:
+        """Whether it is the file's own: other memory may lie right behind its .bss, and is one mapping with it."""
+        if module[-1].path or address < module[-1].start:
+            return True
+        start = module[0].start
+        if start not in self._ends:
+            self._ends[start] = _end_of(image, start)
+        end = self._ends[start]
+        return end is None or address < end
 
     def _runs(self, image: Named) -> list[list[Region]]:
         """Each file's mappings, with the nameless one right after them: its .bss."""
@@ -128,6 +151,17 @@ class Naming:
             if names:
                 yield from names
                 return
+
+
+def _end_of(image: Named, start: int) -> Optional[int]:
+    """Where the memory of a module ends by its program headers; None where these cannot be read."""
+    try:
+        elf = Elf(image.read, start, mapped=True)
+        return max(elf.bias + each.address + each.memory_size for each in elf.segments if each.type == PT_LOAD)
+    except MemoryReadError:
+        return None
+    except (ArenascopeError, struct.error, ValueError):
+        return start  # no program: what lies behind it is not its
 
 
 def tls_names(file: ElfFile) -> list[_Name]:

@@ -1,0 +1,81 @@
+"""What a mariadbd's blocks are, held against its own count of what my_malloc gave out."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import tempfile
+from pathlib import Path
+
+import pytest
+from partial import look
+from programs import log_in, mariadb, query, tables
+from running import receive
+
+from arenascope.gather.types import catalogue_of, live_kinds
+from arenascope.session import Session
+from arenascope.shell import ShellDoor
+
+ALLOCATOR_HEADER = 24
+COUNTED, MARKS = 2, 3
+
+
+def status_of(connection: socket.socket, variable: str) -> int:
+    """SHOW GLOBAL STATUS of one variable: packets up to the end of the rows."""
+    text = f"\x03SHOW GLOBAL STATUS LIKE '{variable}'".encode()
+    connection.sendall(len(text).to_bytes(3, "little") + b"\0" + text)
+    packets: list[bytes] = []
+    while sum(each[:1] == b"\xfe" for each in packets) < 2:
+        size = int.from_bytes(receive(connection, 4)[:3], "little")
+        packets.append(receive(connection, size))
+    (value,) = [found[1] for each in packets if (found := re.search(rf"{variable}.(\d+)$".encode(), each, re.DOTALL))]
+    return int(value)
+
+
+def given_out(pid: int) -> int:
+    """What its headers say that was asked for, with these."""
+    session = Session(ShellDoor(str(pid), "none", ()).target())
+    header, word = session.layout.header, session.layout.word
+    catalogue, live = catalogue_of(session), live_kinds(session, holders=False)
+    blocks = [
+        (chunk + header, size - word) for heap in live.heaps for chunk, size, _, kind in live.blocks(heap) if kind >= 0
+    ]
+    blocks += [(block.chunk + header, block.base + block.bytes - block.chunk - header) for block, _ in live.mmapped]
+    sizes = []
+    for user, usable in blocks:
+        marked = session.memory.word(user + word) if catalogue.front(user, usable) else 0
+        if marked & COUNTED:
+            sizes.append((marked & ~MARKS) + ALLOCATOR_HEADER)
+    return sum(sizes)
+
+
+@pytest.mark.full
+@pytest.mark.xdist_group("mariadbd-types")
+def test_all_that_my_malloc_gave_out_is_known() -> None:
+    with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
+        running = mariadb(Path(folder), None)
+        try:
+            running.work(running.folder / "socket", tables, 10, log_in)
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(str(running.folder / "socket"))
+                log_in(connection)
+                before, known = status_of(connection, "Memory_used"), given_out(running.pid)
+                for number in range(50):
+                    query(connection, f"SET @kept{number} = REPEAT('x', {100_000 + 1_001 * number})")
+                # what it maps by itself is in its count, too, and does not change
+                grew, more = status_of(connection, "Memory_used") - before, given_out(running.pid) - known
+                status, said, complained = look(Path(str(running.pid)), "types --limit 0", "--json")
+        finally:
+            running.end()
+    assert grew > 50 * 100_000
+    assert abs(more - grew) < grew // 100
+    assert status == 0, complained
+    rows = json.loads(said)["types"]
+    # a connection each, and threads that run without one
+    (connections,) = (row for row in rows if row["type"] == "THD")
+    assert connections["certain"]
+    assert connections["blocks"] >= len(running.clients) + 1
+    # nearly nothing is left of which no more than the size is known
+    sized = sum(row["bytes"] for row in rows if row["kind"] == "size" and ":" not in row["type"])
+    assert sized < sum(row["bytes"] for row in rows) // 20
