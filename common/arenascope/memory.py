@@ -50,7 +50,7 @@ class Memory:
         self.read_nodes: Optional[ReadNodes] = None
         self.node = _node_reader(read, f"{self.mark}3{self.code}", pointer_size)
         if window is not None:
-            self.node = _window_reader(window, self.node, f"{self.mark}3{self.code}", pointer_size)
+            self.node = _Windows(self, window, f"{self.mark}3{self.code}").first
 
     def word(self, address: int) -> int:
         value: int = self._word.unpack(self.read(address, self.pointer_size))[0]
@@ -136,35 +136,64 @@ def _node_reader(read: Read, form: str, word: int) -> Node:
 SLOT_SHIFT = 20
 
 
-def _window_reader(window: Window, slow: Node, form: str, word: int) -> Node:
-    """The same without a copy: windows are kept per megabyte, as a list leads from heap to heap and back."""
-    unpack, pread = struct.Struct(form).unpack_from, os.pread
-    slots: dict[int, tuple[memoryview, int]] = {}
-    files: dict[int, tuple[int, int]] = {}
-    known, known_file = slots.get, files.get
+class _Windows:
+    """The same without a copy, or by one call: windows are kept per megabyte, as a list leads from heap to heap and
+    back. All of an image are of one kind, which the first tells."""
 
-    def node(chunk: int) -> tuple[int, int, int]:
-        slot = known(chunk >> SLOT_SHIFT)
-        if slot is None:
-            return find(chunk)
-        return unpack(slot[0], chunk - slot[1])
+    def __init__(self, memory: Memory, window: Window, form: str) -> None:
+        self._memory, self._window, self._slow = memory, window, memory.node
+        self._word, self._form = memory.pointer_size, struct.Struct(form)
+        self._slots: dict[int, tuple[memoryview, int]] = {}
+        self._files: dict[int, tuple[int, int]] = {}
+        self._node: Optional[Node] = None
 
-    def find(chunk: int) -> tuple[int, int, int]:
-        place = known_file(chunk >> SLOT_SHIFT)
-        if place is not None:
-            data = pread(place[0], 3 * word, chunk + place[1])
-            # a file that was cut meanwhile
-            return unpack(data) if len(data) == 3 * word else slow(chunk)
-        around = window(chunk) if chunk >= 0 else None
+    def first(self, chunk: int) -> Words:
+        if self._node is not None:
+            return self._node(chunk)  # a long list was begun before
+        if self._find(chunk):
+            self._node = self._memory.node = self._by_file() if self._files else self._by_window()
+        return self._slow(chunk)
+
+    def _find(self, chunk: int) -> bool:
+        """Whether there is one around that chunk."""
+        around = self._window(chunk) if chunk >= 0 else None
         start = chunk >> SLOT_SHIFT << SLOT_SHIFT
-        if around is not None and around.base <= start and start + (1 << SLOT_SHIFT) + 4 * word <= around.limit:
-            if around.file >= 0:
-                files[chunk >> SLOT_SHIFT] = around.file, around.offset - around.base + word
-            else:
-                slots[chunk >> SLOT_SHIFT] = around.data, around.base - word
-        return slow(chunk)
+        if around is None or around.base > start or start + (1 << SLOT_SHIFT) + 4 * self._word > around.limit:
+            return False
+        if around.file >= 0:
+            self._files[chunk >> SLOT_SHIFT] = around.file, around.offset - around.base + self._word
+        else:
+            self._slots[chunk >> SLOT_SHIFT] = around.data, around.base - self._word
+        return True
 
-    return node
+    # closures, not methods: see _node_reader
+
+    def _by_file(self) -> Node:
+        unpack, size, pread = self._form.unpack, self._form.size, os.pread
+        known, find, slow = self._files.get, self._find, self._slow
+
+        def node(chunk: int) -> Words:
+            place = known(chunk >> SLOT_SHIFT)
+            if place is None:
+                find(chunk)
+                return slow(chunk)
+            data = pread(place[0], size, chunk + place[1])
+            # a file that was cut meanwhile
+            return unpack(data) if len(data) == size else slow(chunk)
+
+        return node
+
+    def _by_window(self) -> Node:
+        unpack, known, find, slow = self._form.unpack_from, self._slots.get, self._find, self._slow
+
+        def node(chunk: int) -> Words:
+            slot = known(chunk >> SLOT_SHIFT)
+            if slot is None:
+                find(chunk)
+                return slow(chunk)
+            return unpack(slot[0], chunk - slot[1])
+
+        return node
 
 
 class BlockCache:
