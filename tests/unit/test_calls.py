@@ -14,7 +14,6 @@ PACKS = ("pack", "pack_into")
 """struct's: their format names the places."""
 TUPLES = {
     "node": "memory.py: a free chunk's links, read a million times",
-    "find": "memory.py: the same",
     "_nodes": "glibc/check/bins.py: the same links",
     "key": "model.py: two findings are told apart by it, nothing is taken out of it",
     "records": "sources/live: rows that cross a pipe; their reader makes records of them",
