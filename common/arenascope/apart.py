@@ -119,13 +119,15 @@ def _from_file(context: Context, session: Session, path: str) -> Search:
         search = _search(session, filed.blocks)
         if roots_digest(search.roots) != filed.roots:
             raise ArenascopeError(f"{path} is of another core, or of another moment of this one", AGAIN)
-        search.graph, search.again = filed.graph, filed.again
+        search.graph, search.again, search.marked, search.owned = filed.graph, filed.again, filed.marked, filed.owned
         return search
     from .graph.leaks import find_leaks
+    from .graph.owned import owned
     from .whole_file import write_whole
 
     search = _search(session, live_blocks(session))
     find_leaks(search, 0)
+    owned(search)
     if session.findings or search.blocks.damaged or search.words.lost:
         context.door.notice(f"note: {path} is not written: not all of this core could be read\n")
         return search

@@ -35,16 +35,14 @@ if TYPE_CHECKING:
 def owners_command(context: Context) -> Answer:
     # as in refs
     from ..apart import looked
-    from ..graph.owners import find_owners
-    from ..graph.returns import returns
+    from ..graph.owned import owned
     from ..screens.owners import Shown, lines
 
     options, target = context.options, context.target
     look = looked(context)
     search = look.search
-    found_owners = find_owners(search)
-    numbers = 1 + max((each.number for each in found_owners.holdings), default=0)
-    shown = Shown(search, found_owners, returns(search, found_owners.whose, numbers))
+    found_owners, kept = owned(search)
+    shown = Shown(search, found_owners, kept)
     limit = options.limit if options.limit > 0 else None
     problems = [*look.problems, *problems_of(look.session)]
     written: Mapping[str, Optional[dict[str, object]]] = dict.fromkeys(("html", "pprof"))

@@ -28,7 +28,7 @@ class Stretch:
         self.sizes.append(size)
 
     def extend(self, starts: Any, ends: Any, sizes: Any) -> None:
-        """By arrays of numpy's."""
+        """By arrays of numpy's, or what is laid out like them."""
         for mine, more in ((self.starts, starts), (self.ends, ends), (self.sizes, sizes)):
             mine.frombytes(more.tobytes())
 

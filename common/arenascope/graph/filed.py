@@ -11,7 +11,6 @@ import sys
 import zlib
 from array import array
 from hashlib import sha256
-from itertools import islice
 from operator import le, lt
 from typing import Any, Callable, Mapping, Optional, Sequence
 
@@ -23,17 +22,21 @@ from ..target import Span
 from .blocks import LiveBlocks, Stretch
 from .edges import Graph, Seed
 from .encodings import NAMES
-from .leaks import ROOT, Found
+from .kept import NOBODY
+from .leaks import ROOT, Found, Marked
+from .owned import Owned, read, written
+from .reach import DEFINITE
 from .refs import Search
 from .roots import Roots
 
-MAGIC = b"arenascope graph 1\n"
+MAGIC = b"arenascope graph 2\n"
 LONGEST_HEAD = 1 << 16
 PARTS = {
     **dict.fromkeys(("starts", "ends", "sizes", "counts", "strangers", "offsets", "seed_addresses"), "Q"),
-    **dict.fromkeys(("edges", "seed_roots", "seed_edges"), "I"),
+    **dict.fromkeys(("edges", "seed_roots", "seed_edges", "saved", "whose"), "I"),
+    "above": "i",
     **dict.fromkeys(("again_sources", "again_suspects"), "q"),
-    "again_encodings": "B",
+    **dict.fromkeys(("again_encodings", "saved_encodings", "marks", "owners"), "B"),
 }
 
 
@@ -44,6 +47,8 @@ class Filed(NamedTuple):
     graph: Graph
     again: Sequence[Found]
     """By the second look."""
+    marked: Marked
+    owned: Owned
     roots: str
     """What the seeds' numbers stand for."""
 
@@ -68,8 +73,10 @@ def roots_digest(roots: Roots) -> str:
 
 
 def packed(search: Search, identity: str) -> bytes:
-    """Once all was looked at, a second time where that was called for."""
+    """Once all was looked at, a second time where that was called for, and owners are known."""
     blocks, graph = search.blocks, search.graph
+    marks, saved = search.marked
+    owners = search.owned.owners
     again: Sequence[Found] = search.again or ()
     parts: Mapping[str, Sequence[int]] = {
         "starts": blocks.starts,
@@ -85,16 +92,29 @@ def packed(search: Search, identity: str) -> bytes:
         "again_sources": [each.source for each in again],
         "again_suspects": [each.suspect for each in again],
         "again_encodings": [NAMES.index(each.encoding) for each in again],
+        "saved": [block for each in saved.values() for block in each],
+        "saved_encodings": [NAMES.index(encoding) for encoding, each in saved.items() for _ in each],
+        "marks": marks,
+        "whose": owners.whose,
+        "above": owners.above,
+        "owners": written(search.owned),
     }
-    data = b"".join(array(code, parts[name]).tobytes() for name, code in PARTS.items())
+    data = [memoryview(_as_array(code, parts[name])).cast("B") for name, code in PARTS.items()]
+    total = 0
+    for each in data:
+        total = zlib.crc32(each, total)
     head = {
         "identity": identity,
         "roots": roots_digest(search.roots),
         "order": sys.byteorder,
         "lengths": {name: len(parts[name]) for name in PARTS},
-        "sum": zlib.crc32(data),
+        "sum": total,
     }
-    return MAGIC + json.dumps(head).encode() + b"\n" + data
+    return b"".join((MAGIC, json.dumps(head).encode(), b"\n", *data))
+
+
+def _as_array(code: str, numbers: Sequence[int]) -> array[int]:
+    return numbers if isinstance(numbers, array) and numbers.typecode == code else array(code, numbers)
 
 
 def unpacked(data: bytes, path: str, identity: str) -> Filed:
@@ -107,7 +127,7 @@ def unpacked(data: bytes, path: str, identity: str) -> Filed:
         known = head["identity"], head["order"]
         lengths, body = head["lengths"], memoryview(data)[end:]
         whole = zlib.crc32(body) == head["sum"] and [*lengths] == [*PARTS]
-        found = _arrays(body, lengths) if whole else None
+        found = _parts(body, lengths) if whole else None
         roots = str(head["roots"])
     except (ValueError, KeyError, TypeError, RecursionError):
         raise _damaged(path) from None
@@ -115,12 +135,20 @@ def unpacked(data: bytes, path: str, identity: str) -> Filed:
         raise ArenascopeError(f"{path} is of another core, or of another moment of this one", AGAIN)
     if found is None or not _is_sound(found):
         raise _damaged(path)
+    try:
+        owners = read(found["owners"].tobytes(), found["whose"], found["above"])
+    except (ValueError, TypeError, RecursionError):
+        raise _damaged(path) from None
     seeds = list(map(Seed, found["seed_roots"], found["seed_addresses"], found["seed_edges"]))
     blocks = _blocks(found)
     encodings = [NAMES[each] for each in found["again_encodings"]]
     again = list(map(Found, found["again_sources"], found["again_suspects"], encodings))
+    saved: dict[str, list[int]] = {}
+    for encoding, block in zip(found["saved_encodings"], found["saved"]):
+        saved.setdefault(NAMES[encoding], []).append(block)
     numpy = library(blocks.bytes) if len(blocks) else None
-    return Filed(blocks, Graph(blocks, found["offsets"], found["edges"], seeds, numpy=numpy), again, roots)
+    graph = Graph(blocks, found["offsets"], found["edges"], seeds, numpy=numpy)
+    return Filed(blocks, graph, again, Marked(bytearray(found["marks"]), saved), owners, roots)
 
 
 AGAIN = "name another file, or remove it: --graph writes it then"
@@ -130,55 +158,90 @@ def _damaged(path: str) -> ArenascopeError:
     return ArenascopeError(f"{path} is damaged: it is not as it was written", AGAIN)
 
 
-def _arrays(body: memoryview, lengths: Mapping[str, int]) -> Optional[dict[str, array[int]]]:
-    found: dict[str, array[int]] = {}
+Part = memoryview
+"""Numbers as they lie in the file."""
+
+
+def _parts(body: memoryview, lengths: Mapping[str, int]) -> Optional[dict[str, Part]]:
+    found: dict[str, Part] = {}
     at = 0
     for name, code in PARTS.items():
-        made: array[int] = array(code)
-        size = lengths[name] * made.itemsize
+        size = lengths[name] * array(code).itemsize
         if size < 0 or at + size > len(body):
             return None
-        made.frombytes(body[at : at + size])
-        found[name] = made
+        found[name] = body[at : at + size].cast(code)  # type: ignore[call-overload]
         at += size
     return found if at == len(body) else None
 
 
-def _is_sound(parts: Mapping[str, array[int]]) -> bool:
+def _is_sound(parts: Mapping[str, Part]) -> bool:
     """Whether numbers are those of blocks: what has the right sum need not have been written here."""
     count, edges = len(parts["starts"]), parts["edges"]
-    blocks = ("starts", "ends", "sizes")
+    numpy = library(edges.nbytes)
+    of_blocks = ("starts", "ends", "sizes", "marks", "whose", "above")
+    least, most = (_least, _most) if numpy is None else _ends_of(numpy)
+    holds = _all if numpy is None else _all_of(numpy)
+    last = max(count, 1) - 1
     return (
-        all(len(parts[name]) == count for name in blocks)
-        and _all(lt, parts["starts"])
-        and all(map(le, parts["starts"], parts["ends"]))
+        all(len(parts[name]) == count for name in of_blocks)
+        and holds(lt, parts["starts"][:-1], parts["starts"][1:])
+        and holds(le, parts["starts"], parts["ends"])
         and sum(parts["counts"]) == count
         and 0 not in parts["counts"]
         and len(parts["strangers"]) % 2 == 0
         and len(parts["offsets"]) == count + 1
         and parts["offsets"][0] == 0
         and parts["offsets"][-1] == len(edges)
-        and _all(le, parts["offsets"])
-        and max(edges, default=0) >> 1 < max(count, 1)
+        and holds(le, parts["offsets"][:-1], parts["offsets"][1:])
+        and most(edges) >> 1 <= last
         and len(parts["seed_roots"]) == len(parts["seed_addresses"]) == len(parts["seed_edges"])
-        and max(parts["seed_edges"], default=0) >> 1 < max(count, 1)
+        and most(parts["seed_edges"]) >> 1 <= last
         and len(parts["again_sources"]) == len(parts["again_suspects"]) == len(parts["again_encodings"])
-        and ROOT <= min(parts["again_sources"], default=0) <= max(parts["again_sources"], default=0) < max(count, 1)
-        and 0 <= min(parts["again_suspects"], default=0) <= max(parts["again_suspects"], default=0) < max(count, 1)
-        and max(parts["again_encodings"], default=0) < len(NAMES)
+        and ROOT <= least(parts["again_sources"]) <= most(parts["again_sources"]) <= last
+        and 0 <= least(parts["again_suspects"]) <= most(parts["again_suspects"]) <= last
+        and most(parts["again_encodings"]) < len(NAMES)
+        and len(parts["saved"]) == len(parts["saved_encodings"])
+        and most(parts["saved"]) <= last
+        and most(parts["saved_encodings"]) < len(NAMES)
+        and most(parts["marks"]) <= DEFINITE
+        and NOBODY <= least(parts["above"]) <= most(parts["above"]) <= last
     )
 
 
-def _all(holds: Callable[[Any, Any], bool], numbers: Sequence[int]) -> bool:
-    return all(map(holds, numbers, islice(numbers, 1, None)))
+def _least(numbers: Part) -> int:
+    return min(numbers, default=0)
 
 
-def _blocks(parts: Mapping[str, array[int]]) -> LiveBlocks:
+def _most(numbers: Part) -> int:
+    return max(numbers, default=0)
+
+
+def _ends_of(numpy: Any) -> tuple[Callable[[Part], int], Callable[[Part], int]]:
+    """The least and the most of many numbers."""
+
+    def least(numbers: Part) -> int:
+        return int(numpy.asarray(numbers).min(initial=0)) if len(numbers) else 0
+
+    def most(numbers: Part) -> int:
+        return int(numpy.asarray(numbers).max(initial=0)) if len(numbers) else 0
+
+    return least, most
+
+
+def _all(holds: Callable[[Any, Any], bool], some: Part, others: Part) -> bool:
+    return all(map(holds, some, others))
+
+
+def _all_of(numpy: Any) -> Callable[[Callable[[Any, Any], Any], Part, Part], bool]:
+    return lambda holds, some, others: bool(holds(numpy.asarray(some), numpy.asarray(others)).all())
+
+
+def _blocks(parts: Mapping[str, Part]) -> LiveBlocks:
     stretches = []
     at = 0
     for count in parts["counts"]:
         each = Stretch()
-        each.starts, each.ends, each.sizes = (parts[name][at : at + count] for name in ("starts", "ends", "sizes"))
+        each.extend(*(parts[name][at : at + count] for name in ("starts", "ends", "sizes")))
         stretches.append(each)
         at += count
     places = parts["strangers"]

@@ -27,6 +27,14 @@ class Tally(NamedTuple):
     bytes: int
 
 
+class Marked(NamedTuple):
+    """What was found out about each block."""
+
+    marks: bytearray
+    saved: Mapping[str, Sequence[int]]
+    """See Leaks."""
+
+
 class Leaks(NamedTuple):
     definite: Sequence[Lump]
     possible: Sequence[Lump]
@@ -50,11 +58,12 @@ class Leaks(NamedTuple):
 
 def find_leaks(search: Search, lost: int) -> Leaks:
     """`lost`: bytes of a process that could not be copied."""
-    graph = build(search)
-    reach = Reach(search, graph)
-    saved = _second_look(search, reach)
-    blocks = search.blocks
-    unreached, inside = marked(reach.marks, UNMARKED), marked(reach.marks, POSSIBLE)
+    graph, blocks = build(search), search.blocks
+    if search.marked is None:
+        reach = Reach(search, graph)
+        search.marked = Marked(reach.marks, _second_look(search, reach))
+    marks, saved = search.marked
+    unreached, inside = marked(marks, UNMARKED), marked(marks, POSSIBLE)
     definite = lumps(unreached, lambda block: _targets(graph, block, inside=True))
     possible = lumps(inside, lambda block: _targets(graph, block, inside=False))
     others = Tally(len(unreached) + len(inside), blocks.bytes_of(unreached) + blocks.bytes_of(inside))

@@ -10,10 +10,13 @@ from ..target import Span
 from .edges import INSIDE, Graph, Seed, build
 from .refs import BLOCK, Ref, Search, of_word
 from .roots import KINDS
+from .spread import Spread
 from .strength import Strength
 from .whose import Goal
 
 UNSEEN, ROOT = -1, -2
+FAR = 10000
+"""Blocks that are gone through before it is asked whether there is a way at all, where that is quick."""
 
 
 def find_owner(search: Search, goal: Goal, refs: Sequence[Ref]) -> Optional[list[Ref]]:
@@ -76,7 +79,15 @@ def shortest(
             first[index] = seed
             level.append(index)
     end = next((each for each in level if each in wanted), None)
+    far = FAR if graph.numpy is not None else len(before)
+    begin, seen = list(level), 0
     while level and end is None:
+        seen += len(level)
+        if seen > far:
+            # all that can be reached is told far sooner than the ways to it
+            if not _is_reached(graph, begin, wanted, definite):
+                return None
+            far = len(before)
         level = _next_level(graph, level, before, definite)
         end = next((each for each in level if each in wanted), None)
     if end is None:
@@ -85,6 +96,12 @@ def shortest(
     while before[way[-1]] != ROOT:
         way.append(before[way[-1]])
     return first[way[-1]], way[::-1]
+
+
+def _is_reached(graph: Graph, begin: Iterable[int], wanted: Iterable[int], definite: bool) -> bool:
+    marks = bytearray(len(graph.blocks))
+    Spread(graph, marks).mark(begin, 1, starts_only=definite)
+    return any(marks[each] for each in wanted)
 
 
 def _next_level(graph: Graph, level: Sequence[int], before: array[int], definite: bool) -> list[int]:

@@ -59,6 +59,10 @@ class Search:
         """What edges.py made of it."""
         self.again: Any = None
         """What leaks.py found by its second look."""
+        self.marked: Any = None
+        """How sure it is that blocks are reached, by leaks.py."""
+        self.owned: Any = None
+        """What owned.py found."""
         self.owners: Any = None
         """What owners.py made of it."""
         self._names: Optional[Names] = None
