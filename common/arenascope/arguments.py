@@ -192,6 +192,6 @@ class Parser(OneLine):
         examples = [f"  {program} {line}" for line in example.splitlines()]
         places = [each.spelt for each in places_of(self.outline.all_groups)]
         self.usage = " ".join([self.prog, "[options]", *places])
-        self.description = f"{summary}\n\n{textwrap.fill(description, HELP_WIDTH)}".strip()
+        self.description = f"{textwrap.fill(summary, HELP_WIDTH)}\n\n{textwrap.fill(description, HELP_WIDTH)}".strip()
         self.epilog = "\n".join([f"example{'s' if examples[1:] else ''}:", *examples])
         return super().format_help()

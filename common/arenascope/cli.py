@@ -14,7 +14,7 @@ from .errors import ArenascopeError, TargetError, UsageError
 from .overview import meaning
 from .printable import make_streams_safe, one_line
 from .render import optional
-from .render.text import folded
+from .render.text import fitted, folded
 from .shell import ShellDoor, seconds_to_hold, terminal_width, unbroken
 from .target import HOLD_AT_MOST
 from .tree import HELP_NAME, LOOPS, PROGRAM, Tree, branch_names, find_loop
@@ -64,7 +64,7 @@ def _write_no_more() -> None:
 
 def _run(words: Sequence[str], loaded: Callable[[], None]) -> int:
     if not words:
-        sys.stdout.write(Tree(()).format_help())
+        _tell(Tree(()).format_help())
         return FAILED
     first = words[0]
     if first not in branch_names() and first[:1] != "-":
@@ -73,7 +73,7 @@ def _run(words: Sequence[str], loaded: Callable[[], None]) -> int:
         options = Tree([] if first[:1] == "-" else [first]).parse_args(words)
         return _obey(options, loaded)
     except HelpAsked as asked:
-        sys.stdout.write(str(asked))
+        _tell(str(asked))
         return DONE
 
 
@@ -94,8 +94,14 @@ def _help(topic: str, loaded: Callable[[], None]) -> int:
     """Of a command, of all of them, or what a word means."""
     if not topic or topic in branch_names():
         return _run([topic, "--help"] if topic else ["--help"], loaded)
-    sys.stdout.write(meaning(PROGRAM, topic))
+    _tell(meaning(PROGRAM, topic))
     return DONE
+
+
+def _tell(text: str) -> None:
+    """Help, which is laid out for HELP_WIDTH, on a terminal that may be narrower."""
+    width = terminal_width(sys.stdout)
+    sys.stdout.write("".join(f"{piece}\n" for line in text.splitlines() for piece in fitted(line, width)))
 
 
 def _said_instead(options: argparse.Namespace) -> str:

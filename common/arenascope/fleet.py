@@ -24,7 +24,7 @@ from .records import NamedTuple
 from .render.json import SCHEMA
 from .render.problems import statement_json
 from .render.text import Style
-from .shell import ShellDoor, seconds_to_hold, typed_program, unbroken
+from .shell import ShellDoor, seconds_to_hold, terminal_width, typed_program, unbroken
 
 
 class Look(NamedTuple):
@@ -61,7 +61,7 @@ class _Collecting(ShellDoor):
         pass
 
     def style(self) -> Style:
-        return Style(width=0, program=typed_program(), subject=self._named)
+        return Style(width=terminal_width(sys.stdout), program=typed_program(), subject=self._named)
 
 
 def look(asked: Look) -> Seen:

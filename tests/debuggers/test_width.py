@@ -10,10 +10,11 @@ import struct
 import subprocess
 import sys
 import termios
+from pathlib import Path
 from typing import Iterator, Sequence
 
 import pytest
-from doors import DOORS, give_up
+from doors import DOORS, Live, give_up
 from looks import ROOT, plain_environment
 from subjects import Subject
 
@@ -69,6 +70,9 @@ def _chunks(terminal: int) -> Iterator[bytes]:
             return
 
 
+ARENASCOPE = (sys.executable, str(ROOT / "bin" / "arenascope"))
+
+
 @pytest.fixture(scope="module")
 def subject() -> Iterator[Subject]:
     """Of many arenas with names, all of their lists, and more than a terminal is wide to say."""
@@ -95,6 +99,51 @@ def test_in_the_shell(subject: Subject, columns: int) -> None:
     assert not {command: lines for command, lines in wide.items() if lines}
 
 
+def test_help_and_several_processes(subject: Subject) -> None:
+    pid = str(subject.pid)
+    for words in (["help"], ["help", "stranded"], ["types", "--help"], ["heaps", pid, pid, "--jobs", "1"]):
+        assert not too_wide(on_terminal(60, (*ARENASCOPE, *words)), 60), words
+
+
+def in_kinds(kinds: Subject, folder: Path) -> list[str]:
+    """Commands of which the tables name types, modules and variables, with what they need."""
+    image = Live(kinds.pid, kinds.program)
+    snapshot, saved = folder / "before.json", folder / "looks"
+    types, *_ = DOORS["shell"].run(image, ["types --json", f"snapshot {snapshot} --types"])
+    watched = [*ARENASCOPE, "watch", str(kinds.pid), "--save", str(saved), "--count", "3", "--interval", "0.1"]
+    subprocess.run(watched, check=True, capture_output=True)
+    (held,) = [each["samples"][0] for each in types.json()["types"] if "shop::Fixed" in each["type"]][:1]
+    return [*NAMES, *(f"{each} {held}" for each in POINTED), f"diff {snapshot}", f"trend {saved}"]
+
+
+NAMES = (
+    *("types", "types --owners", "types --by holds-back", "owners", "leaks", "leaks --possible", "pins --types"),
+    *("pins --owners", "report --types", "report --owners", "chunks --type . --limit 9", "version", "mappings"),
+)
+POINTED = ("refs", "owner", "chunk", "chunk --words 4")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("columns", [40, 80])
+def test_long_names_in_the_shell(columns: int, tmp_path: Path) -> None:
+    with Subject("kinds") as kinds:
+        wide = {}
+        for command in in_kinds(kinds, tmp_path):
+            name, *words = command.split()
+            pid = [] if name == "trend" else [str(kinds.pid)]
+            words = [*pid, *words] if name != "diff" else [*words, *pid]
+            wide[command] = too_wide(on_terminal(columns, (*ARENASCOPE, name, *words)), columns)
+    assert not {command: lines for command, lines in wide.items() if lines}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("door", ["gdb", "lldb"])
+def test_long_names_in_a_debugger(door: str, tmp_path: Path) -> None:
+    with Subject("kinds") as kinds:
+        lines = in_debugger(kinds, door, in_kinds(kinds, tmp_path))
+    assert not too_wide(lines, 80)
+
+
 def test_errors_in_the_shell() -> None:
     words = ["report", "a_process_by_a_name_that_nobody_has_ever_given_to_one"]
     lines = on_terminal(40, (sys.executable, str(ROOT / "bin" / "arenascope"), *words), status=2)
@@ -114,22 +163,28 @@ def test_eighty_columns_are_enough_for_every_part(subject: Subject) -> None:
 
 @pytest.mark.parametrize("door", ["gdb", "lldb"])
 def test_in_a_debugger(subject: Subject, door: str) -> None:
+    wrong = "chunk a_name_that_is_nowhere_to_be_found + another_name_that_is_nowhere_to_be_found_either"
+    lines = in_debugger(subject, door, [*COMMANDS, *([wrong] if door == "gdb" else [])])
+    assert len(lines) > 100
+    assert not too_wide(lines, 80)
+
+
+def in_debugger(subject: Subject, door: str, commands: Sequence[str]) -> list[str]:
+    """What it writes to a terminal of 80 columns, but for what is its own."""
     opened = next((each for name, each in DOORS.items() if name.startswith(door)), None)
     if opened is None or opened.available():
         give_up((opened and opened.available()) or f"no {door} here")
     if door == "gdb":
         first = ["gdb", "-nx", "-q", "-iex", "set pagination off", "-iex", "set debuginfod enabled off"]
         load = ["-p", str(subject.pid), "-ex", f"source {ROOT}/gdb/arena.py", "-ex", f"echo {MARK}\\n"]
-        wrong = "chunk a_name_that_is_nowhere_to_be_found + another_name_that_is_nowhere_to_be_found_either"
-        each = [word for command in (*COMMANDS, wrong) for word in ("-ex", f"heap {command}")]
+        each = [word for command in commands for word in ("-ex", f"heap {command}")]
         argv = [*first, *load, *each, "-ex", "detach", "-ex", "quit"]
     else:
         load = [opened.name, "-x", "-p", str(subject.pid), "-o", f"command script import {ROOT}/lldb/arena.py"]
-        each = [word for command in COMMANDS for word in ("-o", f"heap {command}")]
+        each = [word for command in commands for word in ("-o", f"heap {command}")]
         argv = [*load, "-o", f"script print('{MARK}')", *each, "-o", "detach", "-o", "quit"]
     lines = on_terminal(80, argv)
     begin = max(index for index, line in enumerate(lines) if MARK in line)
-    assert len(lines) > begin + 100
     # LLDB repeats what it was told, GDB names the program by its whole path
     own = ("(lldb)", "Detaching from program")
-    assert not [line for line in too_wide(lines[begin + 1 :], 80) if not line.startswith(own)]
+    return [line for line in lines[begin + 1 :] if not line.startswith(own)]

@@ -235,7 +235,12 @@ def _shorten(every: Sequence[list[str]], align: Sequence[str], width: int) -> No
         widths[longest] -= step
         over -= step
     for row in every:
-        row[:] = [cell if len(cell) <= size else f"{cell[: size - 1]}…" for cell, size in zip(row, widths)]
+        row[:] = [shortened(cell, size) for cell, size in zip(row, widths)]
+
+
+def shortened(text: str, width: int) -> str:
+    """0 is as wide as it gets."""
+    return text if not width or len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.chunks import ExactSize, SizeClass, Sums, total
 from ..model import Tally
 from ..records import NamedTuple
-from ..render.text import NO_HEAP, Style, count, in_use, number, table
+from ..render.text import NO_HEAP, Style, count, in_use, number, shortened, table
 
 BAR = 24
 MEANING = {
@@ -20,11 +21,16 @@ MEANING = {
 FEW = 8
 """Exact sizes that are shown beneath the classes."""
 HEADERS = ("chunk", "size", "state", "arena")
+BETWEEN = "  "
 CELLS = "\t"
 """Between the cells of a row that waits for --table."""
 ROW = "{:<18}  {:>14}  {:<6}  {:>5}"
 NARROW = "{:<14} {:>10} {:<6} {:>5}"
 """For a terminal that is not as wide."""
+NAMED = "{:<14} {:>10}"
+"""And for one on which a type would have no room beside all of that."""
+LEAST = 20
+"""Of a type's name so much is to be seen."""
 
 
 class Sizes(NamedTuple):
@@ -38,8 +44,11 @@ class Sizes(NamedTuple):
     """Without the classes."""
 
 
-def _row(style: Style) -> str:
-    return NARROW if 0 < style.width < len(ROW.format("", "", "", "")) else ROW
+def _row(style: Style, types: bool = False) -> str:
+    """All that fits, with the beginning of a type's name."""
+    room = (style.width or sys.maxsize) - (LEAST + len(BETWEEN) if types else 0)
+    forms = (ROW, NARROW, NAMED) if types else (ROW, NARROW)
+    return next((each for each in forms if len(each.format("", "", "", "")) <= room), forms[-1])
 
 
 def chunk_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, Optional[str]], str]:
@@ -60,8 +69,13 @@ def typed_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, st
         from json import dumps
 
         return lambda chunk, size, name: f'{plain(chunk, size, "used")[:-1]}, "type": {dumps(name)}}}'
-    between = CELLS if style.form else "  "
-    return lambda chunk, size, name: plain(chunk, size, "used") + between + name
+    if style.form:
+        return lambda chunk, size, name: plain(chunk, size, "used") + CELLS + name
+    row = _row(style, types=True)
+    room = style.width - len(row.format("", "", "", "")) - len(BETWEEN) if style.width else 0
+    return lambda chunk, size, name: (
+        row.format(f"{chunk:#x}", style.size(size), "used", arena) + BETWEEN + shortened(name, room)
+    )
 
 
 def _quoted(state: Optional[str]) -> str:
@@ -77,10 +91,10 @@ def heading(style: Style, sort: str, limit: int, left_out: Optional[int], *, typ
         yield ""
     if style.form:
         return
-    row = _row(style)
-    yield row.format(*HEADERS) + ("  type" if types else "")
-    rule = row.format("-" * 18, "-" * 14, "-" * 6, "-" * 5) if row is ROW else "-" * 38
-    yield rule + ("  ----" if types else "")
+    row = _row(style, types)
+    rule = row.format("-" * 18, "-" * 14, "-" * 6, "-" * 5) if row is ROW else "-" * len(row.format("", "", "", ""))
+    yield row.format(*HEADERS) + (f"{BETWEEN}type" if types else "")
+    yield rule + (f"{BETWEEN}----" if types else "")
 
 
 def table_of(rows: Iterable[str], style: Style, *, types: bool) -> Iterator[str]:
