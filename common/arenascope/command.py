@@ -317,6 +317,15 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
 def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
     """Runs a command with its parsed arguments."""
     context = Context(door, options, ahead=command.ahead(options))
+    try:
+        return _answer(command, context, door)
+    finally:
+        if context.opened is not None:
+            # what was made of the image knows the session in turn: its files would stay open
+            context.opened.made.clear()
+
+
+def _answer(command: Command, context: Context, door: Door) -> int:
     if context.options.table:
         # before a process is held
         known_form(context.options.table)

@@ -8,6 +8,7 @@ import sys
 from array import array
 from functools import cached_property
 from typing import Callable, Optional, Sequence
+from weakref import ref
 
 from .errors import MemoryReadError
 from .read_ahead import LONG, ReadAhead
@@ -141,17 +142,20 @@ class _Windows:
     back. All of an image are of one kind, which the first tells."""
 
     def __init__(self, memory: Memory, window: Window, form: str) -> None:
-        self._memory, self._window, self._slow = memory, window, memory.node
+        # both are held by whom they were made for alone: in a circle, the image's file would stay open
+        self._node: Callable[[], Optional[Node]] = lambda: None
+        self._memory, self._window, self._slow = ref(memory), window, memory.node
         self._word, self._form = memory.pointer_size, struct.Struct(form)
         self._slots: dict[int, tuple[memoryview, int]] = {}
         self._files: dict[int, tuple[int, int]] = {}
-        self._node: Optional[Node] = None
 
     def first(self, chunk: int) -> Words:
-        if self._node is not None:
-            return self._node(chunk)  # a long list was begun before
-        if self._find(chunk):
-            self._node = self._memory.node = self._by_file() if self._files else self._by_window()
+        node, memory = self._node(), self._memory()
+        if node is not None:
+            return node(chunk)  # a long list was begun before
+        if memory is not None and self._find(chunk):
+            memory.node = self._by_file() if self._files else self._by_window()
+            self._node = ref(memory.node)
         return self._slow(chunk)
 
     def _find(self, chunk: int) -> bool:
