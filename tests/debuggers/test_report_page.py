@@ -198,7 +198,7 @@ def test_a_large_page_of_wild_names(written: Written, tmp_path: Path) -> None:
 @pytest.mark.full
 def test_every_door_writes_the_same(tmp_path: Path) -> None:
     pages = {}
-    with Subject("quotes") as subject:
+    with Subject("quotes", "300", "90") as subject:
         file = tmp_path / "live.html"
         (outcome,) = DOORS["gdb"].run(Live(subject.pid, subject.program), [f"report --json --html {file}"])
         assert data_of(file.read_text())["problems"] == outcome.json()["problems"] == []
