@@ -158,7 +158,18 @@ ROWS = (
     Row("php", script("php", HERE / "load.php"), READY, ELSEWHERE, FOREIGN, (*TUNING, *IN_USE)),
     Row("rust", rust, READY, ("freed", "live-and-freed"), ("pages-shared-with-live",), (*FOREIGN, *PINS), threads=True),
     Row("java", java, in_turn(READY, settled), ELSEWHERE, FOREIGN, (*PINS, *IN_USE), threads=True, noise=NOISY),
-    Row("redis", redis, worked(fewer_keys, 600), ELSEWHERE, FOREIGN, (*TUNING, *IN_USE), threads=True, ours=False),
+    Row(
+        "redis",
+        redis,
+        # jemalloc gives back by and by
+        in_turn(worked(fewer_keys, 600), settled),
+        ELSEWHERE,
+        FOREIGN,
+        (*TUNING, *IN_USE),
+        threads=True,
+        ours=False,
+        noise=NOISY,
+    ),
     Row(
         "redis-on-glibc",
         redis_on_glibc,
