@@ -155,16 +155,23 @@ class GdbTarget(DebuggedTarget):
     def struct(self, name: str) -> Optional[StructInfo]:
         try:
             kind = gdb.lookup_type(f"struct {name}")
-            members = {
-                each.name: Member(each.bitpos // 8, each.type.sizeof)
-                for each in kind.fields()
-                # a static member of a class has no place, and a base is none
-                if each.name and each.type is not None and hasattr(each, "bitpos") and each.bitpos is not None
-                if not each.is_base_class
-            }
+            members: dict[str, Member] = {}
+            bases: list[Member] = []
+            for each in kind.fields():
+                # a static member of a class has no place, nor has a virtual base
+                place = getattr(each, "bitpos", None)
+                if not each.name or each.type is None or place is None:
+                    continue
+                own = each.type.strip_typedefs()
+                is_struct = own.code == gdb.TYPE_CODE_STRUCT
+                member = Member(place // 8, own.sizeof, own.name if is_struct else None)
+                if each.is_base_class:
+                    bases.append(member)
+                else:
+                    members[each.name] = member
         except (gdb.error, AttributeError):
             return None
-        return StructInfo(name, kind.sizeof, members) if members else None
+        return StructInfo(name, kind.sizeof, members, bases) if members or bases else None
 
     def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
         """libc's TLS block lies at the same distance from every thread's pointer, so one look-up serves all."""

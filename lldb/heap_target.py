@@ -173,8 +173,9 @@ class LldbTarget(DebuggedTarget):
             field = kind.GetFieldAtIndex(index)
             called = field.GetName()
             if called:
-                members[called] = Member(field.GetOffsetInBytes(), field.GetType().GetByteSize())
-        return StructInfo(name, kind.GetByteSize(), members) if members else None
+                members[called] = _member(field)
+        bases = [_member(kind.GetDirectBaseClassAtIndex(at)) for at in range(kind.GetNumberOfDirectBaseClasses())]
+        return StructInfo(name, kind.GetByteSize(), members, bases) if members or bases else None
 
     def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
         """LLDB is not asked: it knows TLS only since 18 and on x86-64; what TLS blocks hold says as much."""
@@ -285,3 +286,10 @@ def _machine(triple: str) -> str:
 def _build_id(module: lldb.SBModule) -> Optional[str]:
     digits = (module.GetUUIDString() or "").replace("-", "").lower()
     return digits if len(digits) >= BUILD_ID_DIGITS else None
+
+
+def _member(field: lldb.SBTypeMember) -> Member:
+    kind = field.GetType().GetCanonicalType()
+    # of what is no class LLDB counts none
+    parts = kind.GetNumberOfFields() + kind.GetNumberOfDirectBaseClasses()
+    return Member(field.GetOffsetInBytes(), kind.GetByteSize(), kind.GetName() if parts else None)

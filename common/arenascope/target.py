@@ -69,10 +69,11 @@ class Symbol(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A field of a struct."""
+    """A field of a struct, or a base class."""
 
     offset: int
     size: int
+    type: Optional[str] = None  # of a struct its name
 
 
 class StructInfo(NamedTuple):
@@ -81,6 +82,7 @@ class StructInfo(NamedTuple):
     name: str
     size: int
     fields: Mapping[str, Member]
+    bases: Sequence[Member] = ()  # those whose place is fixed
 
 
 class ThreadInfo(NamedTuple):
@@ -111,8 +113,7 @@ class RegisterSets(NamedTuple):
     tid: int
     general: bytes
     """As in NT_PRSTATUS; empty where they are not known."""
-    others: Sequence[RegisterSet] = ()
-    """Floating point, vectors, TLS."""
+    others: Sequence[RegisterSet] = ()  # floating point, vectors, TLS
 
 
 class Span(NamedTuple):
@@ -369,8 +370,7 @@ class Target(Protocol):
         """The address of a global or static object."""
 
     def describe(self, address: int) -> Optional[str]:
-        """What lies at an address by name: "vtable for Shape+16", else "libc.so.6+0x1d3c60"; None where no file is
-        mapped there."""
+        """By name: "vtable for Shape+16", else "libc.so.6+0x1d3c60"; None where no file is mapped there."""
 
     def struct(self, name: str) -> Optional[StructInfo]:
         """A struct's size and fields, from debug information."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
@@ -120,6 +121,39 @@ def test_the_member_that_points_there(door: str) -> None:
     assert (int(ref["block"], 16), ref["offset"], ref["type"]) == (request, 16, "Request")
     assert ref["field"] == (None if door == "shell" else "body_")
     assert ("Request.body_" in text.text) == (door != "shell")
+
+
+NESTED = """
+#include <cstdio>
+#include <unistd.h>
+struct Body { size_t length; char *text; };
+struct Named { virtual ~Named() {} char *label = nullptr; };
+struct Item : Named { long number = 7; Body body; };
+Item *item;
+int main() {
+    item = new Item;
+    item->label = new char[100];
+    item->body.text = new char[200];
+    printf("%p %p\\n", (void *)item->label, (void *)item->body.text);
+    fflush(stdout);
+    pause();
+}
+"""
+
+
+@pytest.mark.parametrize("door", [name for name in NEWEST if name != "shell"])
+def test_the_member_of_a_member_and_of_a_base(door: str, tmp_path: Path) -> None:
+    program = tmp_path / "nested"
+    subprocess.run(["g++", "-g", "-O0", "-x", "c++", "-", "-o", str(program)], input=NESTED, text=True, check=True)
+    with subprocess.Popen([str(program)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        addresses = process.stdout.readline().split()
+        try:
+            outcomes = opened(DOORS[door]).run(Live(process.pid, program), [f"refs {at} --json" for at in addresses])
+        finally:
+            process.kill()
+    found = [[ref["field"] for ref in each.json()["refs"] if ref["kind"] == "block"] for each in outcomes]
+    assert found == [["label"], ["body.text"]]
 
 
 def test_every_pointer_to_a_block(images: dict[str, Told]) -> None:

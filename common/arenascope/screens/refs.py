@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ..graph.leak_rows import types_of
 from ..graph.refs import BLOCK, Ref, Search
@@ -13,11 +13,13 @@ from ..records import NamedTuple
 from ..render.json import address
 from ..render.problems import sentence
 from ..render.text import Style, count, cut, left_out, next_lines, table
-from ..target import Member, Span
+from ..target import Span, StructInfo
 
 HEADERS = ("who", "where", "points to", "sure")
 NOTHING = "nothing points to it"
 DEEPER = "  "
+DEEPEST = 8
+"""So far members of members are named."""
 ALIKE = 3
 """So many nodes of a list are shown."""
 STATES = {
@@ -40,7 +42,7 @@ class Shown:
             numbers = [goal.number, *numbers]
         self._types = types_of(search, numbers)
         self._strength = Strength(search.session, search.blocks)
-        self._members: dict[str, Mapping[str, Member]] = {}
+        self._structs: dict[str, Optional[StructInfo]] = {}
 
     def definite(self, goal: Goal, ref: Ref) -> bool:
         return self._strength.is_sure(ref, goal)
@@ -84,11 +86,26 @@ class Shown:
         name = self._type(ref.block)
         if name is None or ref.offset is None:
             return None
-        if name not in self._members:
-            info = self.search.session.target.struct(name)
-            self._members[name] = info.fields if info is not None else {}
-        places = self._members[name].items()
-        return next((member for member, at in places if at.offset <= ref.offset < at.offset + at.size), None)
+        return self._member(name, ref.offset, DEEPEST)
+
+    def _member(self, name: str, offset: int, deep: int) -> Optional[str]:
+        """Of a class, of its own members that are classes, and of what it is derived from: "body.text"."""
+        if name not in self._structs:
+            self._structs[name] = self.search.session.target.struct(name)
+        info = self._structs[name]
+        # what a library's container is made of tells nobody anything
+        if info is None or not deep or name.startswith("std::"):
+            return None
+        for member, at in info.fields.items():
+            if at.offset <= offset < at.offset + at.size:
+                inner = self._member(at.type, offset - at.offset, deep - 1) if at.type else None
+                return f"{member}.{inner}" if inner else member
+        for base in info.bases:
+            if base.type and base.offset <= offset < base.offset + base.size:
+                inherited = self._member(base.type, offset - base.offset, deep - 1)
+                if inherited:
+                    return inherited
+        return None
 
     def steps(self, path: Sequence[Ref], goal: Goal) -> Iterator[tuple[Ref, Goal]]:
         """Each pointer of a way with what it leads to."""
