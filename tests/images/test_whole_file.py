@@ -1,4 +1,4 @@
-"""What snapshot, map --html and metrics --output leave of the name they were given: a device, a FIFO, a file."""
+"""What snapshot, map, report and metrics leave of the name that they write to: a device, a FIFO, a file."""
 
 from __future__ import annotations
 
@@ -69,10 +69,14 @@ WRITERS = {
     "snapshot": ("snapshot {pid} {file}", '{"arenascope_snapshot"'),
     "map": ("map {pid} --html {file}", "<!"),
     "metrics": ("metrics {pid} --output {file}", "# HELP"),
+    "report": ("report {pid} --html {file}", "<!"),
 }
+SLOWER = ("report",)
 
 
-@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize(
+    "writer", [pytest.param(each, marks=[pytest.mark.full] if each in SLOWER else []) for each in WRITERS]
+)
 def test_every_writer_leaves_a_device_a_fifo_and_a_link(subject: int, tmp_path: Path, writer: str) -> None:
     words, start = WRITERS[writer]
     if writer == "metrics":
