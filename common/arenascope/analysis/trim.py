@@ -216,7 +216,8 @@ def until_locked(ranges: Iterable[Range], locked: Sequence[Span]) -> Iterator[Ra
     """What madvise(MADV_DONTNEED) really releases: it ends at the first locked mapping."""
     for each in ranges:
         start, end = each.address, each.end
-        end = min((max(low, start) for low, high in locked if low < end and start < high), default=end)
+        if locked:
+            end = min((max(low, start) for low, high in locked if low < end and start < high), default=end)
         if end > start:
             yield Range(start, end - start)
 

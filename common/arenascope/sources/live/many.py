@@ -31,9 +31,6 @@ class Process(Protocol):
 
     memory_tid: int
 
-    @property
-    def refused(self) -> bool: ...
-
     def fill(self, address: int, block: memoryview) -> int: ...
 
 
@@ -168,12 +165,14 @@ def block_reader(process: Process) -> Fill:
         return process.fill
     from ctypes import addressof, c_char
 
+    first = memoryview(bytearray(1))
+
     def fill(address: int, block: memoryview) -> int:
         size = len(block)
         ours, theirs = array("Q", [addressof(c_char.from_buffer(block)), size]), array("Q", [address, size])
-        # once it runs on it may become another program under the same number
-        refused = process.refused
-        if not refused and call(process.memory_tid, ours.buffer_info()[0], 1, theirs.buffer_info()[0], 1, 0) == size:
+        if call(process.memory_tid, ours.buffer_info()[0], 1, theirs.buffer_info()[0], 1, 0) == size:
+            # the number may be another program's by now, its memory never is
+            process.fill(address, first)
             return size
         # /proc/PID/mem also reads what the process itself may not
         return process.fill(address, block)

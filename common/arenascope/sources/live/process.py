@@ -90,11 +90,6 @@ class ProcessImage(LocalImage):
             with open(os.devnull, "rb") as nothing:
                 os.dup2(nothing.fileno(), self._mem, inheritable=False)
 
-    @property
-    def refused(self) -> bool:
-        """Nothing more may be read."""
-        return self._over is not None
-
     def close(self) -> None:
         memory, self._mem = self._mem, -1
         if memory >= 0:

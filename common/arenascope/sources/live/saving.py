@@ -29,9 +29,6 @@ class Process(Image, Protocol):
     mark: str
     auxv_bytes: bytes
 
-    @property
-    def refused(self) -> bool: ...
-
     def fill(self, address: int, block: memoryview) -> int: ...
 
     def thread_names(self) -> Mapping[int, str]: ...
