@@ -31,3 +31,20 @@ def test_classes_are_counted(name: str) -> None:
         assert {planted[int(each, 16)] for each in rows[what]["samples"]} == {what}
     found = chunk.json()["chunk"]
     assert (found["kind"], found["type"]) == planted[first]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", NEWEST[:2])
+def test_what_is_behind_a_header_is_counted(name: str) -> None:
+    door = DOORS[name]
+    reason = door.available()
+    if reason:
+        give_up(reason)
+    with Subject("fronts") as subject:
+        text = (subject.folder / "truth" / "fronts.txt").read_text()
+        core = Core(subject.kernel_core(), subject.program)
+        (told,) = door.run(core, ["types --limit 0 --json"])
+    assert told.error is None, told
+    rows = {row["type"]: row["blocks"] for row in told.json()["types"]}
+    planted = Counter(line.partition("\t")[2] for line in text.splitlines())
+    assert {each: rows[each] for each in planted} == planted

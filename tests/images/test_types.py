@@ -18,6 +18,7 @@ from planted import CLAIMING, GUESSED, MANY, is_right, kinds_by_block, planted_b
 from schemas import valid
 from subjects import Subject, await_parked
 
+from arenascope.gather import python_bodies
 from arenascope.gather.single import kinds_of
 from arenascope.session import Session
 from arenascope.shell import ShellDoor
@@ -266,6 +267,25 @@ def test_what_pythons_objects_keep_apart_is_named(release: str) -> None:
     assert all(rows[name]["certain"] for name in [*made, "dict keys"])
     # modules have some, too
     assert dicts <= rows["dict keys"]["blocks"] < 2 * dicts
+
+
+@pytest.mark.full
+def test_with_numpy_it_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
+    told = []
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", BODIES], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdout.readline()
+        await_parked(process.pid)
+        for library in (numpy, None):
+            monkeypatch.setattr(python_bodies, "library", lambda _, library=library: library)
+            told.append(kinds_by_block(Session(ShellDoor(str(process.pid), "none", ()).target())))
+        process.stdin.close()
+    assert told[0] == told[1]
+    assert sum(kind.name == "list items" for kind in told[0].values()) > 500
 
 
 def test_pythons_small_objects_where_malloc_has_them() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from partial import look
 from programs import log_in, mariadb, query, tables
-from running import receive
+from running import Running, receive
 
 from arenascope.gather.types import catalogue_of, live_kinds
 from arenascope.session import Session
@@ -50,6 +50,22 @@ def given_out(pid: int) -> int:
     return sum(sizes)
 
 
+def connections_of(pid: int) -> int:
+    """Objects of THD: threads of its own have some, too."""
+    status, said, complained = look(Path(str(pid)), "types --quick --match ^THD$", "--json")
+    assert status == 0, complained
+    (row,) = json.loads(said)["types"]
+    assert (row["kind"], row["module"], row["certain"]) == ("c++", "mariadbd", True)
+    return int(row["blocks"])
+
+
+def connected_to(running: Running) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(running.folder / "socket"))
+    log_in(connection)
+    return connection
+
+
 @pytest.mark.full
 @pytest.mark.xdist_group("mariadbd-types")
 def test_all_that_my_malloc_gave_out_is_known() -> None:
@@ -57,14 +73,18 @@ def test_all_that_my_malloc_gave_out_is_known() -> None:
         running = mariadb(Path(folder), None)
         try:
             running.work(running.folder / "socket", tables, 10, log_in)
-            with socket.socket(socket.AF_UNIX) as connection:
-                connection.connect(str(running.folder / "socket"))
-                log_in(connection)
+            with connected_to(running) as connection:
                 before, known = status_of(connection, "Memory_used"), given_out(running.pid)
                 for number in range(50):
                     query(connection, f"SET @kept{number} = REPEAT('x', {100_000 + 1_001 * number})")
                 # what it maps by itself is in its count, too, and does not change
                 grew, more = status_of(connection, "Memory_used") - before, given_out(running.pid) - known
+                connected, sessions = status_of(connection, "Threads_connected"), connections_of(running.pid)
+                others = [connected_to(running) for _ in range(7)]
+                came = status_of(connection, "Threads_connected") - connected
+                assert (came, connections_of(running.pid) - sessions) == (7, 7)
+                for other in others:
+                    other.close()
                 status, said, complained = look(Path(str(running.pid)), "types --limit 0", "--json")
         finally:
             running.end()
@@ -72,10 +92,6 @@ def test_all_that_my_malloc_gave_out_is_known() -> None:
     assert abs(more - grew) < grew // 100
     assert status == 0, complained
     rows = json.loads(said)["types"]
-    # a connection each, and threads that run without one
-    (connections,) = (row for row in rows if row["type"] == "THD")
-    assert connections["certain"]
-    assert connections["blocks"] >= len(running.clients) + 1
     # nearly nothing is left of which no more than the size is known
     sized = sum(row["bytes"] for row in rows if row["kind"] == "size" and ":" not in row["type"])
     assert sized < sum(row["bytes"] for row in rows) // 20

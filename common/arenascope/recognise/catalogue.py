@@ -283,10 +283,14 @@ class Catalogue:
     def _behind(self, front: Front, words: Sequence[int], data: bytes, at: int, base: int, usable: int) -> int:
         """What a block is that has words of an allocator in front."""
         user, size = base + at * self._word, front.words * self._word
-        (index,) = self.classify_many(words, data, base, [user + size], [usable - size])
-        if self._fronts is None or self.entries[index].kind.kind not in ("size", "zeros"):
+        fronts, self._fronts = self._fronts, None  # there is one header: damage may have another in each
+        try:
+            (index,) = self.classify_many(words, data, base, [user + size], [usable - size])
+        finally:
+            self._fronts = fronts
+        if fronts is None or self.entries[index].kind.kind not in ("size", "zeros"):
             return index
-        own = self._fronts.holds(front, words[at : at + HEAD], user)
+        own = fronts.holds(front, words[at : at + HEAD], user)
         if own is not None:
             return self._known(Kind(own, "holder", how="its own header, behind its allocator's"))
         return self._known(Kind(f"{front.of}: {_sized(front.bytes)}", "size", how="its allocator's header"))
