@@ -28,7 +28,7 @@ from .render.text import Style, fitted, known_form
 from .target import Nodes, Target
 
 if TYPE_CHECKING:
-    from .ahead import Ahead
+    from .before_hold import Ahead
     from .session import Session
 
 INTERRUPTED = 130
@@ -112,7 +112,7 @@ class Context:
         The command runs as if there were no free chunk, which is nearly all of its time; of these the image knows
         where they are. Residency comes first, as it does in any command.
         """
-        from .ahead import Ahead, find_lists_again
+        from .before_hold import Ahead, find_lists_again
 
         session = self._first = Ahead(target, self.options.libc)
         with suppress(ArenascopeError):

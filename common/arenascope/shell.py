@@ -134,7 +134,7 @@ class ShellDoor:
         return self._still
 
     def _find_lists(self, target: ProcessTarget, process: StillProcess) -> None:
-        from .ahead import find_lists
+        from .before_hold import find_lists
         from .session import Session
 
         target.nodes = nodes = process.nodes

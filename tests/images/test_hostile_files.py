@@ -24,9 +24,9 @@ from arenascope.snapshot import NAME, read
 from arenascope.sources.core import compressed
 from arenascope.sources.core.holes import DenseResidency
 from arenascope.sources.core.image import CoreImage
-from arenascope.sources.elf.core_notes import AT_PAGESZ, NT_AUXV
 from arenascope.sources.elf.environment import from_stack
 from arenascope.sources.elf.file import PT_LOAD, PT_NOTE, ElfFile
+from arenascope.sources.elf.kernel import AT_PAGESZ, NT_AUXV
 from arenascope.sources.elf.naming import _names
 
 EHDR, PHDR = 64, 56

@@ -16,7 +16,7 @@ import pytest
 from schemas import valid
 from subjects import Subject
 
-from arenascope import ahead, apart, fleet
+from arenascope import apart, before_hold, fleet
 from arenascope.command import find_command
 from arenascope.commands import pins, types
 from arenascope.errors import MemoryReadError, ReadLate, TargetError
@@ -302,7 +302,7 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
     """Some batches of free chunks, then time is up: arenas whose lists were read are told, of the others nothing."""
     with Subject("big", "40") as subject:
         whole = answer(subject.pid, "arenas", early=True)
-        find, again, read_now, left = many._find_call, ahead.find_lists_again, still.StillProcess.read_now, [0]
+        find, again, read_now, left = many._find_call, before_hold.find_lists_again, still.StillProcess.read_now, [0]
 
         def begins(session, nodes):
             left[0] = 4 if call == "process_vm_readv" else 5000
@@ -312,7 +312,7 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
             left[0] -= 1
             time_is_up[0] = left[0] == 0 or time_is_up[0]
 
-        monkeypatch.setattr(ahead, "find_lists_again", begins)
+        monkeypatch.setattr(before_hold, "find_lists_again", begins)
         if call == "process_vm_readv":
             monkeypatch.setattr(many, "_find_call", lambda: lambda *words: (find()(*words), count())[0])
         else:

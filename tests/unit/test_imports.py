@@ -80,9 +80,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "whole_file": ("errors",),
     "words": ("errors",),
     "arguments": ("errors", "words"),
-    "sources/elf": (*LOW, "whole_file"),
-    "sources/core": (*LOW, "sources/elf", "sources"),
-    "sources/live": (*LOW, "sources/elf", "sources"),
+    "sources/elf": LOW,
+    "sources/core": (*LOW, "sources/elf", "sources", "whole_file"),
+    "sources/live": (*LOW, "sources/elf", "sources/core", "sources"),
     "sources": (*LOW, "sources/elf", "sources/core", "sources/live"),
     "glibc": LOW,
     "glibc/chunks": (*LOW, "glibc"),
@@ -91,7 +91,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "glibc/find": (*LOW, "glibc", "glibc/derive", "sources/elf"),
     "recognise": (*LOW, "sources/elf"),
     "session": (*LOW, *GLIBC),
-    "ahead": (*LOW, *GLIBC, "session"),
+    "before_hold": (*LOW, *GLIBC, "session"),
     "analysis": ("errors", "model", "target", "glibc", "recognise"),
     # render/json.py's envelope says what was looked at, and how it was found
     "render": ("errors", "model", "printable", "target", "glibc", "glibc/find", "render/pages"),
@@ -102,7 +102,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "saving": (*LOW, "session", "gather", "render", "sources", "sources/core", "sources/live", "whole_file"),
     "audit": (*LOW, *GLIBC, "session", "analysis", "gather"),
     "door": ("target", "render", "apply"),
-    "command": (*LOW, "__init__", "arguments", "door", "session", "ahead", "render", "commands"),
+    "command": (*LOW, "__init__", "arguments", "door", "session", "before_hold", "render", "commands"),
     # a process copied, and read from the copy
     "apart": (
         *LOW,

@@ -10,7 +10,7 @@ from ..errors import MemoryReadError
 from ..memory import Memory
 from ..records import NamedTuple
 from ..session import Session
-from ..sources.elf.core_notes import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
+from ..sources.elf.kernel import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
 from ..sources.elf.machines import EM_386, EM_AARCH64, EM_X86_64
 from ..sources.elf.registers import GENERAL, WIDE_BYTES
 from ..target import Region, RegisterSet, RegisterSets, ThreadInfo

@@ -16,7 +16,7 @@ from ..errors import ArenascopeError, MemoryReadError, TargetError, UsageError
 from ..memory import BlockCache, Read
 from ..target import ByteOrder, BytesAlone, Region, RegisterSet, RegisterSets, ThreadInfo, View
 from .core.image import CoreImage
-from .elf.core_notes import NT_ARM_TLS, NT_VECTORS, OWN
+from .elf.kernel import NT_ARM_TLS, NT_VECTORS, OWN
 from .elf.machines import EM_AARCH64
 from .elf.naming import local_file
 from .elf.registers import GENERAL, WIDE, WIDE_BYTES

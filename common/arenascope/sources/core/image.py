@@ -22,7 +22,7 @@ class CoreImage(CoreMemory, LocalImage):
 
     def residency(self) -> Optional[Residency]:
         if self.moment is not None:
-            from ..elf.moment import SavedResidency
+            from .moment import SavedResidency
 
             return SavedResidency(self.moment, self.page_size)
         from .holes import core_residency

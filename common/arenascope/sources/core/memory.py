@@ -18,17 +18,18 @@ from ...memory import Memory
 from ...model import Statement
 from ...records import NamedTuple
 from ..elf import environment
-from ..elf.core_notes import AT_PAGESZ, CoreNotes
 from ..elf.file import ET_CORE, PT_LOAD, PT_NOTE, Elf, Segment, buffer_reader
+from ..elf.kernel import AT_PAGESZ
 from ..elf.linkmap import named_regions
 from ..elf.notes import Note, parse_notes
 from ..elf.registers import ThreadRecord
 from .corefile import open_core
+from .notes import CoreNotes
 from .regions import build_regions
 
 if TYPE_CHECKING:
-    from ..elf.moment import Moment
     from .compressed import Say
+    from .moment import Moment
 
 
 Core = TypeVar("Core", bound="CoreMemory")
@@ -279,7 +280,7 @@ class CoreMemory:
 
 
 def _moment(notes: Mapping[int, bytes]) -> Optional[Moment]:
-    from ..elf.moment import moment_of  # which only a file of `save` has
+    from .moment import moment_of  # which only a file of `save` has
 
     return moment_of(notes)
 

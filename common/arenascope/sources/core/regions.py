@@ -6,8 +6,8 @@ from bisect import bisect_right
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ...target import Region
-from ..elf.core_notes import FileMapping
 from ..elf.file import PF_R, PF_W, PF_X, Segment
+from ..elf.kernel import FileMapping
 
 AT_RANDOM, AT_EXECFN, AT_SYSINFO_EHDR = 25, 31, 33
 # shared anonymous memory and System V segments, whose names the kernel makes up

@@ -6,14 +6,14 @@ from typing import Iterator, Optional, Sequence
 
 from ...model import Range
 from ...target import MappingUse, Region, Residency, Saved, Span
-from ..elf.core_notes import NT_386_TLS, NT_ARM_TLS, NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, OWN
-from ..elf.core_saving import CoreWriter, Piece, lay_out_notes
-from ..elf.core_writing import Form
-from ..elf.moment import Moment
+from ..elf.kernel import NT_386_TLS, NT_ARM_TLS, NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, OWN
 from ..elf.notes import Note
 from ..elf.registers import without_values
 from .holes import data_within
 from .memory import CoreMemory
+from .moment import Moment
+from .saving import CoreWriter, Piece, lay_out_notes
+from .writing import Form
 
 ARGUMENT_BYTES = 80
 """The end of NT_PRPSINFO: the command line."""

@@ -9,8 +9,8 @@ from ... import target
 from ...errors import MemoryReadError, TargetError
 from ...model import Statement
 from ..elf import environment
-from ..elf.core_notes import AT_PAGESZ, parse_auxv
 from ..elf.file import MAGIC
+from ..elf.kernel import AT_PAGESZ, parse_auxv
 from ..local import LocalImage
 from . import procfiles
 from .pagemap import PagemapResidency

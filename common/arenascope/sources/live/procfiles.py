@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, Optional, Sequence
 from ...errors import TargetError
 from ...records import NamedTuple
 from ...target import HUGE_PAGES, MappingUse, MemoryUse, Region, Span
-from ..elf.core_notes import undeleted
+from ..elf.kernel import undeleted
 
 READ, WRITE, EXECUTE, SHARED = b"rwxs"
 """Permissions of a mapping."""

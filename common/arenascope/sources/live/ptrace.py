@@ -14,7 +14,7 @@ import time
 from typing import Optional
 
 from ...errors import TargetError
-from ..elf.core_notes import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
+from ..elf.kernel import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
 from . import procfiles
 
 PTRACE_GETREGSET, PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4204, 0x4206, 0x4207, 17

@@ -12,7 +12,7 @@ import signal
 import time
 from typing import Any, Callable, Mapping, Optional, Sequence
 
-from ..elf.core_notes import NT_PRSTATUS, NT_X86_XSTATE
+from ..elf.kernel import NT_PRSTATUS, NT_X86_XSTATE
 from . import procfiles
 from .injection import Order
 from .ptrace import PTRACE_INTERRUPT, Tracer

@@ -1,4 +1,4 @@
-"""A live process into the file of a core: see elf/core_saving.py."""
+"""A live process into the file of a core: see core/saving.py."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import Callable, Mapping, Optional, Protocol, Sequence
 
 from ...target import Image, Region, RegisterSets, Saved, Span
-from ..elf.core_saving import CoreWriter, Piece, first_notes, lay_out, pieces_of
-from ..elf.core_writing import Form, Who
-from ..elf.moment import Moment
+from ..core.moment import Moment
+from ..core.saving import CoreWriter, Piece, first_notes, lay_out, pieces_of
+from ..core.writing import Form, Who
 from . import kernel as _kernel  # noqa: F401  what `watched` takes, loaded before a process is held
 from . import procfiles
 from .many import block_reader

@@ -1,4 +1,4 @@
-"""The headers and notes of an ELF core, as fs/binfmt_elf.c lays them out: core_notes.py and file.py read the same."""
+"""The headers and notes of an ELF core, as fs/binfmt_elf.c lays them out: notes.py reads the same."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Iterable, Iterator, Sequence
 
 from ...records import NamedTuple
 from ...target import RegisterSets
-from .core_notes import NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, FileMapping
-from .file import ET_CORE, MAGIC, PN_XNUM, PT_LOAD, PT_NOTE, Segment
-from .notes import Note
+from ..elf.file import ET_CORE, MAGIC, PN_XNUM, PT_LOAD, PT_NOTE, Segment
+from ..elf.kernel import NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, FileMapping
+from ..elf.notes import Note
 
 SIGINFO_BYTES = 128
 STOPPED_BY = 19

@@ -18,11 +18,11 @@ from ...model import Range
 from ...records import NamedTuple
 from ...target import MappingUse, Region, RegisterSets, Span, joined
 from ...whole_file import PartialFile
-from .core_notes import OWN, FileMapping
-from .core_writing import Form, Who, head, head_bytes, load_segment, note_bytes, note_segment, process_notes
-from .file import MAGIC, PF_R, PF_W, PF_X, Segment
+from ..elf.file import MAGIC, PF_R, PF_W, PF_X, Segment
+from ..elf.kernel import OWN, FileMapping
+from ..elf.notes import Note
 from .moment import MARK, Moment
-from .notes import Note
+from .writing import Form, Who, head, head_bytes, load_segment, note_bytes, note_segment, process_notes
 
 PAGE = 4096
 BLOCK = 1 << 20

@@ -14,8 +14,8 @@ from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from ...records import NamedTuple
 from ...target import MappingUse, MemoryUse, Pages, Region, Span, Watched
-from .core_notes import OWN
-from .notes import Note
+from ..elf.kernel import OWN
+from ..elf.notes import Note
 
 NT_MOMENT, NT_RESIDENT, NT_SWAPPED = 1, 2, 3
 LONGEST = 1 << 30

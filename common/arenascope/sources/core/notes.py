@@ -6,39 +6,25 @@ import os
 import struct
 from typing import Iterable, Optional
 
-from ...records import NamedTuple
 from ...target import RegisterSet, RegisterSets, ThreadInfo
-from .file import Elf
-from .notes import Note
-from .registers import PRSTATUS, ThreadRecord, thread_from_record
-
-NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_SIGINFO, NT_FILE = 1, 3, 6, 0x53494749, 0x46494C45
-NT_386_TLS, NT_ARM_TLS = 0x200, 0x401
-NT_FPREGSET, NT_X86_XSTATE, NT_S390_HIGH_GPRS, NT_ARM_VFP, NT_ARM_SVE = 2, 0x202, 0x300, 0x400, 0x405
-REGISTER_NOTES = (
-    ("CORE", NT_FPREGSET),
-    ("LINUX", NT_X86_XSTATE),
-    ("LINUX", NT_386_TLS),
-    ("LINUX", NT_ARM_VFP),
-    ("LINUX", NT_ARM_TLS),
-    ("LINUX", NT_ARM_SVE),
-    ("LINUX", NT_S390_HIGH_GPRS),
+from ..elf.file import Elf
+from ..elf.kernel import (
+    NT_386_TLS,
+    NT_ARM_TLS,
+    NT_AUXV,
+    NT_FILE,
+    NT_PRPSINFO,
+    NT_PRSTATUS,
+    NT_SIGINFO,
+    NT_VECTORS,
+    OWN,
+    REGISTER_NOTES,
+    FileMapping,
+    parse_auxv,
+    undeleted,
 )
-"""Sets of registers beside the general ones; each machine has some of them."""
-AT_NULL, AT_PAGESZ = 0, 6
-DELETED = " (deleted)"
-OWN = "ARENASCOPE"
-NT_VECTORS = 16
-"""Our own: the vector registers one after another, as a debugger has them by name (WIDE in registers.py)."""
-
-
-class FileMapping(NamedTuple):
-    """One row of NT_FILE."""
-
-    start: int
-    end: int
-    offset: int
-    path: str
+from ..elf.notes import Note
+from ..elf.registers import PRSTATUS, ThreadRecord, thread_from_record
 
 
 class CoreNotes:
@@ -143,19 +129,3 @@ class CoreNotes:
         if self.made_by == "kernel":
             threads = [each._replace(name=self.name) if each.tid == self.pid else each for each in threads]
         return sorted(threads, key=lambda thread: thread.tid)
-
-
-def parse_auxv(data: bytes, pointer_size: int, mark: str) -> dict[int, int]:
-    """The auxiliary vector up to AT_NULL."""
-    pair = struct.Struct(mark + ("2I" if pointer_size == 4 else "2Q"))
-    auxv: dict[int, int] = {}
-    for kind, value in pair.iter_unpack(data[: len(data) // pair.size * pair.size]):
-        if kind == AT_NULL:
-            break
-        auxv[kind] = value
-    return auxv
-
-
-def undeleted(path: str) -> str:
-    """The path without the kernel's mark for a file that has been removed or replaced since."""
-    return path[: -len(DELETED)] if path.endswith(DELETED) else path
