@@ -174,7 +174,7 @@ class _Group:
         for row in self._rows:
             fronts += row[0]
             backs += row[1]
-            raws.extend(row[2])
+            raws += array("Q", row[2])  # of 32 bits it comes as an array of another kind
         width = len(self.rings)
         for at, ring in enumerate(self.rings):
             rows, odd = self._still.get(at, (len(self._rows), None))
