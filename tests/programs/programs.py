@@ -345,7 +345,9 @@ def blocked(running: Running) -> None:
 
 FOREIGN = ("not-this-malloc", "ask-who-mapped")
 TUNING = ("thresholds-grew", "pin-thresholds", "limit-arenas", "trim-once", "trim-regularly", "other-allocator")
-IN_USE = ("look-again", "find-what-grew", "mend-leak", "nothing-to-tune", "nothing-more-to-tune")
+SETTLED = ("nothing-to-tune", "nothing-more-to-tune")
+"""What takes two moments to say."""
+IN_USE = ("look-again", "find-what-grew", "mend-leak", *SETTLED)
 ELSEWHERE = ("mostly-not-this-malloc", "mostly-not-malloc", "mostly-mapped-files")
 PROGRAMS = (
     Program(

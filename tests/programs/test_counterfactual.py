@@ -24,6 +24,7 @@ from programs import (
     FOREIGN,
     HERE,
     IN_USE,
+    SETTLED,
     TUNING,
     Env,
     Start,
@@ -145,7 +146,7 @@ ROWS = (
         threads=True,
         noise=NOISY,
     ),
-    Row("sqlite", sqlite, READY, ("live-and-freed",), TRIM, ("limit-arenas", *PINS, *FOREIGN, *IN_USE)),
+    Row("sqlite", sqlite, READY, ("live-and-freed",), TRIM, ("limit-arenas", *PINS, *FOREIGN, *SETTLED)),
     Row("perl", script("perl", HERE / "load.pl"), READY, ("freed", "live-and-freed"), (), ("limit-arenas", *FOREIGN)),
     Row(
         "ruby",
