@@ -271,7 +271,7 @@ def test_a_look_that_wants_more_holds_to_the_end(monkeypatch):
 def test_figures_for_metrics_and_watch(stopped_at_the_hold):
     with Subject("churn") as subject:
         try:
-            early, late = (fleet._figures(str(subject.pid), each, types=False) for each in (True, False))
+            early, late = (fleet._figures(str(subject.pid), each, types=False, owners=False) for each in (True, False))
         finally:
             os.kill(subject.pid, signal.SIGCONT)
         early.pop("taken"), late.pop("taken")
@@ -429,5 +429,6 @@ def test_types_of_half_a_copy_are_none(words):
     with Subject("big", "160") as subject:
         seen = fleet.look(asked(subject.pid, words, at_most=1))
         assert "was let go before it was read whole: it had been held for 0.001 s (--hold-at-most" in seen.error
-        assert (seen.status, thread_state(subject.pid, subject.pid)) == (2, "S")
+        # it may not have come back to its wait yet
+        assert (seen.status, thread_state(subject.pid, subject.pid) in "RSD") == (2, True)
         assert subject.quit() == 0
