@@ -24,6 +24,8 @@ def test_what_is_behind_a_programs_own_header_is_told() -> None:
     assert len(planted) > 300
     wrong = Counter((name, found[block].name) for block, name in planted.items() if found[block].name != name)
     assert not wrong
+    # one row for each
+    assert len({found[block] for block in planted}) == len(set(planted.values()))
     # what only a way leads to is a guess, what a header says is none
     assert {name for block, name in planted.items() if not found[block].certain} == {
         "g_cache->+24->+8 body",

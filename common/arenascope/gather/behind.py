@@ -10,7 +10,7 @@ from collections import Counter, deque
 from typing import Iterable, Iterator, Sequence
 
 from ..recognise.catalogue import EXACT, NONE
-from ..recognise.kinds import Kind
+from ..recognise.kinds import POINTED, Kind
 from ..records import NamedTuple
 from .block_index import WEAK, Index
 
@@ -22,7 +22,6 @@ LARGEST = 16 << 10
 MOST_OF_ONE = 64
 """Of what one block points to, so many are looked through."""
 VAGUE = ("size", "zeros")
-BEHIND = "what variables lead to"
 
 
 class Way(NamedTuple):
@@ -56,7 +55,7 @@ def name_behind(index: Index, kinds: Sequence[Kind], ways: Iterable[Way]) -> Ite
             alike = behind.usable == block.usable
             name = way.name if alike else f"{way.name}->+{at}" if single else f"{way.name}[]"
             if behind.usable > EXACT and kinds[behind.kind].kind in VAGUE:
-                yield word, Kind(f"{name} body", "holder", None, False, BEHIND, name)
+                yield word, Kind(f"{name} body", "holder", None, False, POINTED, name)
                 left -= 1
             if way.deep < DEEPEST and followed < MOST_OF_ONE:
                 following.append(Way(word, name, way.deep + (not alike)))

@@ -15,7 +15,7 @@ from ..meter import Meter
 from ..recognise.catalogue import NONE, Catalogue
 from ..recognise.ground import Ground
 from ..recognise.holders import HASHED, Body, Forms
-from ..recognise.kinds import Kind
+from ..recognise.kinds import POINTED, Kind
 from ..recognise.names import APART
 from ..recognise.nodes import LIST, TREE
 from ..records import NamedTuple
@@ -225,7 +225,7 @@ class Naming:
                 if owner is not None and area.name is None and self._block_bytes(user) >= LARGE:
                     owner = self._session.target.describe(address) or owner
                 if owner is not None:
-                    named = Kind(f"{owner} body", "holder", None, False, "what points to it", owner)
+                    named = Kind(f"{owner} body", "holder", None, False, POINTED, owner)
                     self._index.put(user, self._number(named))
 
     def _ways(self) -> Iterator[Way]:

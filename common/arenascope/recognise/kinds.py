@@ -22,6 +22,9 @@ KINDS = (
 )
 """What a kind can be of, the stronger first: nothing is named by a weaker one where a stronger one is certain."""
 
+POINTED = "what points to it"
+"""How a block is known that is named after its holder alone: one row for all that have the name."""
+
 
 class Kind(NamedTuple):
     """What some blocks are."""

@@ -13,7 +13,7 @@ from typing import Callable, Optional, Sequence
 
 from ..records import NamedTuple
 from .ground import PAGE_SHIFT, Ground
-from .kinds import Kind
+from .kinds import POINTED, Kind
 
 TYPE_TYPE = "PyType_Type"
 IN_FRONT = (0, 2, 4)
@@ -149,7 +149,7 @@ class Python:
                     return Kind(form.name, "python", kind.module, how="the words of the object whose it is")
             if (place + 1) * self._word <= self._sizes[words[start + 1]]:
                 owner = f"{kind.name}+{place * self._word}"
-                return Kind(f"{owner} body", "holder", None, False, "what points to it", owner)
+                return Kind(f"{owner} body", "holder", None, False, POINTED, owner)
             return None
         return None
 
