@@ -41,8 +41,8 @@ def owners_command(context: Context) -> Answer:
     options, target = context.options, context.target
     look = looked(context)
     search = look.search
-    found_owners, kept = owned(search)
-    shown = Shown(search, found_owners, kept)
+    ranking, kept = owned(search)
+    shown = Shown(search, ranking, kept)
     limit = options.limit if options.limit > 0 else None
     problems = [*look.problems, *problems_of(look.session)]
     written: Mapping[str, Optional[dict[str, object]]] = dict.fromkeys(("html", "pprof"))
@@ -52,8 +52,8 @@ def owners_command(context: Context) -> Answer:
         context.door.release()
         written = {name: _write(getattr(options, name), data) for name, data in files.items()}
     keys = {
-        "owners": [shown.json(each) for each in found_owners.holdings[:limit]],
-        "left_out": len(found_owners.holdings[limit:]) if limit else 0,
+        "owners": [shown.json(each) for each in ranking.holdings[:limit]],
+        "left_out": len(ranking.holdings[limit:]) if limit else 0,
         "live_bytes": search.blocks.bytes,
         **written,
     }

@@ -116,7 +116,7 @@ class Naming:
             self._look(self._left.popleft())
 
     def _objects(self, kinds: set[int], meter: Meter) -> Iterator[tuple[Area, Sequence[int]]]:
-        """Blocks of these kinds, each with its words behind the links: many are read at a time."""
+        """Blocks of these kinds, each with its words after the links: many are read at a time."""
         kept: list[Known] = []
         for known in self._index.of_kinds(kinds):
             if kept and known[0] + known[1] - kept[0][0] > WINDOW:

@@ -31,8 +31,8 @@ FAR = 16 << 10
 """Blocks further apart are read one by one."""
 
 
-class Found(NamedTuple):
-    """What a heap, or a stretch of it, was found to be."""
+class Looked(NamedTuple):
+    """What was seen of a heap, or of a stretch of it."""
 
     entries: Sequence[Entry]
     pieces: Sequence[Swept]
@@ -78,9 +78,9 @@ def _sweep(session: Session, catalogue: Catalogue, headers: Sequence[ArenaHeader
     size = sum(heap.bytes for header in headers for heap in session.heaps[header.index])
     processes = session.processes_for(size)
 
-    def look(part: Part, pieces: Iterator[Piece]) -> Found:
+    def look(part: Part, pieces: Iterator[Piece]) -> Looked:
         typed = [_typed(session, catalogue, piece) if isinstance(piece, Run) else piece for piece in pieces]
-        return Found(catalogue.entries if processes > 1 else (), typed)
+        return Looked(catalogue.entries if processes > 1 else (), typed)
 
     with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter) as swept_heaps:
         for header in headers:
@@ -109,7 +109,7 @@ def _renumbered(pieces: Iterable[Swept], indices: Sequence[int]) -> list[Swept]:
     ]
 
 
-def _taken_in(catalogue: Catalogue, part: Found) -> Iterable[Swept]:
+def _taken_in(catalogue: Catalogue, part: Looked) -> Iterable[Swept]:
     """A part's pieces; a worker numbers its kinds by itself."""
     if not part.entries:
         return part.pieces

@@ -21,7 +21,7 @@ class Seed(NamedTuple):
     """A pointer that a root has."""
 
     root: int
-    """Its number among the ranges, or behind these among the words."""
+    """Its number among the ranges, or after these among the words."""
     address: int
     """Where it lies; 0 for a word of its own."""
     edge: int

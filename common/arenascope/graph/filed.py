@@ -23,7 +23,7 @@ from .blocks import LiveBlocks, Stretch
 from .edges import Graph, Seed
 from .encodings import NAMES
 from .kept import NOBODY
-from .leaks import ROOT, Found, Marked
+from .leaks import ROOT, Disguised, Marked
 from .owned import Owned, read, written
 from .reach import DEFINITE
 from .refs import Search
@@ -45,7 +45,7 @@ class Filed(NamedTuple):
 
     blocks: LiveBlocks
     graph: Graph
-    again: Sequence[Found]
+    again: Sequence[Disguised]
     """By the second look."""
     marked: Marked
     owned: Owned
@@ -77,7 +77,7 @@ def packed(search: Search, identity: str) -> bytes:
     blocks, graph = search.blocks, search.graph
     marks, saved = search.marked
     owners = search.owned.owners
-    again: Sequence[Found] = search.again or ()
+    again: Sequence[Disguised] = search.again or ()
     parts: Mapping[str, Sequence[int]] = {
         "starts": blocks.starts,
         "ends": blocks.ends,
@@ -127,28 +127,28 @@ def unpacked(data: bytes, path: str, identity: str) -> Filed:
         known = head["identity"], head["order"]
         lengths, body = head["lengths"], memoryview(data)[end:]
         whole = zlib.crc32(body) == head["sum"] and [*lengths] == [*PARTS]
-        found = _parts(body, lengths) if whole else None
+        kept = _parts(body, lengths) if whole else None
         roots = str(head["roots"])
     except (ValueError, KeyError, TypeError, RecursionError):
         raise _damaged(path) from None
     if known != (identity, sys.byteorder):
         raise ArenascopeError(f"{path} is of another core, or of another moment of this one", AGAIN)
-    if found is None or not _is_sound(found):
+    if kept is None or not _is_sound(kept):
         raise _damaged(path)
     try:
-        owners = read(found["owners"].tobytes(), found["whose"], found["above"])
+        owners = read(kept["owners"].tobytes(), kept["whose"], kept["above"])
     except (ValueError, TypeError, RecursionError):
         raise _damaged(path) from None
-    seeds = list(map(Seed, found["seed_roots"], found["seed_addresses"], found["seed_edges"]))
-    blocks = _blocks(found)
-    encodings = [NAMES[each] for each in found["again_encodings"]]
-    again = list(map(Found, found["again_sources"], found["again_suspects"], encodings))
+    seeds = list(map(Seed, kept["seed_roots"], kept["seed_addresses"], kept["seed_edges"]))
+    blocks = _blocks(kept)
+    encodings = [NAMES[each] for each in kept["again_encodings"]]
+    again = list(map(Disguised, kept["again_sources"], kept["again_suspects"], encodings))
     saved: dict[str, list[int]] = {}
-    for encoding, block in zip(found["saved_encodings"], found["saved"]):
+    for encoding, block in zip(kept["saved_encodings"], kept["saved"]):
         saved.setdefault(NAMES[encoding], []).append(block)
     numpy = library(blocks.bytes) if len(blocks) else None
-    graph = Graph(blocks, found["offsets"], found["edges"], seeds, numpy=numpy)
-    return Filed(blocks, graph, again, Marked(bytearray(found["marks"]), saved), owners, roots)
+    graph = Graph(blocks, kept["offsets"], kept["edges"], seeds, numpy=numpy)
+    return Filed(blocks, graph, again, Marked(bytearray(kept["marks"]), saved), owners, roots)
 
 
 AGAIN = "name another file, or remove it: --graph writes it then"
@@ -163,15 +163,15 @@ Part = memoryview
 
 
 def _parts(body: memoryview, lengths: Mapping[str, int]) -> Optional[dict[str, Part]]:
-    found: dict[str, Part] = {}
+    kept: dict[str, Part] = {}
     at = 0
     for name, code in PARTS.items():
         size = lengths[name] * array(code).itemsize
         if size < 0 or at + size > len(body):
             return None
-        found[name] = body[at : at + size].cast(code)  # type: ignore[call-overload]
+        kept[name] = body[at : at + size].cast(code)  # type: ignore[call-overload]
         at += size
-    return found if at == len(body) else None
+    return kept if at == len(body) else None
 
 
 def _is_sound(parts: Mapping[str, Part]) -> bool:

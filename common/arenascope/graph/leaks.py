@@ -98,7 +98,7 @@ def _second_look(search: Search, reach: Reach) -> dict[str, list[int]]:
     """Marks what is found, and what hangs on it."""
     suspects = marked(reach.marks, UNMARKED)
     # suspects' own words count as soon as something leads to them
-    by_source: dict[int, list[Found]] = {}
+    by_source: dict[int, list[Disguised]] = {}
     if search.again is None:
         search.again = list(_encoded(search, suspects)) if suspects else []
     for each in search.again:
@@ -116,7 +116,7 @@ def _second_look(search: Search, reach: Reach) -> dict[str, list[int]]:
     return saved
 
 
-class Found(NamedTuple):
+class Disguised(NamedTuple):
     """A pointer that is written otherwise."""
 
     source: int
@@ -125,7 +125,7 @@ class Found(NamedTuple):
     encoding: str
 
 
-def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Found]:
+def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
     """Every pointer to a suspect that is written otherwise."""
     blocks, word = search.blocks, search.session.memory.pointer_size
     starts = [blocks.starts[block] for block in suspects]
@@ -135,14 +135,14 @@ def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Found]:
         for root in search.roots.ranges:
             for window in search.words.of(root.start, root.end):
                 for each in _hits(search, finder, starts, window):
-                    yield Found(ROOT, suspects[each.which], each.encoding)
+                    yield Disguised(ROOT, suspects[each.which], each.encoding)
             meter.advance(root.end - root.start)
         for span in heap_spans(search.session):
             for window in search.words.of(span.start, span.end):
                 for each in _hits(search, finder, starts, window):
                     source = blocks.find(each.address)
                     if source >= 0 and source != suspects[each.which]:
-                        yield Found(source, suspects[each.which], each.encoding)
+                        yield Disguised(source, suspects[each.which], each.encoding)
             meter.advance(span.bytes)
 
 

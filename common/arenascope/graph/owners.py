@@ -83,7 +83,7 @@ def _find_owners(search: Search) -> Owners:
 
 
 def _dominators(graph: Graph, held: Sequence[Sequence[int]], parents: array[int]) -> Dominators:
-    """Of node 0, which leads to the owners, and of blocks behind these."""
+    """Of node 0, which leads to the owners, and of blocks after these."""
     if graph.numpy is not None:
         from .shrink import dominators_at_once
 

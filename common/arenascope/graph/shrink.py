@@ -47,7 +47,7 @@ def dominators_at_once(
     worth: int = WORTH,
     patience: int = PATIENCE,
 ) -> Dominators:
-    """As of dominators.py, of node 0, behind it one for each of `held`, which are the blocks that these lead to, and
+    """As of dominators.py, of node 0, after it one for each of `held`, which are the blocks that these lead to, and
     then all blocks. `parents` are a tree of ways: of each block the one by which it was met, if any."""
     tree = _Above(graph, held, parents)
     levels = tree.settle(worth, patience)

@@ -27,7 +27,7 @@ def cached_stacks(memory: Memory, machine: str, libc: Libc) -> list[CachedStack]
     lists = read_lists(memory, libc) if machine in (*AT_BLOCK, *BEHIND_BLOCK) else None
     if lists is None:
         return []
-    # ldsodefs.h: _dl_stack_cache behind _dl_stack_user, and behind that _dl_stack_cache_actsize
+    # ldsodefs.h: _dl_stack_cache after _dl_stack_user, and after that _dl_stack_cache_actsize
     head, word = lists.user + 2 * memory.pointer_size, memory.pointer_size
     behind = lists.size if machine in BEHIND_BLOCK else 0
     stacks = []

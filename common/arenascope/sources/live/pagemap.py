@@ -23,6 +23,7 @@ from struct import Struct
 from typing import Iterable, Iterator, Optional, Protocol, Sequence
 
 from ...errors import TargetError
+from ...records import NamedTuple
 from ...target import Pages, Span, joined
 from .pagekinds import IN_MEMORY, IN_SWAP, PageKinds
 from .procfiles import read_regions
@@ -107,6 +108,13 @@ class Reader(Protocol):
         """All of that stretch."""
 
 
+class States(NamedTuple):
+    """Which pages of a range are in memory and which in swap, each in order."""
+
+    present: list[Span]
+    swapped: list[Span]
+
+
 class PagemapResidency:
     """Residency of process `pid`. Take it before reading much memory where the kernel is older than 6.7."""
 
@@ -144,12 +152,11 @@ class PagemapResidency:
         except (OSError, ValueError):
             return None
 
-    def states(self, start: int, end: int) -> tuple[Sequence[Span], Sequence[Span]]:
-        """(in memory, in swap), each in order."""
-        ranges: tuple[list[Span], list[Span]] = [], []
+    def states(self, start: int, end: int) -> States:
+        states = States([], [])
         for low, high, swapped in self._reader.runs(*self.whole_pages(start, end)):
-            ranges[swapped].append(Span(low, high))
-        return ranges
+            (states.swapped if swapped else states.present).append(Span(low, high))
+        return states
 
     def own(self, start: int, end: int) -> Sequence[Span]:
         """Of a private mapping of a file: the pages that are no longer the file's."""

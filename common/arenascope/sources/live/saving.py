@@ -53,10 +53,10 @@ def _save(image: Process, writer: CoreWriter, registers: Sequence[RegisterSets],
     swapped: list[Span] = []
     pieces: list[Piece] = []
     for use in uses:
-        here, away = pages.states(use.region.start, use.region.end)
-        resident += here
-        swapped += away
-        pieces += pieces_of(use, here, away, pages, use.region.finds_malloc, image.page_size)
+        states = pages.states(use.region.start, use.region.end)
+        resident += states.present
+        swapped += states.swapped
+        pieces += pieces_of(use, states.present, states.swapped, pages, use.region.finds_malloc, image.page_size)
     form = Form(image.machine, image.pointer_size, image.mark)
     names = image.thread_names()
     who = Who(image.pid, names.get(image.pid, image.status.name), _arguments(image.memory_tid), image.status.uid)
