@@ -55,6 +55,7 @@ def truth(subject: Subject) -> Sums:
     return Sums(*map(int, (subject.folder / "truth" / "leaky.txt").read_text().split()))
 
 
+@pytest.mark.full
 def test_what_epoll_may_keep() -> None:
     """No core of the kernel's or GDB's has that: what nothing else leads to is perhaps lost, and no more."""
     with Subject("owners", coredump_filter=0x33) as subject:

@@ -141,6 +141,7 @@ int main() {
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("door", [name for name in NEWEST if name != "shell"])
 def test_the_member_of_a_member_and_of_a_base(door: str, tmp_path: Path) -> None:
     program = tmp_path / "nested"
