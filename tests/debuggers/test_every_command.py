@@ -5,6 +5,7 @@ complete, and says the same through all of them. That the figures are true is fo
 from __future__ import annotations
 
 import json
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict
             if kind != "live":
                 path = subject.gcore() if kind == "gcore" else subject.kernel_core()
                 images[kind] = Core(path, subject.program)
-            for door in doors:
-                said = door.run(images[kind], [*lines, *(f"{line} --json" for line in lines)])
-                answers = zip(lines, said, said[len(lines) :])
+            for at, door in enumerate(doors):
+                # as text, too, through one door of each image
+                texts = lines if kind == IMAGES[at % len(IMAGES)] else ()
+                said = door.run(images[kind], [*texts, *(f"{line} --json" for line in lines)])
+                answers = zip_longest(lines, said[: len(texts)], said[len(texts) :])
                 found[door.name, kind] = {line.split()[0]: (text, document) for line, text, document in answers}
     return found
 
@@ -62,8 +65,9 @@ def test_it_answers(told: dict[tuple[str, str], dict[str, Any]], door: str, imag
     answers, shell = told[door, image], told["shell", image]
     assert list(answers) == [command.name for command in all_commands()]
     for name, (text, document) in answers.items():
-        assert text.error is None, f"{name}: {text.error}"
-        assert text.text.endswith("\n"), name
+        if text is not None:
+            assert text.error is None, f"{name}: {text.error}"
+            assert text.text.endswith("\n"), name
         assert document.json()["command"] == name
         assert (document.json()["complete"], document.json()["problems"]) == (True, []), name
         if name not in MOMENT:

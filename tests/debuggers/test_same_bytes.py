@@ -57,8 +57,15 @@ def told(outcome: Outcome, core: Core, symbols: bool) -> object:
 
 
 @pytest.mark.xdist_group("same_bytes")
-@pytest.mark.parametrize("image", ["gcore", "kernel"])
-@pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
+@pytest.mark.parametrize(
+    ("symbols", "image"),
+    [
+        pytest.param(True, "kernel", id="symbols-kernel"),
+        pytest.param(False, "gcore", id="stripped-gcore"),
+        pytest.param(True, "gcore", id="symbols-gcore", marks=pytest.mark.full),
+        pytest.param(False, "kernel", id="stripped-kernel", marks=pytest.mark.full),
+    ],
+)
 @pytest.mark.parametrize("other", [*EVERY_LLDB, SHELL], ids=lambda door: door.name)
 def test_the_doors_print_the_same(
     seen: tuple[dict[str, Core], Answers], other: Door, symbols: bool, image: str

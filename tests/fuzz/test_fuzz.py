@@ -52,11 +52,11 @@ def today() -> str:
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
-    "seed", ["always", *(pytest.param(each, marks=pytest.mark.full) for each in ("again", "more"))]
+    "seed", ["always", *(pytest.param(each, marks=pytest.mark.full) for each in ("again", "more", "and more"))]
 )
 def test_a_few(images: list[Image], seed: str) -> None:
     """Always the same, as a test may not depend on the day: what is new is for `make fuzz`."""
-    fuzz(images, SHORT // 3, seed)
+    fuzz(images, SHORT // 4, seed)
 
 
 @pytest.mark.fuzz

@@ -48,8 +48,15 @@ def test_a_wound_shows_and_stays_where_it_is(row: str, name: str) -> None:
     totals = document["totals"]["used_bytes"]
     if hurt.arenas or hurt.caches:
         assert totals is None
-    if row == "2.43-64":
-        run_everything(target)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.full if at % 3 else ()) for at, name in enumerate(WOUNDS)]
+)
+def test_a_wound_ends_no_command(name: str) -> None:
+    image = everything("2.43-64")
+    if WOUNDS[name](image) is not None:
+        run_everything(image.target())
 
 
 def check_figures(image: HeapImage, found: dict[int, Any], hurt: Hurt) -> None:

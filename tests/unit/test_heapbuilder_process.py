@@ -62,8 +62,9 @@ def test_structs_and_symbols(row: Row) -> None:
     image = HeapImage(row)
     target = image.target(structs=True)
     state = target.struct("malloc_state")
-    assert state.fields["bins"] == (row.state["top"] + 2 * row.word, 254 * row.word)
-    assert state.fields["binmap"][0] == sum(state.fields["bins"])
+    bins = state.fields["bins"]
+    assert (bins.offset, bins.size) == (row.state["top"] + 2 * row.word, 254 * row.word)
+    assert state.fields["binmap"].offset == bins.offset + bins.size
     assert state.size == row.state["max_system_mem"] + row.word
     assert ("fastbinsY" in state.fields) == row.has_fastbins
     assert (target.struct("tcache_perthread_struct") is not None) == row.has_tcache
