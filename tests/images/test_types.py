@@ -89,8 +89,9 @@ def test_single_blocks_are_no_class_that_they_are_not_of(seen: Seen) -> None:
     # two and more of a class are certain
     sure = {what for block, what in seen.planted.items() if told[block].kind == "c++" and told[block].certain}
     assert len(sure) > 10
-    assert ("c++", "Circle[]") in sure
-    assert sure == {what for block, what in seen.planted.items() if told[block].kind == "c++"} - {*GUESSED}
+    # with libc++ other blocks lie beside it
+    guessed = {*GUESSED, *([("c++", "Circle[]")] if seen.subject.program.name == "kinds.libc++" else [])}
+    assert sure == {what for block, what in seen.planted.items() if told[block].kind == "c++"} - guessed
 
 
 def test_without_rtti_and_symbols_no_class_is_made_up() -> None:

@@ -162,14 +162,12 @@ ROWS = (
     Row(
         "redis",
         redis,
-        # jemalloc gives back by and by
-        in_turn(worked(fewer_keys, 600), settled),
+        worked(fewer_keys, 600),
         ELSEWHERE,
         FOREIGN,
         (*TUNING, *IN_USE),
         threads=True,
         ours=False,
-        noise=NOISY,
     ),
     Row(
         "redis-on-glibc",
@@ -354,7 +352,10 @@ def test_tops_return_what_was_promised(row: Row) -> None:
     assert abs(seen.trimmed - seen.topped - seen.effects.get("release-tops", 0)) <= max(MIB, known // 50)
 
 
-@each_row(*ROWS)
+# another allocator gives back when it likes: what it has then is not what was set for malloc
+
+
+@each_row(*(row for row in ROWS if row.ours))
 def test_thresholds_are_blamed_where_pinning_them_helps(row: Row) -> None:
     """And nowhere else: pieces of many MiB that small blocks left behind are no sign of large ones."""
     seen = looked(row)
@@ -365,7 +366,7 @@ def test_thresholds_are_blamed_where_pinning_them_helps(row: Row) -> None:
     assert (seen.report["judgement"]["id"] == "freed-thresholds-grew") <= (brought > row.noise)
 
 
-@each_row(*(row for row in ROWS if row.threads))
+@each_row(*(row for row in ROWS if row.ours and row.threads))
 def test_fewer_arenas_bring_no_more_than_is_told(row: Row) -> None:
     """How threads meet in two arenas is chance: what is to be had by that comes of it each time. Where it is advised,
     some of it comes; where no more is said than that it depends on their peaks, not more than that."""

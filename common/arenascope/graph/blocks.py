@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from itertools import islice
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from ..gather.finder import library
 from ..glibc.chunks.blocks import blocks
 from ..model import Heap, Run
 from ..session import Session
-from ..target import Span
+from ..target import Span, joined
 
 
 class Stretch:
@@ -89,7 +90,7 @@ def live_blocks(session: Session) -> LiveBlocks:
                     damaged |= piece.kind == "damage"
             stretches.append(stretch)
     stretches += _mmapped(session, own)
-    return LiveBlocks(stretches, strangers, damaged)
+    return LiveBlocks(stretches, list(_mapped(session, strangers)), damaged)
 
 
 def _adder(session: Session, own: set[int], numpy: Any) -> Callable[[Run, Stretch], None]:
@@ -137,7 +138,23 @@ def heap_spans(session: Session) -> list[Span]:
     mappings of their own."""
     spans = [_whole(heap) for heaps in session.heaps.values() for heap in heaps] if session.started else []
     spans += [Span(each.base, each.base + each.bytes) for each in session.mmapped] if session.started else []
-    return sorted(spans)
+    return sorted(_mapped(session, spans))
+
+
+def _mapped(session: Session, spans: Iterable[Span]) -> Iterator[Span]:
+    """What of them is mapped at all, as a damaged arena may claim any size; all, where nothing tells of mappings."""
+    ground = joined((each.start, each.end) for each in session.regions)
+    if not ground:
+        yield from spans
+        return
+    starts = [each.start for each in ground]
+    for span in spans:
+        at = max(bisect_right(starts, span.start) - 1, 0)
+        for each in islice(ground, at, None):
+            if each.start >= span.end:
+                break
+            if each.end > span.start:
+                yield Span(max(each.start, span.start), min(each.end, span.end))
 
 
 def _whole(heap: Heap) -> Span:
