@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from doors import DOORS, Live, give_up
+from doors import DOORS, Live
 from lldb_door import NEWEST_LLDB
+from looks import opened
 from subjects import Subject
 
 LOOKS = {"shell": 6, "gdb": 2, NEWEST_LLDB.name: 1}
@@ -12,13 +13,10 @@ LOOKS = {"shell": 6, "gdb": 2, NEWEST_LLDB.name: 1}
 
 @pytest.mark.parametrize("door", ["shell", "gdb", pytest.param(NEWEST_LLDB.name, marks=pytest.mark.full)])
 def test_a_process_that_never_stands_still(door: str) -> None:
-    opened = DOORS[door]
-    reason = opened.available()
-    if reason:
-        give_up(reason)
+    looking = opened(DOORS[door])
     with Subject("churn", "4") as subject:
         for _ in range(LOOKS[door]):
-            document = opened.run(Live(subject.pid, subject.program), ["check --json"])[0].json()
+            document = looking.run(Live(subject.pid, subject.program), ["check --json"])[0].json()
             assert [each for each in document["breaches"] if not each["transient"]] == []
             locked = {each["arena"] for each in document["busy"] if each["locked"]}
             # mp_'s count and a thread cache's are changed without a lock

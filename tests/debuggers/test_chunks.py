@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from album import Album, Sight
 from doors import DOORS, Core, Live
-from looks import give_up
+from looks import opened
 from scenarios import BY_ID, seen
 from subjects import Subject
 
@@ -85,9 +85,7 @@ def in_common(document: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["pinned-main", "tcache", "mmapped", "foreign_sbrk", "full_heap"])
 @pytest.mark.parametrize("door", DOORS)
 def test_a_block_is_found_from_within(name: str, door: str) -> None:
-    reason = DOORS[door].available()
-    if reason:
-        give_up(reason)
+    opened(DOORS[door])
     scenario = BY_ID[name]
     with Subject(scenario.fixture, *scenario.arguments, env=scenario.env) as subject:
         blocks = list(subject.live_blocks.items())
@@ -113,9 +111,7 @@ def test_a_block_is_found_from_within(name: str, door: str) -> None:
 @pytest.mark.parametrize("door", DOORS)
 def test_one_core_one_answer(door: str) -> None:
     """The words of a block, with the symbols they point to, are the same whoever looks."""
-    reason = DOORS[door].available()
-    if reason:
-        give_up(reason)
+    opened(DOORS[door])
     with Subject("pinned", "main", "40") as subject:
         pin = subject.truth["blocks"]["pin"]
         commands = [f"chunk {pin} --json", "chunks --summary --json", "chunk 0x10 --json"]

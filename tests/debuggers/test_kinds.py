@@ -6,17 +6,14 @@ from collections import Counter
 
 import pytest
 from doors import DOORS, NEWEST
-from looks import Core, give_up
+from looks import Core, opened
 from planted import MANY, planted_by
 from subjects import Subject
 
 
 @pytest.mark.parametrize("name", [NEWEST[0], pytest.param(NEWEST[1], marks=pytest.mark.full)])
 def test_classes_are_counted(name: str) -> None:
-    door = DOORS[name]
-    reason = door.available()
-    if reason:
-        give_up(reason)
+    door = opened(DOORS[name])
     with Subject("kinds.stripped") as subject:
         planted = planted_by(subject.folder / "truth")
         first = next(block for block, what in planted.items() if what[0] == "c++")
@@ -36,10 +33,7 @@ def test_classes_are_counted(name: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", NEWEST[:2])
 def test_what_is_behind_a_header_is_counted(name: str) -> None:
-    door = DOORS[name]
-    reason = door.available()
-    if reason:
-        give_up(reason)
+    door = opened(DOORS[name])
     with Subject("fronts") as subject:
         text = (subject.folder / "truth" / "fronts.txt").read_text()
         core = Core(subject.kernel_core(), subject.program)

@@ -6,8 +6,9 @@ from typing import Iterator
 
 import pytest
 from album import COMMANDS, FIGURES
-from doors import GDB, Core, Door, Outcome, give_up
+from doors import GDB, Core, Door, Outcome
 from lldb_door import EVERY_LLDB
+from looks import opened
 from shell_door import SHELL
 from subjects import Subject
 
@@ -21,9 +22,7 @@ Answers = dict[tuple[str, bool], list[Outcome]]
 @pytest.fixture(scope="module", params=FIXTURES)
 def seen(request: pytest.FixtureRequest) -> Iterator[tuple[dict[str, Core], Answers]]:
     """Two cores, and what GDB says of it."""
-    reason = GDB.available()
-    if reason:
-        give_up(reason)
+    opened(GDB)
     with Subject(request.param) as subject:
         gcore, kernel_core = subject.gcore(), subject.kernel_core()
         cores = {"gcore": Core(gcore, subject.program), "kernel": Core(kernel_core, subject.program)}
@@ -70,9 +69,7 @@ def told(outcome: Outcome, core: Core, symbols: bool) -> object:
 def test_the_doors_print_the_same(
     seen: tuple[dict[str, Core], Answers], other: Door, symbols: bool, image: str
 ) -> None:
-    reason = other.available()
-    if reason:
-        give_up(reason)
+    opened(other)
     cores, answers = seen
     commands = COMMANDS if symbols else FIGURES
     for command, theirs, ours in zip(commands, answers[image, symbols], other.run(cores[image], commands, symbols)):
