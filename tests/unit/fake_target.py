@@ -195,7 +195,7 @@ def debug_structs(row: Row) -> dict[str, StructInfo]:
     word = row.word
     arrays = {"fastbinsY": row.nfastbins * word, "bins": 254 * word, "binmap": 16}
     par = dict(row.par)
-    if row.tcache_form == "num_slots":
+    if row.counts_free_slots:
         par["tcache_small_bins"] = par.pop("tcache_bins")
     prefix = "mchunk_" if row.number >= (2, 25) else ""
     names = (prefix + "prev_size", prefix + "size", "fd", "bk", "fd_nextsize", "bk_nextsize")
@@ -209,8 +209,8 @@ def debug_structs(row: Row) -> dict[str, StructInfo]:
     ]
     if row.has_tcache:
         slots, entries, count_size = row.tcache["slots"], row.tcache["entries"], row.tcache["count_size"]
-        counts = "num_slots" if row.tcache_form == "num_slots" else "counts"
-        layout = {counts: row.tcache.get("counts", 0), "entries": entries, "sizeof": row.tcache["sizeof"]}
+        counts = "num_slots" if row.counts_free_slots else "counts"
+        layout = {counts: row.tcache["counts"], "entries": entries, "sizeof": row.tcache["sizeof"]}
         infos.append(
             _info("tcache_perthread_struct", row, layout, {counts: slots * count_size, "entries": slots * word})
         )

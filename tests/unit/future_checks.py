@@ -7,6 +7,7 @@ from typing import Any, Callable, Iterable, Mapping, Optional
 
 from fake_door import located_once, run_json
 from fake_target import FakeTarget
+from future_rows import NEWEST
 from heap_pictures import tally, used_bytes
 from heapbuilder import ArenaTruth, HeapImage
 
@@ -31,7 +32,7 @@ def _verdict(image: HeapImage, target: FakeTarget) -> str:
         document = run_json(target, "arenas")
     except ArenascopeError as error:
         # the release, and the newest that is known
-        if image.row.version not in str(error) or "2.43" not in str(error) or len(str(error)) < 60:
+        if image.row.version not in str(error) or NEWEST not in str(error) or len(str(error)) < 60:
             raise Misread(f"refused without a reason: {error}") from None
         return "refused"
     whole = [_arenas(image, document), _heaps(image, target), _bins(image, target), _threads(image, target)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Callable, Mapping, Sequence, Union
 
-from glibc_rows import BY_NAME, Row, up
+from glibc_rows import BY_NAME, ROWS, Row, up
 from glibc_tables import INTS
 from heapbuilder import HeapImage
 
@@ -20,6 +20,9 @@ Member = tuple[str, int, int]
 """Name, bytes, alignment."""
 Change = Callable[[list[Member], int], list[Member]]
 """Of the members and the size of a word."""
+NEWEST = max(ROWS, key=lambda row: row.number).version
+"""The last release that is known."""
+UNKNOWN = f"2.{int(NEWEST.partition('.')[2]) + 4}"
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def future(
     state: Sequence[Change] = (),
     heap: Sequence[Change] = (),
     par: Sequence[Change] = (),
-    version: str = "2.47",
+    version: str = UNKNOWN,
     small_bins: int = 64,
     **tcache: int,
 ) -> FutureRow:

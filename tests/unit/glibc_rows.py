@@ -53,20 +53,22 @@ class Row:
     min_large: int
     nfastbins: int
     heap_max: int
-    state_class: str
     state: Mapping[str, int]
     """malloc_state: field offsets, and "sizeof"; the same in heap_info, par and tcache."""
     heap_info: Mapping[str, int]
-    par_class: str
     par: Mapping[str, int]
     tcache_form: Optional[str]
-    """"char", "uint16", "num_slots", or None before 2.26."""
+    """One of TCACHE's: "char", "uint16", "num_slots"; None before 2.26."""
     tcache: Mapping[str, int]
     tcache_key: Optional[str]
     """"pointer", "random" or None: what tcache_entry.key holds."""
     tcache_count: int
     tcache_max_bytes: int
     maxsmall: int
+    tcache_lazy: bool
+    """Made by the first free that wants it; until then a dummy in .rodata stands for it (2.43)."""
+    new_mmap_form: bool
+    """The size word of an mmapped chunk leaves the header out (2.43)."""
     safe_linking: bool
     tls_arena: int
     """Where the thread_arena word lies from the thread pointer; tls_tcache likewise."""
@@ -95,14 +97,9 @@ class Row:
         return self.tcache_form is not None
 
     @property
-    def tcache_lazy(self) -> bool:
-        """Made by the first free that wants it; until then a dummy in .rodata stands for it (2.43)."""
-        return self.state_class == "S4"
-
-    @property
-    def new_mmap_form(self) -> bool:
-        """The size word of an mmapped chunk leaves the header out (2.43)."""
-        return self.state_class == "S4"
+    def counts_free_slots(self) -> bool:
+        """A cache counts the slots that are still free (2.42)."""
+        return self.tcache_form is not None and self.tcache_form.partition("/")[0] == "num_slots"
 
     def user(self, chunk: int) -> int:
         return chunk + self.header
@@ -127,7 +124,7 @@ class Row:
 
     def tcache_index(self, size: int) -> int:
         index = (size - self.minsize) // self.alignment
-        if self.tcache_form != "num_slots" or index < 64:
+        if not self.counts_free_slots or index < 64:
             return index
         # the 2.42 tag took MAXSMALL from user bytes, which only moves a power of two on i386
         maxsmall = 1020 if self.family == "32/16" and self.name.startswith("2.42-") else self.maxsmall
@@ -138,27 +135,29 @@ def _row(name: str) -> Row:
     family, arch, state, heap, par, tcache, key, links = ROW_CELLS[name]
     order, page, tls_arena, tls_tcache = ARCH[arch]
     sizes = offsets(FAMILY_FIELDS, FAMILY[family])
-    branch = name.startswith(("2.42.x", "2.43"))
+    version = ".".join(name.split("-")[0].split(".")[:2])
+    number = tuple(map(int, version.split(".")))
+    places = offsets(STATE_FIELDS, STATE[f"{family} {state}"])
     maximum = {"tag": sizes.pop("tcache_max_tag"), "branch": sizes.pop("tcache_max_branch")}
-    if state == "S4":
+    if "fastbinsY" not in places:
         sizes["nfastbins"] = sizes["max_fast"] = 0
     return Row(
         name=name,
-        version=".".join(name.split("-")[0].split(".")[:2]),
+        version=version,
         family=family,
         arch=arch,
         byte_order="little" if order == "little" else "big",
         page_size=int(page),
-        state_class=state,
-        state=offsets(STATE_FIELDS, STATE[f"{family} {state}"]),
+        state=places,
         heap_info=offsets(HEAP_FIELDS, HEAP[f"{family} {heap}"]),
-        par_class=par,
         par=offsets(PAR_FIELDS, PAR[f"{family.split('/')[0]} {par}"]),
         tcache_form=None if tcache == "-" else tcache,
         tcache=offsets(TCACHE_FIELDS, TCACHE[f"{family} {tcache}"]) if tcache != "-" else {},
         tcache_key=None if key == "-" else key,
-        tcache_count=16 if state == "S4" else 7,
-        tcache_max_bytes=maximum["branch" if branch else "tag"],
+        tcache_count=16 if number >= (2, 43) else 7,
+        tcache_max_bytes=maximum["branch" if number >= (2, 43) or name.startswith("2.42.x") else "tag"],
+        tcache_lazy=number >= (2, 43),
+        new_mmap_form=number >= (2, 43),
         safe_linking=links == "safe",
         tls_arena=int(tls_arena, 16),
         tls_tcache=int(tls_tcache, 16),

@@ -68,18 +68,19 @@ PAR = table("""
 32 M5 | 0 4  8 12 16 20 24 28 32 36 40 44 48 52 56  -  60  64  68  72  76  80
 """)
 
-# form: slots, bytes of a count, offset of entries, sizeof, and the chunk that the struct itself takes
-TCACHE_FIELDS = "slots count_size entries sizeof chunk"
+# form: slots, bytes of a count, offsets of counts and entries, sizeof, and the chunk that the struct itself takes.
+# A form's name is that of what its counts count; the same in another order is "num_slots/2"
+TCACHE_FIELDS = "slots count_size counts entries sizeof chunk"
 TCACHE = table("""
-64 char         | 64 1  64 576 592
-64 uint16       | 64 2 128 640 656
-64 num_slots    | 76 2 152 760 768
-32/8 char       | 64 1  64 320 328
-32/8 uint16     | 64 2 128 384 392
-32/8 num_slots  | 76 2 152 456 464
-32/16 char      | 64 1  64 320 336
-32/16 uint16    | 64 2 128 384 400
-32/16 num_slots | 76 2 152 456 464
+64 char         | 64 1 0  64 576 592
+64 uint16       | 64 2 0 128 640 656
+64 num_slots    | 76 2 0 152 760 768
+32/8 char       | 64 1 0  64 320 328
+32/8 uint16     | 64 2 0 128 384 392
+32/8 num_slots  | 76 2 0 152 456 464
+32/16 char      | 64 1 0  64 320 336
+32/16 uint16    | 64 2 0 128 384 400
+32/16 num_slots | 76 2 0 152 456 464
 """)
 
 # chunk sizes (smallest, largest fast by default, first large), number of fastbins, tcache_max_bytes up to the 2.42 tag

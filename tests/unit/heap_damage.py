@@ -106,8 +106,9 @@ class Damage:
     def tcache_count(self, thread: ThreadBuilder, index: int, count: int) -> None:
         """Another count (from 2.42 on: num_slots) than the list has."""
         assert thread.tcache is not None
-        size = self.row.tcache["count_size"]
-        self.space.put(self.row.user(thread.tcache.address) + index * size, count, size)
+        form = self.row.tcache
+        size = form["count_size"]
+        self.space.put(self.row.user(thread.tcache.address) + form["counts"] + index * size, count, size)
 
     # arenas and heaps
 

@@ -56,7 +56,7 @@ class ThreadBuilder:
         index = self.row.tcache_index(size)
         if len(self.bins.get(index, ())) >= self.image.mp["tcache_count"]:
             return False
-        if self.row.tcache_form == "num_slots":
+        if self.row.counts_free_slots:
             return size < self.image.mp["tcache_max_bytes"] and index < self.row.tcache["slots"]
         return index < self.image.mp["tcache_bins"]
 

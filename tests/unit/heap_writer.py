@@ -236,9 +236,9 @@ class Writer:
         self.space.write(address, bytes(form["sizeof"]))
         for index in range(form["slots"]):
             count = len(thread.bins.get(index, ()))
-            if row.tcache_form == "num_slots":
+            if row.counts_free_slots:
                 count = self.image.mp["tcache_count"] - count
-            self.space.put(address + form.get("counts", 0) + index * form["count_size"], count, form["count_size"])
+            self.space.put(address + form["counts"] + index * form["count_size"], count, form["count_size"])
         key = address if row.tcache_key == "pointer" else self.image.tcache_key
         for index, chunks in thread.bins.items():
             users = [row.user(chunk.address) for chunk in chunks]

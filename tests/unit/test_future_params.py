@@ -8,7 +8,7 @@ from typing import Any, Sequence
 import pytest
 from fake_door import run_json, run_text
 from future_checks import every, verdict
-from future_rows import Change, fill, future, insert, move, remove
+from future_rows import NEWEST, Change, fill, future, insert, move, remove
 from heapbuilder import HeapImage, Row
 
 PAR: dict[str, Sequence[Change]] = {
@@ -119,7 +119,7 @@ def test_a_change_in_the_middle_leaves_the_counters(base: str, change: str) -> N
         assert document["mmapped"] == {"chunks": 3, "bytes": image.truth.mp["mmapped_mem"]}
         (problem,) = document["problem_records"]
         assert problem["id"] == "mp-in-parts"
-        assert problem["names"]["newest"] == "2.43"
+        assert problem["names"]["newest"] == NEWEST
         missing = problem["names"]["missing"].split(", ")
         assert "hp_pagesize" in missing
         assert "sbrk_base" not in missing

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Iterator
 
 import pytest
 from fake_door import run_json, run_text
 from future_checks import verdict
-from future_rows import future
+from future_rows import UNKNOWN, future
+from heap_mixtures import everything
+from heap_pictures import laid, seen
 from heapbuilder import HeapImage, Row
+
+from arenascope.glibc import layout, versions
+from arenascope.session import Session
 
 FORMS: dict[str, dict[str, Any]] = {
     "80 bins": {"bins": 80},
@@ -108,3 +113,32 @@ def test_a_form_that_cannot_be_told(base: str) -> None:
         assert document["totals"]["used_bytes"] is None
         assert "caches-not-found" in [each["id"] for each in document["problem_records"]]
         assert "incomplete" in run_text(target, "arenas")
+
+
+@pytest.fixture
+def in_the_table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The unknown release gets rows of its own: a thread cache's members have changed places."""
+    release = versions.parse(UNKNOWN)
+    assert release is not None
+    *rest, entries = versions.TCACHE_PERTHREAD
+    assert entries.name == "entries"
+    rows = (entries._replace(since=release), *rest, entries._replace(until=release))
+    monkeypatch.setattr(versions, "TCACHE_PERTHREAD", rows)
+    monkeypatch.setattr(versions, "NEWEST", release)
+    kept = (layout.from_table, layout._forms_of_table)
+    for each in kept:
+        each.cache_clear()
+    yield
+    for each in kept:
+        each.cache_clear()
+
+
+@pytest.mark.usefixtures("in_the_table")
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("told", [True, False], ids=["release told", "no release told"])
+def test_a_row_whose_members_have_changed_places(base: str, told: bool) -> None:
+    """Caches of both forms have one size: where no release is told, their lists tell which it is."""
+    for image in (everything(base), everything(future(base, entries_first=True))):
+        session = Session(image.target(symbols=told, rodata=told))
+        assert seen(session) == laid(image)
+        assert session.layout.newer is None

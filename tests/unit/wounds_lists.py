@@ -144,7 +144,7 @@ def cache_count(image: HeapImage) -> Optional[Hurt]:
         return None
     thread, index = image.thread(1), cached_bin(image)
     assert thread.tcache is not None
-    image.corrupt.tcache_count(thread, index, 0 if image.row.tcache_form == "num_slots" else 7)
+    image.corrupt.tcache_count(thread, index, 0 if image.row.counts_free_slots else 7)
     return Hurt(caches=True, address=image.row.user(thread.tcache.address))
 
 

@@ -142,17 +142,18 @@ def build_struct(fields: tuple[Field, ...], release: Release, word: int, align: 
 
 
 def tcache_layout(release: Release, word: int) -> Optional[TcacheLayout]:
-    struct = build_struct(versions.TCACHE_PERTHREAD, release, word, 2 * word)
-    if "entries" not in struct:
+    """In whatever order its members are: how many bins there are is told by the row of `entries`."""
+    lengths = {field.name: field.length for field in versions.TCACHE_PERTHREAD if field.present(release)}
+    if "entries" not in lengths:
         return None
-    slots = "num_slots" in struct
-    counts = struct["num_slots"] if slots else struct["counts"]
-    bins = (struct.size - struct["entries"]) // word
+    struct = build_struct(versions.TCACHE_PERTHREAD, release, word, 2 * word)
+    counts = "num_slots" if "num_slots" in lengths else "counts"
+    bins = lengths["entries"]
     return TcacheLayout(
         bins,
-        (struct["entries"] - counts) // bins,
-        counts=counts,
-        counts_free_slots=slots,
+        lengths[counts] // bins,
+        counts=struct[counts],
+        counts_free_slots=counts == "num_slots",
         entries=struct["entries"],
         size=struct.size,
     )

@@ -16,7 +16,7 @@ from ..chunk import masked, reveal
 from ..heap import heap_for_ptr
 from ..layout import Check, Layout, from_table, tcache_forms
 from ..scan import Hit
-from ..tcache import LIST_LIMIT, chunk_sizes, is_tcache, read_tcache
+from ..tcache import LIST_LIMIT, chunk_sizes, is_tcache, read_if_sized, read_tcache, tcache_sizes
 from ..versions import Release
 from .debug_info import clashes
 from .evidence import PAGE, PAGES_BEHIND, Surroundings, majority
@@ -263,6 +263,7 @@ def settle_release(
             fitting.append(row)
         if trail is not None:
             trail.add("layout", row_name(row), (), [against] if against else ())
+    fitting = _with_blocks_in_bins(memory, fitting, [address for address, _ in caches])
     # where mp_ was not found, its form is no more than a guess
     best = next((row for row in fitting if row.params == layout.params), fitting[0] if fitting else layout)
     if trail is not None:
@@ -271,6 +272,25 @@ def settle_release(
             trail.add("layout", row_name(best), (Statement("all-agrees"), *own))
         trail.choose("layout", row_name(best), Statement("another-is-newer"))
     return best._replace(params=layout.params, heap_max=layout.heap_max, checks=layout.checks)
+
+
+def _with_blocks_in_bins(memory: Memory, rows: list[Layout], caches: Sequence[int]) -> list[Layout]:
+    """Of rows whose caches have one size and different forms, those by whose form most lists begin as they must."""
+    if len({row.tcache for row in rows}) < 2:
+        return rows
+    shown = [sum(_blocks_in_bins(memory, row, address) for address in caches) for row in rows]
+    return [row for row, lists in zip(rows, shown) if lists == max(shown)]
+
+
+def _blocks_in_bins(memory: Memory, row: Layout, address: int) -> int:
+    """How many bins begin with a block of their own size, less those that begin with anything else."""
+    cache = read_if_sized(memory, row, row.tcache, address) if row.tcache is not None else None
+    shown = 0
+    for index, entry in enumerate(cache.entries if cache is not None else ()):
+        if entry:
+            least, most = tcache_sizes(row, index)
+            shown += 1 if least <= masked(memory.try_word(entry - row.word) or 0) <= most else -1
+    return shown
 
 
 def links_are_safe(memory: Memory, caches: Sequence[int], arenas: Sequence[int], layout: Layout) -> Optional[bool]:
