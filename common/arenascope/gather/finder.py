@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Union
 from ..render import optional
 from ..target import Span
 
-MOST_PREFIXES = 16
+MOST_PREFIXES, FEW_PREFIXES = 16, 4
 MOST_TOPS = 4
 """More upper halves are looked for word by word."""
 TABLE, GRAIN, FEW_RANGES = 1 << 16, 4, 8
@@ -45,11 +45,10 @@ class Finder:
     def hits(self, words: Sequence[int]) -> Iterator[tuple[int, int]]:
         """(index of the word, which of the ranges)."""
         low, high, starts, ends = self._low, self._high, self._starts, self._ends
-        indices = self._search(words) if self._search is not None else None
         values = (
             [(index, value) for index, value in enumerate(words) if low <= value <= high]
-            if indices is None
-            else [(index, words[index]) for index in indices]
+            if self._search is None
+            else [(index, words[index]) for index in self._search(words)]
         )
         for index, value in values:
             which = bisect_right(starts, value) - 1
@@ -117,20 +116,22 @@ def finder_of(
     return Finder(starts, ends, extents, word)
 
 
-Search = Callable[[Sequence[int]], Optional[Sequence[int]]]
+Search = Callable[[Sequence[int]], Sequence[int]]
 
 
 def _searcher(extents: Sequence[Span], word: int) -> Optional[Search]:
-    """Finds the words with one of a few beginnings; its None: look at each word."""
+    """Finds the words with one of a few beginnings; None where there are too many of these."""
     if word != 8 or sys.byteorder != "little":
         return None
-    for shift in (16, 24, 32):
-        prefixes = _prefixes(extents, shift)
-        if prefixes is not None:
-            size = 8 - shift // 8
-            needles = [re.escape(each.to_bytes(size, "little")) for each in sorted(prefixes)]
-            pattern = re.compile(b"|".join(needles), re.DOTALL)
-            return _in_halves(pattern) if shift == 32 else _in_bytes(pattern, shift // 8)
+    possible = [(shift, prefixes) for shift in (16, 24, 32) if (prefixes := _prefixes(extents, shift)) is not None]
+    # a beginning less to look for saves more than some words more to look at cost
+    few = [each for each in possible if len(each[1]) <= FEW_PREFIXES]
+    for shift, prefixes in [*few, *possible][:1]:
+        size = 8 - shift // 8
+        needles = [re.escape(each.to_bytes(size, "little")) for each in sorted(prefixes)]
+        # the search for a text alone is several times faster than that for one of two
+        patterns = [re.compile(each, re.DOTALL) for each in (needles if few else [b"|".join(needles)])]
+        return _in_halves(patterns) if shift == 32 else _in_bytes(patterns, shift // 8)
     return None
 
 
@@ -146,22 +147,22 @@ def _prefixes(extents: Sequence[Span], shift: int) -> Optional[set[int]]:
     return prefixes
 
 
-def _in_bytes(pattern: re.Pattern[bytes], offset: int) -> Search:
-    def search(words: Sequence[int]) -> Optional[Sequence[int]]:
-        places = [match.start() - offset for match in pattern.finditer(_bytes(words))]
-        # one that lies askew may hide a right one
-        return None if any(at & 7 for at in places) else [at >> 3 for at in places]
-
-    return search
+def _in_bytes(patterns: Sequence[re.Pattern[bytes]], offset: int) -> Search:
+    return lambda words: _places(patterns, _bytes(words), 8, offset, len(words))
 
 
-def _in_halves(pattern: re.Pattern[bytes]) -> Search:
-    def search(words: Sequence[int]) -> Optional[Sequence[int]]:
-        halves = _bytes(words).cast("I")[1::2].tobytes()
-        places = [match.start() for match in pattern.finditer(halves)]
-        return None if any(at & 3 for at in places) else [at >> 2 for at in places]
+def _in_halves(patterns: Sequence[re.Pattern[bytes]]) -> Search:
+    return lambda words: _places(patterns, _bytes(words).cast("I")[1::2].tobytes(), 4, 0, len(words))
 
-    return search
+
+def _places(
+    patterns: Sequence[re.Pattern[bytes]], data: Union[bytes, memoryview], step: int, offset: int, many: int
+) -> Sequence[int]:
+    """The indices of words, of which each takes `step` bytes in the data, that may be right."""
+    # what lies askew may hide the next word, and counts for that
+    places = {-((offset - match.start()) // step) for pattern in patterns for match in pattern.finditer(data)}
+    places.discard(many)
+    return sorted(places)
 
 
 def _bytes(words: Sequence[int]) -> memoryview:
