@@ -72,8 +72,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def more_of_the_same(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
-    """Of those that `make test` goes without, the ones whose parameters all had their values in a test before, each for
-    itself. To trace them takes half as long again, and leads through the same lines."""
+    """Those whose parameters all had their values in a test before, each for itself; `make test`'s come first. To
+    trace them takes half as long again, and leads through the same lines."""
     seen: dict[tuple[str, str], list[object]] = {}
     for item in sorted(items, key=lambda item: item.get_closest_marker("full") is not None):
         callspec = getattr(item, "callspec", None)
@@ -83,7 +83,7 @@ def more_of_the_same(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
             if value not in values:
                 values.append(value)
                 new = True
-        if not new and item.get_closest_marker("full"):
+        if not new:
             yield item
 
 

@@ -1,15 +1,15 @@
-"""Which looks, and which tests of many alike, are the few that tell most: `make test` runs these.
+"""Which looks, and which tests of many alike, are the few that tell most.
 
-Looks are chosen pairwise, so that no two traits of a look stay untried together.
-
-A fault shows in one trait (this scenario, that door) or where two meet; so each scenario is seen in each of its images,
-by each door, with symbols and without, and each door has each image with and without symbols of as many scenarios as
-any other.
+Looks are chosen such that no two traits of a look stay untried together. A fault shows in one trait (this scenario,
+that door) or where two meet, seldom where three do; so `make test` has each scenario in each of its images, by each
+door, with symbols and without, and each door has each image with and without symbols of as many scenarios as any other.
+`make test-all` has of each scenario each image by each door, and each image and each door with and without symbols.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import combinations
 from typing import Hashable, Iterable, Iterator, Protocol, Sequence, TypeVar
 
 import pytest
@@ -25,27 +25,29 @@ class Look(Protocol):
 AnyLook = TypeVar("AnyLook", bound=Look)
 
 
-def pairs(look: Look) -> Iterator[tuple[Hashable, ...]]:
-    for trait in (look.image, look.door, look.symbols):
-        yield look.scenario, trait
+def together(look: Look, traits: int) -> Iterator[tuple[Hashable, ...]]:
+    """What it shows of its scenario: as many traits at once."""
+    yield from combinations((("image", look.image), ("door", look.door), ("symbols", look.symbols)), traits)
 
 
 def sides(look: Look) -> tuple[str, str, bool]:
     return look.door, look.image, look.symbols
 
 
-def pairwise(looks: Iterable[AnyLook]) -> Iterator[AnyLook]:
-    """Always the same ones: of those that show the most that was not yet seen, the one from the side that is the
-    rarest so far."""
+def few(looks: Iterable[AnyLook], traits: int) -> Iterator[AnyLook]:
+    """Those that show of each scenario every meeting of so many traits. Always the same ones: of those that show the
+    most that was not yet seen, the one from the side that is the rarest so far."""
     by_scenario: dict[Hashable, list[AnyLook]] = {}
     for look in looks:
         by_scenario.setdefault(look.scenario, []).append(look)
     taken: Counter[tuple[str, str, bool]] = Counter()
     for candidates in by_scenario.values():
-        missing = {pair for look in candidates for pair in pairs(look)}
+        missing = {shown for look in candidates for shown in together(look, traits)}
         while missing:
-            best = min(candidates, key=lambda look: (-len(missing.intersection(pairs(look))), taken[sides(look)]))
-            missing.difference_update(pairs(best))
+            best = min(
+                candidates, key=lambda look: (-len(missing.intersection(together(look, traits))), taken[sides(look)])
+            )
+            missing.difference_update(together(best, traits))
             taken[sides(best)] += 1
             yield best
 

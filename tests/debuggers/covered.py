@@ -1,8 +1,8 @@
 """Which lines of common/ the tests reach, where ARENASCOPE_COVERAGE names a folder to keep that in: `make test-all`.
 
-Tracing makes Python half as fast: what `make test` runs too is traced, and of the rest the first test with each value
-of a parameter, as the others run the same lines over other heaps (more_of_the_same in tests/conftest.py). Drivers in
-debuggers import this as well: it needs nothing.
+Tracing makes Python half as fast: traced is the first test with each value of a parameter, as the others run the same
+lines over other heaps (more_of_the_same in tests/conftest.py), and of looks those of `make test`. Drivers in debuggers
+import this as well: it needs nothing.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 import pytest
-from choice import pairwise
+from choice import few
 from doors import DOORS, NEWEST
 from kept import Looks, each_look
 from platforms import ELSEWHERE, HOST, Platform
@@ -158,21 +158,36 @@ class View:
         return f"{self.scenario.id}-{self.image}-{self.door}-{'symbols' if self.symbols else 'stripped'}"
 
 
-def views(*, only: Optional[Sequence[str]] = None, images: Sequence[str] = IMAGES) -> Iterator[View]:
+def every_view() -> Iterator[View]:
     for each in TABLE:
-        if only is None or each.name in only:
-            for image in (image for image in each.images if image in images):
-                for door in DOORS:
-                    for symbols in (True, False):
-                        yield View(each, door, image, symbols)
+        for image in each.images:
+            for door in DOORS:
+                for symbols in (True, False):
+                    yield View(each, door, image, symbols)
 
 
 def _near(view: View) -> bool:
     return view.scenario.platform == HOST and view.scenario.name not in ALIKE and view.door in NEWEST
 
 
-SHORT = frozenset(pairwise(filter(_near, views())))
+def _taken() -> Iterator[View]:
+    by_platform: dict[Platform, list[View]] = {}
+    for view in every_view():
+        by_platform.setdefault(view.scenario.platform, []).append(view)
+    for alike in by_platform.values():
+        yield from few(alike, traits=2)
+
+
+SHORT = frozenset(few(filter(_near, every_view()), traits=1))
 """The looks that `make test` takes."""
+TAKEN = SHORT.union(_taken())
+"""And `make test-all`."""
+
+
+def views(*, only: Optional[Sequence[str]] = None, images: Sequence[str] = IMAGES) -> Iterator[View]:
+    for view in every_view():
+        if view in TAKEN and view.image in images and (only is None or view.scenario.name in only):
+            yield view
 
 
 def seen(

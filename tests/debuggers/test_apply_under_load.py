@@ -91,7 +91,9 @@ def rounds(gdb: Gdb, number: int, kind: str, symbols: bool) -> None:
 
 @pytest.mark.in_turns("kind", "symbols")
 @pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
-@pytest.mark.parametrize("kind", ["own-arenas", pytest.param("one-arena", marks=pytest.mark.full), "crowd"])
+@pytest.mark.parametrize(
+    "kind", ["own-arenas", *(pytest.param(each, marks=pytest.mark.full) for each in ("one-arena", "crowd"))]
+)
 def test_a_process_that_never_stands_still(gdb: Gdb, kind: str, symbols: bool) -> None:
     rounds(gdb, 3, kind, symbols)
 

@@ -52,6 +52,9 @@ AT_HOME = (
     uncached("thp", "pinned", "both", "40", tunables=":glibc.malloc.hugetlb=1"),
 )
 ALIKE = (
+    "many_heaps-low-threshold",
+    "blocked_brk",
+    "hoard-no-fastbins",
     "many_heaps",
     "full_heap-retired",
     "random-3-no-pad",

@@ -35,6 +35,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[Subject, str]]:
             server.wait()
 
 
+@pytest.mark.in_turns("served", "symbols")
 @pytest.mark.xdist_group("remote")
 @pytest.mark.parametrize("symbols", [True, False], ids=["symbols", "stripped"])
 def test_figures_are_exact(served: tuple[Subject, str], symbols: bool) -> None:

@@ -47,10 +47,10 @@ MORE = tuple(each for each in BY_ID.values() if each.name in ("bins", "mmapped")
 
 
 def in_turn(first: int) -> list[Any]:
-    """Every other one for `make test`, the rest for test-all."""
-    rest = [each for number, each in enumerate(SCENARIOS) if number % 2 != first]
+    """Every third one for `make test`, the rest for test-all."""
+    rest = [each for number, each in enumerate(SCENARIOS) if number % 3 != first]
     return [
-        *(pytest.param(each, id=each.id) for each in SCENARIOS[first::2]),
+        *(pytest.param(each, id=each.id) for each in SCENARIOS[first::3]),
         *(pytest.param(each, id=each.id.replace("@", " on "), marks=pytest.mark.full) for each in (*rest, *MORE)),
     ]
 

@@ -94,6 +94,7 @@ def test_unpacked_sparse_and_the_same(core: Path, tmp_path: Path, empty: Path) -
                     assert image.read(region.start, region.size) == original.read(region.start, region.size)
 
 
+@pytest.mark.in_turns("ending", "part")
 @pytest.mark.parametrize("ending", ["zst", "lz4", "gz", "xz"])
 @pytest.mark.parametrize("part", [0.3, 0.9])
 def test_packed_and_cut(core: Path, whole: Whole, ending: str, part: float, tmp_path: Path, empty: Path) -> None:
@@ -182,7 +183,7 @@ def test_no_room(core: Path, size: str, tmp_path: Path) -> None:
     assert f"gzip -dc {packed} > core" in done.stderr
 
 
-@pytest.mark.parametrize("ending", ["gz", "zst"])
+@pytest.mark.parametrize("ending", [pytest.param("gz", marks=pytest.mark.full), "zst"])
 def test_ctrl_c_leaves_nothing(core: Path, ending: str, tmp_path: Path, empty: Path) -> None:
     """Large enough that it is met in the middle."""
     big = tmp_path / "big"

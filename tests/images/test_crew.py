@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
@@ -33,6 +32,7 @@ FIXTURES: Mapping[str, Sequence[str]] = {
 }
 CUT = ("big",)
 """Those with heaps so long that they are cut."""
+SMALL = ("arenas60", "many_heaps", "pinned")
 
 
 class Counting:
@@ -92,14 +92,23 @@ def short_stretches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
-@pytest.mark.parametrize("fixture", [*islice(FIXTURES, 1, None), pytest.param("arenas60", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "fixture", ["big", "fastbins", "foreign_sbrk", *(pytest.param(name, marks=pytest.mark.full) for name in SMALL)]
+)
 def test_one_two_and_five_say_the_same(fixture: str, counting: Counting, short_stretches: list[int]) -> None:
     with Subject(fixture, *FIXTURES[fixture]) as subject:
         all_say_the_same(subject.kernel_core(), counting)
         assert short_stretches or fixture not in CUT
 
 
-@pytest.mark.parametrize("kind", ["overflow", "size_grown", "wrong_arena", "top_overwrite", "use_after_free_fd"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "overflow",
+        "wrong_arena",
+        *(pytest.param(kind, marks=pytest.mark.full) for kind in ("size_grown", "top_overwrite", "use_after_free_fd")),
+    ],
+)
 def test_of_damage_too(kind: str, counting: Counting, short_stretches: list[int]) -> None:
     with Subject("corrupt", kind) as subject:
         subject.send("tick")

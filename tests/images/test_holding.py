@@ -125,7 +125,7 @@ def look_often(subject, how, number):
 
 @pytest.mark.parametrize("how", HOWS)
 def test_no_signal_is_lost(sender, how):
-    look_often(sender, how, 40)
+    look_often(sender, how, 20)
 
 
 @pytest.mark.soak

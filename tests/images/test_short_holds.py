@@ -97,7 +97,7 @@ def test_the_same_under_churn(stopped_at_the_hold, monkeypatch, call):
         monkeypatch.setattr(many, "_find_call", lambda: None)
     late = []
     with Subject("churn") as subject:
-        for words in 3 * COMMANDS:
+        for words in 2 * COMMANDS:
             try:
                 both_ways(subject, words)
             except ReadLate:

@@ -6,10 +6,12 @@ Their fixtures and libraries come from scripts/build_machines.sh.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Callable, Iterator, Sequence
 
 import pytest
+from choice import few
 from kept import Looks, each_look
 from lldb_door import LLDBS
 from platforms import BUILD, Platform
@@ -135,7 +137,7 @@ def subjects() -> Iterator[tuple[Machine, Scenario]]:
                 yield machine, scenario
 
 
-def views() -> Iterator[View]:
+def every_view() -> Iterator[View]:
     for machine, scenario in subjects():
         for symbols in (True, False):
             yield View(machine, scenario, GDB_NAME, STUB, symbols)
@@ -145,6 +147,15 @@ def views() -> Iterator[View]:
         if machine.dumps:
             # the core names no files, so that the shell finds no symbols
             yield View(machine, scenario, "shell", CORE, False)
+
+
+@cache
+def views() -> Sequence[View]:
+    """Each subject over its stub, and its core through each door, now with symbols and now without."""
+    taken = [view for view in every_view() if view.image == STUB]
+    for machine in MACHINES:
+        taken += few((view for view in every_view() if (view.on, view.image) == (machine, CORE)), traits=1)
+    return taken
 
 
 def looked_at(

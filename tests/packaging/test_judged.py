@@ -6,12 +6,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Optional
 
+import machine_table
 import pytest
 from choice import turns
-from doors import NEWEST
-from kept import Looks, Sights, each_look
+from doors import DOORS, NEWEST
+from kept import Looks, Sights, cell_of, each_look
 from platforms import HOST
-from scenarios import ALIKE, AT_HOME, SHORT, views
+from scenarios import ALIKE, AT_HOME, SHORT, TABLE, TAKEN, every_view
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,30 @@ def test_the_few_looks_are_spread_evenly() -> None:
     times = Counter((view.door, view.image, view.symbols) for view in SHORT)
     assert set(times) == {
         (view.door, view.image, view.symbols)
-        for view in views()
+        for view in every_view()
         if view.door in NEWEST and view.scenario.platform == HOST
     }
     assert min(times.values()) > 2
     assert len(SHORT) < 5 * len(AT_HOME)
+
+
+@pytest.mark.parametrize("scenario", TABLE, ids=lambda each: each.id)
+def test_no_two_traits_of_a_look_stay_untried_together(scenario) -> None:
+    mine = [view for view in TAKEN if view.scenario == scenario]
+    assert {(view.image, view.door) for view in mine} == {(image, door) for image in scenario.images for door in DOORS}
+    for symbols in (True, False):
+        assert {view.image for view in mine if view.symbols is symbols} == set(scenario.images)
+        assert {view.door for view in mine if view.symbols is symbols} == set(DOORS)
+
+
+def test_every_cell_of_the_matrix_is_seen_more_than_once() -> None:
+    """One scenario may be the one that does not show the fault."""
+    times = Counter(cell_of(view) for view in TAKEN)
+    assert set(times) == {cell_of(view) for view in every_view()}
+    assert min(times.values()) > 1
+    elsewhere = Counter(cell_of(view) for view in machine_table.views())
+    assert set(elsewhere) == {cell_of(view) for view in machine_table.every_view()}
+    assert min(elsewhere.values()) > 0
 
 
 def test_in_turns_every_value_occurs() -> None:
