@@ -18,6 +18,7 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "null": lambda value: value is None,
 }
+DESCRIBED = "what documents say is described in common/arenascope/documents/, from which `make docs` writes docs/schema/"
 # the contract's order
 ENVELOPE = [
     "schema",
@@ -39,6 +40,16 @@ OWN_KEYS = {
     "mmapped": ["blocks", "expected", "match"],
     "trim": ["arenas", "totals", "reasons", "applied"],
     "types": ["types", "left_out", "notes", "totals"],
+}
+ROW_KEYS = {
+    ("arenas", "arenas"): "index address main heaps attached_threads threads system_bytes max_system_bytes used_bytes "
+    "tcache fast bins top_bytes resident_bytes trim_bytes trim_resident_bytes",
+    ("heaps", "heaps"): "arena address end bytes mprotect_bytes resident_bytes last",
+    ("bins", "bins"): "arena tid kind index min_bytes max_bytes chunks bytes",
+    ("threads", "threads"): "tid name arena tcache",
+    ("params", "params"): "name value default requested note note_record",
+    ("mmapped", "blocks"): "address bytes resident_bytes type certain",
+    ("trim", "arenas"): "index address madvise_bytes brk_bytes resident_bytes kept tops_bytes tops_range",
 }
 KNOWN = {
     "$schema",
@@ -116,8 +127,8 @@ def _wrong_keys(value: dict[str, Any], rule: dict[str, Any], where: str) -> Iter
 def valid(document: dict[str, Any]) -> dict[str, Any]:
     """The document, checked against the schema of its command, and its texts against their records."""
     name = "failed" if "error" in document else document["command"]
-    found = list(wrong(document, schema(name), name))
-    assert not found, "\n".join(found[:20])
+    errors = list(wrong(document, schema(name), name))
+    assert not errors, "\n".join([*errors[:20], f"({DESCRIBED})"])
     assert document["complete"] is (not document["problems"])
     assert [each["text"] for each in document["problem_records"]] == document["problems"]
     return document
@@ -128,6 +139,6 @@ def problem_ids(document: dict[str, Any]) -> list[str]:
 
 
 def valid_snapshot(document: dict[str, Any]) -> dict[str, Any]:
-    found = list(wrong(document, schema("snapshot-file"), "snapshot"))
-    assert not found, "\n".join(found[:20])
+    errors = list(wrong(document, schema("snapshot-file"), "snapshot"))
+    assert not errors, "\n".join([*errors[:20], f"({DESCRIBED})"])
     return document

@@ -11,7 +11,7 @@ import pytest
 from fake_door import FakeDoor, run_json, run_text
 from heap_mixtures import everything
 from heapbuilder import HeapImage
-from schemas import ENVELOPE, OWN_KEYS
+from schemas import ENVELOPE, OWN_KEYS, ROW_KEYS
 
 from arenascope.command import command_names, execute, find_command
 from arenascope.errors import UsageError
@@ -166,24 +166,12 @@ def test_keys_are_in_the_contracts_order(command: str) -> None:
     assert list(json.loads(written)) == [*ENVELOPE, *OWN_KEYS[command]]
 
 
-ROWS_KEYS = {
-    ("arenas", "arenas"): "index address main heaps attached_threads threads system_bytes max_system_bytes used_bytes "
-    "tcache fast bins top_bytes resident_bytes trim_bytes trim_resident_bytes",
-    ("heaps", "heaps"): "arena address end bytes mprotect_bytes resident_bytes last",
-    ("bins", "bins"): "arena tid kind index min_bytes max_bytes chunks bytes",
-    ("threads", "threads"): "tid name arena tcache",
-    ("params", "params"): "name value default requested note note_record",
-    ("mmapped", "blocks"): "address bytes resident_bytes type certain",
-    ("trim", "arenas"): "index address madvise_bytes brk_bytes resident_bytes kept tops_bytes tops_range",
-}
-
-
-@pytest.mark.parametrize(("command", "key"), ROWS_KEYS)
+@pytest.mark.parametrize(("command", "key"), ROW_KEYS)
 def test_keys_of_a_row(command: str, key: str) -> None:
     document = run_json(everything("2.36-64").target(), command)
     assert document[key]
     for row in document[key]:
-        assert list(row) == ROWS_KEYS[command, key].split()
+        assert list(row) == ROW_KEYS[command, key].split(), "ROW_KEYS of schemas.py says which keys there are, in order"
 
 
 def test_why_a_trim_leaves_something_is_said_once() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.trim import Trim
 from ..analysis.usage import ArenaUsage, orphans, total, total_tally
@@ -51,7 +51,7 @@ def arenas_command(context: Context) -> Answer:
     keys = {
         "arenas": [arena_json(usage, plans) for usage in sorted(usages, key=SORTS["index"])],
         "mmapped": tally_json(mmapped),
-        "totals": totals_json(usages, plans, session.all_arenas),
+        "totals": figures_json(usages, plans, session.all_arenas),
         "allocators": allocators_json(session.located.allocators),
         "share": share_json(session, plans is not None),
     }
@@ -61,7 +61,6 @@ def arenas_command(context: Context) -> Answer:
 
 def arena_json(usage: ArenaUsage, plans: Optional[Plans]) -> dict[str, object]:
     header = usage.header
-    released, resident = _trimmed(plans, header.index)
     return {
         "index": header.index,
         "address": address(header.address),
@@ -69,29 +68,12 @@ def arena_json(usage: ArenaUsage, plans: Optional[Plans]) -> dict[str, object]:
         "heaps": usage.heaps,
         "attached_threads": header.attached_threads,
         "threads": [{"tid": cache.tid, "name": cache.name} for cache in usage.threads],
-        "system_bytes": header.system_mem,
-        "max_system_bytes": header.max_system_mem,
-        "used_bytes": usage.used,
-        "tcache": tally_json(usage.tcache),
-        "fast": tally_json(usage.fast),
-        "bins": tally_json(usage.bins),
-        "top_bytes": header.top_bytes,
-        "resident_bytes": usage.resident,
-        "trim_bytes": released,
-        "trim_resident_bytes": resident,
+        **figures_json([usage], plans),
     }
 
 
-def _trimmed(plans: Optional[Plans], index: int) -> tuple[Optional[int], Optional[int]]:
-    """(released, resident part of it): 0 where there is no heap to trim, None where it was not examined."""
-    if plans is None:
-        return None, None
-    trim = plans.get(index)
-    return (trim.plan.release_bytes, trim.resident.trim) if trim else (0, 0)
-
-
-def totals_json(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: bool) -> dict[str, object]:
-    """Sums over all arenas; where not `whole`, there are more than these."""
+def figures_json(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: bool = True) -> dict[str, object]:
+    """One arena's figures, or the sums over all; where not `whole`, there are more than these."""
     each = [_trimmed(plans, usage.header.index) for usage in usages]
     return {
         "system_bytes": total((usage.header.system_mem for usage in usages), whole),
@@ -107,6 +89,14 @@ def totals_json(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: boo
     }
 
 
+def _trimmed(plans: Optional[Plans], index: int) -> tuple[Optional[int], Optional[int]]:
+    """(released, resident part of it): 0 where there is no heap to trim, None where it was not examined."""
+    if plans is None:
+        return None, None
+    trim = plans.get(index)
+    return (trim.plan.release_bytes, trim.resident.trim) if trim else (0, 0)
+
+
 def _lines(
     context: Context, usages: Sequence[ArenaUsage], plans: Optional[Plans], mmapped: Optional[Tally]
 ) -> Iterator[str]:
@@ -118,10 +108,11 @@ def _lines(
         return
     yield style.bold(_sentence(style, usages, session.all_arenas))
     yield ""
-    rows = [[*_row(style, usage), _trim_cell(style, plans, [usage])] for usage in usages]
+    rows = [[_name(usage), _who(usage), *_figures(style, [usage], plans)] for usage in usages]
     shown, more = cut(rows, context.options.limit)
+    threads = sum(len(usage.threads) for usage in usages)
     # "all" would be wrong for a ring that breaks off
-    footer = [*_footer(style, usages), _trim_cell(style, plans, usages)] if len(rows) > 1 else None
+    footer = ["all", count(threads, "thread"), *_figures(style, usages, plans)] if len(rows) > 1 else None
     footer = footer if session.all_arenas else None
     yield from table(
         HEADERS,
@@ -143,7 +134,28 @@ def _lines(
     yield from next_lines(style, *map(style.typed, ("trim", "bins", "threads", "params")))
 
 
-HEADERS = ("arena", "threads", "heaps", "system", "used", "tcache", "fast", "bins", "top", "resident", "trim")
+Column = Callable[[Style, Sequence[ArenaUsage]], str]
+"""A column's cell: of one arena in its row, of all below."""
+COLUMNS: Mapping[str, Column] = {
+    "heaps": lambda style, usages: number(total(usage.heaps for usage in usages)),
+    "system": lambda style, usages: style.size(sum(usage.header.system_mem for usage in usages)),
+    "used": lambda style, usages: style.size(total(usage.used for usage in usages)),
+    "tcache": lambda style, usages: _bytes(style, (usage.tcache for usage in usages)),
+    "fast": lambda style, usages: _bytes(style, (usage.fast for usage in usages)),
+    "bins": lambda style, usages: _bytes(style, (usage.bins for usage in usages)),
+    "top": lambda style, usages: style.size(total(usage.header.top_bytes for usage in usages)),
+    "resident": lambda style, usages: style.size(total(usage.resident for usage in usages)),
+}
+HEADERS = ("arena", "threads", *COLUMNS, "trim")
+
+
+def _bytes(style: Style, tallies: Iterable[Optional[Tally]]) -> str:
+    tally = total_tally(tallies)
+    return style.size(tally.bytes if tally else None)
+
+
+def _figures(style: Style, usages: Sequence[ArenaUsage], plans: Optional[Plans]) -> list[str]:
+    return [*(cell(style, usages) for cell in COLUMNS.values()), _trim_cell(style, plans, usages)]
 
 
 def _trim_cell(style: Style, plans: Optional[Plans], usages: Sequence[ArenaUsage]) -> str:
@@ -154,18 +166,8 @@ def _trim_cell(style: Style, plans: Optional[Plans], usages: Sequence[ArenaUsage
     return style.size(resident) if resident is not None or released is None else f"{AT_MOST}{style.size(released)}"
 
 
-def _row(style: Style, usage: ArenaUsage) -> list[str]:
-    header = usage.header
-    return [
-        f"{header.index} main" if header.main else str(header.index),
-        _who(usage),
-        number(usage.heaps),
-        style.size(header.system_mem),
-        style.size(usage.used),
-        *(style.size(tally.bytes if tally else None) for tally in (usage.tcache, usage.fast, usage.bins)),
-        style.size(header.top_bytes),
-        style.size(usage.resident),
-    ]
+def _name(usage: ArenaUsage) -> str:
+    return f"{usage.header.index} main" if usage.header.main else str(usage.header.index)
 
 
 def _who(usage: ArenaUsage) -> str:
@@ -177,20 +179,6 @@ def _who(usage: ArenaUsage) -> str:
     if len(names) <= 2:
         return ", ".join(names)
     return f"{names[0]} and {len(names) - 1} more"
-
-
-def _footer(style: Style, usages: Sequence[ArenaUsage]) -> list[str]:
-    tallies = [total_tally(getattr(usage, name) for usage in usages) for name in ("tcache", "fast", "bins")]
-    return [
-        "all",
-        count(sum(len(usage.threads) for usage in usages), "thread"),
-        number(total(usage.heaps for usage in usages)),
-        style.size(sum(usage.header.system_mem for usage in usages)),
-        style.size(total(usage.used for usage in usages)),
-        *(style.size(tally.bytes if tally else None) for tally in tallies),
-        style.size(total(usage.header.top_bytes for usage in usages)),
-        style.size(total(usage.resident for usage in usages)),
-    ]
 
 
 def _sentence(style: Style, usages: Sequence[ArenaUsage], whole: bool) -> str:
