@@ -73,7 +73,7 @@ def wrong(found: Any, whole: Any, where: str = "") -> Iterator[str]:
                 yield from wrong(found[key], whole[key], f"{where}.{key}")
     elif isinstance(found, list) and any(isinstance(row, dict) for row in found):
         rows_of = where.rpartition(".")[2]
-        assert rows_of in IDENTITY, f"IDENTITY of {__file__} lacks what makes a row of {rows_of!r} the same in two images"
+        assert rows_of in IDENTITY, f"IDENTITY of partial.py lacks what makes a row of {rows_of!r} the same elsewhere"
         names = IDENTITY[rows_of]
         rows = {tuple(row[name] for name in names): row for row in whole}
         for row in found:
