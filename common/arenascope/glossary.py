@@ -365,6 +365,11 @@ WORDS = (
         ("unsorted bin", "unsorted"),
         "A bin of chunks freed lately, of any size, not yet sorted into small and large bins.",
     ),
+    Word(
+        ("with theirs",),
+        "Of all blocks of a type: their bytes with those of everything that they alone lead to, such as the bodies of "
+        "their strings. What hangs on blocks of several types is counted with each of them.",
+    ),
 )
 
 

@@ -15,6 +15,7 @@ from arenascope.graph.components import lumps
 from arenascope.graph.dominators import Dominators, dominators
 from arenascope.graph.edges import Graph
 from arenascope.graph.encodings import decoded
+from arenascope.graph.retained import by_kind
 from arenascope.graph.spans import Mark, Marks
 from arenascope.graph.spread import Spread
 from arenascope.graph.windows import Window
@@ -200,3 +201,33 @@ def test_numpy_finds_the_same_blocks(word: int) -> None:
         whose = [(place, blocks.find(at)) for place, at in enumerate(words)]
         truth = [(at, found) for at, found in whose if found >= 0 and words[at] + word <= blocks.ends[found] + 1]
         assert list(zip(index.tolist(), which.tolist())) == truth
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_the_blocks_of_a_kind_keep(seed: int) -> None:
+    """Against every block asked by itself what is above it."""
+    rng = random.Random(seed)
+    count, nobody = rng.randrange(1, 60), -1
+    order = rng.sample(range(count), count)
+    above = [nobody] * count
+    for place, block in enumerate(order[1:], 1):
+        above[block] = rng.choice([nobody, *order[max(0, place - 3) : place]])
+    kinds = [rng.randrange(-1, 5) for _ in range(count)]
+    sizes = [rng.randrange(32, 4096, 16) for _ in range(count)]
+    truth: dict[int, int] = {}
+    for block in range(count):
+        on_the_way, at = set(), block
+        while at != nobody:
+            on_the_way.add(kinds[at])
+            at = above[at]
+        for kind in on_the_way:
+            truth[kind] = truth.get(kind, 0) + sizes[block]
+    assert by_kind(above, kinds, sizes) == truth
+
+
+def test_what_kinds_keep_ends_in_any_case() -> None:
+    """A graph's file may be damaged; of blocks that are each of another kind, below each other, it is not told."""
+    assert set(by_kind([1, 2, 0, 2], [0, 1, 2, 3], [16] * 4) or ()) == {0, 1, 2, 3}
+    deep = 5000
+    assert by_kind(range(-1, deep - 1), range(deep), [16] * deep) is None
+    assert by_kind(range(-1, deep - 1), [7] * deep, [16] * deep) == {7: 16 * deep}

@@ -17,8 +17,19 @@ class Keeper(NamedTuple):
     name: Optional[str]
     tid: Optional[int]
     bytes: int
-    words: str
+    called: str
     """What people call it."""
+
+
+class Lost(NamedTuple):
+    """What most of what nothing leads to is."""
+
+    type: str
+    blocks: int
+    bytes: int
+    """With what hangs on them."""
+    indirect_blocks: int
+    """How many do."""
 
 
 class HeldSums(NamedTuple):
@@ -37,3 +48,8 @@ class HeldSums(NamedTuple):
     """Whether what is unknown stays so: the image lacks something. Otherwise only the second look was left out."""
     keepers: Sequence[Keeper]
     """Those that hold most, by themselves."""
+    most_lost: Optional[Lost] = None
+    returns: Optional[int] = None
+    """What would leave memory with what nothing leads to; None: not known, or not asked for."""
+    returns_bound: bool = False
+    """That counts more than what is lost."""

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Callable, Mapping, Optional, Pattern, Sequence
 
 from ..analysis.types import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
+from ..analysis.usage import total
 from ..command import ARENA, LIMIT, Answer, Context, always, argument, command, parse_size
 from ..errors import UsageError
 from ..gather.holding import types_of
@@ -56,6 +57,7 @@ def types_command(context: Context) -> Answer:
     wanted = _wanted(parse_size(context, options.min), options.match)
     rows: Sequence[TypeRow] = []
     held_by: Mapping[int, HeldBy] = {}
+    retained: Mapping[int, int] = {}
     totals = Totals(0, 0, used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
     problems: list[Statement] = []
     if session.started:
@@ -65,6 +67,7 @@ def types_command(context: Context) -> Answer:
             problems.append(Statement("stopped", {"chunks": totals.blocks}))
         held = find_held(context, looked)
         held_by = held.kinds(live) if held is not None else {}
+        retained = held.retained(live) if held is not None and not session.stopped else {}
         for header in {heap.header.index: heap.header for heap in live.heaps}.values():
             parts = sum(heap.heap.bytes for heap in live.heaps if heap.header.index == header.index)
             if parts != header.system_mem and not session.stopped:
@@ -74,12 +77,13 @@ def types_command(context: Context) -> Answer:
     chosen = in_order(filter(wanted, rows), options.by)
     most = options.limit if options.limit > 0 else None
     keys = {
-        "types": [_json(row, held_by.get(row.index)) for row in chosen[:most]],
+        "types": [_json(row, held_by.get(row.index), retained.get(row.index)) for row in chosen[:most]],
         "left_out": len(chosen[most:]) if most else 0,
         "notes": [statement_json(each, note_text(each)) for each in notes],
         "totals": {
             "blocks": totals.blocks,
             "bytes": totals.bytes,
+            "resident_bytes": total(row.resident for row in rows),
             "used_bytes": totals.used,
             "mmapped_bytes": totals.mmapped,
             "bookkeeping_bytes": totals.bookkeeping,
@@ -98,6 +102,7 @@ def types_command(context: Context) -> Answer:
         started=session.started,
         notes=notes,
         held_by=told,
+        retained=retained,
         owners=looked is None and not told,
     )
     return Answer(keys, text, [*problems, *problems_of(session)])
@@ -146,7 +151,7 @@ def find_held(context: Context, looked: Optional[Looked]) -> Optional[Held]:
         return None
 
 
-def _json(row: TypeRow, held_by: Optional[HeldBy]) -> dict[str, object]:
+def _json(row: TypeRow, held_by: Optional[HeldBy], retained: Optional[int]) -> dict[str, object]:
     return {
         **kind_json(row),
         "how": row.kind.how,
@@ -154,6 +159,7 @@ def _json(row: TypeRow, held_by: Optional[HeldBy]) -> dict[str, object]:
         "holds_back_bytes": row.holds_back,
         "owner": row.kind.owner,
         "held_by": held_by and held_by.json,
+        "retained_bytes": retained,
         "samples": [address(each) for each in row.samples],
     }
 

@@ -239,6 +239,9 @@ DOCUMENTS = {
                 holds_back_bytes=HOLDS_BACK,
                 owner=text("Whose they are, where another block or a variable tells", null=True),
                 held_by=HELD_MOST,
+                retained_bytes=size(
+                    "Their bytes with those of all that these blocks alone lead to; null without --owners", null=True
+                ),
                 samples=rows("The first of them: what malloc returned", address("A block")),
             ),
         ),
@@ -248,6 +251,7 @@ DOCUMENTS = {
             "All of them, shown or not: bytes, bookkeeping, foreign and damaged ones sum to used and mmapped",
             blocks=size("How many blocks"),
             bytes=size("Their bytes"),
+            resident_bytes=size("What of that is in memory", null=True),
             used_bytes=size("What arenas have from the kernel and in no list nor top"),
             mmapped_bytes=size("In blocks served by mmap"),
             bookkeeping_bytes=size("Headers of heaps and arenas, fenceposts"),

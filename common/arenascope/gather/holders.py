@@ -14,7 +14,7 @@ from ..glibc.mmapped import without
 from ..meter import Meter
 from ..recognise.catalogue import NONE, Catalogue
 from ..recognise.ground import Ground
-from ..recognise.holders import HASHED, Body, Forms
+from ..recognise.holders import HASHED, POOL, Body, Forms
 from ..recognise.kinds import POINTED, Kind
 from ..recognise.names import APART
 from ..recognise.nodes import LIST, TREE
@@ -193,6 +193,9 @@ class Naming:
         owner = self._owner(area, start + body.offset)
         # the nodes of a hash table are as many as it says; of others the words alone tell
         certain = body.kind in ("node", "holder")
+        if body.name == POOL:
+            variable = self._session.target.describe(start + body.offset) or ""
+            certain = variable.startswith("libstdc++.so") or "emergency_pool" in variable
         kind = Kind(body.name, body.kind, None, certain, "its container's words", owner)
         self._index.put(body.user, self._number(kind))
         if body.inside:

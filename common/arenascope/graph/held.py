@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections import Counter
 from typing import Iterator, Mapping, Optional
@@ -12,6 +13,7 @@ from ..records import NamedTuple
 from .leaks import doubts
 from .owners import SHARED, UNREACHED, Owner, find_owners
 from .refs import Search
+from .retained import retained
 
 
 class Most(NamedTuple):
@@ -20,8 +22,8 @@ class Most(NamedTuple):
     owner: Owner
     blocks: int
     bytes: int
-    share: float
-    """Of all bytes of these blocks."""
+    of: int
+    """All blocks of the kind, whoever holds them."""
 
 
 class Holders:
@@ -56,8 +58,15 @@ class Holders:
         for kind, owners in sizes.items():
             owner, size = max(owners.items(), key=lambda each: each[1])
             if owner is not None:
-                most_of[kind] = Most(owner, blocks=blocks[kind][owner], bytes=size, share=size / sum(owners.values()))
+                most_of[kind] = Most(owner, blocks=blocks[kind][owner], bytes=size, of=sum(blocks[kind].values()))
         return most_of
+
+    def retained(self, live: Live) -> Mapping[int, int]:
+        """By the kind's number: what its blocks take with all that they alone lead to; empty where that is not told."""
+        kinds = array("i", [NONE]) * len(self.search.blocks)
+        for kind, number in placed(self.search, live):
+            kinds[number] = kind
+        return retained(self.search, kinds) or {}
 
 
 def placed(search: Search, live: Live) -> Iterator[tuple[int, int]]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Optional
 
-from ..analysis.held import FIRST, HeldSums, Keeper
+from ..analysis.held import FIRST, HeldSums, Keeper, Lost
+from ..records import NamedTuple
 from .components import Lump
 from .edges import build
+from .leak_rows import rows_of
 from .leaks import Leaks, doubts, find_leaks
+from .owned import owned
 from .owners import SHARED, UNREACHED, Owner, find_owners
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Search
@@ -30,16 +33,42 @@ def summed(search: Search, lost: int, words: Callable[[Owner], str], asked: bool
     doubted = bool(leaks.doubts if leaks is not None else doubts(search.session, search.roots, blocks, lost))
     known = leaks is not None and not doubted
     named = [each for each in find_owners(search).holdings if each.owner.kind not in (SHARED, UNREACHED)]
+    lost_blocks = len(unreached) if known else 0
+    most_lost = _most_lost(search, leaks) if leaks is not None and lost_blocks else None
+    back = _returned(search) if asked and lost_blocks else None
     return HeldSums(
         live=blocks.bytes,
         reached=blocks.bytes - nowhere - possible,
         possible=possible,
         lost=nowhere if known else 0,
         unknown=0 if known else nowhere,
-        lost_blocks=len(unreached) if known else 0,
+        lost_blocks=lost_blocks,
         doubted=doubted,
         keepers=[Keeper(*each.owner, each.bytes, words(each.owner)) for each in named[:FIRST]],
+        most_lost=most_lost,
+        returns=back and back.returns,
+        returns_bound=back is not None and back.bytes != nowhere,
     )
+
+
+def _most_lost(search: Search, leaks: Leaks) -> Lost:
+    row = rows_of(search, leaks.definite, "definite")[0]
+    return Lost(row.type, row.blocks, row.all_bytes, row.indirect_blocks)
+
+
+class _Returned(NamedTuple):
+    """What no plain pointer leads to: owners tells pages of that."""
+
+    bytes: int
+    returns: int
+
+
+def _returned(search: Search) -> Optional[_Returned]:
+    whose = owned(search)
+    nobodys = [each for each in whose.owners.holdings if each.owner.kind == UNREACHED]
+    if whose.kept is None or not nobodys:
+        return None
+    return _Returned(nobodys[0].bytes, whose.kept[nobodys[0].number].returns)
 
 
 def _blocks(lumps: Iterable[Lump]) -> list[int]:

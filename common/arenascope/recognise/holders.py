@@ -21,6 +21,9 @@ HASHED = "std::unordered_map node"
 SLACK = 32
 """How much larger than asked for a block can be: rounded up, and a rest too small for another."""
 MOST_NODES = 1 << 24
+POOL = "libstdc++'s emergency pool"
+LEAST_POOL = 16 << 10
+"""Of a usual one: GLIBCXX_TUNABLES can make it smaller, and then nothing tells it from another buffer."""
 
 
 class Body(NamedTuple):
@@ -76,6 +79,7 @@ class Forms:
             self._string,
             self._other_string,
             self._function,
+            self._pool,
         )
 
     def bodies(self, words: Sequence[int], likely: Sequence[int]) -> Iterator[Body]:
@@ -193,6 +197,20 @@ class Forms:
         # as many as are counted, and not one more
         self._in_vain -= count if node else 0
         return () if node else bodies
+
+    def _pool(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
+        """What libstdc++ throws from once malloc has nothing left (eh_alloc.cc): the first free entry, where it is,
+        how large; each entry begins with its size and the next one."""
+        if index < 1 or index + 1 >= len(words):
+            return ()
+        free, arena, size = words[index - 1 : index + 2]
+        end = arena + size
+        if not (size >= LEAST_POOL and self._fits(size, usable) and arena <= free < end):
+            return ()
+        entry = self._blocks.words(free, 2)
+        if entry is None or not 0 < entry[0] <= end - free or not (entry[1] == 0 or free < entry[1] < end):
+            return ()
+        return [Body(arena, POOL, "holder", index * self._word)]
 
     def _function(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
         """libstdc++'s std::function: what it calls, unless that is small, and two functions that know how."""

@@ -12,8 +12,6 @@ from ..records import NamedTuple
 from .owners import whose
 
 SEVERAL, NOBODY = "several together", "nobody"
-ALL = 0.995
-"""From this share on it is not told."""
 
 
 class HeldBy(NamedTuple):
@@ -42,9 +40,13 @@ class Held:
             for kind, most in self._holders.of_kinds(live).items()
         }
 
+    def retained(self, live: Live) -> Mapping[int, int]:
+        """By the kind's number: its blocks' bytes, and those of all that they alone lead to."""
+        return self._holders.retained(live)
+
     def _most(self, most: Most) -> str:
-        share = f" ({100 * most.share:.0f} %)" if most.share < ALL else ""
-        return f"{self._words(most.owner)}{share}"
+        part = f" ({most.blocks:,} of {most.of:,})" if most.blocks < most.of else ""
+        return f"{self._words(most.owner)}{part}"
 
     def _words(self, owner: Owner) -> str:
         short = {SHARED: SEVERAL, UNREACHED: NOBODY}

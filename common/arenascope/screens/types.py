@@ -9,13 +9,26 @@ from ..model import Statement
 from ..recognise.kinds import Kind
 from ..render.text import NO_HEAP, UNKNOWN, Style, count, cut, left_out, next_lines, table
 
-HEADERS = ("type", "module", "blocks", "bytes", "share", "average", "resident", "holds back", "held by", "example")
+HEADERS = (
+    "type",
+    "module",
+    "blocks",
+    "bytes",
+    "with theirs",
+    "share",
+    "average",
+    "resident",
+    "holds back",
+    "held by",
+    "example",
+)
 GUESS = " ?"
 """After the name of what is a guess."""
 NOTES = {
     "pymalloc-apart": "CPython keeps objects of up to 512 bytes in arenas of its own, which it maps beside malloc: "
     "they are not among these blocks",
 }
+WITH_THEIRS = "with theirs: and what only blocks of the type lead to, such as what their members point to"
 A_GUESS = f"{GUESS.strip()} a guess, by what the blocks hold"
 
 
@@ -29,10 +42,11 @@ def lines(
     started: bool,
     notes: Sequence[Statement],
     held_by: Mapping[int, str],
+    retained: Mapping[int, int],
     owners: bool,
 ) -> Iterator[str]:
-    """`named`: bytes of blocks whose type is certain; `held_by`: who holds most of a type's, by its number; `owners`:
-    who holds them could still be asked."""
+    """`named`: bytes of blocks whose type is certain; by a type's number, `held_by`: who holds most of it, `retained`:
+    its bytes with all that its blocks alone lead to; `owners`: who holds them could still be asked."""
     if not started:
         yield NO_HEAP
         return
@@ -42,13 +56,18 @@ def lines(
         f"{style.size(named)} of it by a type that is certain"
     )
     yield ""
-    shown, more = cut([_row(style, row, live, held_by.get(row.index, "")) for row in rows], limit)
+    shown, more = cut(
+        [_row(style, row, live, held_by.get(row.index, ""), retained.get(row.index)) for row in rows], limit
+    )
     cells = [*shown, *_others(style, totals, live)]
     with_module, holds_back = any(row.kind.module for row in rows), any(row.holds_back is not None for row in rows)
     kept = [
         column
         for column, name in enumerate(HEADERS)
-        if (with_module or name != "module") and (holds_back or name != "holds back") and (held_by or name != "held by")
+        if (with_module or name != "module")
+        and (holds_back or name != "holds back")
+        and (held_by or name != "held by")
+        and (retained or name != "with theirs")
     ]
     headers = [HEADERS[column] for column in kept]
     yield from table(
@@ -62,6 +81,8 @@ def lines(
     yield from left_out(style, more, "type")
     if any(not row.kind.certain for row in rows[: len(shown)]):
         yield style.dim(A_GUESS)
+    if retained:
+        yield style.dim(WITH_THEIRS)
     yield from map(note_text, notes)
     if rows:
         whose = [f"{style.typed('types --owners')} (who holds them)"] if owners else []
@@ -77,12 +98,13 @@ def name_of(kind: Kind) -> str:
     return kind.name + owner + ("" if kind.certain else GUESS)
 
 
-def _row(style: Style, row: TypeRow, live: int, held_by: str) -> list[str]:
+def _row(style: Style, row: TypeRow, live: int, held_by: str, retained: Optional[int]) -> list[str]:
     return [
         name_of(row.kind),
         row.kind.module or "",
         f"{row.blocks:,}",
         style.size(row.bytes),
+        style.size(retained),
         _share(row.bytes, live),
         style.size(row.bytes // row.blocks),
         style.size(row.resident),
@@ -100,7 +122,7 @@ def _others(style: Style, totals: Totals, live: int) -> Iterator[list[str]]:
         ("what could not be read", totals.damaged),
     ):
         if size:
-            yield [name, "", "", style.size(size), _share(size, live), "", "", "", "", ""]
+            yield [name, "", "", style.size(size), "", _share(size, live), "", "", "", "", ""]
 
 
 def _share(size: int, live: int) -> str:
