@@ -9,6 +9,7 @@ setTimeout(async () => {
   leave("at-first", cells("types").length);
   document.querySelectorAll(".below button.plain").forEach((each) => { if (!each.hidden) each.click(); });
   leave("in-all", cells("types").length);
+  leave("said", document.body.innerText.replaceAll("\t", " | "));
   leave("figures", [...document.querySelectorAll("[data-key]")].map((each) => [each.dataset.key, JSON.parse(each.dataset.value), each.textContent]));
   leave("totals", Object.fromEntries([...document.querySelectorAll("[data-layer]")].map((each) => [each.dataset.layer, JSON.parse(each.dataset.bytes)])));
   const heads = [...list("types").querySelectorAll("th button")], bytes = heads.find((each) => each.textContent === "bytes");

@@ -71,6 +71,8 @@ def test_arena_limit(sight: Sight) -> None:
     arenas = sight.json("params")["arenas"]
     each = 8 if sight.platform.pointer_bytes == 8 else 2
     assert arenas == {"count": len(sight.json("arenas")["arenas"]), "limit": each * os.sysconf("SC_NPROCESSORS_ONLN")}
+    if sight.has_texts:
+        assert f"({each} for each of {os.sysconf('SC_NPROCESSORS_ONLN')} processors)" in sight.text("params")
 
 
 @seen(only=("bins",), images=("kernel", "gcore"))
@@ -90,7 +92,13 @@ def test_requests_by_variable(sight: Sight) -> None:
         assert (rows[name]["requested"], rows[name]["value"]) == (request, value)
     assert rows["trim_threshold"]["requested"] is None
     assert rows["no_dyn_threshold"]["value"] == 1
-    assert sight.json("params")["arenas"] == {"count": 3, "limit": 3}
+    document = sight.json("params")
+    assert document["arenas"] == {"count": 3, "limit": 3}
+    said = document["note_record"]
+    assert said["id"] == "not-at-defaults"
+    assert {"arena_max", "mmap_threshold", "top_pad"} <= set(said["names"]["changed"].split(", "))
+    # nothing was counted for the limit: it was set
+    assert (said["figures"]["requested"], said["figures"]["processors"]) == (3, None)
 
 
 @seen(only=("asked-by-tunables",))

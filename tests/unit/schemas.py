@@ -36,7 +36,7 @@ OWN_KEYS = {
     "heaps": ["heaps"],
     "bins": ["bins"],
     "threads": ["threads", "unattached_arenas"],
-    "params": ["params", "arenas"],
+    "params": ["params", "arenas", "note", "note_record"],
     "mmapped": ["blocks", "expected", "match"],
     "trim": ["arenas", "totals", "reasons", "applied"],
     "types": ["types", "left_out", "notes", "totals"],

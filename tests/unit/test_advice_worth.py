@@ -12,12 +12,14 @@ from arenascope.analysis.holding import Group, Held
 from arenascope.analysis.report import RESIDENT, Picture
 from arenascope.analysis.resident import ArenaResident
 from arenascope.analysis.types import TypeRow
+from arenascope.analysis.verdict import judge
 from arenascope.apply import Applied
 from arenascope.recognise.kinds import Kind
 from arenascope.render.text import Style
 from arenascope.screens.advice import words
 from arenascope.screens.pins import group_lines
 from arenascope.screens.trim import lines
+from arenascope.screens.verdict import verdict
 
 MIB = 1 << 20
 ARENAS = 6
@@ -97,3 +99,18 @@ def test_what_a_type_keeps_is_told_from_what_a_trim_returns_anyway() -> None:
     row = TypeRow(Kind("Session", "c++"), 0, 104, MIB, None, None, ())
     first, *_ = group_lines(Style(), [Group(row, Held(3 * MIB, 3 * MIB, within=0))], {})
     assert first == "freeing all 104 blocks of Session (1.0 MiB) would give back 3.0 MiB that no trim does"
+
+
+@pytest.mark.parametrize(
+    ("returnable", "tops", "told"),
+    [
+        (0, 0, "malloc has nothing to give back."),
+        (4096, 0, "malloc has little to give back: 4.0 KiB."),
+        (4096, 8192, "malloc has little to give back: 12.0 KiB."),
+    ],
+)
+def test_what_little_there_is_to_give_back_is_said(returnable: int, tops: int, told: str) -> None:
+    parts = {"live": 60 * MIB, "returnable": returnable, "thread_tops": tops}
+    picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
+    facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36")
+    assert verdict(judge(facts), Style().size).endswith(f"one look does not tell; {told}")

@@ -61,7 +61,10 @@ def test_the_arena_limit_counts_the_processors_of_the_process(row: str, each: in
     target = image.target()
     assert run_json(target, "params")["arenas"]["limit"] is None
     target.image.online = 6
-    assert run_json(target, "params")["arenas"]["limit"] == 6 * each
+    document = run_json(target, "params")
+    assert document["arenas"]["limit"] == 6 * each
+    told = document["note_record"]["figures"]
+    assert (told["limit"], told["processors"], told["arenas_each"]) == (6 * each, 6, each)
     target.image.online = 1
     assert run_json(target, "params")["arenas"]["limit"] == max(each, image.mp["arena_test"])
 

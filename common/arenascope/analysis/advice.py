@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Optional
 
 from ..records import NamedTuple
-from .causes import Facts, stranded_by
+from .causes import Facts, lost_of, stranded_by
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import SPACE
 from .resident import ArenaResident
@@ -164,12 +164,13 @@ def _allocator(facts: Facts) -> Iterator[Advice]:
 
 
 def _leak(facts: Facts) -> Iterator[Advice]:
-    """What would go back is not known: whole pages, of which others may hold a part, or more than the blocks' own."""
+    """What would go back are whole pages, of which others may hold a part: not known unless that was asked for."""
     held = facts.held
-    if held is not None and facts.matters(held.lost):
-        yield Advice(
-            "mend-leak", None, {"bytes": held.lost, "blocks": held.lost_blocks, "live_bytes": facts.picture.live}
-        )
+    if held is None or not facts.matters(held.lost):
+        return
+    by = lost_of(held)
+    figures = {"bytes": held.lost, "blocks": held.lost_blocks, "live_bytes": held.live, **by.figures}
+    yield Advice("mend-leak", held.returns, figures, bound=held.returns_bound, names=by.names)
 
 
 def _in_use(facts: Facts, helped: bool) -> Iterator[Advice]:

@@ -134,6 +134,8 @@ def find_causes(facts: Facts) -> list[Statement]:
         *_caches(facts),
         *_huge_pages(facts),
         *_others(facts),
+        *_lost(facts),
+        *_held(facts),
     ]
     causes.sort(key=lambda cause: -cause.weight)
     return [cause.said for cause in causes]
@@ -220,6 +222,38 @@ def _huge_pages(facts: Facts) -> Iterator[Cause]:
     if huge and facts.matters(huge):
         # nothing tells which free pages are parts of huge ones: the bound comes last
         yield Cause(Statement("huge-pages", {"bytes": facts.picture.huge}), 0)
+
+
+def _lost(facts: Facts) -> Iterator[Cause]:
+    held = facts.held
+    if held is not None and facts.matters(held.lost):
+        by = lost_of(held)
+        figures = {"bytes": held.lost, "blocks": held.lost_blocks, "live_bytes": held.live, **by.figures}
+        yield Cause(Statement("lost-blocks", figures, by.names), held.lost)
+
+
+def lost_of(held: HeldSums) -> By:
+    """What is lost, for a statement; nothing where that is not known."""
+    most = held.most_lost
+    if most is None:
+        return By({}, {})
+    figures: dict[str, Optional[float]] = {
+        "type_blocks": most.blocks,
+        "type_bytes": most.bytes,
+        "indirect_blocks": most.indirect_blocks,
+    }
+    return By(figures, {"type": most.type})
+
+
+def _held(facts: Facts) -> Iterator[Cause]:
+    """Where more is free, that is what stays; where it is in use, whoever alone leads to much of it keeps it."""
+    held = facts.held
+    if held is None or facts.picture.free > facts.picture.live:
+        return
+    for each in held.keepers:
+        if facts.matters(each.bytes):
+            figures: dict[str, Optional[float]] = {"bytes": each.bytes, "live_bytes": held.live}
+            yield Cause(Statement("held-by-owner", figures, {"owner": each.called}), each.bytes)
 
 
 def _others(facts: Facts) -> Iterator[Cause]:

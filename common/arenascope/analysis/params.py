@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional
+from typing import Mapping, Optional, Sequence
 
 from ..glibc.layout import Layout
-from ..glibc.params import MAX_FAST, default_max_fast, max_fast_of
+from ..glibc.params import MAX_FAST, ArenaLimit, default_max_fast, max_fast_of
 from ..glibc.tunables import Request, requests
 from ..model import Params, Statement
 from ..records import NamedTuple
@@ -89,6 +89,21 @@ def describe_params(
         unset = 0 if layout.newer is None else None
         rows.append(Param(name, unset, None, request.text, request.refusal or lacking))
     return rows
+
+
+def summed_up(rows: Sequence[Param], limit: ArenaLimit, environment: Optional[Mapping[str, str]]) -> Statement:
+    """Whether anything was changed, and what limits the number of arenas."""
+    known = [row for row in rows if row.value is not None and row.default is not None]
+    changed = [row.name for row in known if row.value != row.default]
+    figures = {
+        "with_default": len(known),
+        "changed": len(changed),
+        "requested": None if environment is None else sum(row.requested is not None for row in rows),
+        "limit": limit.arenas,
+        "processors": limit.processors,
+        "arenas_each": limit.each,
+    }
+    return Statement("not-at-defaults" if changed else "at-defaults", figures, {"changed": ", ".join(changed)})
 
 
 def _beside(layout: Layout, name: str, value: Optional[int], request: Optional[Request]) -> Param:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ..analysis.params import Param, describe_params
+from ..analysis.params import Param, describe_params, summed_up
 from ..command import Answer, Context, command
 from ..gather.problems import problems_of, unknown_release
-from ..glibc.params import MAX_FAST, PERTURB, arena_limit
+from ..glibc.params import MAX_FAST, PERTURB, ArenaLimit, arena_limit
 from ..model import Statement
 from ..render.problems import statement_json
 from ..render.text import AT_LEAST, Style, count, number, table
@@ -34,11 +34,32 @@ def params_command(context: Context) -> Answer:
     problems = problems_of(session) + release
     if environment is None:
         problems.append(Statement("environment-unknown"))
+    said = summed_up(rows, limit, environment) if rows else None
     keys = {
         "params": [_json(row) for row in rows],
-        "arenas": {"count": len(headers) if session.all_arenas else None, "limit": limit},
+        "arenas": {"count": len(headers) if session.all_arenas else None, "limit": limit.arenas},
+        "note": said and summary(said),
+        "note_record": said and statement_json(said, summary(said)),
     }
-    return Answer(keys, _lines(context, rows, limit), problems)
+    return Answer(keys, _lines(context, rows, limit, said), problems)
+
+
+def summary(said: Statement) -> str:
+    """Whether somebody has set anything."""
+    figure = said.figures
+    whole = f"all {figure['with_default']} parameters that have a default are at it"
+    if figure["changed"]:
+        verb = "is" if figure["changed"] == 1 else "are"
+        whole = f"{figure['changed']} of {figure['with_default']} parameters {verb} not at the default: "
+        whole += said.names["changed"]
+    asked = figure["requested"]
+    if asked is None:
+        return f"{whole}; what the environment asked for is not known"
+    return f"{whole}; the environment asked for {asked or 'nothing'}"
+
+
+def why_limited(limit: ArenaLimit) -> str:
+    return f" ({limit.each} for each of {count(limit.processors, 'processor')})" if limit.processors else ""
 
 
 NOTES = {
@@ -78,14 +99,18 @@ def _json(row: Param) -> dict[str, object]:
     }
 
 
-def _lines(context: Context, rows: Sequence[Param], limit: Optional[int]) -> Iterator[str]:
+def _lines(context: Context, rows: Sequence[Param], limit: ArenaLimit, said: Optional[Statement]) -> Iterator[str]:
     style, session = context.style, context.session
     arenas = len(session.headers)
-    limited = f"of at most {limit:,}" if limit is not None else "(their limit is not known here)"
+    limited = "(their limit is not known here)"
+    if limit.arenas is not None:
+        limited = f"of at most {limit.arenas:,}{why_limited(limit)}"
     least = "" if session.all_arenas else AT_LEAST
     yield style.bold(
         f"{least}{count(arenas, 'arena')} {limited}; glibc {session.located.version or 'of unknown version'}"
     )
+    if said is not None:
+        yield summary(said)
     yield ""
     cells = [
         [row.name, _value(style, row, row.value), _value(style, row, row.default), row.requested or ""] for row in rows

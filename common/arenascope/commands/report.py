@@ -314,7 +314,7 @@ def _read_beside(session: Session) -> _Beside:
     return _Beside(
         full_usages(session) if session.started else (),
         threads=len(session.target_threads),
-        limit=arena_limit(session.params, session.layout, session.target),
+        limit=arena_limit(session.params, session.layout, session.target).arenas,
     )
 
 

@@ -133,7 +133,16 @@ DOCUMENTS = {
         "threads": THREAD_ROWS,
         "unattached_arenas": rows("Arenas that no thread uses; null: not known", integer("An index"), null=True),
     },
-    "params": {"params": PARAM_ROWS, "arenas": LIMITS},
+    "params": {
+        "params": PARAM_ROWS,
+        "arenas": LIMITS,
+        "note": text("Whether any of them was changed", null=True),
+        "note_record": statement(
+            "The same, apart from its words: how many have a default, how many are not at it, how many the "
+            "environment asked for; the arenas' limit, where it follows from the number of processors, with that",
+            True,
+        ),
+    },
     "mmapped": {
         "blocks": rows(
             "In address order",

@@ -7,6 +7,7 @@ from typing import Optional
 
 from ..memory import Memory
 from ..model import ArenaHeader, Params, Statement, Tally
+from ..records import NamedTuple
 from ..target import Target
 from . import versions
 from .layout import Layout
@@ -87,15 +88,27 @@ def read_perturb(memory: Memory, address: int) -> Optional[int]:
     return int.from_bytes(data, memory.byte_order, signed=True) if data is not None else None
 
 
-def arena_limit(params: Optional[Params], layout: Layout, target: Target) -> Optional[int]:
+class ArenaLimit(NamedTuple):
+    """How many arenas a process may make, and why."""
+
+    arenas: Optional[int]
+    """None: not known."""
+    processors: Optional[int] = None
+    """That count where no limit is set."""
+    each: Optional[int] = None
+    """So many arenas for each of these; None where it does not depend on them."""
+
+
+def arena_limit(params: Optional[Params], layout: Layout, target: Target) -> ArenaLimit:
     """arena_max where it is set, else 8 (2 on 32-bit) for each processor of the machine that the process runs on."""
     arena_max = params.get("arena_max") if params else None
     if params is None or arena_max is None or "arena_test" not in params.values:
-        return None
+        return ArenaLimit(None)
     if arena_max:
-        return arena_max
-    processors = target.image.processors()
+        return ArenaLimit(arena_max)
+    processors, each = target.image.processors(), 8 if layout.word == 8 else 2
     if processors is None:
-        return None
+        return ArenaLimit(None)
     # a sum is only asked for once there are more than arena_test arenas
-    return max((8 if layout.word == 8 else 2) * processors, params.values["arena_test"])
+    least = params.values["arena_test"]
+    return ArenaLimit(each * processors, processors, each) if each * processors >= least else ArenaLimit(least)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Callable, Iterator, Mapping, Optional, Union
 
 from ..analysis.advice import Advice
-from ..analysis.causes import Facts, stranded_by
+from ..analysis.causes import Facts, lost_of, stranded_by
 from ..records import NamedTuple
 from ..render.text import Style, count, duration
 from .types import name_of
-from .verdict import Figures, Say, places, strander
+from .verdict import Figures, Say, lost_blocks, places, strander
 
 ABOVE = ("nothing to set: fewer arenas do not go to the cause",)
 
@@ -320,9 +320,15 @@ def _nothing_more(figure: Figures, facts: Facts, say: Say) -> Words:
 
 
 def _leak(figure: Figures, facts: Facts, say: Say) -> Words:
+    which = lost_blocks(figure, lost_of(facts.held).names, say) if facts.held else ""
+    back = ""
+    if facts.held and facts.held.returns:
+        back = f"; once they are freed, and malloc_trim(0) called, {say(facts.held.returns)} leaves memory"
     return Words(
-        f"mend the leak: nothing leads to {say(figure['bytes'])} in {count(figure['blocks'], 'block')} any more",
-        f"of {say(figure['live_bytes'])} in use; pointers were followed from variables, stacks and registers",
+        f"mend the leak: nothing leads to {say(figure['bytes'])} in {count(figure['blocks'], 'block')} any more"
+        + (f", {which}" if which else ""),
+        f"of {say(figure['live_bytes'])} in blocks, in memory or not; pointers were followed from variables, stacks "
+        f"and registers{back}",
         (Typed("leaks", "what they are, and what hangs on them"), PROFILER),
     )
 

@@ -77,7 +77,9 @@ def sentences(style: Style, strips: Sequence[Strip], *, started: bool, whole: bo
     cached = f", {style.size(sums['cached'])} cached" if sums["cached"] != 0 else ""
     memory = "" if sums["resident"] is None else f", {style.size(sums['resident'])} resident"
     back = f"malloc_trim(0) would return {style.size(sums['releasable'])}"
-    if sums["releasable_resident"] is not None:
+    if sums["releasable_resident"] == 0:
+        back = "malloc_trim(0) would return no resident memory"
+    elif sums["releasable_resident"] is not None:
         back += f", {style.size(sums['releasable_resident'])} of it resident"
     tops = f", trim --tops {style.size(sums['tops'])} more" if sums["tops"] != 0 else ""
     arenas = len({strip.heap.arena for strip in strips})

@@ -119,7 +119,7 @@ def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
     """How much of what is in use is held, how much is not, and who holds most."""
     size = style.size
     part = "all" if held.reached == held.live else size(held.reached)
-    yield f"{part} of {size(held.live)} in blocks is held"
+    yield f"{part} of {size(held.live)} in blocks (in memory or not) is held"
     if held.lost:
         yield f"{size(held.lost)} in {count(held.lost_blocks, 'block')} is lost: nothing leads there"
     if held.possible:
@@ -129,8 +129,8 @@ def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
         yield f"no plain pointer leads to {size(held.unknown)}: {why}"
     keepers = [each for each in held.keepers if SMALL * each.bytes >= held.live]
     if keepers:
-        then = "".join(f", {each.words} {size(each.bytes)}" for each in keepers[1:])
-        yield f"{keepers[0].words} holds most, {size(keepers[0].bytes)} alone{f'; then{then[1:]}' if then else ''}"
+        then = "".join(f", {each.called} {size(each.bytes)}" for each in keepers[1:])
+        yield f"{keepers[0].called} holds most, {size(keepers[0].bytes)} alone{f'; then{then[1:]}' if then else ''}"
 
 
 def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool) -> Iterator[str]:

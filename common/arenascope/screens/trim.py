@@ -146,7 +146,7 @@ def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
     if released is None:
         return "what malloc_trim(0) would return is not known: not all that it looks at can be read"
     if resident is not None:
-        first = f"malloc_trim(0) would return {style.size(resident)} of resident memory"
+        first = f"malloc_trim(0) would return {style.size(resident) + ' of' if resident else 'no'} resident memory"
     else:
         bound = _bound(plans, "trim")
         first = f"malloc_trim(0) would release {style.size(released)} of address space"

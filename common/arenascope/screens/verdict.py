@@ -21,7 +21,6 @@ NAMES = {
     ANONYMOUS: "Anonymous memory in this core",
     SPACE: "Anonymous address space",
 }
-LITTLE = "malloc has little to give back"
 JUDGEMENTS = {
     "unread": "No judgement: part of the heap could not be read.",
     "mostly-not-this-malloc": "Most of it did not come from this malloc",
@@ -30,12 +29,12 @@ JUDGEMENTS = {
     "mostly-not-malloc": "More than half of it lies outside malloc",
     "freed": "Not a leak: the program freed it, malloc holds it.",
     "freed-thresholds-grew": "Not a leak: the program freed it, malloc holds it.",
-    "live-data": f"It is in use; {LITTLE}.",
+    "live-data": "It is in use",
     "live-and-freed": "Memory in use and freed memory both matter here.",
 }
 ELSEWHERE = ("no-heap", "mostly-not-this-malloc", "mostly-mapped-files", "mostly-shared-memory", "mostly-not-malloc")
 """Judgements by which most is not malloc's."""
-ONE_LOOK = f"It is in use: needed, or growing forever, one look does not tell; {LITTLE}."
+ONE_LOOK = "It is in use: needed, or growing forever, one look does not tell"
 
 
 def places(number: int) -> str:
@@ -61,11 +60,17 @@ def verdict(said: Statement, say: Say, compared: bool = False) -> str:
     text = f"{name} {say(known)}: {', '.join(both)}"
     if figure["unread_bytes"]:
         text += f", {say(figure['unread_bytes'])} in arenas that could not be read whole"
-    if said.id == "live-data" and figure.get("lost_bytes") is not None:
-        return f"{text}. {_proof(figure, say, compared)}; {LITTLE}."
-    if said.id == "live-data" and not compared:
-        return f"{text}. {ONE_LOOK}"
-    return f"{text}. {_judgement(said.id, figure, say)}"
+    if said.id != "live-data":
+        return f"{text}. {_judgement(said.id, figure, say)}"
+    proven = figure.get("lost_bytes") is not None
+    in_use = _proof(figure, say, compared) if proven else JUDGEMENTS[said.id] if compared else ONE_LOOK
+    return f"{text}. {in_use}; {_to_give_back(figure, say)}."
+
+
+def _to_give_back(figure: Figures, say: Say) -> str:
+    """What malloc_trim, or trim --apply --tops, would return of what is in memory."""
+    size = figure["returnable_bytes"] + figure["thread_tops_bytes"]
+    return f"malloc has little to give back: {say(size)}" if size else "malloc has nothing to give back"
 
 
 def _proof(figure: Figures, say: Say, compared: bool) -> str:
@@ -234,6 +239,31 @@ def _others(figure: Figures, names: Names, say: Say) -> Pair:
     return f"memory that this malloc did not hand out{whose}", evidence
 
 
+def lost_blocks(figure: Figures, names: Names, say: Say) -> str:
+    """What most of what is lost is; "" where that is not known."""
+    if "type" not in names:
+        return ""
+    part = "all" if figure["type_bytes"] == figure["bytes"] else say(figure["type_bytes"])
+    hang = f" with {count(figure['indirect_blocks'], 'block')} that hang on them" if figure["indirect_blocks"] else ""
+    return f"{part} of it {count(figure['type_blocks'], 'block')} of {names['type']}{hang}"
+
+
+def _lost(figure: Figures, names: Names, say: Say) -> Pair:
+    which = lost_blocks(figure, names, say)
+    return (
+        f"a leak: nothing leads to {say(figure['bytes'])} any more, so that nothing can free it",
+        f"{count(figure['blocks'], 'block')}" + (f", {which}" if which else ""),
+    )
+
+
+def _held(figure: Figures, names: Names, say: Say) -> Pair:
+    size, whole = figure["bytes"], figure["live_bytes"]
+    return (
+        f"{names['owner']} holds {say(size)} that is in use: it stays until that is cleared",
+        f"{100 * size / whole:.0f} % of {say(whole)} in blocks; nothing else leads there",
+    )
+
+
 CAUSES: Mapping[str, Callable[[Figures, Names, Say], Pair]] = {
     "thresholds-grew": _thresholds_grew,
     "top-below-threshold": _top_below,
@@ -243,6 +273,8 @@ CAUSES: Mapping[str, Callable[[Figures, Names, Say], Pair]] = {
     "thread-caches": _caches,
     "huge-pages": _huge_pages,
     "not-this-malloc": _others,
+    "lost-blocks": _lost,
+    "held-by-owner": _held,
 }
 
 

@@ -32,14 +32,14 @@ function told(id, title, ...lead) {
 
 const SHOWN = 12;
 /** `columns`: [title, what of a row, form, more]; what is a key of the row, or a function of it and its place. */
-function table(into, base, columns, { foot = null, sort = null, title = null } = {}) {
+function table(into, base, columns, { foot = null, sort = null, title = null, whole = false } = {}) {
   const rows = at(base) ?? [];
   if (title) into.append(make("h3", `${title} (${rows.length.toLocaleString("en")})`));
   const list = make("table", undefined, "list"), head = list.createTHead().insertRow(), body = list.createTBody(), made = new Map();
   const value = (row, index, [, what, , more]) => more?.by ? more.by(row, index) : typeof what === "function" ? String(what(row, index)) : what.split("/").reduce((one, key) => one?.[key], row) ?? null;
   // what no row has needs no column
   columns = columns.filter(([, what]) => typeof what === "string" || !rows.length || rows.some((row, index) => { const made = what(row, index); return (made.textContent ?? made) !== ""; }));
-  let order = rows.map((_, index) => index), wanted = "", all = rows.length <= SHOWN + 3;
+  let order = rows.map((_, index) => index), wanted = "", all = whole || rows.length <= SHOWN + 3;
   const line = (index) => {
     if (!made.has(index)) made.set(index, put("tr", "", ...columns.map(([, what, form, more]) => {
       const cell = typeof what === "string" ? said(`${base}/${index}/${what}`, form, "td") : put("td", "", what(rows[index], index));
@@ -54,7 +54,7 @@ function table(into, base, columns, { foot = null, sort = null, title = null } =
     const found = wanted ? order.filter((index) => JSON.stringify(rows[index]).toLowerCase().includes(wanted)) : order;
     const shown = all ? found : found.slice(0, SHOWN);
     body.replaceChildren(...shown.map(line));
-    many.textContent = `${number(shown.length)} of ${number(rows.length)} rows`;
+    many.textContent = shown.length < found.length ? `${number(found.length - shown.length)} more of ${number(rows.length)} rows are not shown` : `${number(found.length)} of ${number(rows.length)} rows`;
     more.textContent = all ? `show ${SHOWN}` : "show all";
     more.hidden = found.length <= SHOWN;
   };
@@ -62,7 +62,7 @@ function table(into, base, columns, { foot = null, sort = null, title = null } =
   more.onclick = () => { all = !all; draw(); };
   columns.forEach((column) => {
     const cell = put("th", (column[3]?.name ?? "").replace("mono", "")), button = make("button", column[0]);
-    button.type = "button"; if (column[3]?.hint) cell.title = column[3].hint;
+    button.type = "button";
     const by = (up) => {
       head.querySelectorAll("th").forEach((each) => each.removeAttribute("aria-sort"));
       cell.setAttribute("aria-sort", up ? "ascending" : "descending");
@@ -79,7 +79,10 @@ function table(into, base, columns, { foot = null, sort = null, title = null } =
   });
   draw();
   if (foot) list.createTFoot().append(foot);
-  into.append(put("div", "wide", list), ...(rows.length > SHOWN + 3 ? [below] : []));
+  into.append(put("div", "wide", list), ...(rows.length > SHOWN + 3 && !whole ? [below] : []));
+  // what a heading means is read on paper, too
+  const hints = columns.filter(([, , , more]) => more?.hint);
+  if (rows.length && hints.length) into.append(put("p", "hint", ...hints.flatMap(([name, , , { hint }], index) => [index ? "; " : "", make("b", name), ": " + hint]), "."));
 }
 
 // commands to copy
@@ -108,6 +111,11 @@ function way([words, command]) {
 
 const MEASURES = { resident: "RSS", anonymous: "anonymous memory", "address-space": "anonymous address space" };
 const who = (held) => held === null || held === undefined ? "" : held.kind === "unreached" ? "nobody" : held.kind === "shared" ? "several together" : held.name ?? (held.tid === null ? held.kind : `${held.kind} of thread ${held.tid}`);
+/** Who holds most of a row's blocks, and of how many of them that is so where it is not of all. */
+const holder = (base) => ["held by", (row, index) => {
+  const { held_by: held, blocks } = row;
+  return put("span", "", who(held), ...(held && held.blocks < blocks ? [" (", said(`${base}/${index}/held_by/blocks`, number), " of ", said(`${base}/${index}/blocks`, number), ")"] : []));
+}, null, { ...LEFT, by: (row) => who(row.held_by) }];
 const typeCell = (row) => { const cell = put("span", "", row.type + (row.owner && row.kind !== "holder" ? ` of ${row.owner}` : "")); if (row.certain === false) { cell.className = "guess"; cell.append(" ?"); cell.title = "a guess, by what the blocks hold"; } return cell; };
 const LEFT = { name: "left" }, MONO = { name: "fixed mono" };
 
@@ -134,7 +142,8 @@ function split() {
 function conclusions() {
   const why = put("section", "", make("h2", "Why it stays")), causes = put("ul"), box = put("div", "both", why);
   report.causes.forEach((each) => causes.append(put("li", "", each.cause, put("div", "evidence", each.evidence))));
-  why.append(report.causes.length ? causes : put("p", "hint", "nothing but what the answer above says"));
+  const kept = report.held ? "in use, or outside malloc: no owner alone leads to much of it" : "what is in use stays until the program frees it; who holds it is not told here";
+  why.append(report.causes.length ? causes : put("p", "hint", kept));
   why.id = "why";
   const todo = put("section", "", make("h2", "What to do")), list = put("ol");
   todo.id = "todo";
@@ -154,12 +163,14 @@ function types() {
   const box = told("types", "What the blocks are");
   if (!box) return;
   box.append(says(said("types/totals/bytes"), " in ", said("types/totals/blocks", number), " live blocks",
+    ...(documents.types.totals.resident_bytes === null ? [] : [", ", said("types/totals/resident_bytes"), " of it in memory"]),
     ...(documents.types.totals.bookkeeping_bytes ? ["; ", said("types/totals/bookkeeping_bytes"), " is malloc's bookkeeping"] : []), ".",
     documents.types.left_out ? ` Not shown: ${many(documents.types.left_out, "more type")}.` : ""));
   documents.types.notes.forEach((note) => box.append(put("p", "hint", note.text)));
   table(box, "types/types", [["type", typeCell, null, { ...LEFT, by: (row) => row.type }], ["module", (row) => row.module ?? "", null, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size],
-    ["resident", "resident_bytes", size], ["holds back", "holds_back_bytes", size, { hint: "what more would leave memory were all of them freed, and malloc_trim(0) called" }],
-    ["held by", (row) => who(row.held_by), null, LEFT], ["one of them", (row) => row.samples[0] ?? "", null, MONO]]);
+    ...(documents.types.types.some((row) => row.retained_bytes !== null) ? [["with theirs", "retained_bytes", size, { hint: "and what only blocks of the type lead to, such as what their members point to: rows overlap" }]] : []),
+    ["resident", "resident_bytes", size], ["holds back", "holds_back_bytes", size, { hint: "what more would leave memory, their own pages among it, were all blocks of the type freed and malloc_trim(0) called; little where other blocks lie on the same pages" }],
+    holder("types/types"), ["one of them", (row) => row.samples[0] ?? "", null, MONO]]);
 }
 
 function owners() {
@@ -173,9 +184,9 @@ function owners() {
       ...(held.unknown_bytes ? ["; ", said("report/held/unknown_bytes"), " is led to by no plain pointer: this image lacks some of what may"] : []), "."));
   }
   table(box, "owners/owners", [["whose", (_, index) => documents.owners.whose[index], null, { ...LEFT, by: (_, index) => documents.owners.whose[index] }],
-    ["holds", "retained_bytes", size, { hint: "what could be freed were it cleared" }], ["resident", "retained_resident_bytes", size],
-    ["goes back", "returns_bytes", size, { hint: "pages on which nothing else is: malloc_trim(0) gives them back then" }], ["blocks", "blocks", number],
-    ["spreads at", (row) => row.type ?? "", null, LEFT], ["in", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
+    ["holds", "retained_bytes", size, { hint: "what it alone leads to, and could be freed were it cleared" }], ["resident", "retained_resident_bytes", size],
+    ["goes back", "returns_bytes", size, { hint: "by how much RSS would fall then, after malloc_trim(0), as pages with anything else on them stay" }], ["blocks", "blocks", number],
+    ["spreads at", (row) => row.type ?? "", null, { ...LEFT, hint: "the block, and its type, on which most of it hangs" }], ["in", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
   if (documents.owners.left_out) box.append(put("p", "hint", `Not shown: ${many(documents.owners.left_out, "more owner")}.`));
 }
 
@@ -184,7 +195,7 @@ function leaks() {
   if (!box) return;
   if (lost.unknown.blocks) box.append(says("Nothing leads to ", said("leaks/unknown/bytes"), " in ", said("leaks/unknown/blocks", number), " blocks, but this image lacks some of what might: not known to be lost."));
   if (!lost.leaks.length) { if (!lost.unknown.blocks) box.append(says("Nothing is lost: roots lead to all ", said("leaks/reached/blocks", number), " blocks, ", said("leaks/reached/bytes"), ".")); return; }
-  table(box, "leaks/leaks", [["type", "type", text, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size], ["hang on them", "indirect_blocks", number], ["their bytes", "indirect_bytes", size],
+  table(box, "leaks/leaks", [["type", "type", text, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size], ["hang on them", "indirect_blocks", number, { hint: "blocks that only these lead to, lost with them" }], ["their bytes", "indirect_bytes", size],
     ["lost", (row) => row.strength === "definite" ? "for certain" : "perhaps", null, { by: (row) => row.strength }], ["one of them", (row) => row.samples[0] ?? "", null, MONO]]);
 }
 
@@ -193,21 +204,30 @@ function arenas() {
   if (!box) return;
   const limits = documents.params.arenas, keys = ["system_bytes", "used_bytes", "tcache/bytes", "fast/bytes", "bins/bytes", "top_bytes", "resident_bytes", "trim_resident_bytes"];
   const names = ["system", "used", "tcache", "fast", "bins", "top", "resident", "trim returns"];
-  if (limits) box.append(says(said("params/arenas/count", number), limits.count === 1 ? " arena" : " arenas", "; this process may make ", limits.limit === null ? "a number that is not known" : said("params/arenas/limit", number), "."));
+  const limited = documents.params.note_record?.figures ?? {}, why = "params/note_record/figures/";
+  const because = limited.processors ? [": ", said(why + "arenas_each", number), " for each of ", said(why + "processors", number), limited.processors === 1 ? " processor" : " processors", ", as no limit is set"] : [];
+  if (limits) box.append(says(said("params/arenas/count", number), limits.count === 1 ? " arena" : " arenas", "; this process may make ", limits.limit === null ? "a number that is not known" : said("params/arenas/limit", number), ...because, "."));
+  const hints = { system: "taken from the kernel; the next five are what became of that", used: "in blocks that the program has not freed", tcache: "freed, kept by threads for themselves", fast: "freed, in fastbins",
+    bins: "freed, in lists", top: "free, at the arena's end", resident: "what of all of it is in memory", "trim returns": "what malloc_trim(0) would give back" };
   const foot = put("tr", "", put("td", "left", "all"), put("td"), put("td"), ...keys.map((key) => said("arenas/totals/" + key, size, "td")));
   const threads = (row) => row.threads.map((each) => `${each.name ?? ""} ${each.tid}`.trim());
   table(box, "arenas/arenas", [["arena", (row) => `${row.index}${row.main ? " main" : ""}`, null, { name: "fixed", by: (row) => row.index }],
     ["threads", (row) => { const names = threads(row), cell = put("span", "", names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${names.length - 3} more` : "") || "none"); cell.title = names.join(", "); return cell; }, null, { ...LEFT, by: (row) => row.threads.length }],
-    ["heaps", "heaps", number], ...keys.map((key, index) => [names[index], key, size])], { foot, sort: "resident" });
+    ["heaps", "heaps", number], ...keys.map((key, index) => [names[index], key, size, { hint: hints[names[index]] }])], { foot, sort: "resident" });
 }
 
 function trim() {
   const box = told("trim", "What malloc_trim would return");
   if (!box) return;
-  box.append(says("malloc_trim(0) would return ", said("trim/totals/resident_bytes"), " of resident memory; the tops of thread arenas, which it never touches, ", said("trim/totals/tops_resident_bytes"), " more (--tops)."));
+  const { resident_bytes: back, release_bytes: released } = documents.trim.totals, or = (value) => value ? size(value) : value === 0 ? "no" : "?";
+  box.append(says("malloc_trim(0) would return ", said("trim/totals/resident_bytes", or), back ? " of resident memory" : " resident memory",
+    ...(released && back !== null && back < released ? [" (it would give up ", said("trim/totals/release_bytes"), " of addresses, ", back ? "the rest of them" : "all of them", " not in memory)"] : []),
+    "; the tops of thread arenas, which it never touches, hold ", said("trim/totals/tops_resident_bytes", or), " more (--tops)."));
   const keys = ["madvise_bytes", "brk_bytes", "resident_bytes", "kept/top_bytes", "kept/top_resident_bytes", "kept/subpage_bytes", "kept/tcache_bytes", "tops_bytes"];
   const names = ["by madvise", "by brk", "RSS falls", "top stays", "resident", "stranded", "tcache", "--tops"];
-  table(box, "trim/arenas", [["arena", "index", text, { name: "fixed" }], ...keys.map((key, index) => [names[index], key, size])], { sort: "RSS falls" });
+  const hints = { "by madvise": "whole free pages between blocks", "by brk": "the end of the main arena's top", "RSS falls": "what of both is in memory", "top stays": "free, at the arena's end",
+    stranded: "free, in pages that blocks in use share", tcache: "free, kept by threads", "--tops": "what trim --tops would give back besides" };
+  table(box, "trim/arenas", [["arena", "index", text, { name: "fixed" }], ...keys.map((key, index) => [names[index], key, size, { hint: hints[names[index]] }])], { sort: "RSS falls" });
   const reasons = put("ul");
   documents.trim.reasons.forEach((each) => reasons.append(make("li", each.text)));
   if (documents.trim.reasons.length) box.append(make("h3", "Why the rest stays"), reasons);
@@ -217,15 +237,18 @@ function pins() {
   const box = told("pins", "What is in the way");
   if (!box) return;
   if (documents.pins.groups?.length) table(box, "pins/groups", [["type", typeCell, null, { ...LEFT, by: (row) => row.type }], ["blocks", "blocks", number], ["bytes", "bytes", size], ["keeps", "releases_bytes", size], ["of it in memory", "resident_bytes", size],
-    ["held by", (row) => who(row.held_by), null, LEFT]], { title: "Types of blocks, were all of one freed" });
+    holder("pins/groups")], { title: "Types of blocks, were all of one freed" });
   if (documents.pins.pins.length) table(box, "pins/pins", [["block", "user_address", text, MONO], ["what it is", (row) => row.symbol ?? "", null, LEFT], ["arena", "arena", number], ["bytes", "bytes", size], ["keeps", "releases_bytes", size], ["of it in memory", "resident_bytes", size],
     ["held by", (row) => who(row.held_by), null, LEFT]], { title: "Single blocks" });
-  if (!documents.pins.groups?.length && !documents.pins.pins.length) box.append(put("p", "hint", "no block in use keeps memory from going back"));
+  if (!documents.pins.groups?.length && !documents.pins.pins.length) box.append(put("p", "hint", "No single block, nor all of a type, keeps much more from going back than pages of its own.",
+    ...(documents.pins.own_left_out ? [" Not shown: ", said("pins/own_left_out", number), " beside free memory that would mainly give back their own (--own)."] : [])));
 }
 
 function params() {
   const box = told("params", "Thresholds and limits");
-  if (box) table(box, "params/params", [["parameter", "name", text, LEFT], ["value", "value", number], ["default", "default", number], ["asked for", (row) => row.requested ?? "", null, LEFT], ["", (row) => row.note ?? "", null, LEFT]]);
+  if (!box) return;
+  if (documents.params.note) box.append(says(documents.params.note + "."));
+  table(box, "params/params", [["parameter", "name", text, LEFT], ["value", "value", number], ["default", "default", (value) => value === null ? "none" : number(value)], ["asked for", (row) => row.requested ?? "", null, LEFT], ["", (row) => row.note ?? "", null, LEFT]], { whole: true });
 }
 
 function others() {
