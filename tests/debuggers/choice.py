@@ -55,16 +55,43 @@ def few(looks: Iterable[AnyLook], traits: int) -> Iterator[AnyLook]:
 def not_in_turn(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
     """Of each test that is marked in_turns("door", "name"), those beyond the few that show every value of each of these
     parameters: the one with the most values is gone through, and the others take their values in turns."""
+    for group in _alike(item for item in items if not item.get_closest_marker("full")):
+        kept = turns([sorted(set(column)) for column in zip(*group.values())])
+        yield from (item for item, place in group.items() if place not in kept)
+
+
+def beyond_pairs(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """Of those with three such parameters and more, what shows no two values together that others do not: of what
+    not_in_turn leaves nothing."""
+    for group in _alike(items):
+        missing = {pair for place in group.values() for pair in _pairs(place)}
+        rest = {item: place for item, place in group.items() if item.get_closest_marker("full")}
+        for item, place in group.items():
+            if item not in rest:
+                missing.difference_update(_pairs(place))
+        while missing:
+            best = max(rest, key=lambda item: len(missing.intersection(_pairs(rest[item]))))
+            missing.difference_update(_pairs(rest.pop(best)))
+        yield from (item for item in rest if len(rest[item]) > 2)
+
+
+Place = tuple[int, ...]
+"""Which value each of the parameters has."""
+
+
+def _alike(items: Iterable[pytest.Item]) -> Iterator[dict[pytest.Item, Place]]:
     alike: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("in_turns") and not item.get_closest_marker("full"):
+        if item.get_closest_marker("in_turns"):
             alike.setdefault((item.location[0], getattr(item, "originalname", "")), []).append(item)
     for group in alike.values():
         names = group[0].get_closest_marker("in_turns").args
         values = [[item.callspec.params[name] for item in group] for name in names]
-        found = list(zip(*([column.index(value) for value in column] for column in values)))
-        kept = turns([sorted(set(column)) for column in zip(*found)])
-        yield from (item for item, place in zip(group, found) if place not in kept)
+        yield dict(zip(group, zip(*([column.index(value) for value in column] for column in values))))
+
+
+def _pairs(place: Place) -> Iterator[tuple[tuple[int, int], ...]]:
+    yield from combinations(enumerate(place), 2)
 
 
 def turns(columns: Sequence[Sequence[int]]) -> set[tuple[int, ...]]:

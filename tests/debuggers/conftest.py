@@ -6,7 +6,7 @@ from typing import Any, Iterator
 
 import pytest
 from album import Album
-from choice import not_in_turn
+from choice import beyond_pairs, not_in_turn
 from doors import GDB, NEWEST, Door, Gdb
 from kept import Looks, Sights
 from lldb_door import EVERY_LLDB, LLDBS, Lldb
@@ -24,6 +24,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.full)
     for item in not_in_turn(items):
         item.add_marker(pytest.mark.full)
+    for item in beyond_pairs(items):
+        item.add_marker(pytest.mark.exhaustive)
 
 
 def parameters(item: pytest.Item) -> dict[str, Any]:

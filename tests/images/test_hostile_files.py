@@ -275,7 +275,7 @@ def test_a_snapshot_of_another_shape(where: str, tmp_path: Path) -> None:
     "data",
     [
         b'{"arenascope_snapshot":1,"report":' + b"[" * 200_000,
-        gzip.compress(bytes(64 << 20)),
+        64 * gzip.compress(bytes(1 << 20)),
         b"\x1f\x8b\x08",
         gzip.compress(b'{"arenascope_snapshot":1}')[:-9],
         gzip.compress(b"x" * 99)[:20] + b"\xff" * 40,
