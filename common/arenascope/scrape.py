@@ -7,6 +7,8 @@ held once for all of them. A request that does not arrive in time, or that block
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import signal
 import socket
 from typing import Any, Callable, Optional, Sequence
 
@@ -44,7 +46,10 @@ def serve(host: str, port: int, look: Callable[[], Families], encode: Encode, sa
         raise ArenascopeError(f"cannot listen on {where}:{port}: {why}") from error
     with listening:
         say(f"serving http://{where}:{listening.getsockname()[1]}/metrics, Ctrl-C ends it\n")
-        asyncio.run(_Server(look, encode).run(listening))
+        try:
+            asyncio.run(_Server(look, encode).run(listening))
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
 
 
 class _Server:
@@ -57,7 +62,15 @@ class _Server:
 
     async def run(self, listening: socket.socket) -> None:
         server = await asyncio.start_server(self._connected, sock=listening, limit=LONGEST)
+        with contextlib.suppress(RuntimeError, ValueError):  # where this is not the main thread
+            self._end_at_ctrl_c()
         await server.serve_forever()
+
+    def _end_at_ctrl_c(self) -> None:
+        """Whichever thread the kernel gives the signal to: asyncio's own way wakes nobody who waits for connections."""
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # an answer that waits in a buffer would have no end to its time

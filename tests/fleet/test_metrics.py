@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import urllib.error
 from pathlib import Path
@@ -105,13 +107,31 @@ def test_one_look_serves_all_that_wait(tmp_path: Path) -> None:
                 text=True,
             )
             assert "attached" in tracing.stderr.readline()
+            # all are there before the first is answered
+            serving.process.send_signal(signal.SIGSTOP)
             asked = [serving.connect(b"GET /metrics HTTP/1.1\r\n\r\n") for _ in range(40)]
+            serving.process.send_signal(signal.SIGCONT)
             answers = [connection.makefile("rb").read() for connection in asked]
         tracing.communicate(timeout=20)
         looks = len(re.findall(rf"PTRACE_SEIZE, {subject.pid},", log.read_text()))
     assert [answer.split(b"\r\n")[0] for answer in answers] == [b"HTTP/1.1 200 OK"] * 40
     assert all(b"glibc_malloc_arenas" in answer for answer in answers)
-    assert 1 <= looks < 20
+    assert 1 <= looks < 10
+
+
+def test_ctrl_c_ends_it_whichever_thread_gets_the_signal() -> None:
+    """The kernel takes another one than the main thread where that is just being traced."""
+    with Subject("bins") as subject:
+        serving = Serving(subject.pid)
+        serving.get()
+        threads = map(int, os.listdir(f"/proc/{serving.process.pid}/task"))
+        looking = next(tid for tid in threads if tid != serving.process.pid)
+        os.kill(looking, signal.SIGINT)
+        try:
+            assert serving.process.communicate(timeout=60)[1] == "arenascope: stopped\n"
+        finally:
+            serving.process.kill()
+        assert serving.process.returncode == 130
 
 
 def test_one_look_is_one_hold(tmp_path: Path) -> None:
