@@ -23,6 +23,9 @@ from arenascope.sources.core.image import CoreImage
 from arenascope.sources.debugged import AskedImage
 from arenascope.sources.image_target import Source
 from arenascope.sources.live.guard import Holder
+from arenascope.sources.live.injection import Frames, Processor
+from arenascope.sources.live.injection_aarch64 import Aarch64, Aarch64Frames
+from arenascope.sources.live.injection_x86_64 import X8664, X8664Frames
 from arenascope.sources.live.pagemap import EntryReader, PagemapResidency, Reader, ScanReader
 from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.live.ptrace import Tracer
@@ -42,3 +45,5 @@ READERS: list[type[Reader]] = [ScanReader, EntryReader]
 HOLDERS: list[type[Holder]] = [Tracer, Stopper]
 METERS: list[type[Meter]] = [Unseen, Progress]
 NODES: list[type[Nodes]] = [StillNodes]
+PROCESSORS: list[type[Processor]] = [X8664, Aarch64]
+FRAMES: list[type[Frames]] = [X8664Frames, Aarch64Frames]

@@ -169,7 +169,7 @@ def _inside(controller: Controller, session: Session, code: MallocCode) -> Itera
         elif depths:
             yield Whereabouts(thread, unsure="what called malloc is not known")
         elif not believed.whole:
-            reason = stacks.why_unsure(thread)
+            reason = stacks.why_unsure(thread, frames[1].pc if len(believed.frames) == 1 < len(frames) else None)
             if reason is not None:
                 yield Whereabouts(thread, unsure=reason)
 

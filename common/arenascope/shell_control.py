@@ -13,36 +13,23 @@ from .glibc.find.code import StackFrame
 from .records import NamedTuple
 from .session import Session
 from .sources.elf.frames import Unwinder, by_number
-from .sources.elf.machines import EM_X86_64
 from .sources.elf.naming import modules_of
-from .sources.elf.registers import GENERAL
 from .sources.elf.symbols import dynamic_symbols
 from .sources.elf.unwind import UnwindTables
 from .sources.live import injection, procfiles
 from .sources.live.freeze import Freeze
+from .sources.live.injection_aarch64 import Aarch64
+from .sources.live.injection_x86_64 import X8664
 from .sources.live.target import ProcessTarget
 from .target import Region, Span, ThreadInfo
 
+PROCESSORS: Sequence[injection.Processor] = (X8664(), Aarch64())
 SLICES = (0.0002, 0.001, 0.005, 0.02)
 """For how long a thread is let run until it is looked at again."""
-MAIN = "[stack]"
+MAIN, VDSO = "[stack]", "[vdso]"
 AT_END = (signal.SIGURG, signal.SIGWINCH, signal.SIGCHLD)
 """Signals that mean nothing to a process without a handler for them."""
-ERRNO = bytes.fromhex("64480304250000 0000c3".replace(" ", ""))
-"""add %fs:0, %rax; ret: how __errno_location ends; in front of it rax is loaded with the variable's offset."""
-LOAD = b"\x48\x8b\x05"
-ENTRY_MARK = b"\xf3\x0f\x1e\xfa"
 LOCK = "__lll_lock_wait_private"
-WITH_MASKS: Mapping[int, tuple[str, bool]] = {
-    271: ("r10", False),  # ppoll
-    281: ("r8", False),  # epoll_pwait
-    441: ("r8", False),  # epoll_pwait2
-    270: ("r9", True),  # pselect6: a pointer to a pointer
-    333: ("r9", True),  # io_pgetevents
-}
-"""System calls that change the signal mask for as long as they wait, and the register that leads to that mask."""
-NEVER = (130, 426)
-"""rt_sigsuspend and io_uring_enter, which cannot do without or hide it."""
 ELSEWHERE = "use --apply from GDB or LLDB"
 
 
@@ -51,7 +38,7 @@ class Stand(NamedTuple):
 
     tid: int
     general: bytes
-    vectors: bytes
+    sets: injection.Sets
     mask: int
     free: bool
     registers: Mapping[str, int]
@@ -66,18 +53,24 @@ class ShellController:
     def __init__(self, target: ProcessTarget, freeze: Freeze) -> None:
         if freeze.how != "ptrace":
             raise RefusedError("a process that is held by a signal cannot be made to call anything", "--stop ptrace")
-        if target.machine != "x86_64" or target.pointer_size != 8 or os.uname().machine != "x86_64":
-            raise RefusedError(f"the shell calls into x86-64 processes alone, and this is {target.machine}", ELSEWHERE)
-        features = procfiles.status_row(target.image.pid, "x86_Thread_features")
-        if "shstk" in features.split():
-            raise RefusedError("the process has a shadow stack, which forbids calls from outside", ELSEWHERE)
-        self.target, self.freeze = target, freeze
+        machine = os.uname().machine
+        processor = next((each for each in PROCESSORS if each.machine == target.machine == machine), None)
+        if processor is None or target.pointer_size != 8:
+            names = " and ".join(each.machine.replace("_", "-") for each in PROCESSORS)
+            other = "" if target.machine == machine else f", from Python for {machine}"
+            raise RefusedError(
+                f"the shell calls into {names} processes alone, and this is {target.machine}{other}", ELSEWHERE
+            )
+        why = processor.refusal(target.image.pid)
+        if why is not None:
+            raise RefusedError(why, ELSEWHERE)
+        self.target, self.freeze, self.processor = target, freeze, processor
         self._moment: Optional[_Moment] = None
 
     @property
     def _now(self) -> _Moment:
         if self._moment is None:
-            self._moment = _Moment(self.target, self.freeze)
+            self._moment = _Moment(self.target, self.freeze, self.processor)
         return self._moment
 
     def _moved(self) -> None:
@@ -116,7 +109,7 @@ class ShellController:
             take = self._now.exported(LOCK, self._now.base_of(what.address))
             if take is None:
                 raise RefusedError(f"{LOCK} was not found in this process", ELSEWHERE)
-            give = injection.Step(0, injection.unlocking(lock), number=injection.SYS_FUTEX)
+            give = injection.Step(0, injection.unlocking(lock), system_call="futex")
             # alone, it goes from having the lock straight to giving it back
             steps = [injection.Step(take.value, [lock], unlocks=lock), *steps, give]
         became, number = self._make(what.address, steps, seconds)
@@ -129,6 +122,9 @@ class ShellController:
         if became == "at work":
             raise RefusedError("the call is still at work; the process was let go and finishes it by itself")
         raise RefusedError("no thread could be made to call", "try again")
+
+    def _is_timed(self, stand: Stand) -> bool:
+        return self.processor.is_timed(stand.registers)
 
     def _make(self, function: int, steps: Sequence[injection.Step], seconds: float) -> tuple[str, int]:
         now = self._now
@@ -143,7 +139,9 @@ class ShellController:
             if thread is None or at_end is None:
                 why = reason
                 continue
-            layout = injection.Layout(thread, gadgets, steps, at_end)
+            stack_pointer = stand.registers[self.processor.stack]
+            frames = self.processor.frames(thread, gadgets)
+            layout = injection.Layout(frames, thread, stack_pointer, steps, at_end)
             if layout.base - injection.ROOM < stack.start:
                 why = f"has too little room left on the stack of thread {stand.tid}"
                 continue
@@ -151,13 +149,16 @@ class ShellController:
             order = injection.Order(
                 tid=stand.tid,
                 general=stand.general,
-                vectors=stand.vectors,
+                # what the kernel alone remembers goes on by what it left there
+                back=stand.general if self._is_timed(stand) else self.processor.packed(thread.registers),
+                sets=list(self.processor.put_back(stand.sets) or ()),
                 mask=stand.mask,
                 meanwhile=ready.mask,
                 block=ready.block,
                 room=injection.ROOM,
-                entries=[_packed(each) for each in ready.entries],
+                entries=[self.processor.packed(each) for each in ready.entries],
                 stops=list(ready.stops),
+                stands_in=self.processor.stands_in,
                 errno=(thread.errno_at, struct.pack("<I", thread.errno)),
                 at_end=at_end,
                 seconds=seconds,
@@ -170,8 +171,8 @@ class ShellController:
 class _Moment:
     """The process as it is held now."""
 
-    def __init__(self, target: ProcessTarget, freeze: Freeze) -> None:
-        self.target, self.freeze = target, freeze
+    def __init__(self, target: ProcessTarget, freeze: Freeze, processor: injection.Processor) -> None:
+        self.target, self.freeze, self.processor = target, freeze, processor
         self.session = Session(target)
         self.regions = self.session.regions
         self._unwinder = Unwinder(self.session.memory, UnwindTables(self.session.memory, self.regions), target.machine)
@@ -181,12 +182,12 @@ class _Moment:
     @property
     def stands(self) -> dict[int, Stand]:
         if self._stands is None:
-            states = self.freeze.obey(("states",), 30.0)
+            states = self.freeze.obey(("states", self.processor.general_bytes, tuple(self.processor.sets)), 30.0)
             if isinstance(states, str):
                 raise RefusedError(states)
             self._stands = {
-                tid: Stand(tid, general, vectors, mask, free, _unpacked(general))
-                for tid, general, vectors, mask, free in states
+                tid: Stand(tid, general, sets, mask, free, self.processor.unpacked(general, sets))
+                for tid, general, sets, mask, free in states
             }
         return self._stands
 
@@ -198,7 +199,7 @@ class _Moment:
     def frames(self, tid: int, limit: int) -> Iterator[StackFrame]:
         registers = self.stand(tid).registers
         numbered = by_number(self.target.machine, registers)
-        for frame in self._unwinder.frames(numbered, registers["rip"], limit):
+        for frame in self._unwinder.frames(numbered, registers[self.processor.counter], limit):
             yield StackFrame(frame.pc, self._name(frame.pc), frame.stack_pointer)
 
     def _name(self, pc: int) -> Optional[str]:
@@ -219,15 +220,17 @@ class _Moment:
 
     def gadgets(self, base: int) -> dict[str, int]:
         places: dict[str, int] = {}
-        for region in next(module for module in modules_of(self.regions) if module[0].start == base):
+        module = next(module for module in modules_of(self.regions) if module[0].start == base)
+        kernels = [region for region in self.regions if region.path == VDSO]
+        for region in (*module, *kernels):
             if not region.executable:
                 continue
             code = self.session.memory.try_read(region.start, region.size) or b""
-            for name, instructions in injection.GADGETS.items():
+            for name, instructions in self.processor.gadgets.items():
                 at = code.find(instructions)
                 if at >= 0:
                     places.setdefault(name, region.start + at)
-        if len(places) < len(injection.GADGETS):
+        if len(places) < len(self.processor.gadgets):
             raise RefusedError("libc has not the instructions that a call from outside needs", ELSEWHERE)
         return places
 
@@ -236,15 +239,16 @@ class _Moment:
         fit = []
         for stand in self.stands.values():
             stack = self._stack(stand)
-            if stack is not None and stand.free and stand.registers["cs"] == 0x33 and self._may_be_left(stand):
+            plain = stand.free and self.processor.is_plain(stand.registers)
+            if stack is not None and plain and self._may_be_left(stand):
                 fit.append((stand, stack))
         pid = self.target.image.pid
         # a timed wait can be made again exactly only as long as we live
-        return sorted(fit, key=lambda each: (_is_timed(each[0]), each[0].tid != pid))
+        return sorted(fit, key=lambda each: (self.processor.is_timed(each[0].registers), each[0].tid != pid))
 
     def _stack(self, stand: Stand) -> Optional[Region]:
         """The mapping that is this thread's stack and nothing else below its stack pointer."""
-        pointer = stand.registers["rsp"]
+        pointer = stand.registers[self.processor.stack]
         at = next((at for at, region in enumerate(self.regions) if region.contains(pointer)), None)
         if at is None or not self.regions[at].writable:
             return None
@@ -253,8 +257,9 @@ class _Moment:
             return region
         below = self.regions[at - 1] if at else None
         guarded = below is not None and below.end == region.start and not (below.readable or below.writable)
-        thread = stand.registers["fs_base"]
-        others = [each.registers["fs_base"] for each in self.stands.values() if each.tid != stand.tid]
+        name = self.processor.thread
+        thread = stand.registers[name]
+        others = [each.registers[name] for each in self.stands.values() if each.tid != stand.tid]
         alone = not any(region.start <= pointer_of < pointer for pointer_of in others)
         heaps = [part for parts in self.session.heaps.values() for part in parts]
         is_heap = any(region.start < part.end and part.address < region.end for part in heaps)
@@ -263,15 +268,16 @@ class _Moment:
 
     def _may_be_left(self, stand: Stand) -> bool:
         """Whether what it waits in can be begun anew by registers alone."""
-        number = injection.interrupted_call(stand.registers)
+        registers, processor = stand.registers, self.processor
+        number = processor.call_under_way(registers, self.session.memory)
         if number is None:
             return True
-        if number in NEVER:
+        if number in processor.never:
             return False
-        if number not in WITH_MASKS:
-            return True
-        register, indirect = WITH_MASKS[number]
-        pointer: Optional[int] = stand.registers[register]
+        if number not in processor.with_masks:
+            return processor.begins_anew(number, registers)
+        register, indirect = processor.with_masks[number]
+        pointer: Optional[int] = registers[register]
         if indirect and pointer:
             pointer = self.session.memory.try_word(pointer)
         return pointer == 0
@@ -279,15 +285,14 @@ class _Moment:
     def thread(self, stand: Stand, base: int) -> tuple[Optional[injection.Thread], str]:
         """All that is to be put back; else why that cannot be had."""
         registers = dict(stand.registers)
-        if injection.interrupted_call(registers) == injection.SYS_RESTART:
-            # it was interrupted before: which call it is says the instruction in front: mov $N, %eax; syscall
-            code = self.session.memory.try_read(registers["rip"] - 7, 7) or b""
-            if code[:1] != b"\xb8" or code[5:] != b"\x0f\x05":
-                return None, f"waits in a system call that is not known, in thread {stand.tid}"
-            registers["orig_rax"] = int.from_bytes(code[1:5], "little")
-        if injection.usable(stand.vectors) is None:
+        number = self.processor.call_under_way(registers, self.session.memory)
+        if number == injection.UNKNOWN:
+            return None, f"waits in a system call that is not known, in thread {stand.tid}"
+        if number is not None:
+            registers = self.processor.making(registers, number)
+        if self.processor.put_back(stand.sets) is None:
             return None, f"uses registers that cannot be put back, in thread {stand.tid}"
-        errno_at = self._errno(registers["fs_base"], base)
+        errno_at = self._errno(registers[self.processor.thread], base)
         errno = self.session.memory.try_read(errno_at, 4) if errno_at is not None else None
         if errno_at is None or errno is None:
             return None, "does not show where errno lies"
@@ -296,7 +301,7 @@ class _Moment:
         value = int.from_bytes(errno, "little")
         thread = injection.Thread(
             registers,
-            stand.vectors,
+            stand.sets,
             stand.mask,
             inner_tid=tid,
             inner_pid=pid,
@@ -306,22 +311,8 @@ class _Moment:
         return thread, ""
 
     def _errno(self, thread: int, base: int) -> Optional[int]:
-        """By the code of __errno_location: mov errno@gottpoff(%rip), %rax; add %fs:0, %rax; ret."""
         at = self.exported("__errno_location", base)
-        if at is None:
-            return None
-        memory, place = self.session.memory, at.value
-        code = memory.try_read(place, 32) or b""
-        if code.startswith(ENTRY_MARK):
-            code, place = code[4:], place + 4
-        if not code.startswith(LOAD) or code[7 : 7 + len(ERRNO)] != ERRNO:
-            return None
-        offset = memory.try_word(place + 7 + int.from_bytes(code[3:7], "little", signed=True))
-        return (thread + offset) & memory.top if offset is not None else None
-
-
-def _is_timed(stand: Stand) -> bool:
-    return injection.interrupted_call(stand.registers) is not None and injection.signed(stand.registers["rax"]) == -516
+        return self.processor.find_errno(thread, at.value, self.session.memory) if at is not None else None
 
 
 def _at_end(pid: int, stand: Stand) -> Optional[int]:
@@ -329,11 +320,3 @@ def _at_end(pid: int, stand: Stand) -> Optional[int]:
     caught = int(procfiles.status_row(pid, "SigCgt") or "0", 16)
     taken = caught | stand.mask
     return next((int(each) for each in AT_END if not taken >> (each - 1) & 1), None)
-
-
-def _unpacked(general: bytes) -> dict[str, int]:
-    return dict(zip(GENERAL[EM_X86_64], struct.unpack("<27Q", general)))
-
-
-def _packed(registers: Mapping[str, int]) -> bytes:
-    return struct.pack("<27Q", *(registers[name] & ((1 << 64) - 1) for name in GENERAL[EM_X86_64]))

@@ -96,13 +96,13 @@ class ThreadInfo(NamedTuple):
     program_counter: Optional[int] = None
     runs: bool = False
     """It runs on while the process is read: the debugger does not hold it."""
+    link_register: Optional[int] = None  # where its innermost function returns to; x86 has none
 
 
 class RegisterSet(NamedTuple):
     """Some of a thread's registers, as a note of a core has them."""
 
-    owner: str
-    """"CORE" or "LINUX"."""
+    owner: str  # "CORE" or "LINUX"
     type: int
     data: bytes
 

@@ -16,7 +16,9 @@ import pytest
 from platforms import HOST
 from subjects import Subject
 
-pytestmark = pytest.mark.skipif(HOST.machine != "x86_64", reason="the shell calls into x86-64 processes alone")
+pytestmark = pytest.mark.skipif(
+    HOST.machine not in ("x86_64", "aarch64"), reason="the shell calls into x86-64 and aarch64 processes alone"
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "common")}

@@ -70,7 +70,7 @@ def test_another_machine_is_refused() -> None:
     if platform.missing:
         pytest.skip(platform.missing)
     with Subject("hoard", "2", "8", platform=platform) as subject:
-        is_refused(subject, "the shell calls into x86-64 processes alone, and this is i386")
+        is_refused(subject, "the shell calls into x86-64 and aarch64 processes alone, and this is i386")
 
 
 def test_a_shadow_stack_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

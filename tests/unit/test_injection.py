@@ -6,8 +6,10 @@ import struct
 
 import pytest
 
-from arenascope.sources.live import injection
-from arenascope.sources.live.injection import FLAGS, Layout, Step, Thread, unlocking
+from arenascope.sources.elf.kernel import NT_X86_XSTATE
+from arenascope.sources.live import injection_x86_64 as injection
+from arenascope.sources.live.injection import Layout, Step, Thread, unlocking
+from arenascope.sources.live.injection_x86_64 import FLAGS, SYSTEM_CALLS, X8664Frames
 
 ORDER = [
     "r8",
@@ -29,7 +31,7 @@ ORDER = [
     "rip",
     "eflags",
 ]
-GADGETS = {"pop rdi": 0x1000, "pop rsi": 0x1010, "pop rax": 0x1020, "syscall": 0x1030, "sigreturn": 0x1040}
+GADGETS = {"pop rdi": 0x1000, "pop rsi": 0x1010, "pop rax": 0x1020, "system call": 0x1030, "sigreturn": 0x1040}
 FUNCTION, LOCK, MUTEX, ERRNO = 0x5000, 0x6000, 0x7F00_0000_0000, 0x7F00_0000_1000
 TOP = 0x7FFE_0001_2348
 URG = 23
@@ -37,7 +39,7 @@ TRIM = [Step(FUNCTION, [0])]
 TOPS = [
     Step(LOCK, [MUTEX], unlocks=MUTEX),
     Step(FUNCTION, [1, 2, 3], unlocks=MUTEX),
-    Step(0, unlocking(MUTEX), number=injection.SYS_FUTEX),
+    Step(0, unlocking(MUTEX), system_call="futex"),
 ]
 
 
@@ -52,7 +54,7 @@ def a_thread(**changed):
     registers = {name: 0x1111 * at for at, name in enumerate(ORDER, 1)}
     registers.update(rsp=TOP, rip=0x4000_0000, eflags=0x246, cs=0x33, ss=0x2B, orig_rax=(1 << 64) - 1)
     registers.update({name: value & ((1 << 64) - 1) for name, value in changed.items()})
-    return Thread(registers, vectors(), mask=0x200, inner_tid=7, inner_pid=5, errno_at=ERRNO, errno=11)
+    return Thread(registers, {NT_X86_XSTATE: vectors()}, mask=0x200, inner_tid=7, inner_pid=5, errno_at=ERRNO, errno=11)
 
 
 class Alone:
@@ -60,7 +62,7 @@ class Alone:
     as functions and signal handlers write there."""
 
     def __init__(self, thread, steps):
-        self.ready = Layout(thread, GADGETS, steps, URG).prepared()
+        self.ready = Layout(X8664Frames(thread, GADGETS), thread, TOP, steps, URG).prepared()
         self.base, data = self.ready.block
         self.memory = bytearray(data)
         assert self.base + len(data) <= thread.registers["rsp"] - injection.RED_ZONE
@@ -91,9 +93,9 @@ class Alone:
                 if floating:
                     return now, mask, self.read(floating, 2700)
                 continue
-            if at == GADGETS["syscall"]:
+            if at == GADGETS["system call"]:
                 self.log.append((now["rax"], now["rdi"], now["rsi"]))
-                if now["rax"] == injection.SYS_PROCESS_VM_WRITEV:
+                if now["rax"] == SYSTEM_CALLS["process_vm_writev"]:
                     source, size = self.word(now["rsi"]), self.word(now["rsi"] + 8)
                     target, _ = self.word(now["r10"]), self.word(now["r10"] + 8)
                     self.log.append((target, self.read(source, size)))
@@ -109,7 +111,7 @@ class Alone:
         raise AssertionError("it does not find back")
 
 
-STOP = (injection.SYS_TKILL, 7, URG)
+STOP = (SYSTEM_CALLS["tkill"], 7, URG)
 BACK = (ERRNO, struct.pack("<I", 11))
 
 
@@ -128,16 +130,17 @@ def test_it_finds_back_alone_from_every_step(steps, first, calls):
     now, mask, floating = alone.run(alone.ready.entries[first])
     assert now == {name: thread.registers[name] for name in ORDER}
     assert mask == thread.mask
-    assert floating[:464] == thread.vectors[:464]
+    vectors = thread.sets[NT_X86_XSTATE]
+    assert floating[:464] == vectors[:464]
     assert struct.unpack_from("<IIQI", floating, 464) == (0x46505853, 2700, 0x2E7, 2696)
-    assert floating[512:2696] == thread.vectors[512:]
+    assert floating[512:2696] == vectors[512:]
     assert floating[2696:] == struct.pack("<I", 0x46505845)
     # alone, it never goes on to what only a guard may let it do
     assert [each for each in alone.log if each[0] in (FUNCTION, LOCK)] == calls
     assert STOP in alone.log
     assert alone.log[-1] == BACK
     # whoever has the lock gives it back, and once
-    assert sum(each[0] == injection.SYS_FUTEX for each in alone.log) == (0 if steps is TRIM else 1)
+    assert sum(each[0] == SYSTEM_CALLS["futex"] for each in alone.log) == (0 if steps is TRIM else 1)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,10 @@ SAVED = 10
 UC_LINK, UC_SP, UC_PC, UC_SEGMENTS = 1, 20, 21, 23
 CS, SS = 0x33, 0x2B
 MAIN = "[stack]"
+ADDRESS_BITS = {"aarch64": 48}
+"""Above them a return address may be signed (pointer authentication)."""
+CALLS_PUSH = ("x86_64", "x32", "i386")
+"""Machines on which a call leaves its return address on the stack; on others it is in a register at first."""
 
 
 class Interrupted(NamedTuple):
@@ -55,6 +59,7 @@ class Stacks:
     ) -> None:
         self.memory, self.machine, self.regions, self.code, self.pid = memory, machine, regions, code, pid
         self.tables = UnwindTables(memory, regions)
+        self._unsigned = (1 << ADDRESS_BITS.get(machine, 8 * memory.pointer_size)) - 1
 
     # frames
 
@@ -83,8 +88,15 @@ class Stacks:
 
     # words
 
-    def why_unsure(self, thread: ThreadInfo) -> Optional[str]:
-        """Why a thread may be inside malloc, where its frames are not known to the end; None where it cannot be."""
+    def why_unsure(self, thread: ThreadInfo, caller: Optional[int] = None) -> Optional[str]:
+        """Why a thread may be inside malloc, where its frames are not known to the end; None where it cannot be.
+
+        `caller`: where a debugger says that its innermost function was called, of which no table tells.
+        """
+        if self.machine not in CALLS_PUSH:
+            links = [each for each in (thread.link_register, caller) if each is not None]
+            if any(self.code.holds(each & self._unsigned) for each in links):
+                return "malloc's code is where its innermost function returns to"
         if thread.stack_pointer is None:
             return "where its stack lies is not known"
         own = self._own_stack(thread)
@@ -131,6 +143,8 @@ class Stacks:
         while start < end:
             size = min(end - start, Memory.BLOCK) // word * word
             values = self.memory.words(start, size // word)
+            if self.machine in ADDRESS_BITS:
+                values = tuple(value & self._unsigned for value in values)
             yield from [(start + word * at, value) for at, value in enumerate(values) if low <= value < high]
             if not size:
                 return
@@ -217,7 +231,7 @@ class Stacks:
         above = [self.memory.try_word(stack_pointer + n * word) for n in range(RETURNS)]
         if any(value is not None and self.code.in_sbrk(value) for value in above):
             above = [self.memory.try_word(stack_pointer + n * word) for n in range(RETURNS + SAVED)]
-        return any(value is not None and self.code.holds(value) for value in above)
+        return any(value is not None and self.code.holds(value & self._unsigned) for value in above)
 
 
 LOOK = 8 << 20

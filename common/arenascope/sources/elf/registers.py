@@ -24,6 +24,7 @@ _REGISTERS: Mapping[int, tuple[int, int, Optional[int]]] = {
 }
 
 
+AARCH64_LINK = 30
 PRSTATUS: Mapping[int, tuple[int, int]] = {8: (32, 112), 4: (24, 72)}
 """By the size of a word, where struct elf_prstatus has the thread's number and its registers: after siginfo and signal
 (16 bytes), two sets of signals; then four pids, four timevals."""
@@ -67,6 +68,7 @@ def thread_from_record(machine: int, pointer_size: int, byte_order: ByteOrder, r
         stack_pointer=numbers.register(stack),
         thread_pointer=pointer or None,
         program_counter=numbers.register(counter),
+        link_register=numbers.register(AARCH64_LINK) if machine == EM_AARCH64 else None,
     )
 
 

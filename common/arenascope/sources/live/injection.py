@@ -5,57 +5,41 @@ the thread's stack, everything is laid out beforehand that it needs to go on alo
 call (tkill, with a signal that means nothing), at which a tracer, if there still is one, gets the thread back. Behind
 it lies a signal frame as the kernel makes them: rt_sigreturn loads all registers, the signal mask and the floating
 point registers out of it at once. From the moment at which the kernel has taken the changed registers, in one call,
-the thread needs nobody. x86-64 alone.
+the thread needs nobody. What differs by machine is its Processor: injection_x86_64.py, injection_aarch64.py.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, Optional, Protocol, Sequence
 
+from ...memory import Memory
 from ...records import NamedTuple
 
-GADGETS: Mapping[str, bytes] = {
-    "pop rdi": b"\x5f\xc3",
-    "pop rsi": b"\x5e\xc3",
-    "pop rax": b"\x58\xc3",
-    "syscall": b"\x0f\x05\xc3",
-    "sigreturn": b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05",
-}
-"""Instructions that every libc has somewhere, each with a return after it; the last is __restore_rt."""
-
-SYS_TKILL, SYS_PROCESS_VM_WRITEV, SYS_FUTEX, SYS_RESTART = 200, 311, 202, 219
 FUTEX_WAKE_OP_PRIVATE = 5 | 128
 """With a last argument of 0 it sets the second word to 0, then wakes one who waits for the first."""
-
-RED_ZONE = 128
 ROOM = 32 << 10
 """What malloc_trim and its callees may use below: some hundreds of bytes."""
 WORD = 8
-FLAGS = 0x202
-# ucontext of x86-64 (asm/ucontext.h, asm/sigcontext.h)
-UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS = 1, 2, 4
+WORDS = 64
 NO_CHANGE = 0x10
 """ss_flags that sigaltstack refuses, and rt_sigreturn does not mind: the thread's other stack stays."""
-_ORDER = "r8 r9 r10 r11 r12 r13 r14 r15 rdi rsi rbp rbx rdx rax rcx rsp rip eflags"
-UCONTEXT_BYTES = 304
-# the legacy area of XSAVE has room for software's notes (struct _fpx_sw_bytes)
-SW_NOTES, XSAVE_LEAST, MAGIC1, MAGIC2 = 464, 576, 0x46505853, 0x46505845
-TILES = 18
-"""The feature of AMX's tile data: the kernel does not count it in a signal frame until a thread asks for it."""
-WITH_TILES, WITHOUT_TILES = 11008, 2816
-RESTARTS = (-512, -513, -514, -516)
-"""-ERESTARTSYS and its like: what the kernel leaves in rax where it will make the system call again."""
-ARGUMENTS = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
-SYSTEM_ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
+OTHER_STACK = struct.pack("<QiiQ", 0, NO_CHANGE, 0, 0)
+FATAL = sum(1 << (number - 1) for number in (4, 5, 6, 7, 8, 11, 31))
+"""SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS: blocked, the kernel would forget their handlers."""
+UNKNOWN = -1
+"""The number of a system call that is made again, where nothing tells which it is."""
+
+Registers = Mapping[str, int]
+Sets = Mapping[int, bytes]
+"""Sets of registers by the kernel's number (NT_…), beside the general ones."""
 
 
 class Thread(NamedTuple):
     """A thread as it stood, and must stand again."""
 
-    registers: Mapping[str, int]
-    vectors: bytes
-    """NT_X86_XSTATE."""
+    registers: Registers
+    sets: Sets
     mask: int
     """Its blocked signals."""
     inner_tid: int
@@ -70,8 +54,8 @@ class Step(NamedTuple):
 
     address: int
     arguments: Sequence[int]
-    number: Optional[int] = None
-    """A system call's; its `address` is nowhere."""
+    system_call: Optional[str] = None
+    """By its name in the kernel; its `address` is nowhere."""
     unlocks: Optional[int] = None
     """The lock that is held after it, and has to be given back should nobody come."""
 
@@ -81,7 +65,7 @@ class Prepared(NamedTuple):
 
     block: tuple[int, bytes]
     """Written first, below the thread's stack."""
-    entries: Sequence[Mapping[str, int]]
+    entries: Sequence[Registers]
     """Registers with which each step begins; in between the tracer has the thread."""
     stops: Sequence[tuple[int, int]]
     """Where it stands when the tracer gets it: program counter and stack pointer."""
@@ -93,8 +77,10 @@ class Order(NamedTuple):
 
     tid: int
     general: bytes
-    """Its registers, as they are and shall be again."""
-    vectors: bytes
+    """Its registers, as they are."""
+    back: bytes
+    """And as they shall be again."""
+    sets: Sequence[tuple[int, bytes]]
     mask: int
     meanwhile: int
     """The signal mask while it goes through the steps."""
@@ -103,158 +89,169 @@ class Order(NamedTuple):
     """How many bytes below the block are used, too."""
     entries: Sequence[bytes]
     stops: Sequence[tuple[int, int]]
+    stands_in: tuple[int, int]
+    """Where the general registers have the program counter and the stack pointer."""
     errno: tuple[int, bytes]
     at_end: int
     """The signal at which it stops after each step."""
     seconds: float
 
 
+class Frames(Protocol):
+    """The bytes that lead one thread of one machine on, each piece where the stack pointer is when it is come to."""
+
+    red_zone: int
+    halt_bytes: int
+    frame_bytes: int
+    back_bytes: int
+    behind_bytes: int
+    """What the last frame refers to."""
+    entry: int
+    """Where a function's stack pointer is when it begins, past a multiple of 16."""
+    lead: int
+    """How much of a frame is taken by coming to it, and not by rt_sigreturn."""
+
+    def halt(self, tid: int, signal: int, then: int, mask: int) -> bytes:
+        """tkill, then what lies at `then`."""
+
+    def halted(self) -> int:
+        """The program counter behind tkill."""
+
+    def frame(self, registers: Registers, mask: int) -> bytes:
+        """rt_sigreturn, with these registers loaded."""
+
+    def back(self, behind: int) -> bytes:
+        """rt_sigreturn with all that the thread had."""
+
+    def behind(self) -> bytes: ...
+
+    def begin(self, step: Step, then: int) -> Registers:
+        """Registers with which a step begins that returns to what lies at `then`."""
+
+    def through_frame(self, at: int) -> Optional[Registers]:
+        """Registers with which rt_sigreturn is made of the frame at `at`; None where that would lose something."""
+
+
+class Processor(Protocol):
+    """What a machine has its own way for."""
+
+    machine: str
+    counter: str
+    stack: str
+    thread: str
+    """Its program counter, its stack pointer and its thread pointer, by name."""
+    general_bytes: int
+    stands_in: tuple[int, int]
+    sets: Sequence[int]
+    """What is read of each thread beside the general registers."""
+    gadgets: Mapping[str, bytes]
+    """Instructions that every libc or vdso has somewhere."""
+    with_masks: Mapping[int, tuple[str, bool]]
+    """System calls that change the signal mask for as long as they wait, and the register that leads to that mask;
+    true: a pointer to a pointer."""
+    never: Sequence[int]
+    """Those that cannot do without a mask, or hide it (rt_sigsuspend, io_uring_enter)."""
+
+    def refusal(self, pid: int) -> Optional[str]:
+        """Why no thread of this process can be made to call."""
+
+    def unpacked(self, general: bytes, sets: Sets) -> dict[str, int]: ...
+
+    def packed(self, registers: Registers) -> bytes: ...
+
+    def is_plain(self, registers: Registers) -> bool:
+        """In 64-bit code of its own."""
+
+    def put_back(self, sets: Sets) -> Optional[Sequence[tuple[int, bytes]]]:
+        """The sets that must be put back; None where a signal frame could not."""
+
+    def call_under_way(self, registers: Registers, memory: Memory) -> Optional[int]:
+        """The number of the system call that the thread will make again; None: it is in none, UNKNOWN: in some."""
+
+    def making(self, registers: Registers, number: int) -> dict[str, int]:
+        """Registers of a thread that makes this call again by itself, where the kernel has a short cut for it."""
+
+    def begins_anew(self, number: int, registers: Registers) -> bool:
+        """Whether this call, made again by registers alone, waits no longer than it would have."""
+
+    def is_timed(self, registers: Registers) -> bool:
+        """Whether the kernel alone remembers what is left of a wait, which lives as long as we do."""
+
+    def find_errno(self, thread: int, place: int, memory: Memory) -> Optional[int]:
+        """Where a thread has errno, by the code of __errno_location at `place`."""
+
+    def frames(self, thread: Thread, gadgets: Mapping[str, int]) -> Frames: ...
+
+
 def signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
-
-
-def interrupted_call(registers: Mapping[str, int]) -> Optional[int]:
-    """The number of the system call that the thread will make again; None: it is in none."""
-    number = signed(registers["orig_rax"])
-    return number if number >= 0 and signed(registers["rax"]) in RESTARTS else None
-
-
-def going_on(registers: Mapping[str, int]) -> dict[str, int]:
-    """Registers that do by themselves what the kernel would have done: make the interrupted system call again.
-
-    restart_syscall itself is lost by any rt_sigreturn: such a call, which waits for a time that was given as a length,
-    begins anew.
-    """
-    anew = dict(registers)
-    number = interrupted_call(registers)
-    if number is not None:
-        anew["rax"], anew["rip"] = number, registers["rip"] - 2
-    return anew
-
-
-def usable(vectors: bytes) -> Optional[int]:
-    """How many bytes of an NT_X86_XSTATE a signal frame may have; None where that cannot be told."""
-    if len(vectors) < XSAVE_LEAST:
-        return None
-    features, in_use = (int.from_bytes(vectors[at : at + 8], "little") for at in (SW_NOTES, 512))
-    if not features >> TILES & 1:
-        return len(vectors)
-    return WITHOUT_TILES if len(vectors) == WITH_TILES and not in_use >> TILES & 1 else None
 
 
 class Layout:
     """Where things lie, below a thread's stack."""
 
-    def __init__(self, thread: Thread, gadgets: Mapping[str, int], steps: Sequence[Step], signal: int) -> None:
-        self.thread, self.gadgets, self.steps, self.signal = thread, gadgets, steps, signal
-        size = usable(thread.vectors)
-        assert size is not None
-        self.vector_bytes = size
-        stop_bytes = WORD * 8 + UCONTEXT_BYTES
-        tail = 2 * (WORD + UCONTEXT_BYTES)
-        entry = UCONTEXT_BYTES + WORD
-        total = len(steps) * stop_bytes + 2 * tail + entry + 256 + size
-        self.base = (thread.registers["rsp"] - RED_ZONE - total) & -64
-        self.end = thread.registers["rsp"] - RED_ZONE
+    def __init__(self, frames: Frames, thread: Thread, stack: int, steps: Sequence[Step], signal: int) -> None:
+        """`stack`: the thread's stack pointer."""
+        self.frames, self.thread, self.steps, self.signal = frames, thread, steps, signal
+        stop_bytes = frames.halt_bytes + frames.frame_bytes
+        total = len(steps) * stop_bytes + 2 * frames.frame_bytes + frames.back_bytes + WORDS + frames.behind_bytes
+        self.end = stack - frames.red_zone
+        self.base = (self.end - total - 256) & -64
         # what is needed later lies higher: functions, and signal handlers before the mask is closed, write below
         self.first = at = self.base
-        at += UCONTEXT_BYTES + WORD
-        # a function begins with its stack pointer 8 past a multiple of 16
-        at += (8 - at) % 16
+        at += frames.frame_bytes
+        at += (frames.entry - at) % 16
         self.stops = []
         for _ in steps:
             self.stops.append(at)
             at += stop_bytes
-        self.errno, at = at, at + WORD + UCONTEXT_BYTES
-        self.back, at = at, at + WORD + UCONTEXT_BYTES
-        self.words, at = at, at + 64
-        self.vectors = -(-at // 64) * 64
-        assert self.vectors + size + 4 <= self.end
+        self.errno, at = at, at + frames.frame_bytes
+        self.back, at = at, at + frames.back_bytes
+        self.words, at = at, at + WORDS
+        self.behind = -(-at // 64) * 64
+        assert self.behind + frames.behind_bytes <= self.end
 
     def prepared(self) -> Prepared:
-        memory = bytearray(self.end - self.base)
+        memory, frames = bytearray(self.end - self.base), self.frames
 
         def put(at: int, data: bytes) -> None:
             memory[at - self.base : at - self.base + len(data)] = data
 
-        put(self.vectors, self._vector_frame())
+        put(self.behind, frames.behind())
         # struct iovec: errno's value here, and where it belongs
-        errno, local, remote = self.words, self.words + 16, self.words + 32
-        put(errno, struct.pack("<Q", self.thread.errno & 0xFFFFFFFF))
-        put(local, struct.pack("<4Q", errno, 4, self.thread.errno_at, 4))
-        back = self._ucontext(going_on(self.thread.registers), self.thread.mask, self.vectors)
-        put(self.back, self._word("sigreturn") + back)
-        arguments = (self.thread.inner_pid, local, 1, remote, 1, 0)
-        put(self.errno, self._word("sigreturn") + self._system_call(SYS_PROCESS_VM_WRITEV, arguments, self.back))
+        errno = struct.pack("<Q", self.thread.errno & 0xFFFFFFFF) + bytes(WORD)
+        put(self.words, errno + struct.pack("<4Q", self.words, 4, self.thread.errno_at, 4))
+        put(self.back, frames.back(self.behind))
+        put(self.errno, self._frame(self._errno_step, self.back))
         for step, at in zip(self.steps, self.stops):
-            put(at, self._stop(step))
-        first = {**self._plain(), **self._begin(0)}
-        put(self.first, self._ucontext(first, self.mask, 0))
-        entries = [{**self._plain(), **self._begin(index)} for index in range(len(self.steps))]
-        if signed(self.thread.registers["rax"]) != -516 or interrupted_call(self.thread.registers) is None:
-            # the mask is closed by the same instruction that begins
-            entries[0] = {**self._plain(), "rip": self.gadgets["sigreturn"], "rsp": self.first}
-        stand = self.gadgets["syscall"] + 2
-        return Prepared((self.base, bytes(memory)), entries, [(stand, at + 7 * WORD) for at in self.stops], self.mask)
+            alone = at + frames.halt_bytes
+            put(at, frames.halt(self.thread.inner_tid, self.signal, alone, self.mask) + self._alone(step))
+        put(self.first, self._frame(self.steps[0], self.stops[0]))
+        entries = [frames.begin(step, at) for step, at in zip(self.steps, self.stops)]
+        # the mask is closed by the same instruction that begins
+        entries[0] = frames.through_frame(self.first) or entries[0]
+        stand = frames.halted()
+        stops = [(stand, at + frames.halt_bytes) for at in self.stops]
+        return Prepared((self.base, bytes(memory)), entries, stops, self.mask)
 
     @property
     def mask(self) -> int:
         """All but the signal that we wait for, and those that a fault of its own would raise."""
         return ~(1 << (self.signal - 1) | FATAL) & ((1 << 64) - 1)
 
-    def _word(self, gadget: str) -> bytes:
-        return struct.pack("<Q", self.gadgets[gadget])
-
-    def _stop(self, step: Step) -> bytes:
-        """Where a step returns to: the system call at which the tracer gets the thread; then, alone, how to go on."""
-        gadgets, thread = self.gadgets, self.thread
-        words = (gadgets["pop rdi"], thread.inner_tid, gadgets["pop rsi"], self.signal, gadgets["pop rax"], SYS_TKILL)
-        alone = self._alone(step)
-        return struct.pack("<8Q", *words, gadgets["syscall"], gadgets["sigreturn"]) + alone
+    @property
+    def _errno_step(self) -> Step:
+        arguments = (self.thread.inner_pid, self.words + 2 * WORD, 1, self.words + 4 * WORD, 1, 0)
+        return Step(0, arguments, system_call="process_vm_writev")
 
     def _alone(self, step: Step) -> bytes:
+        """How it goes on behind a stop at which nobody came."""
         if step.unlocks is not None:
-            return self._system_call(SYS_FUTEX, unlocking(step.unlocks), self.errno)
-        arguments = (self.thread.inner_pid, self.words + 16, 1, self.words + 32, 1, 0)
-        return self._system_call(SYS_PROCESS_VM_WRITEV, arguments, self.back)
+            return self._frame(Step(0, unlocking(step.unlocks), system_call="futex"), self.errno)
+        return self._frame(self._errno_step, self.back)
 
-    def _system_call(self, number: int, arguments: Sequence[int], then: int) -> bytes:
-        registers = {**self._plain(), **dict(zip(SYSTEM_ARGUMENTS, arguments))}
-        return self._ucontext({**registers, "rax": number, "rip": self.gadgets["syscall"], "rsp": then}, self.mask, 0)
-
-    def _begin(self, index: int) -> dict[str, int]:
-        step = self.steps[index]
-        if step.number is not None:
-            values = dict(zip(SYSTEM_ARGUMENTS, step.arguments))
-            return {**values, "rax": step.number, "rip": self.gadgets["syscall"], "rsp": self.stops[index]}
-        return {**dict(zip(ARGUMENTS, step.arguments)), "rip": step.address, "rsp": self.stops[index]}
-
-    def _plain(self) -> dict[str, int]:
-        """The thread's own, with flags as a function expects them and no system call under way."""
-        return {**self.thread.registers, "eflags": FLAGS, "rax": 0, "orig_rax": (1 << 64) - 1}
-
-    def _ucontext(self, registers: Mapping[str, int], mask: int, vectors: int) -> bytes:
-        flags = UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS | (UC_FP_XSTATE if vectors else 0)
-        values = struct.pack("<18Q", *(registers[name] & ((1 << 64) - 1) for name in _ORDER.split()))
-        segments = struct.pack("<4H", registers["cs"], 0, 0, registers["ss"])
-        rest = struct.pack("<4Q", 0, 0, 0, 0) + struct.pack("<Q", vectors) + bytes(64)
-        other_stack = struct.pack("<QiiQ", 0, NO_CHANGE, 0, 0)
-        context = struct.pack("<QQ", flags, 0) + other_stack + values + segments + rest + struct.pack("<Q", mask)
-        assert len(context) == UCONTEXT_BYTES
-        return context
-
-    def _vector_frame(self) -> bytes:
-        """An NT_X86_XSTATE as rt_sigreturn wants it: the kernel's own notes in it, and a mark after them."""
-        size, vectors = self.vector_bytes, bytearray(self.thread.vectors[: self.vector_bytes])
-        features = int.from_bytes(vectors[SW_NOTES : SW_NOTES + 8], "little")
-        if size < len(self.thread.vectors):
-            features &= ~(1 << TILES)
-        vectors[SW_NOTES : SW_NOTES + 48] = struct.pack("<IIQI28x", MAGIC1, size + 4, features, size)
-        return bytes(vectors) + struct.pack("<I", MAGIC2)
-
-
-FATAL = sum(1 << (number - 1) for number in (4, 5, 6, 7, 8, 11, 31))
-"""SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS: blocked, the kernel would forget their handlers."""
+    def _frame(self, step: Step, then: int) -> bytes:
+        return self.frames.frame(self.frames.begin(step, then), self.mask)
 
 
 def unlocking(mutex: int) -> Sequence[int]:

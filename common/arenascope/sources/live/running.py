@@ -12,7 +12,7 @@ import signal
 import time
 from typing import Any, Callable, Mapping, Optional, Sequence
 
-from ..elf.kernel import NT_PRSTATUS, NT_X86_XSTATE
+from ..elf.kernel import NT_PRSTATUS
 from . import procfiles
 from .injection import Order
 from .ptrace import PTRACE_INTERRUPT, Tracer
@@ -24,7 +24,6 @@ RSEQ_CS = 8
 """Where struct rseq has the address of the critical section that the thread is in."""
 FATAL = tuple(int(each) for each in (signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE))
 FATAL += (int(signal.SIGSEGV), int(signal.SIGSYS))
-GENERAL_BYTES = 27 * 8
 PIECE = 1024
 
 RETURNED, AT_SIGNAL, ENDED, AT_WORK, REFUSED = "returned", "at signal", "ended", "at work", "refused"
@@ -46,16 +45,16 @@ class Runner:
     def obey(self, order: Sequence[Any]) -> Any:
         return self._orders[order[0]](*order[1:])
 
-    def states(self) -> list[tuple[int, bytes, bytes, int, bool]]:
-        """Of each thread that may be made to call: its registers, vectors, signal mask, and whether it stands alone:
+    def states(self, general_bytes: int, kinds: Sequence[int]) -> list[tuple[int, bytes, dict[int, bytes], int, bool]]:
+        """Of each thread that may be made to call: its registers, other sets, signal mask, and whether it stands alone:
         at no signal's delivery, and in no critical section that the kernel would break off (rseq)."""
         states = []
         for tid, number in self._tracer.held.items():
             mask = self._mask(tid)
             general = self._register_set(tid, NT_PRSTATUS)
-            if mask is not None and len(general) == GENERAL_BYTES:
+            if mask is not None and len(general) == general_bytes:
                 free = not number and not self._in_sequence(tid)
-                states.append((tid, general, self._register_set(tid, NT_X86_XSTATE), mask, free))
+                states.append((tid, general, {kind: self._register_set(tid, kind) for kind in kinds}, mask, free))
         return states
 
     def _mask(self, tid: int) -> Optional[int]:
@@ -111,16 +110,17 @@ class Runner:
                 if not self._set(tid, NT_PRSTATUS, entry):
                     return REFUSED, 0
                 self._set_mask(tid, order.meanwhile)
-                became, number = self._go(tid, stop, order.at_end, limit)
+                became, number = self._go(order, stop, limit)
                 if became in (AT_WORK, ENDED):
                     return became, number
                 if became == AT_SIGNAL:
                     break
             os.pwrite(memory, order.errno[1], order.errno[0])
             # the registers come last: until then it stands where it finds back alone
-            self._set(tid, NT_X86_XSTATE, order.vectors)
+            for kind, registers in order.sets:
+                self._set(tid, kind, registers)
             self._set_mask(tid, order.mask)
-            self._set(tid, NT_PRSTATUS, order.general)
+            self._set(tid, NT_PRSTATUS, order.back)
             # nobody reads what lies below a stack, but for who looks for traces of malloc there
             after = os.pread(memory, size, low)
             for at in range(0, size, PIECE):
@@ -130,8 +130,8 @@ class Runner:
         finally:
             os.close(memory)
 
-    def _go(self, tid: int, stop: tuple[int, int], at_end: int, limit: float) -> tuple[str, int]:
-        number = 0
+    def _go(self, order: Order, stop: tuple[int, int], limit: float) -> tuple[str, int]:
+        tid, number = order.tid, 0
         while True:
             self._tracer.held[tid] = 0
             if not self._continue(tid, number):
@@ -150,8 +150,8 @@ class Runner:
                 return ENDED, procfiles.exit_code(self._pid) or 0
             if event:
                 number = 0  # stopped with its whole process: it goes on, and stops again when it is let go
-            elif number == at_end:
-                if self._stands(tid) == stop:
+            elif number == order.at_end:
+                if self._stands(tid, order.stands_in) == tuple(stop):
                     return RETURNED, 0
                 number = 0  # somebody else's: it means nothing to this process
             elif number in FATAL:
@@ -169,10 +169,9 @@ class Runner:
             return 0, -1
         return told.si_status >> 8, told.si_status & 0x7F
 
-    def _stands(self, tid: int) -> tuple[int, int]:
+    def _stands(self, tid: int, places: Sequence[int]) -> tuple[int, ...]:
         registers = self._register_set(tid, NT_PRSTATUS)
-        words = [int.from_bytes(registers[at : at + 8], "little") for at in (16 * 8, 19 * 8)]
-        return words[0], words[1]
+        return tuple(int.from_bytes(registers[at : at + 8], "little") for at in places)
 
     def _set(self, tid: int, kind: int, data: bytes) -> bool:
         buffer = ctypes.create_string_buffer(data, len(data))

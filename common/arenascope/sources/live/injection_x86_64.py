@@ -1,0 +1,204 @@
+"""x86-64's part of a call from outside (injection.py): system calls are chained by returns, frames as signals have."""
+
+from __future__ import annotations
+
+import struct
+from typing import Mapping, Optional, Sequence
+
+from ...memory import Memory
+from ..elf.kernel import NT_X86_XSTATE
+from ..elf.machines import EM_X86_64
+from ..elf.registers import GENERAL
+from . import procfiles
+from .injection import OTHER_STACK, UNKNOWN, WORD, Frames, Registers, Sets, Step, Thread, signed
+
+SYSTEM_CALLS: Mapping[str, int] = {"tkill": 200, "process_vm_writev": 311, "futex": 202, "restart_syscall": 219}
+RED_ZONE = 128
+FLAGS = 0x202
+# ucontext of x86-64 (asm/ucontext.h, asm/sigcontext.h)
+UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS = 1, 2, 4
+_ORDER = "r8 r9 r10 r11 r12 r13 r14 r15 rdi rsi rbp rbx rdx rax rcx rsp rip eflags"
+UCONTEXT_BYTES = 304
+# the legacy area of XSAVE has room for software's notes (struct _fpx_sw_bytes)
+SW_NOTES, XSAVE_LEAST, MAGIC1, MAGIC2 = 464, 576, 0x46505853, 0x46505845
+TILES = 18
+"""The feature of AMX's tile data: the kernel does not count it in a signal frame until a thread asks for it."""
+WITH_TILES, WITHOUT_TILES = 11008, 2816
+TIMED = -516
+RESTARTS = (-512, -513, -514, TIMED)
+"""-ERESTARTSYS and its like: what the kernel leaves in rax where it will make the system call again."""
+ARGUMENTS = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
+SYSTEM_ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
+ERRNO = bytes.fromhex("644803042500000000c3")
+"""add %fs:0, %rax; ret: how __errno_location ends; in front of it rax is loaded with the variable's offset."""
+LOAD, ENTRY_MARK = b"\x48\x8b\x05", b"\xf3\x0f\x1e\xfa"
+ALL = (1 << 64) - 1
+
+
+class X8664:
+    """The Processor."""
+
+    machine, counter, stack, thread = "x86_64", "rip", "rsp", "fs_base"
+    general_bytes = 27 * WORD
+    stands_in = (16 * WORD, 19 * WORD)
+    sets: Sequence[int] = (NT_X86_XSTATE,)
+    gadgets: Mapping[str, bytes] = {
+        # each with a return after it; the last is __restore_rt
+        "pop rdi": b"\x5f\xc3",
+        "pop rsi": b"\x5e\xc3",
+        "pop rax": b"\x58\xc3",
+        "system call": b"\x0f\x05\xc3",
+        "sigreturn": b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05",
+    }
+    with_masks: Mapping[int, tuple[str, bool]] = {
+        271: ("r10", False),  # ppoll
+        281: ("r8", False),  # epoll_pwait
+        441: ("r8", False),  # epoll_pwait2
+        270: ("r9", True),  # pselect6
+        333: ("r9", True),  # io_pgetevents
+    }
+    never: Sequence[int] = (130, 426)
+
+    def refusal(self, pid: int) -> Optional[str]:
+        features = procfiles.status_row(pid, "x86_Thread_features")
+        has = "shstk" in features.split()
+        return "the process has a shadow stack, which forbids calls from outside" if has else None
+
+    def unpacked(self, general: bytes, sets: Sets) -> dict[str, int]:
+        return dict(zip(GENERAL[EM_X86_64], struct.unpack("<27Q", general)))
+
+    def packed(self, registers: Registers) -> bytes:
+        return struct.pack("<27Q", *(registers[name] & ALL for name in GENERAL[EM_X86_64]))
+
+    def is_plain(self, registers: Registers) -> bool:
+        return registers["cs"] == 0x33
+
+    def put_back(self, sets: Sets) -> Optional[Sequence[tuple[int, bytes]]]:
+        vectors = sets[NT_X86_XSTATE]
+        return None if usable(vectors) is None else [(NT_X86_XSTATE, vectors)]
+
+    def call_under_way(self, registers: Registers, memory: Memory) -> Optional[int]:
+        number = interrupted_call(registers)
+        if number != SYSTEM_CALLS["restart_syscall"]:
+            return number
+        # it was interrupted before: which call it is says the instruction in front: mov $N, %eax; syscall
+        code = memory.try_read(registers["rip"] - 7, 7) or b""
+        return int.from_bytes(code[1:5], "little") if code[:1] == b"\xb8" and code[5:] == b"\x0f\x05" else UNKNOWN
+
+    def making(self, registers: Registers, number: int) -> dict[str, int]:
+        return {**registers, "orig_rax": number}
+
+    def begins_anew(self, number: int, registers: Registers) -> bool:
+        return True  # a guard that lives puts back what the kernel remembers
+
+    def is_timed(self, registers: Registers) -> bool:
+        return is_timed(registers)
+
+    def find_errno(self, thread: int, place: int, memory: Memory) -> Optional[int]:
+        """mov errno@gottpoff(%rip), %rax; add %fs:0, %rax; ret."""
+        code = memory.try_read(place, 32) or b""
+        if code.startswith(ENTRY_MARK):
+            code, place = code[4:], place + 4
+        if not code.startswith(LOAD) or code[7 : 7 + len(ERRNO)] != ERRNO:
+            return None
+        offset = memory.try_word(place + 7 + int.from_bytes(code[3:7], "little", signed=True))
+        return (thread + offset) & memory.top if offset is not None else None
+
+    def frames(self, thread: Thread, gadgets: Mapping[str, int]) -> Frames:
+        return X8664Frames(thread, gadgets)
+
+
+def interrupted_call(registers: Registers) -> Optional[int]:
+    """The number of the system call that the thread will make again; None: it is in none."""
+    number = signed(registers["orig_rax"])
+    return number if number >= 0 and signed(registers["rax"]) in RESTARTS else None
+
+
+def is_timed(registers: Registers) -> bool:
+    return interrupted_call(registers) is not None and signed(registers["rax"]) == TIMED
+
+
+def going_on(registers: Registers) -> dict[str, int]:
+    """Registers that do by themselves what the kernel would have done: make the interrupted system call again.
+
+    restart_syscall itself is lost by any rt_sigreturn: such a call, which waits for a time that was given as a length,
+    begins anew.
+    """
+    anew = dict(registers)
+    number = interrupted_call(registers)
+    if number is not None:
+        anew["rax"], anew["rip"] = number, registers["rip"] - 2
+    return anew
+
+
+def usable(vectors: bytes) -> Optional[int]:
+    """How many bytes of an NT_X86_XSTATE a signal frame may have; None where that cannot be told."""
+    if len(vectors) < XSAVE_LEAST:
+        return None
+    features, in_use = (int.from_bytes(vectors[at : at + 8], "little") for at in (SW_NOTES, 512))
+    if not features >> TILES & 1:
+        return len(vectors)
+    return WITHOUT_TILES if len(vectors) == WITH_TILES and not in_use >> TILES & 1 else None
+
+
+class X8664Frames:
+    red_zone, entry, lead = RED_ZONE, 8, WORD
+    halt_bytes = 7 * WORD
+    frame_bytes = back_bytes = WORD + UCONTEXT_BYTES
+
+    def __init__(self, thread: Thread, gadgets: Mapping[str, int]) -> None:
+        self.thread, self.gadgets = thread, gadgets
+        self._vectors = thread.sets[NT_X86_XSTATE]
+        size = usable(self._vectors)
+        assert size is not None
+        self._size = size
+        self.behind_bytes = size + 4
+
+    def halt(self, tid: int, signal: int, then: int, mask: int) -> bytes:
+        gadgets, number = self.gadgets, SYSTEM_CALLS["tkill"]
+        words = (gadgets["pop rdi"], tid, gadgets["pop rsi"], signal, gadgets["pop rax"], number)
+        return struct.pack("<7Q", *words, gadgets["system call"])
+
+    def halted(self) -> int:
+        return self.gadgets["system call"] + 2
+
+    def frame(self, registers: Registers, mask: int) -> bytes:
+        return self._frame(registers, mask, 0)
+
+    def back(self, behind: int) -> bytes:
+        return self._frame(going_on(self.thread.registers), self.thread.mask, behind)
+
+    def behind(self) -> bytes:
+        """An NT_X86_XSTATE as rt_sigreturn wants it: the kernel's own notes in it, and a mark after them."""
+        size, vectors = self._size, bytearray(self._vectors[: self._size])
+        features = int.from_bytes(vectors[SW_NOTES : SW_NOTES + 8], "little")
+        if size < len(self._vectors):
+            features &= ~(1 << TILES)
+        vectors[SW_NOTES : SW_NOTES + 48] = struct.pack("<IIQI28x", MAGIC1, size + 4, features, size)
+        return bytes(vectors) + struct.pack("<I", MAGIC2)
+
+    def begin(self, step: Step, then: int) -> Registers:
+        if step.system_call is not None:
+            values = dict(zip(SYSTEM_ARGUMENTS, step.arguments))
+            values.update(rax=SYSTEM_CALLS[step.system_call], rip=self.gadgets["system call"])
+        else:
+            values = {**dict(zip(ARGUMENTS, step.arguments)), "rip": step.address}
+        return {**self._plain(), **values, "rsp": then}
+
+    def through_frame(self, at: int) -> Optional[Registers]:
+        if is_timed(self.thread.registers):
+            return None
+        return {**self._plain(), "rip": self.gadgets["sigreturn"], "rsp": at + self.lead}
+
+    def _plain(self) -> dict[str, int]:
+        """The thread's own, with flags as a function expects them and no system call under way."""
+        return {**self.thread.registers, "eflags": FLAGS, "rax": 0, "orig_rax": ALL}
+
+    def _frame(self, registers: Registers, mask: int, vectors: int) -> bytes:
+        flags = UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS | (UC_FP_XSTATE if vectors else 0)
+        values = struct.pack("<18Q", *(registers[name] & ALL for name in _ORDER.split()))
+        segments = struct.pack("<4H", registers["cs"], 0, 0, registers["ss"])
+        rest = struct.pack("<4Q", 0, 0, 0, 0) + struct.pack("<Q", vectors) + bytes(64)
+        context = struct.pack("<QQ", flags, 0) + OTHER_STACK + values + segments + rest + struct.pack("<Q", mask)
+        assert len(context) == UCONTEXT_BYTES
+        return struct.pack("<Q", self.gadgets["sigreturn"]) + context

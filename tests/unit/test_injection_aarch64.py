@@ -1,0 +1,323 @@
+"""What a thread of an aarch64 process goes through alone, played frame by frame, and the kernel's own layouts."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from arenascope.errors import MemoryReadError
+from arenascope.memory import Memory
+from arenascope.sources.elf.kernel import NT_ARM_GCS, NT_ARM_SSVE, NT_ARM_SVE, NT_ARM_TLS, NT_ARM_ZA, NT_FPREGSET
+from arenascope.sources.live.injection import UNKNOWN, Layout, Step, Thread, unlocking
+from arenascope.sources.live.injection_aarch64 import SYSTEM_CALLS, Aarch64, Aarch64Frames, scalable_registers
+
+PROCESSOR = Aarch64()
+GADGETS = {"system call": 0x1000, "sigreturn": 0x2000}
+FUNCTION, LOCK, MUTEX, ERRNO = 0x5000, 0x6000, 0x7F00_0000_0000, 0x7F00_0000_1000
+TOP, TLS, URG = 0xFFFF_8000_2340, 0xFFFF_8000_6780, 23
+NAMES = [*(f"x{number}" for number in range(31)), "sp", "pc", "cpsr"]
+TRIM = [Step(FUNCTION, [0])]
+TOPS = [
+    Step(LOCK, [MUTEX], unlocks=MUTEX),
+    Step(FUNCTION, [1, 2, 3], unlocks=MUTEX),
+    Step(0, unlocking(MUTEX), system_call="futex"),
+]
+STOP = (SYSTEM_CALLS["tkill"], 7, URG)
+# of an rt_sigframe (asm/sigcontext.h, asm/ucontext.h), typed from a program: test_the_kernels_layouts has them anew
+MASK_AT, GENERAL_AT, RECORDS_AT = 168, 312, 592
+
+
+def scalable(length=64, flags=1):
+    """An NT_ARM_SVE with all that a thread may have."""
+    size = 32 * length + 17 * length // 8
+    registers = bytes(at % 251 for at in range(size))
+    header = struct.pack("<IIHHHH", 16 + size, 16 + size, length, length, flags, 0)
+    return header + (registers if flags & 1 else b"\x11" * 528)
+
+
+def a_thread(sve=b"", **changed):
+    registers = {name: 0x1111_0000_0000 + at for at, name in enumerate(NAMES)}
+    registers.update(sp=TOP, pc=0x4000_0000, cpsr=0x6000_1C00, tpidr_el0=TLS)
+    registers.update(changed)
+    sets = {NT_FPREGSET: bytes(at % 253 for at in range(528)), NT_ARM_TLS: TLS.to_bytes(8, "little")}
+    sets.update({NT_ARM_SVE: sve, NT_ARM_SSVE: b"", NT_ARM_ZA: b"", NT_ARM_GCS: b""})
+    return Thread(registers, sets, mask=0x200, inner_tid=7, inner_pid=5, errno_at=ERRNO, errno=11)
+
+
+class Alone:
+    """A processor and a kernel that know just this much. Whatever lies below the stack pointer is lost."""
+
+    def __init__(self, thread, steps):
+        frames = PROCESSOR.frames(thread, GADGETS)
+        self.ready = Layout(frames, thread, thread.registers["sp"], steps, URG).prepared()
+        self.base, data = self.ready.block
+        self.memory = bytearray(data)
+        assert self.base + len(data) <= TOP
+        self.log = []
+
+    def read(self, at, size):
+        assert at >= self.base
+        found = bytes(self.memory[at - self.base : at - self.base + size])
+        assert len(found) == size
+        return found
+
+    def records(self, frame):
+        records, at = {}, frame + RECORDS_AT
+        while True:
+            magic, size = struct.unpack("<II", self.read(at, 8))
+            if not magic:
+                return records
+            assert size >= 16
+            assert size % 16 == 0
+            records[magic] = self.read(at + 8, size - 8)
+            at += size
+
+    def run(self, entry):
+        now = dict(entry)
+        for _ in range(100):
+            assert now["sp"] % 16 == 0
+            below = max(now["sp"] - self.base, 0)
+            self.memory[:below] = b"\xcc" * below
+            at = now["pc"]
+            if at == GADGETS["sigreturn"]:
+                frame = now["sp"]
+                now = dict(zip(NAMES, struct.unpack("<34Q", self.read(frame + GENERAL_AT, 272))))
+                mask = int.from_bytes(self.read(frame + MASK_AT, 8), "little")
+                if now["pc"] == 0x4000_0000:
+                    return now, mask, self.records(frame)
+                # no call lands where only a branch of some kind may
+                assert 0x46508001 in self.records(frame)
+                assert not now["cpsr"] & 0xC00
+                continue
+            if at == GADGETS["system call"]:
+                self.log.append((now["x8"], now["x0"], now["x1"]))
+                if now["x8"] == SYSTEM_CALLS["process_vm_writev"]:
+                    source, size = struct.unpack("<QQ", self.read(now["x1"], 16))
+                    target, _ = struct.unpack("<QQ", self.read(now["x3"], 16))
+                    self.log.append((target, self.read(source, size)))
+                if now["x8"] == SYSTEM_CALLS["tkill"]:
+                    assert not mask >> (URG - 1) & 1  # else it would not stop here
+            else:
+                assert at in (FUNCTION, LOCK)
+                self.log.append((at, now["x0"]))
+            now["pc"] = now["x30"]
+        raise AssertionError("it does not find back")
+
+
+@pytest.mark.parametrize(
+    ("steps", "first", "calls"),
+    [(TRIM, 0, [(FUNCTION, 0)]), (TOPS, 0, [(LOCK, MUTEX)]), (TOPS, 1, [(FUNCTION, 1)]), (TOPS, 2, [])],
+)
+def test_it_finds_back_alone_from_every_step(steps, first, calls):
+    thread = a_thread()
+    alone = Alone(thread, steps)
+    assert not alone.ready.mask >> (URG - 1) & 1
+    now, mask, records = alone.run(alone.ready.entries[first])
+    assert now == {name: thread.registers[name] for name in NAMES}
+    assert mask == thread.mask
+    vectors = thread.sets[NT_FPREGSET]
+    assert records == {0x46508001: vectors[512:520] + vectors[:512]}
+    assert [each for each in alone.log if each[0] in (FUNCTION, LOCK)] == calls
+    assert STOP in alone.log
+    assert alone.log[-1] == (ERRNO, struct.pack("<I", 11))
+    # whoever has the lock gives it back, and once
+    assert sum(each[0] == SYSTEM_CALLS["futex"] for each in alone.log) == (0 if steps is TRIM else 1)
+
+
+def test_scalable_registers_come_back_too():
+    thread = a_thread(scalable())
+    _, _, records = Alone(thread, TRIM).run(Alone(thread, TRIM).ready.entries[0])
+    length, registers = struct.unpack_from("<H", records[0x53564501])[0], records[0x53564501][8:]
+    assert (length, registers[: 2048 + 136]) == (64, thread.sets[NT_ARM_SVE][16:])
+    assert PROCESSOR.put_back(thread.sets) == [(NT_ARM_SVE, thread.sets[NT_ARM_SVE])]
+
+
+@pytest.mark.parametrize(
+    ("changed", "fits"),
+    [
+        ({}, True),
+        ({NT_ARM_SVE: scalable(256, flags=0)}, True),
+        ({NT_ARM_SVE: scalable(64)}, True),
+        ({NT_ARM_SVE: scalable(128)}, False),
+        ({NT_ARM_SSVE: bytes(16), NT_ARM_ZA: bytes(16)}, True),
+        ({NT_ARM_SSVE: bytes(544)}, False),
+        ({NT_ARM_ZA: bytes(16 + 64 * 64)}, False),
+        ({NT_ARM_GCS: bytes(24)}, True),
+        ({NT_ARM_GCS: b"\1" + bytes(23)}, False),
+        ({NT_FPREGSET: b""}, False),
+    ],
+)
+def test_what_no_signal_frame_brings_back_is_refused(changed, fits):
+    """A second stack, a matrix, streaming mode, registers that are too wide."""
+    assert (PROCESSOR.put_back({**a_thread().sets, **changed}) is not None) == fits
+
+
+def memory_of(parts):
+    def read(address, size):
+        for start, data in parts.items():
+            if start <= address and address + size <= start + len(data):
+                return data[address - start : address - start + size]
+        raise MemoryReadError(address, size)
+
+    return Memory(read, 8, "little")
+
+
+def code(*words):
+    return struct.pack(f"<{len(words)}I", *words)
+
+
+SVC, MOV, NOP, BRANCH = 0xD4000001, 0xD2800008, 0xD503201F, 0x14000004
+
+
+@pytest.mark.parametrize(
+    ("before", "x8", "number"),
+    [
+        ((NOP,), 63, 63),
+        ((MOV | 101 << 5,), 101, 101),
+        # it was interrupted before: x8 has restart_syscall's number
+        ((MOV | 115 << 5, NOP, NOP), 128, 115),
+        ((MOV | 98 << 5, 0xAA0203E3), 128, 98),
+        ((MOV | 63 << 5,), 128, UNKNOWN),
+        ((MOV | 101 << 5, BRANCH), 128, UNKNOWN),
+        ((0xAA0103E8,), 128, UNKNOWN),
+        ((), 128, UNKNOWN),
+    ],
+)
+def test_which_call_is_made_again(before, x8, number):
+    memory = memory_of({0x1000: code(*before, SVC)})
+    registers = {"pc": 0x1000 + 4 * len(before), "x8": x8}
+    assert PROCESSOR.call_under_way(registers, memory) == number
+    assert PROCESSOR.call_under_way({**registers, "pc": 0x1000 + 4 * len(before) + 4}, memory) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "registers", "exact"),
+    [
+        (101, {"x0": 8, "x1": 8}, True),
+        (101, {"x0": 8, "x1": 0}, False),
+        (115, {"x1": 1, "x2": 8, "x3": 0}, True),
+        (115, {"x1": 0, "x2": 8, "x3": 8}, True),
+        (115, {"x1": 0, "x2": 8, "x3": 16}, False),
+        (98, {"x1": 128, "x3": 0}, True),
+        (98, {"x1": 128, "x3": 8}, False),
+        (98, {"x1": 128 | 9, "x3": 8}, True),
+        (63, {}, True),
+    ],
+)
+def test_no_wait_becomes_longer(number, registers, exact):
+    """What is left of a time the kernel writes where the caller told it to; nowhere else is it known."""
+    assert PROCESSOR.begins_anew(number, registers) == exact
+
+
+# Debian's libc.so.6 of 2.36 and 2.43, which has landing pads
+PLAIN = (0x90000BC0, 0xF946E000, 0xD53BD041, 0x8B000020, 0xD65F03C0)
+PADDED = (0xD503245F, 0x90000C60, 0xF946DC00, 0xD53BD041, 0x8B000020, 0xD65F03C0)
+
+
+@pytest.mark.parametrize(
+    ("place", "words", "slot"), [(0x27BE0, PLAIN, 0x19F000 + 3520), (0x23340, PADDED, 0x1AF000 + 3512)]
+)
+def test_where_errno_lies(place, words, slot):
+    memory = memory_of({place: code(*words), slot: (0x30).to_bytes(8, "little")})
+    assert PROCESSOR.find_errno(TLS, place, memory) == TLS + 0x30
+    assert PROCESSOR.find_errno(TLS, place, memory_of({place: code(*words)})) is None
+    assert PROCESSOR.find_errno(TLS, place, memory_of({place: code(*words[:-1], SVC)})) is None
+
+
+WANTED = """
+sizeof(struct user_pt_regs) offsetof(struct user_pt_regs,sp) offsetof(struct user_pt_regs,pc)
+offsetof(struct user_pt_regs,pstate) offsetof(struct frame,uc.uc_stack) offsetof(struct frame,uc.uc_sigmask)
+offsetof(struct frame,uc.uc_mcontext.regs) offsetof(struct frame,uc.uc_mcontext.sp)
+offsetof(struct frame,uc.uc_mcontext.pc) offsetof(struct frame,uc.uc_mcontext.pstate)
+offsetof(struct frame,uc.uc_mcontext.__reserved) sizeof(struct fpsimd_context) offsetof(struct fpsimd_context,fpsr)
+offsetof(struct fpsimd_context,vregs) sizeof(struct user_fpsimd_state) offsetof(struct user_fpsimd_state,fpsr)
+FPSIMD_MAGIC SVE_MAGIC sizeof(struct sve_context) SVE_SIG_REGS_OFFSET SVE_SIG_CONTEXT_SIZE(4)
+sizeof(struct user_sve_header) SVE_PT_SVE_OFFSET SVE_PT_REGS_MASK
+__NR_tkill __NR_process_vm_writev __NR_futex __NR_restart_syscall __NR_rt_sigreturn __NR_nanosleep
+__NR_clock_nanosleep __NR_ppoll __NR_epoll_pwait __NR_epoll_pwait2 __NR_pselect6 __NR_io_pgetevents
+__NR_rt_sigsuspend __NR_io_uring_enter PSR_BTYPE_MASK
+"""
+
+
+@pytest.fixture(scope="module")
+def headers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """What the kernel's headers say, through the machine's own compiler, which need not run what it makes."""
+    compiler = "aarch64-linux-gnu-gcc"
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
+    folder: Path = tmp_path_factory.mktemp("headers")
+    includes = "stddef.h signal.h asm/ptrace.h asm/sigcontext.h asm/unistd.h"
+    names = re.findall(r"\w+\([^)]*\)|\w+", WANTED)
+    lines = [f"#include <{name}>" for name in includes.split()]
+    lines.append("struct frame { siginfo_t info; ucontext_t uc; };")
+    lines.append("void f(void) {")
+    lines += [f'__asm__("@{name}= %c0" :: "i"((long)({name})));' for name in names]
+    (folder / "wanted.c").write_text("\n".join([*lines, "}"]))
+    subprocess.run([compiler, "-S", "-o", "wanted.s", "wanted.c"], cwd=folder, check=True, timeout=60)
+    return {name: int(value) for name, value in re.findall(r"@(.*)= (\d+)", (folder / "wanted.s").read_text())}
+
+
+@pytest.mark.full
+def test_the_kernels_layouts(headers: dict[str, int]) -> None:
+    """Of the general registers, of a signal frame with its records, and of the scalable registers."""
+    thread = a_thread(scalable())
+    packed = PROCESSOR.packed(thread.registers)
+    assert len(packed) == PROCESSOR.general_bytes == headers["sizeof(struct user_pt_regs)"]
+    for name, field in (("sp", "sp"), ("pc", "pc"), ("cpsr", "pstate")):
+        at = headers[f"offsetof(struct user_pt_regs,{field})"]
+        assert int.from_bytes(packed[at : at + 8], "little") == thread.registers[name]
+    stands = tuple(headers[f"offsetof(struct user_pt_regs,{field})"] for field in ("pc", "sp"))
+    assert PROCESSOR.stands_in == stands
+    assert PROCESSOR.unpacked(packed, thread.sets) == thread.registers
+    frame = Aarch64Frames(thread, GADGETS).back(0)
+
+    def number(field: str, more: int = 0, size: int = 8) -> int:
+        at = headers[f"offsetof(struct frame,uc.{field})"] + more
+        return int.from_bytes(frame[at : at + size], "little")
+
+    assert [number("uc_mcontext.regs", 8 * at) for at in range(31)] == [thread.registers[f"x{at}"] for at in range(31)]
+    fields = [number(f"uc_mcontext.{field}") for field in ("sp", "pc", "pstate")]
+    assert fields == [thread.registers[name] for name in ("sp", "pc", "cpsr")]
+    assert number("uc_sigmask") == thread.mask
+    # SS_AUTODISARM and its like begin at the top: this is none that sigaltstack takes
+    assert number("uc_stack", 8, size=4) == 0x10
+    at = headers["offsetof(struct frame,uc.uc_mcontext.__reserved)"]
+    assert at == RECORDS_AT
+    size, vectors = headers["sizeof(struct fpsimd_context)"], thread.sets[NT_FPREGSET]
+    record = frame[at : at + size]
+    assert struct.unpack_from("<II", record) == (headers["FPSIMD_MAGIC"], size)
+    assert len(vectors) == headers["sizeof(struct user_fpsimd_state)"]
+    status, own = headers["offsetof(struct fpsimd_context,fpsr)"], headers["offsetof(struct user_fpsimd_state,fpsr)"]
+    assert record[status : status + 8] == vectors[own : own + 8]
+    assert record[headers["offsetof(struct fpsimd_context,vregs)"] :] == vectors[:512]
+    wide = frame[at + size :]
+    magic, total, length = struct.unpack_from("<IIH", wide)
+    context = headers["SVE_SIG_CONTEXT_SIZE(4)"]
+    assert (magic, length) == (headers["SVE_MAGIC"], 64)
+    assert context <= total < context + 16
+    assert total % 16 == 0
+    registers = scalable_registers(thread.sets[NT_ARM_SVE])
+    assert len(registers) == context - headers["SVE_SIG_REGS_OFFSET"]
+    assert wide[headers["SVE_SIG_REGS_OFFSET"] :].startswith(registers)
+    assert not any(wide[total:])
+    assert len(wide) == total + 16
+    assert headers["sizeof(struct user_sve_header)"] == headers["SVE_PT_SVE_OFFSET"] == 16
+    assert headers["SVE_PT_REGS_MASK"] == 1
+    assert headers["PSR_BTYPE_MASK"] == 3 << 10
+
+
+@pytest.mark.full
+def test_the_kernels_numbers(headers: dict[str, int]) -> None:
+    assert {name: headers[f"__NR_{name}"] for name in SYSTEM_CALLS} == SYSTEM_CALLS
+    for name in ("ppoll", "epoll_pwait", "epoll_pwait2", "pselect6", "io_pgetevents"):
+        assert headers[f"__NR_{name}"] in PROCESSOR.with_masks
+    assert list(PROCESSOR.never) == [headers["__NR_rt_sigsuspend"], headers["__NR_io_uring_enter"]]
+    waits = [headers[f"__NR_{name}"] for name in ("restart_syscall", "nanosleep", "clock_nanosleep")]
+    assert waits == [128, 101, 115]
+    mov = struct.pack("<I", MOV | headers["__NR_rt_sigreturn"] << 5)
+    assert PROCESSOR.gadgets["sigreturn"] == mov + struct.pack("<I", SVC)
