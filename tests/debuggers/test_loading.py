@@ -345,4 +345,4 @@ def test_exact_bytes_on_request(gdb: Gdb, subject: Subject) -> None:
 def test_the_list_of_commands_here_is_complete(gdb: Gdb) -> None:
     (listing,) = gdb.drive([], [{"do": "help heap"}])
     found = [line.split()[1] for line in listing.text.splitlines() if line.startswith("heap ")]
-    assert sorted(found) == sorted([*COMMANDS, "help"])
+    assert sorted(found) == sorted([*COMMANDS, "help"]), "COMMANDS of overviews.py"

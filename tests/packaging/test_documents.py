@@ -97,7 +97,7 @@ def test_readme_is_one_screen() -> None:
 def test_each_command_is_told_of() -> None:
     text = (ROOT / "docs" / "which-command.md").read_text()
     for name in (*(each.name for each in all_commands()), *LOOPS):
-        assert re.search(rf"`(heap|arenascope)\s{name}\b", text), name
+        assert re.search(rf"`(heap|arenascope)\s{name}\b", text), f"{name}: a row of which-command.md"
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.name)

@@ -72,7 +72,9 @@ MAX_ROWS = 2000
 
 @cache
 def schema(name: str) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
+    path = FOLDER / f"{name}.json"
+    assert path.exists(), f"what {name} answers is {DESCRIBED}"
+    read: dict[str, Any] = json.loads(path.read_text())
     return read
 
 

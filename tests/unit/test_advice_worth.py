@@ -14,6 +14,7 @@ from arenascope.analysis.resident import ArenaResident
 from arenascope.analysis.types import TypeRow
 from arenascope.analysis.verdict import judge
 from arenascope.apply import Applied
+from arenascope.model import Params
 from arenascope.recognise.kinds import Kind
 from arenascope.render.text import Style
 from arenascope.screens.advice import words
@@ -67,6 +68,26 @@ def test_what_threads_one_after_the_other_would_share_is_not_called_hopeless() -
         (leave,) = (each for each in find_advice(facts) if each.id == "leave-arena-max")
         assert leave.figures["stranded_outside_bytes"] == 2 * others
         assert words(leave, facts, Style().size).action == title
+
+
+def test_a_limit_of_arenas_is_said_to_be_no_help_where_it_is_none() -> None:
+    """A limit is set, and most of what is free lies between live blocks all the same."""
+    for between, told in ((30 * MIB, True), (2 * MIB, False)):
+        empty = dict.fromkeys(ArenaResident._fields, 0)
+        arena = ArenaResident(**{**empty, "total": 30 * MIB, "returnable": between, "scraps": 30 * MIB - between})
+        parts = {"returnable": between, "scraps": 30 * MIB - between}
+        picture = Picture(parts, RESIDENT, 30 * MIB, None, None, [arena], ())
+        params = Params(
+            0,
+            {
+                "arena_max": 2,
+                **dict.fromkeys(("trim_threshold", "mmap_threshold", "top_pad", "no_dyn_threshold"), 128 << 10),
+            },
+        )
+        facts = Facts(picture, params, 4096, (), 2, 2, started=True, calls=1, tunables=True, release="2.36")
+        said = [each for each in find_advice(facts) if each.id == "arena-limit-no-help"]
+        assert [each.figures["limit"] for each in said] == ([2] if told else [])
+        assert all("limit of 2 arenas" in words(each, facts, Style().size).action for each in said)
 
 
 def test_releasing_tops_says_what_its_command_returns_in_all() -> None:

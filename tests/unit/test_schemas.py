@@ -27,7 +27,7 @@ WORDS = {
 
 
 def test_each_command_has_one() -> None:
-    assert {path.stem for path in FOLDER.glob("*.json")} == {*command_names(), "failed", "snapshot-file"}
+    assert {path.stem for path in FOLDER.glob("*.json")} == {*command_names(), "failed", "snapshot-file"}, "`make docs`"
     for name in command_names():
         assert schema(name)["properties"]["command"]["enum"] == [name]
 
