@@ -18,6 +18,7 @@ from arenascope.meter import Meter, Unseen
 from arenascope.render.progress import Progress
 from arenascope.shell import ShellDoor
 from arenascope.shell_control import ShellController
+from arenascope.sources.core.corefile import CoreBytes, CoreFile
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.debugged import AskedImage
@@ -37,6 +38,7 @@ from arenascope.target import BytesAlone, Image, Nodes, Residency, Target
 
 TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, ShellTarget, FakeTarget]
 SOURCES: list[type[Source]] = [ProcessImage, StillProcess, CoreImage, AskedImage]
+CORES: list[type[CoreBytes]] = [CoreFile]
 IMAGES: list[type[Image]] = [BytesAlone]
 DOORS: list[type[Door]] = [GdbDoor, LldbDoor, ShellDoor, _Captured, FakeDoor]
 RESIDENCIES: list[type[Residency]] = [PagemapResidency, KeptResidency, HoleResidency, DenseResidency]

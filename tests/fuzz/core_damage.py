@@ -80,7 +80,7 @@ def _notes(core: CoreImage) -> Iterator[Field]:
             continue
         at, end = segment.offset, segment.offset + segment.file_size
         while at + 12 <= end:
-            name, size, kind = struct.unpack(core.elf.mark + "3I", core._map[at : at + 12])
+            name, size, kind = struct.unpack(core.elf.mark + "3I", core.held.read(at, 12))
             yield from (Field("note.header", at + 4 * index, 4) for index in range(3))
             start = at + 12 + (name + 3 & -4)
             for index in range(min(size // word, NOTE_WORDS)):

@@ -14,15 +14,41 @@ import pytest
 from subjects import Subject
 
 from arenascope.errors import MemoryReadError, TargetError
+from arenascope.session import Session
 from arenascope.sources.core.image import CoreImage
+from arenascope.sources.shell_target import ShellTarget
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.fixture(params=["kernel", "gdb"])
+class Elsewhere:
+    """A core's bytes that are no local file's: a CoreBytes."""
+
+    file, unpacked, shortage = -1, False, None
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.size = data, len(data)
+
+    def read(self, offset: int, size: int) -> bytes:
+        return self.data[offset : offset + size]
+
+    def fill(self, block: memoryview, offset: int) -> int:
+        data = self.read(offset, len(block))
+        block[: len(data)] = data
+        return len(data)
+
+    def view(self, offset: int, size: int) -> None:
+        return None
+
+    def close(self) -> None:
+        self.data = b""
+
+
+@pytest.fixture(params=["kernel", "gdb", "elsewhere"])
 def core(request, dumped):
-    with CoreImage(str(getattr(dumped, request.param))) as image:
+    path = dumped.gdb if request.param == "gdb" else dumped.kernel
+    with CoreImage(str(path), held=Elsewhere(path.read_bytes()) if request.param == "elsewhere" else None) as image:
         yield image
 
 
@@ -42,6 +68,20 @@ def test_memory_is_what_the_process_had(core, dumped):
     assert core.read(address, len(dumped.block)) == dumped.block
     assert core.read(address + 5, 0) == b""
     assert core.read(dumped.facts["touched"] + 100, 1) == b"x"
+
+
+def test_a_session_over_bytes_from_elsewhere(dumped):
+    """No file to map, to look for holes in or to give to other processes: the same figures."""
+    said = []
+    for held in (None, Elsewhere(dumped.kernel.read_bytes())):
+        with CoreImage(str(dumped.kernel), held=held) as image:
+            session = Session(ShellTarget(image))
+            heaps = [(header, session.heaps[header.index]) for header in session.headers]
+            blocks = [list(piece) for header in session.headers for piece in session.sweep(header)]
+            said.append((session.arenas, heaps, blocks, session.findings))
+            assert image.sparse is (held is None)
+    assert said[0] == said[1]
+    assert said[0][2]
 
 
 def test_auxv_and_environment(core, dumped):
@@ -134,7 +174,11 @@ def test_reads_cross_from_one_segment_into_the_next(dumped):
 
 def test_window(core, dumped):
     address = dumped.facts["block"]
-    view, base, limit, *_ = core.window(address)
+    window = core.window(address)
+    assert (window is None) is (core.file < 0)
+    if window is None:
+        return
+    view, base, limit, *_ = window
     assert base <= address < limit
     assert len(view) == limit - base
     assert bytes(view[address - base : address - base + 100]) == b"m" * 100
@@ -222,8 +266,8 @@ AS_FILE_OR_MAPPED = """
 import sys
 from pathlib import Path
 from arenascope.cli import main
-from arenascope.sources.core import memory
-memory.LARGE = int(sys.argv[1])
+from arenascope.sources.core import corefile
+corefile.LARGE = int(sys.argv[1])
 status = main(sys.argv[2:])
 rows = Path("/proc/self/status").read_text().splitlines()
 print(next(row.split()[1] for row in rows if row.startswith("VmHWM")), file=sys.stderr)

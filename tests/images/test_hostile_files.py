@@ -82,7 +82,7 @@ def test_section_headers_of_another_size(size: int, tmp_path: Path) -> None:
 def test_a_page_of_any_size(core: Path, copy: Path) -> None:
     with CoreImage(str(core)) as image:
         value = struct.pack("<2Q", AT_PAGESZ, 4096)
-        at = image._map.find(value) + 8
+        at = image.held.read(0, image.size).find(value) + 8
         assert image.notes.auxv[AT_PAGESZ] == 4096
         assert NT_AUXV
     whole = valid(json.loads(look(copy, "arenas", "--json")[1]))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from typing import TYPE_CHECKING, Optional, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Optional, Protocol, Sequence
 
 from ...errors import TargetError
+from ...memory import Read
 from ...model import Statement
-from ...records import NamedTuple
 from ..elf.file import MAGIC
 
 if TYPE_CHECKING:
@@ -23,13 +24,82 @@ _FOREIGN: Sequence[tuple[bytes, str, str]] = (
 )
 
 
-class CoreFile(NamedTuple):
-    """An open core; where it was compressed, what it was unpacked into."""
+LARGE = 256 << 20
+"""A file of more bytes is read, not looked at where it is mapped: all pages of a heap count as memory otherwise."""
+MOST = 1 << 20
+"""A longer piece is copied from the mapping as before."""
 
-    file: int
-    map: mmap.mmap
-    unpacked: bool
-    shortage: Optional[Statement]
+
+class CoreBytes(Protocol):
+    """What CoreMemory asks of wherever a core's bytes are, by their offsets there."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def file(self) -> int:
+        """The descriptor of a local file; -1 where there is none: then nothing is known of holes in it."""
+
+    @property
+    def unpacked(self) -> bool: ...
+
+    @property
+    def shortage(self) -> Optional[Statement]:
+        """Where it could not be had whole."""
+
+    @property
+    def read(self) -> Read:
+        """As many as asked for, or as many as there are."""
+
+    def fill(self, block: memoryview, offset: int) -> int: ...
+
+    def view(self, offset: int, size: int) -> Optional[memoryview]:
+        """Without a copy; None where that is not to be had."""
+
+    def close(self) -> None: ...
+
+
+class CoreFile:
+    """A local file; where it was compressed, what it was unpacked into."""
+
+    file = -1
+
+    def __init__(self, path: str, file: int, unpacked: bool = False, shortage: Optional[Statement] = None) -> None:
+        """From here on the descriptor is closed with this."""
+        self.map = _map(path, file)
+        self.file, self.size, self.unpacked, self.shortage = file, len(self.map), unpacked, shortage
+        self._views: list[memoryview] = []
+
+    def read(self, offset: int, size: int) -> bytes:
+        data = os.pread(self.file, size, offset) if self.size > LARGE and size <= MOST else b""
+        # a file that was cut meanwhile is the mapping's affair
+        return data if len(data) == size else self.map[offset : offset + size]
+
+    def fill(self, block: memoryview, offset: int) -> int:
+        """By the file, not the mapping: what is swept once is not to count as this process's memory."""
+        return os.preadv(self.file, [block], offset)
+
+    def view(self, offset: int, size: int) -> memoryview:
+        with memoryview(self.map) as whole:
+            self._views.append(whole[offset : offset + size])
+        return self._views[-1]
+
+    def close(self) -> None:
+        """Lets go of the file; where a slice of a window is still held, the mapping goes with that."""
+        self._close_file()
+        with suppress(BufferError):
+            for view in self._views:
+                view.release()
+            self.map.close()
+
+    def __del__(self) -> None:
+        # a debugger makes many looks in one process: each opens the file again
+        self._close_file()
+
+    def _close_file(self) -> None:
+        file, self.file = self.file, -1
+        if file >= 0:
+            os.close(file)
 
 
 def open_core(path: str, say: Optional[Say]) -> CoreFile:
@@ -42,14 +112,14 @@ def open_core(path: str, say: Optional[Say]) -> CoreFile:
     try:
         form = _check_kind(path, file, say is not None)
         if form is None or say is None:
-            return CoreFile(file, _map(path, file), False, None)
+            return CoreFile(path, file)
         from .compressed import unpack
 
         unpacked = unpack(path, file, form, say)
         os.close(file)
         file = unpacked.file
         _check_kind(f"{path}, unpacked,", file, False)
-        return CoreFile(file, _map(path, file), True, unpacked.shortage)
+        return CoreFile(path, file, True, unpacked.shortage)
     except BaseException:
         # unpacking a large one is what people interrupt, and in a debugger this process goes on
         os.close(file)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence, TypeVar
 
@@ -18,12 +17,12 @@ from ...memory import Memory
 from ...model import Statement
 from ...records import NamedTuple
 from ..elf import environment
-from ..elf.file import ET_CORE, PT_LOAD, PT_NOTE, Elf, Segment, buffer_reader
+from ..elf.file import ET_CORE, PT_LOAD, PT_NOTE, Elf, Segment, file_reader
 from ..elf.kernel import AT_PAGESZ
 from ..elf.linkmap import named_regions
 from ..elf.notes import Note, parse_notes
 from ..elf.registers import ThreadRecord
-from .corefile import open_core
+from . import corefile
 from .notes import CoreNotes
 from .regions import build_regions
 
@@ -33,10 +32,6 @@ if TYPE_CHECKING:
 
 
 Core = TypeVar("Core", bound="CoreMemory")
-LARGE = 256 << 20
-"""A file of more bytes is read, not looked at where it is mapped: all pages of a heap count as memory otherwise."""
-MOST = 1 << 20
-"""A longer piece is copied from the mapping as before."""
 HEADERS_DAMAGED = "the core's program headers are damaged: "
 PAGE_SIZES = tuple(1 << bits for bits in range(10, 21))
 
@@ -63,14 +58,17 @@ class LaidOut(NamedTuple):
 class CoreMemory:
     """An ELF core. Only bytes that the file holds can be read: what was left out is unknown, never zero."""
 
-    file = -1
+    def __init__(self, path: str, say: Optional[Say] = None, held: Optional[corefile.CoreBytes] = None) -> None:
+        """A compressed core is opened only where its progress can be shown: it costs time and room.
 
-    def __init__(self, path: str, say: Optional[Say] = None) -> None:
-        """A compressed core is opened only where its progress can be shown: it costs time and room."""
+        `held` are the bytes of one that is no local file.
+        """
         self.path = path
-        self.file, self._map, self.unpacked, self._unpacked_short = open_core(path, say)
-        self.size = len(self._map)
-        self._views: dict[int, memoryview] = {}
+        self.held: corefile.CoreBytes = corefile.open_core(path, say) if held is None else held
+        self.unpacked = self.held.unpacked
+        self.size = self.held.size
+        self._bytes = self.held.read
+        self._views: dict[int, Optional[memoryview]] = {}
         try:
             self._parse()
         except BaseException:
@@ -79,7 +77,7 @@ class CoreMemory:
             raise
 
     def _parse(self) -> None:
-        self.elf = Elf(buffer_reader(self._map, self.path), name=self.path)
+        self.elf = Elf(file_reader(self._bytes, self.size, self.path), name=self.path)
         if self.elf.type != ET_CORE:
             raise TargetError(f"{self.path} is an ELF file but not a core", "give the core, not the program or library")
         self.pointer_size = self.elf.pointer_size
@@ -107,24 +105,17 @@ class CoreMemory:
             start, end = max(segment.offset, read), min(segment.offset + segment.file_size, self.size)
             if start < end:
                 read = end
-                yield from parse_notes(self._map, self.elf.mark, segment.align, start, end)
+                data = self.held.view(start, end - start)
+                yield from parse_notes(
+                    self._bytes(start, end - start) if data is None else data, self.elf.mark, segment.align
+                )
+
+    @property
+    def file(self) -> int:
+        return self.held.file
 
     def close(self) -> None:
-        """Lets go of the file; where a slice of a window is still held, the mapping goes with that."""
-        self._close_file()
-        with suppress(BufferError):
-            for view in self._views.values():
-                view.release()
-            self._map.close()
-
-    def __del__(self) -> None:
-        # a debugger makes many looks in one process: each opens the file again
-        self._close_file()
-
-    def _close_file(self) -> None:
-        file, self.file = self.file, -1
-        if file >= 0:
-            os.close(file)
+        self.held.close()
 
     def __enter__(self: Core) -> Core:
         return self
@@ -149,10 +140,10 @@ class CoreMemory:
 
     def shortage(self) -> Sequence[Statement]:
         """What a reader of figures must know about a core that was cut."""
-        said = [*([self._unpacked_short] if self._unpacked_short else []), *self._headers_wrong]
+        said = [*([self.held.shortage] if self.held.shortage else []), *self._headers_wrong]
         cut = self.truncated
         if cut is not None:
-            why = "" if self._unpacked_short else " (ulimit -c? a full disk?)"
+            why = "" if self.held.shortage else " (ulimit -c? a full disk?)"
             figures = {"bytes": cut.actual, "expected_bytes": cut.expected, "mappings": len(cut.missing)}
             words = (
                 f"the core is truncated: {cut.actual:,} bytes of {cut.expected:,}, "
@@ -164,7 +155,7 @@ class CoreMemory:
     @property
     def sparse(self) -> bool:
         """The file has holes: fewer blocks than its size needs."""
-        return os.fstat(self.file).st_blocks * 512 < self.size
+        return self.file >= 0 and os.fstat(self.file).st_blocks * 512 < self.size
 
     def segment_at(self, address: int) -> Optional[Segment]:
         """The segment whose memory (dumped or not) covers the address."""
@@ -196,19 +187,13 @@ class CoreMemory:
             raise MemoryReadError(address, size)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _bytes(self, offset: int, size: int) -> bytes:
-        data = os.pread(self.file, size, offset) if self.size > LARGE and size <= MOST else b""
-        # a file that was cut meanwhile is the mapping's affair
-        return data if len(data) == size else self._map[offset : offset + size]
-
     def fill(self, address: int, block: memoryview) -> int:
-        """Reads into `block` up to the end of this segment. By the file, not the mapping: what is swept once is not to
-        count as this process's memory."""
+        """Reads into `block` up to the end of this segment."""
         index = bisect_right(self._starts, address) - 1
         if index < 0 or address >= self._ends[index]:
             raise MemoryReadError(address, len(block))
         size = min(len(block), self._ends[index] - address)
-        return os.preadv(self.file, [block[:size]], address - self._starts[index] + self.segments[index].offset)
+        return self.held.fill(block[:size], address - self._starts[index] + self.segments[index].offset)
 
     def window(self, address: int) -> Optional[target.View]:
         """The file's bytes of the segment that covers `address`, without a copy."""
@@ -216,12 +201,11 @@ class CoreMemory:
         if index < 0 or address >= self._ends[index]:
             return None
         base, limit = self._starts[index], self._ends[index]
+        offset = self.segments[index].offset
         if index not in self._views:
-            offset = self.segments[index].offset
-            with memoryview(self._map) as whole:
-                self._views[index] = whole[offset : offset + limit - base]
-        file = self.file if self.size > LARGE else -1
-        return target.View(self._views[index], base, limit, file, self.segments[index].offset)
+            self._views[index] = self.held.view(offset, limit - base)
+        view = self._views[index]
+        return target.View(view, base, limit, self.file if self.size > corefile.LARGE else -1, offset) if view else None
 
     @cached_property
     def _regions(self) -> tuple[target.Region, ...]:

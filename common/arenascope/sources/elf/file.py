@@ -221,15 +221,19 @@ class ElfFile(Elf):
 
 
 def buffer_reader(data: Buffer, name: str) -> Read:
-    """A Read over a file's bytes; a TargetError where they end too early."""
+    return file_reader(lambda offset, size: bytes(data[offset : offset + size]), len(data), name)
 
-    def read(offset: int, size: int) -> bytes:
+
+def file_reader(read: Read, length: int, name: str) -> Read:
+    """A Read of a file so long; a TargetError where it ends too early."""
+
+    def within(offset: int, size: int) -> bytes:
         # before a byte is copied: a header may claim more than there is memory for
-        if offset + size > len(data):
-            raise TargetError(f"{name} is cut short: {len(data)} bytes, {offset + size} expected")
-        return bytes(data[offset : offset + size])
+        if offset + size > length:
+            raise TargetError(f"{name} is cut short: {length} bytes, {offset + size} expected")
+        return read(offset, size)
 
-    return read
+    return within
 
 
 def module_build_id(read: Read, base: int) -> Optional[str]:
