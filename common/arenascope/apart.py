@@ -25,7 +25,7 @@ from .sources.elf.naming import local_file
 from .sources.live.process import ProcessImage
 from .sources.live.saving import save_process
 from .sources.shell_target import ShellTarget
-from .target import Region
+from .target import HOLD, Region
 from .whole_file import partial_name
 
 SLOW, SPEED = 256 << 20, 20 << 20
@@ -34,6 +34,8 @@ UNASKED, UNASKED_BLOCKS = 128 << 20, 200_000
 """Up to so many bytes and blocks of a core are followed unasked."""
 LOOKED = "looked"
 FOLDERS = ("/var/tmp", "/tmp")
+IN_A_SECOND = 1 << 30
+"""So much of a process is copied even by a busy machine; an idle one does two and a half times that."""
 
 
 class Looked(NamedTuple):
@@ -75,11 +77,29 @@ def session_apart(context: Context) -> Session:
 
 def is_small(context: Context, most: int) -> bool:
     """Whether a live process of the shell's has no more than that in memory; nothing else needs to be copied."""
+    size = _bytes_to_copy(context)
+    return size is None or size <= most
+
+
+def can_be_apart(context: Context) -> bool:
+    """Whether a copy is made within the time for which a process may be held, and finds room. What is told of a part,
+    too, is better told of that part than not at all."""
+    most, size = getattr(context.options, "hold_at_most", None), _bytes_to_copy(context)
+    if size is None or size > IN_A_SECOND * (HOLD if most is None else most / 1000):
+        return False
+    try:
+        return bool(_with_room(size))
+    except TargetError:
+        return False
+
+
+def _bytes_to_copy(context: Context) -> Optional[int]:
+    """None where nothing is copied."""
     image = context.target.image
     if not (isinstance(image, ProcessImage) and isinstance(context.target, ShellTarget)):
-        return True
+        return None
     use = image.memory_use()
-    return use is not None and use.rss <= most
+    return use.rss if use is not None else 1 << 64
 
 
 def looked(context: Context) -> Looked:

@@ -16,7 +16,7 @@ import pytest
 from schemas import valid
 from subjects import Subject
 
-from arenascope import apart, before_hold, fleet
+from arenascope import apart, before_hold, fleet, session
 from arenascope.command import find_command
 from arenascope.commands import pins, types
 from arenascope.errors import MemoryReadError, ReadLate, TargetError
@@ -356,11 +356,33 @@ def test_types_are_looked_for_in_a_copy(monkeypatch, tmp_path, words):
     assert done.index("let go") < done.index("types")
 
 
+@pytest.mark.parametrize("words", ["pins", "chunks --type .", "map --types"])
+def test_a_sweep_goes_through_a_copy(monkeypatch, words):
+    """Of large heaps, too: nothing of malloc's is read while the process waits, and the answer is that of a freeze."""
+    done, release, read = [], freeze.Freeze.release, session.Session.headers.func
+    monkeypatch.setattr(freeze.Freeze, "release", lambda self: (done.append("let go"), release(self))[1])
+    monkeypatch.setattr(session.Session, "headers", property(lambda self: (done.append("arenas"), read(self))[1]))
+    monkeypatch.setattr(pins, "BY_ITSELF", 0)
+    with Subject("mystery", "scattered", "4") as subject:
+        documents = []
+        for copied in (True, False):
+            if not copied:
+                monkeypatch.setattr(apart, "look_apart", lambda context: 0)
+            done.clear()
+            document = valid(json.loads(fleet.look(asked(subject.pid, words)).text))
+            assert (done.index("let go") < done.index("arenas")) == copied
+            document.pop("held_seconds")
+            documents.append(document)
+        assert documents[0] == documents[1]
+        assert subject.quit() == 0
+
+
 @pytest.mark.parametrize("words", ["chunks --summary", "check", "pins", "map"])
 def test_a_sweep_ends_in_time_with_what_it_has(time_is_up, monkeypatch, words):
     """As at Ctrl-C, but that it is no failure."""
     fill, blocks = process.ProcessImage.fill, []
-    monkeypatch.setattr(pins, "BY_ITSELF", 0)  # as if it were too large to be copied
+    monkeypatch.setattr(pins, "BY_ITSELF", 0)
+    monkeypatch.setattr(apart, "IN_A_SECOND", 0)  # as if it were too large to be copied
 
     def filled(self, address, block):
         blocks.append(address)

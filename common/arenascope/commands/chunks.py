@@ -31,7 +31,7 @@ from ..render.spool import Spool
 from ..screens.chunks import FEW, Sizes, chunk_row, heading, summary_lines, table_of, typed_row
 from ..screens.types import name_of
 from ..session import Session
-from .types import pattern_of
+from .types import look_at_a_copy, pattern_of
 
 FEW_ROWS = 10_000
 """More are written as they are met, by one process."""
@@ -86,7 +86,8 @@ class Sweep:
     "free chunks are those of the bins; tcache and fast ones look in use and are in a thread cache or fastbin. --free "
     "shows all that the program does not hold, --used what it holds. Used, cached, fast and free chunks, top and the "
     "allocator's own bookkeeping sum to what each arena took from the kernel, and are checked against that each time. "
-    "Sorted by size or state no more chunks are kept than --limit shows, so that such a list has a limit.",
+    "Sorted by size or state no more chunks are kept than --limit shows, so that such a list has a limit. With --type "
+    "a live process in the shell is copied, and runs on meanwhile.",
     (
         ARENA,
         argument("--free", action="store_true", help="only what the program does not hold"),
@@ -99,10 +100,10 @@ class Sweep:
         argument("--sort", choices=("address", *ORDERS), default="address", help="the order of the rows"),
         LIMIT,
     ),
+    whole=lambda options: options.type is not None,
 )
 def chunks_command(context: Context) -> Answer:
-    options, session = context.options, context.session
-    context.check_arena(options.arena)
+    options = context.options
     if options.free and options.used:
         raise UsageError("--free and --used leave nothing", "give one of them, or neither")
     if options.sort != "address" and options.limit <= 0:
@@ -111,6 +112,10 @@ def chunks_command(context: Context) -> Answer:
         )
     if options.free and options.type is not None:
         raise UsageError("--type is of blocks in use: --free leaves none", "give one of them")
+    if options.type is not None:
+        look_at_a_copy(context)
+    session = context.session
+    context.check_arena(options.arena)
     wanted = Filter(
         options.arena,
         options.free,

@@ -21,7 +21,7 @@ from ..screens.types import name_of
 from ..session import Session
 from ..target import Target
 from ..whole_file import write_whole
-from .types import kind_json
+from .types import kind_json, look_at_a_copy
 
 JSON_CELLS = 256
 MAX_CELLS = 1 << 16
@@ -34,7 +34,8 @@ MAX_CELLS = 1 << 16
     "One strip for each heap, from its start on the left to its end on the right: what is in use, cached by threads, "
     "free, at an arena's end (top), what of the free is in memory and what of that malloc_trim(0) would give back. "
     "--html writes a page to zoom into, with figures to the byte; it needs no network and holds no user data. With "
-    "--types it has a colour for each of the types (see types) that hold back the most, with their names.",
+    "--types it has a colour for each of the types (see types) that hold back the most, with their names; in the shell "
+    "a live process is copied for that, and runs on meanwhile.",
     (
         argument("--html", metavar="FILE", help="write a page for a browser instead"),
         argument("--types", action="store_true", help="with --html or --json: also which type is where"),
@@ -43,12 +44,16 @@ MAX_CELLS = 1 << 16
         argument("--cells", type=int, default=0, metavar="N", help="cut each heap into N cells at most"),
         LIMIT,
     ),
+    whole=lambda options: bool(options.types),
 )
 def map_command(context: Context) -> Answer:
-    options, session = context.options, context.session
-    context.check_arena(options.arena)
+    options = context.options
     if options.types and not (options.html or options.json):
         raise UsageError("--types is for the page: there are not enough characters for it here", "--html FILE --types")
+    if options.types:
+        look_at_a_copy(context)
+    session = context.session
+    context.check_arena(options.arena)
     picture, types = Picture(), None
     if session.started:
         draw(session, options.arena, _fineness(context), picture)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..screens.held import HeldBy
 
 BY_ITSELF = 256 << 20
-"""Up to here types are looked at unasked. A live process in the shell is copied for that, and runs on."""
+"""Up to here types are looked at unasked."""
 
 
 @command(
@@ -56,11 +56,11 @@ BY_ITSELF = 256 << 20
 def pins_command(context: Context) -> Answer:
     options = context.options
     # loaded before the process is held
-    from ..apart import is_small, look_apart
+    from ..apart import can_be_apart, is_small, look_apart
 
     looked = looked_for_owners(context)
     with_types = options.types or is_small(context, BY_ITSELF)
-    if looked is None and with_types:
+    if looked is None and (with_types or can_be_apart(context)):
         look_apart(context)
     session = context.session
     context.check_arena(options.arena)

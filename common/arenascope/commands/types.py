@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 OWNERS = argument("--owners", action="store_true", help="who holds them (of a core that is not large: also unasked)")
 
 
+def look_at_a_copy(context: Context) -> None:
+    """A live process of the shell's is copied before anything else is asked of it, and runs on."""
+    if context.opened is None and context.door.lets_go:
+        from ..apart import look_apart  # before the process is held
+
+        look_apart(context)
+
+
 @command(
     "where it went",
     "Tell what the live blocks are: classes, containers, Python objects, text and others.",
@@ -48,10 +56,8 @@ OWNERS = argument("--owners", action="store_true", help="who holds them (of a co
 )
 def types_command(context: Context) -> Answer:
     options, looked = context.options, looked_for_owners(context)
-    if looked is None and context.opened is None and context.door.lets_go:
-        from ..apart import look_apart  # before the process is held
-
-        look_apart(context)
+    if looked is None:
+        look_at_a_copy(context)
     session = context.session
     context.check_arena(options.arena)
     wanted = _wanted(parse_size(context, options.min), options.match)
