@@ -7,7 +7,8 @@ from typing import Any, cast
 import pytest
 
 from arenascope.analysis.advice import find_advice
-from arenascope.analysis.causes import Facts
+from arenascope.analysis.causes import Facts, find_causes
+from arenascope.analysis.held import HeldSums, Keeper, Lost
 from arenascope.analysis.holding import Group, Held
 from arenascope.analysis.report import RESIDENT, Picture
 from arenascope.analysis.resident import ArenaResident
@@ -20,7 +21,7 @@ from arenascope.render.text import Style
 from arenascope.screens.advice import words
 from arenascope.screens.pins import group_lines
 from arenascope.screens.trim import lines
-from arenascope.screens.verdict import verdict
+from arenascope.screens.verdict import cause, verdict
 
 MIB = 1 << 20
 ARENAS = 6
@@ -135,3 +136,32 @@ def test_what_little_there_is_to_give_back_is_said(returnable: int, tops: int, t
     picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
     facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36")
     assert verdict(judge(facts), Style().size).endswith(f"one look does not tell; {told}")
+
+
+def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
+    """Whoever holds much alone, all the others together, and what nobody does; of what the program has freed, no."""
+    keepers = [Keeper("global", name, None, size, name) for name, size in (("cache", 30 * MIB), ("small", 4096))]
+    held = HeldSums(
+        live=60 * MIB,
+        reached=56 * MIB,
+        possible=0,
+        lost=4 * MIB,
+        unknown=0,
+        lost_blocks=9,
+        doubted=False,
+        keepers=keepers,
+        others=26 * MIB - 4096,
+        most_lost=Lost("Request", 3, 4 * MIB, 6),
+    )
+    told = {}
+    for free in (0, 70 * MIB):
+        parts = {"live": 60 * MIB, "returnable": free}
+        picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
+        facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36", held=held)
+        told[free] = [(each.id, cause(each, Style().size)[0]) for each in find_causes(facts)]
+    assert [(name, words.partition(":")[0]) for name, words in told[0]] == [
+        ("held-by-owner", "cache holds 30.0 MiB that is in use"),
+        ("held-by-others", "other owners, or several together, hold 26.0 MiB that is in use"),
+        ("lost-blocks", "a leak"),
+    ]
+    assert not {"held-by-owner", "held-by-others"} & {name for name, _ in told[70 * MIB]}

@@ -254,6 +254,8 @@ def _held(facts: Facts) -> Iterator[Cause]:
         if facts.matters(each.bytes):
             figures: dict[str, Optional[float]] = {"bytes": each.bytes, "live_bytes": held.live}
             yield Cause(Statement("held-by-owner", figures, {"owner": each.called}), each.bytes)
+    if facts.matters(held.others):
+        yield Cause(Statement("held-by-others", {"bytes": held.others, "live_bytes": held.live}), held.others)
 
 
 def _others(facts: Facts) -> Iterator[Cause]:

@@ -48,6 +48,8 @@ class HeldSums(NamedTuple):
     """Whether what is unknown stays so: the image lacks something. Otherwise only the second look was left out."""
     keepers: Sequence[Keeper]
     """Those that hold most, by themselves."""
+    others: int = 0
+    """What owners hold that are not among these, and several together."""
     most_lost: Optional[Lost] = None
     returns: Optional[int] = None
     """What would leave memory with what nothing leads to; None: not known, or not asked for."""

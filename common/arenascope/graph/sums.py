@@ -36,15 +36,18 @@ def summed(search: Search, lost: int, words: Callable[[Owner], str], asked: bool
     lost_blocks = len(unreached) if known else 0
     most_lost = _most_lost(search, leaks) if leaks is not None and lost_blocks else None
     back = _returned(search) if asked and lost_blocks else None
+    keepers = [Keeper(*each.owner, each.bytes, words(each.owner)) for each in named[:FIRST]]
+    held = blocks.bytes - nowhere - possible
     return HeldSums(
         live=blocks.bytes,
-        reached=blocks.bytes - nowhere - possible,
+        reached=held,
         possible=possible,
         lost=nowhere if known else 0,
         unknown=0 if known else nowhere,
         lost_blocks=lost_blocks,
         doubted=doubted,
-        keepers=[Keeper(*each.owner, each.bytes, words(each.owner)) for each in named[:FIRST]],
+        keepers=keepers,
+        others=max(0, held - sum(each.bytes for each in keepers)),
         most_lost=most_lost,
         returns=back and back.returns,
         returns_bound=back is not None and back.bytes != nowhere,

@@ -264,6 +264,14 @@ def _held(figure: Figures, names: Names, say: Say) -> Pair:
     )
 
 
+def _held_by_others(figure: Figures, names: Names, say: Say) -> Pair:
+    size, whole = figure["bytes"], figure["live_bytes"]
+    return (
+        f"other owners, or several together, hold {say(size)} that is in use: it stays until these are cleared",
+        f"{100 * size / whole:.0f} % of {say(whole)} in blocks; owners tells whose it is",
+    )
+
+
 CAUSES: Mapping[str, Callable[[Figures, Names, Say], Pair]] = {
     "thresholds-grew": _thresholds_grew,
     "top-below-threshold": _top_below,
@@ -275,6 +283,7 @@ CAUSES: Mapping[str, Callable[[Figures, Names, Say], Pair]] = {
     "not-this-malloc": _others,
     "lost-blocks": _lost,
     "held-by-owner": _held,
+    "held-by-others": _held_by_others,
 }
 
 
