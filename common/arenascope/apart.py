@@ -6,8 +6,9 @@ files: it is held only for being copied. Under a debugger, which holds it anyway
 
 from __future__ import annotations
 
+import mmap
 import os
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Union
 
 from .command import Context
 from .errors import ArenascopeError, RedactedError, TargetError, UsageError
@@ -166,12 +167,13 @@ def _likeness(session: Session) -> Sequence[int]:
     return file.st_size, file.st_mtime_ns
 
 
-def _contents(path: str) -> bytes:
+def _contents(path: str) -> Union[bytes, mmap.mmap]:
+    """Mapped: to read it takes longer than to answer from it. It is replaced as a whole, never written to."""
     if not os.path.isfile(path):
         raise ArenascopeError(f"{path} is no regular file")
     try:
         with open(path, "rb") as file:
-            return file.read()
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
     except OSError as error:
         raise ArenascopeError(f"cannot read {path}: {error.strerror or error}") from error
 

@@ -10,7 +10,7 @@ from typing import Sequence
 import pytest
 
 from arenascope.gather.finder import Finder, finder_of
-from arenascope.graph.blocks import LiveBlocks, Stretch
+from arenascope.graph.blocks import Stretch, put_in_order
 from arenascope.graph.components import lumps
 from arenascope.graph.dominators import Dominators, dominators
 from arenascope.graph.edges import Graph
@@ -189,7 +189,7 @@ def test_numpy_finds_the_same_blocks(word: int) -> None:
                 at += 16 * rng.randrange(2) + size
             stretches.append(stretch)
             at += apart
-        blocks = LiveBlocks(stretches)
+        blocks = put_in_order(stretches)
         edges = [each + past for each in (*blocks.starts, *blocks.ends) for past in (-17, -1, 0, 1, 9)]
         values = [*edges, *(rng.getrandbits(8 * word) for _ in range(300)), 0, (1 << 8 * word) - 1]
         index, which = Places(numpy, blocks).of(numpy.array(values, dtype=numpy.uint64))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from itertools import islice
+from functools import cached_property
+from itertools import accumulate, islice
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from ..gather.finder import library
@@ -38,22 +39,32 @@ class LiveBlocks:
     """All of them. An address from `starts[n]` to `ends[n]`, both included, is the nth's: one past the end still is, as
     another's size word lies there."""
 
-    def __init__(self, stretches: Sequence[Stretch], strangers: Sequence[Span] = (), damaged: bool = False) -> None:
-        self.starts, self.ends, self.sizes = array("Q"), array("Q"), array("Q")
-        self.extents: list[Span] = []
-        """Where they lie, roughly."""
-        self.counts: list[int] = []
-        """How many in each of these."""
-        for each in sorted((each for each in stretches if each.starts), key=lambda each: each.starts[0]):
-            self.starts.extend(each.starts)
-            self.ends.extend(each.ends)
-            self.sizes.extend(each.sizes)
-            self.extents.append(Span(each.starts[0], each.ends[-1]))
-            self.counts.append(len(each.starts))
-        self.bytes = sum(self.sizes)
+    def __init__(
+        self,
+        starts: Sequence[int],
+        ends: Sequence[int],
+        sizes: Sequence[int],
+        counts: Sequence[int],
+        *,
+        strangers: Sequence[Span] = (),
+        damaged: bool = False,
+    ) -> None:
+        self.starts, self.ends, self.sizes = starts, ends, sizes
+        self.counts = counts
+        """How many in each of the extents."""
         self.strangers = strangers
         """Amid heaps, and not malloc's: somebody else's sbrk, and what could not be read as chunks."""
         self.damaged = damaged
+
+    @cached_property
+    def extents(self) -> Sequence[Span]:
+        """Where they lie, roughly."""
+        firsts = accumulate(self.counts, initial=0)
+        return [Span(self.starts[at], self.ends[at + count - 1]) for at, count in zip(firsts, self.counts)]
+
+    @cached_property
+    def bytes(self) -> int:
+        return sum(self.sizes)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -67,10 +78,20 @@ class LiveBlocks:
         return sum(map(self.sizes.__getitem__, numbers))
 
 
+def put_in_order(stretches: Iterable[Stretch], strangers: Sequence[Span] = (), damaged: bool = False) -> LiveBlocks:
+    starts, ends, sizes, counts = array("Q"), array("Q"), array("Q"), []
+    for each in sorted((each for each in stretches if each.starts), key=lambda each: each.starts[0]):
+        starts.extend(each.starts)
+        ends.extend(each.ends)
+        sizes.extend(each.sizes)
+        counts.append(len(each.starts))
+    return LiveBlocks(starts, ends, sizes, counts, strangers=strangers, damaged=damaged)
+
+
 def live_blocks(session: Session) -> LiveBlocks:
     """Sweeps every heap."""
     if not session.started:
-        return LiveBlocks(())
+        return put_in_order(())
     own = {each.tcache for each in session.thread_words if each.tcache}
     stretches: list[Stretch] = []
     strangers: list[Span] = []
@@ -90,7 +111,7 @@ def live_blocks(session: Session) -> LiveBlocks:
                     damaged |= piece.kind == "damage"
             stretches.append(stretch)
     stretches += _mmapped(session, own)
-    return LiveBlocks(stretches, list(_mapped(session, strangers)), damaged)
+    return put_in_order(stretches, list(_mapped(session, strangers)), damaged)
 
 
 def _adder(session: Session, own: set[int], numpy: Any) -> Callable[[Run, Stretch], None]:

@@ -11,15 +11,16 @@ import sys
 import zlib
 from array import array
 from hashlib import sha256
+from mmap import mmap
 from operator import le, lt
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 from ..errors import ArenascopeError
 from ..gather.finder import library
 from ..records import NamedTuple
 from ..session import Session
 from ..target import Span
-from .blocks import LiveBlocks, Stretch
+from .blocks import LiveBlocks
 from .edges import Graph, Seed
 from .encodings import NAMES
 from .kept import NOBODY
@@ -117,9 +118,9 @@ def _as_array(code: str, numbers: Sequence[int]) -> array[int]:
     return numbers if isinstance(numbers, array) and numbers.typecode == code else array(code, numbers)
 
 
-def unpacked(data: bytes, path: str, identity: str) -> Filed:
-    """ArenascopeError where it is not of this image, or not as it was written."""
-    if not data.startswith(MAGIC):
+def unpacked(data: Union[bytes, mmap], path: str, identity: str) -> Filed:
+    """ArenascopeError where it is not of this image, or not as it was written. Its arrays stay where they are."""
+    if data[: len(MAGIC)] != MAGIC:
         raise ArenascopeError(f"{path} is no graph that this release keeps", AGAIN)
     end = data.find(b"\n", len(MAGIC), len(MAGIC) + LONGEST_HEAD) + 1
     try:
@@ -146,7 +147,7 @@ def unpacked(data: bytes, path: str, identity: str) -> Filed:
     saved: dict[str, list[int]] = {}
     for encoding, block in zip(kept["saved_encodings"], kept["saved"]):
         saved.setdefault(NAMES[encoding], []).append(block)
-    numpy = library(blocks.bytes) if len(blocks) else None
+    numpy = library(kept["edges"].nbytes)
     graph = Graph(blocks, kept["offsets"], kept["edges"], seeds, numpy=numpy)
     return Filed(blocks, graph, again, Marked(bytearray(kept["marks"]), saved), owners, roots)
 
@@ -237,12 +238,6 @@ def _all_of(numpy: Any) -> Callable[[Callable[[Any, Any], Any], Part, Part], boo
 
 
 def _blocks(parts: Mapping[str, Part]) -> LiveBlocks:
-    stretches = []
-    at = 0
-    for count in parts["counts"]:
-        each = Stretch()
-        each.extend(*(parts[name][at : at + count] for name in ("starts", "ends", "sizes")))
-        stretches.append(each)
-        at += count
     places = parts["strangers"]
-    return LiveBlocks(stretches, [Span(*each) for each in zip(places[::2], places[1::2])])
+    strangers = [Span(*each) for each in zip(places[::2], places[1::2])]
+    return LiveBlocks(parts["starts"], parts["ends"], parts["sizes"], parts["counts"], strangers=strangers)

@@ -8,6 +8,7 @@ from typing import Iterable, Optional, Sequence
 from ..gather.finder import Finder
 from ..target import Span
 from .edges import INSIDE, Graph, Seed, build
+from .reach import DEFINITE, POSSIBLE
 from .refs import BLOCK, Ref, Search, of_word
 from .roots import KINDS
 from .spread import Spread
@@ -46,7 +47,15 @@ def _way(
     if graph is None or not last:
         return None
     by_block = {each.block: each for each in reversed(last) if each.block is not None}
-    way = shortest(graph, seeds_of(search, graph, kinds), by_block, definite)
+    if search.marked is not None:
+        # what leaks were asked for, or a graph's file kept, tells at once that there is no way
+        least = DEFINITE if definite else POSSIBLE
+        by_block = {block: each for block, each in by_block.items() if search.marked.marks[block] >= least}
+    if not by_block:
+        return None
+    seeds = seeds_of(search, graph, kinds)
+    sure = search.marked is not None and len(seeds) == len(graph.seeds)
+    way = shortest(graph, seeds, by_block, definite, sure=sure)
     if way is None:
         return None
     seed, blocks = way
@@ -65,9 +74,10 @@ def seeds_of(search: Search, graph: Graph, kinds: Sequence[str]) -> list[Seed]:
 
 
 def shortest(
-    graph: Graph, seeds: Iterable[Seed], goals: Iterable[int], definite: bool
+    graph: Graph, seeds: Iterable[Seed], goals: Iterable[int], definite: bool, *, sure: bool = False
 ) -> Optional[tuple[Seed, list[int]]]:
-    """The root's pointer, and the blocks from the first that it leads to, to one of the goals."""
+    """The root's pointer, and the blocks from the first that it leads to, to one of the goals. `sure`: that there
+    is one is as good as known."""
     wanted = set(goals)
     before = array("q", [UNSEEN]) * len(graph.blocks)
     first: dict[int, Seed] = {}
@@ -79,7 +89,7 @@ def shortest(
             first[index] = seed
             level.append(index)
     end = next((each for each in level if each in wanted), None)
-    far = FAR if graph.numpy is not None else len(before)
+    far = FAR if graph.numpy is not None and not sure else len(before)
     begin, seen = list(level), 0
     while level and end is None:
         seen += len(level)
