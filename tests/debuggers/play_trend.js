@@ -14,5 +14,7 @@ setTimeout(() => {
   plot.dispatchEvent(new MouseEvent("dblclick", { bubbles: true }));
   leave("whole-again", from === first && to === last);
   document.querySelector("tbody tr").click();
+  const moments = () => [...document.querySelectorAll("#plot text.moment")].map((each) => { const { left, right } = each.getBoundingClientRect(); return [each.textContent, left, right]; });
+  leave("moments", [[first, last], ...[1200, 320].map((wide) => { plot.style.width = `${wide}px`; draw(); return moments(); })]);
   leave("single", document.querySelectorAll("#plot polygon").length);
 }, 500);

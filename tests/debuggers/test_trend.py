@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
@@ -198,3 +199,10 @@ def test_the_page_shows_the_documents_figures(grown: tuple[Path, int], tmp_path:
     assert dom.texts["zoomed"] == "true"
     assert dom.texts["whole-again"] == "true"
     assert dom.texts["single"] == "1"
+    (first, last), *axes = json.loads(dom.texts["moments"])
+    for shown in axes:
+        # told as the sentence tells them, and none over another
+        if time.localtime(first)[:3] == time.localtime(last)[:3]:
+            assert shown[0][0] == time.strftime("%H:%M:%S", time.localtime(first))
+        assert len({told for told, _, _ in shown}) == len(shown) >= min(2, 1 + int(last) - int(first))
+        assert all(one[2] < other[1] for one, other in zip(shown, shown[1:]))

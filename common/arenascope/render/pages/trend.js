@@ -5,7 +5,8 @@ const HOW = { "steadily": "steadily", "at-once": "at once", "unevenly": "unevenl
 const TITLES = { part: "Parts of resident memory", type: "Types of blocks in use", owner: "Owners of blocks in use", arena: "Arenas, by what they took", used: "Arenas, by what the program holds",
   bin: "Lists of free chunks", size: "Sizes of blocks in use" };
 const signed = (value) => (value > 0 ? "+" : "") + size(value);
-const when = (seconds) => new Date(seconds * 1000).toLocaleString(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+// as the commands write it
+const when = (seconds) => new Date(seconds * 1000).toLocaleString("sv");
 function element(name, attributes, parent, text) {
   const made = name.startsWith("svg:") ? document.createElementNS(NS, name.slice(4)) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
@@ -22,7 +23,12 @@ let from = first, to = last, single = null;
 
 // the chart
 
-const LEFT = 70, BOTTOM = 22, TOP = 8, RIGHT = 12;
+/** Below the chart: without what is the same all over it. */
+function moment(seconds) {
+  const [day, time] = when(seconds).split(" ");
+  return when(from).startsWith(day) && when(to).startsWith(day) ? time : to - from < 7 * 86400 ? `${day.slice(5)} ${time.slice(0, 5)}` : day;
+}
+const LETTER = 7, LEFT = 70, BOTTOM = 22, TOP = 8, RIGHT = 12;
 function valueAt(series, time) {
   let value = 0;
   for (const [at, bytes] of series.moments) { if (at > time) break; value = bytes; }
@@ -45,9 +51,12 @@ function draw() {
     element("svg:line", { class: "axis", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }, plot);
     element("svg:text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, plot, size(value));
   }
-  for (let column = 0, columns = Math.max(2, Math.floor(width / 220)); column <= columns; column++) {
-    const time = from + (to - from) * column / columns;
-    element("svg:text", { x: x(time), y: height - 6, "text-anchor": column ? column === columns ? "end" : "middle" : "start" }, plot, when(time));
+  const room = LETTER * (moment(from).length + 3), columns = Math.max(1, Math.min(6, Math.floor((width - LEFT - RIGHT) / room) - 1));
+  for (let column = 0, before = ""; column <= columns; column++) {
+    const time = from + (to - from) * column / columns, told = moment(time);
+    // within a second there is one
+    if (told !== before) element("svg:text", { class: "moment", x: x(time), y: height - 6, "text-anchor": column ? column === columns ? "end" : "middle" : "start" }, plot, told);
+    before = told;
   }
   shown.forEach((each, index) => {
     const upper = times.map((time, at) => `${x(time)},${y(stacks[at][index])}`);
