@@ -55,6 +55,7 @@ def told(outcome: Outcome, core: Core, symbols: bool) -> object:
     return text
 
 
+@pytest.mark.in_turns("seen", "other", "symbols", "image")
 @pytest.mark.xdist_group("same_bytes")
 @pytest.mark.parametrize(
     ("symbols", "image"),
