@@ -43,7 +43,7 @@ def ask_remote(connection: object, memory: Memory, pid: int) -> Told:
         environment = parse_block(environ) if environ is not None else None
         return Told(page, parse_regions(maps), environment, True)
     regions = loaded_regions(memory, auxv, page) if page else ()
-    return Told(page, regions, from_stack(memory.read, auxv, raw, memory.pointer_size, memory.mark), False)
+    return Told(page, regions, from_stack(memory.read, auxv, raw, memory.pointer_size, mark=memory.mark), False)
 
 
 class _Stub:

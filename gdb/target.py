@@ -99,7 +99,7 @@ class GdbTarget(DebuggedTarget):
         """What only GDB reaches, and what the remote side reports about it."""
         order: ByteOrder = "little" if int(gdb.Value(b"\1\0\0\0", gdb.lookup_type("int"))) == 1 else "big"
         pid, size = self.inferior.pid, gdb.lookup_type("void").pointer().sizeof
-        image = AskedImage(kind, pid, size, order, self._read_slowly)
+        image = AskedImage(kind, pid, size, order, read=self._read_slowly)
         told = ask_remote(getattr(self.inferior, "connection", None), Memory(image.read, size, order), pid)
         image.told_regions, image.told_environment = lambda: told.regions, told.environment
         image.page_size = told.page_size or image.page_size

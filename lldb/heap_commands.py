@@ -105,7 +105,7 @@ class _Subcommand(_Named):
         context: lldb.SBExecutionContext,
         result: lldb.SBCommandReturnObject,
     ) -> None:
-        door = LldbDoor(self.prefix, self.folder, debugger, context, result)
+        door = LldbDoor(self.prefix, self.folder, debugger, context, result=result)
         name = f"{self.prefix} {self.command.name}"
         # whatever leaves this function prints a traceback, and the command would still count as done
         try:

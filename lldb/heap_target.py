@@ -89,7 +89,7 @@ class LldbTarget(DebuggedTarget):
     def _ask(self, kind: str) -> AskedImage:
         order: ByteOrder = "big" if self.target.GetByteOrder() == lldb.eByteOrderBig else "little"
         size = self.target.GetAddressByteSize()
-        image = AskedImage(kind, self.process.GetProcessID(), size, order, self._read_slowly)
+        image = AskedImage(kind, self.process.GetProcessID(), size, order, read=self._read_slowly)
         image.told_regions = lambda: list(self._told_regions())
         return image
 

@@ -122,7 +122,9 @@ class Whereabouts(NamedTuple):
 def settle(controller: Controller, session: Session) -> None:
     """Brings every thread out of malloc, or RefusedError with the name of one that stays, or may be inside."""
     located = session.located
-    code = MallocCode(session.target, session.memory, located.libc, session.regions, located.located_by == "symbols")
+    code = MallocCode(
+        session.target, session.memory, located.libc, session.regions, symbols=located.located_by == "symbols"
+    )
     if not code.known:
         raise RefusedError("where malloc's code lies is not known: a thread could be inside", "load libc's symbols")
     patience = iter(STEP_SECONDS)
@@ -155,8 +157,8 @@ def _inside(controller: Controller, session: Session, code: MallocCode) -> Itera
     """The threads that are inside malloc, or may be. Read again each time, as the process has run."""
     now = Session(session.target, session.libc)
     regions = now.regions
-    threads = complete(now.memory, now.target.machine, session.located.libc, regions, now.target.threads())
-    stacks = Stacks(now.memory, now.target.machine, regions, code, now.target.pid)
+    threads = complete(now.memory, now.target.machine, session.located.libc, regions, threads=now.target.threads())
+    stacks = Stacks(now.memory, now.target.machine, regions, code, pid=now.target.pid)
     for thread in threads:
         if thread.runs:
             continue  # it leaves malloc by itself

@@ -75,13 +75,13 @@ def _arenas(session: Session, wanted: Optional[int], outcome: Audit) -> None:
     processes = session.processes_for(size)
     with session.meter("checking", size) as meter:
         if processes > 1:
-            _by_several(session, arenas, asked, twice, outcome, processes=processes, meter=meter)
+            _by_several(session, arenas, asked, twice, outcome=outcome, processes=processes, meter=meter)
         else:
             for arena in arenas:
                 check = _bin_check(session, arena)
                 twice.update(chunk for chunk in check.binned if chunk in session.listed)
                 if arena.header in asked:
-                    _arena(session, arena, check, outcome, _Sweeping(session, arena.header, check, meter))
+                    _arena(session, arena, check, outcome, way=_Sweeping(session, arena.header, check, meter))
     _lists(session, twice, outcome)
 
 
@@ -124,7 +124,7 @@ def _by_several(
         return _Lists(check.breaches, check.broken, binned, [chunk for chunk in binned if chunk in listed])
 
     sizes = [arena.header.system_mem for arena in arenas]
-    with share_out(arenas, sizes, check_lists, processes, Unseen()) as checked:
+    with share_out(arenas, sizes, check_lists, processes, meter=Unseen()) as checked:
         lists = {arena.header.index: each for arena, each in zip(arenas, checked)}
     for each in lists.values():
         twice.update(each.twice)
@@ -133,16 +133,16 @@ def _by_several(
         start, end = part.stretch
         known = lists[part.header.index]
         inside = known.binned[bisect_left(known.binned, start) : bisect_left(known.binned, end)]
-        check = _chunk_check(session, part.header, [part.stretch], dict.fromkeys(inside, False), known.broken)
+        check = _chunk_check(session, part.header, [part.stretch], dict.fromkeys(inside, False), broken=known.broken)
         check.run(pieces)
         return check.sums()
 
     there = [header for header in asked if has_heap(session.layout, header)]
-    with swept(session, there, look, processes, meter, feet=True) as heaps:
+    with swept(session, there, look, processes, meter=meter, feet=True) as heaps:
         for arena in arenas:
             if arena.header in asked:
                 known = lists[arena.header.index]
-                _arena(session, arena, known, outcome, _Gathering(session, arena.header, known, heaps))
+                _arena(session, arena, known, outcome, way=_Gathering(session, arena.header, known, heaps))
 
 
 def _arena(
@@ -168,14 +168,16 @@ def _chunk_check(
     order = session.listed_order
     parts = [order[bisect_left(order, start) : bisect_left(order, end)] for start, end in within]
     listed = {chunk: session.listed[chunk] for part in parts for chunk in part}
-    return ChunkCheck(session.memory, session.layout, header, binned, listed, all(each.whole for each in broken))
+    return ChunkCheck(
+        session.memory, session.layout, header, binned, listed=listed, lists_whole=all(each.whole for each in broken)
+    )
 
 
 class _Sweeping:
     """An arena's chunks, checked here."""
 
     def __init__(self, session: Session, header: ArenaHeader, lists: BinCheck, meter: Meter) -> None:
-        self.check = _chunk_check(session, header, _spans(session, header), lists.binned, lists.broken)
+        self.check = _chunk_check(session, header, _spans(session, header), lists.binned, broken=lists.broken)
         self._session, self._meter = session, meter
 
     def run(self) -> None:
@@ -188,7 +190,7 @@ class _Gathering:
     def __init__(
         self, session: Session, header: ArenaHeader, lists: _Lists, heaps: Iterator[Sequence[ChunkSums]]
     ) -> None:
-        self.check = _chunk_check(session, header, _spans(session, header), {}, lists.broken)
+        self.check = _chunk_check(session, header, _spans(session, header), {}, broken=lists.broken)
         # each of them tells what it did not meet where it was; what is no heap's nobody meets
         inside = [
             range(bisect_left(lists.binned, start), bisect_left(lists.binned, end))
@@ -287,7 +289,7 @@ def find_busy(session: Session) -> list[Busy]:
     """Arenas that are locked, and threads that are in malloc or in what it called, or were when a signal came."""
     target = session.target
     code = MallocCode(target, session.memory, session.located.libc, session.regions)
-    stacks = Stacks(session.memory, target.machine, session.regions, code, target.pid)
+    stacks = Stacks(session.memory, target.machine, session.regions, code, pid=target.pid)
     arenas = {header.address: header.index for header in session.headers}
     inside = {
         words.thread.tid: arenas.get(words.arena or 0)

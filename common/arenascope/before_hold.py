@@ -24,7 +24,7 @@ def links_of(session: Session, nodes: Nodes) -> Links:
         for header in session.headers
         for heap in session.heaps[header.index]
     ]
-    return Links(session.memory, layout, session.headers, chunks, nodes)
+    return Links(session.memory, layout, session.headers, chunks, nodes=nodes)
 
 
 class Ahead(Session):

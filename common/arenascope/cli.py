@@ -128,7 +128,10 @@ def _look(command: Command, options: argparse.Namespace) -> int:
     if (options.jsonl and subjects) or len(subjects) > 1:
         from . import fleet  # several processes, which a single look does not need
 
-        looks = [fleet.Look(each, command.name, options, options.debug_dir, options.stop, symbols) for each in subjects]
+        looks = [
+            fleet.Look(each, command.name, options, options.debug_dir, stop=options.stop, symbols=symbols)
+            for each in subjects
+        ]
         return fleet.run(looks, options.jobs, options.jsonl)
     subject = subjects[0] if subjects else None
     if options.no_stop:
@@ -138,7 +141,9 @@ def _look(command: Command, options: argparse.Namespace) -> int:
 
 def _run_held(command: Command, subject: Optional[str], options: argparse.Namespace, early: bool) -> int:
     lists_of = options.libc if early and command.ahead(options) else None
-    door = ShellDoor(subject, options.stop, options.debug_dir, not options.no_symbols, options.jobs, lists_of=lists_of)
+    door = ShellDoor(
+        subject, options.stop, options.debug_dir, not options.no_symbols, processes=options.jobs, lists_of=lists_of
+    )
     door.whole = command.whole(options)
     door.hold_at_most = seconds_to_hold(door.whole, options.hold_at_most)
     try:

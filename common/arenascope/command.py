@@ -206,7 +206,7 @@ class Command(NamedTuple):
 
     def outline(self, also: Sequence[Group] = ()) -> Outline:
         groups = (Group("options", self.arguments), Group("options of every command", COMMON))
-        return Outline(self.summary, self.description, self.example, groups, also)
+        return Outline(self.summary, self.description, self.example, groups, also=also)
 
     def parser(self, program: str) -> Parser:
         return Parser(self.outline(), f"{program} {self.name}")
@@ -340,7 +340,13 @@ def _answer(command: Command, context: Context, door: Door) -> int:
         # everything was read: the document says for how long the process stood still for it
         door.release()
         document = envelope(
-            command.name, door.name, context.seen, located, reply.problems, reply.keys, held_seconds=door.held_seconds
+            command.name,
+            door.name,
+            context.seen,
+            located,
+            problems=reply.problems,
+            keys=reply.keys,
+            held_seconds=door.held_seconds,
         )
         for part in in_blocks(document):
             door.write(part if part.isascii() else printable(part))

@@ -78,7 +78,9 @@ def look(asked: Look) -> Seen:
 def _look(asked: Look, early: bool) -> Seen:
     command = find_command(asked.command)
     lists_of = asked.options.libc if early and command.ahead(asked.options) else None
-    door = _Collecting(asked.subject, asked.stop, asked.folders, asked.symbols, asked.processes, lists_of=lists_of)
+    door = _Collecting(
+        asked.subject, asked.stop, asked.folders, asked.symbols, processes=asked.processes, lists_of=lists_of
+    )
     door.whole = command.whole(asked.options)
     door.hold_at_most = seconds_to_hold(door.whole, getattr(asked.options, "hold_at_most", None))
     try:

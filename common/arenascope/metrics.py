@@ -97,7 +97,7 @@ def _serve(where: str, collector: Collector) -> int:
         sys.stderr.flush()
 
     import_module(f"{__package__}.scrape").serve(
-        host.strip("[]") or "127.0.0.1", int(port), lambda: list(collector.collect()), encode, say
+        host.strip("[]") or "127.0.0.1", int(port), lambda: list(collector.collect()), encode, say=say
     )
     return 0
 

@@ -54,9 +54,8 @@ class Session:
         self.target, self.libc, self.meter, self.stopped = target, libc, meter, False
         # only a core is mapped here: elsewhere every node would be asked for in vain
         window = target.window if target.kind == "core" else None
-        self.memory = Memory(
-            target.read, target.pointer_size, target.byte_order, target.fill, window, target.threaded_fill
-        )
+        size, order, ahead = target.pointer_size, target.byte_order, target.threaded_fill
+        self.memory = Memory(target.read, size, order, target.fill, window=window, threaded_fill=ahead)
         self.memory.node = target.nodes.node if target.nodes is not None else self.memory.node
         self.memory.read_nodes = target.read_nodes
         self.findings: list[Finding] = []
@@ -94,7 +93,7 @@ class Session:
             return settle(self.memory, layout, [each.tcache for each in self.thread_words if each.tcache])
         sizes = [(each.tcache, self.chunk_size(each.tcache)) for each in self.thread_words if each.tcache]
         arenas = [each.address for each in self.headers]
-        return settle_release(self.memory, self.target.machine, layout, sizes, arenas, self.trail)
+        return settle_release(self.memory, self.target.machine, layout, sizes, arenas=arenas, trail=self.trail)
 
     def chunk_size(self, user: int) -> int:
         return masked(self.memory.try_word(user - self.target.pointer_size) or 0)
@@ -183,7 +182,7 @@ class Session:
         """Every arena's heaps; the main arena's are the regions that it grew into."""
         ground = regions.Ground(self._mp, self.regions, self.target.page_size)
         return {
-            header.index: regions.heaps_of(self.memory, self.layout, header, ground, self.findings)
+            header.index: regions.heaps_of(self.memory, self.layout, header, ground, findings=self.findings)
             for header in self.headers
         }
 
@@ -220,11 +219,10 @@ class Session:
     @cached_property
     def fastbins(self) -> dict[int, Lists]:
         """By arena; no other list is walked for them."""
+        memory, layout, reaches = self.memory, self.layout, self.reaches
         return {
-            header.index: fastbins.read_fastbins(
-                self.memory, self.layout, header, self.reaches[header.index], self.findings
-            )
-            for header in self.headers
+            each.index: fastbins.read_fastbins(memory, layout, each, reaches[each.index], findings=self.findings)
+            for each in self.headers
         }
 
     @cached_property
@@ -252,8 +250,9 @@ class Session:
         ]
 
     def walk_bins(self) -> bins.Walked:
-        processes = self.processes_for(sum(header.system_mem for header in self.headers))
-        return bins.walk_all(self.memory, self.layout, self.reaches, self.findings, self.meter, processes)
+        several = self.processes_for(sum(header.system_mem for header in self.headers))
+        reaches, meter = self.reaches, self.meter
+        return bins.walk_all(self.memory, self.layout, reaches, self.findings, make_meter=meter, processes=several)
 
     def processes_for(self, size: int) -> int:
         """How many processes share so many bytes of heap: whatever is held is read by one."""
@@ -277,14 +276,14 @@ class Session:
     @cached_property
     def threads_found(self) -> threads.ThreadsFound:
         libc, machine = self.located.libc, self.target.machine
-        everyone = thread_pointers.complete(self.memory, machine, libc, self.regions, self.target_threads)
+        everyone = thread_pointers.complete(self.memory, machine, libc, self.regions, threads=self.target_threads)
         return threads.find_thread_words(
             self.memory,
             self.located.layout,
             self.target,
             everyone,
-            libc,
-            self._ring,
+            libc=libc,
+            ring=self._ring,
             symbols=self.located.own_symbols,
             others=self.located.others,
             trail=self.trail,
@@ -297,9 +296,8 @@ class Session:
         listed = next((each for each in threads if each.tid == pid), None)
         if pid is None or (listed is not None and listed.thread_pointer is not None) or not threads:
             return []
-        blocks = thread_pointers.left_by_the_main_thread(
-            self.memory, self.target.machine, self.located.libc, self.regions, threads
-        )
+        machine, libc = self.target.machine, self.located.libc
+        blocks = thread_pointers.left_by_the_main_thread(self.memory, machine, libc, self.regions, threads=threads)
         known = {each.thread_pointer for each in threads}
         return [(listed or ThreadInfo(pid))._replace(thread_pointer=each) for each in blocks if each not in known]
 
@@ -326,7 +324,7 @@ class Session:
         caches = []
         for owner in self.thread_owners:
             if owner.address:
-                lists = tcache.walk_tcache(self.memory, layout, owner.address, slots, self.findings)
+                lists = tcache.walk_tcache(self.memory, layout, owner.address, slots, findings=self.findings)
                 owner = owner._replace(bins=lists.bins, known=lists.whole)
             caches.append(owner)
         return caches
@@ -345,15 +343,17 @@ class Session:
         """An arena, or one heap of it, in address order; not kept, as it can be as large as the heap itself."""
         for part in self.heaps[header.index] if only is None else (only,):
             findings: list[Finding] = []
-            yield from self.sweep_part(header, part, None, findings, feet)
+            yield from self.sweep_part(header, part, None, findings, feet=feet)
             self.keep_findings(findings)
 
     def sweep_part(
         self, header: ArenaHeader, heap: Heap, stretch: Optional[Span], findings: list[Finding], feet: bool = False
     ) -> Iterator[Piece]:
         """A heap, or a stretch of it; what is found goes where it is told."""
-        marked = self.listed_order
-        return sweep_heap(self.memory, self.layout, header, heap, findings, marked=marked, stretch=stretch, feet=feet)
+        memory, marked = self.memory, self.listed_order
+        return sweep_heap(
+            memory, self.layout, header, heap, findings=findings, marked=marked, stretch=stretch, feet=feet
+        )
 
     def keep_findings(self, findings: Sequence[Finding]) -> None:
         """Those of the sweep of one heap."""
@@ -371,7 +371,7 @@ class Session:
         mp_ = self._mp if self.located.layout.mmaps_proven else None
         counted = params.counts(mp_) if mp_ else None
         return mmapped.find_mmapped(
-            self.memory, self.layout, self.target.page_size, ranges, counted, alone=not self.located.others
+            self.memory, self.layout, self.target.page_size, ranges, counted=counted, alone=not self.located.others
         )
 
     @property

@@ -141,7 +141,7 @@ class ShellController:
                 continue
             stack_pointer = stand.registers[self.processor.stack]
             frames = self.processor.frames(thread, gadgets)
-            layout = injection.Layout(frames, thread, stack_pointer, steps, at_end)
+            layout = injection.Layout(frames, thread, stack_pointer, steps, signal=at_end)
             if layout.base - injection.ROOM < stack.start:
                 why = f"has too little room left on the stack of thread {stand.tid}"
                 continue
@@ -186,7 +186,7 @@ class _Moment:
             if isinstance(states, str):
                 raise RefusedError(states)
             self._stands = {
-                tid: Stand(tid, general, sets, mask, free, self.processor.unpacked(general, sets))
+                tid: Stand(tid, general, sets, mask, free=free, registers=self.processor.unpacked(general, sets))
                 for tid, general, sets, mask, free in states
             }
         return self._stands

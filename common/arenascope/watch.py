@@ -260,7 +260,7 @@ def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
         limit = memory_limit(pid)
         target = {**document["target"], "started": started, "name": name}
         document = {**document, "target": target, "limit": None if limit is None else limit._asdict()}
-    return _Seen(Looked(pid, name, keys["picture"], keys["arenas"], held), document)
+    return _Seen(Looked(pid, name, keys["picture"], keys["arenas"], held=held), document)
 
 
 def _name(pid: int) -> str:

@@ -199,7 +199,7 @@ def histogram(sums: Sums, least: int, align: int) -> list[SizeClass]:
         if inside:
             used = _sum_of(sums, ("used",), inside)
             only = inside[0] if len(inside) == 1 else None
-            rows.append(SizeClass(low, high, used, _sum_of(sums, STATES[1:], inside), only))
+            rows.append(SizeClass(low, high, used, _sum_of(sums, STATES[1:], inside), only=only))
     return rows
 
 

@@ -83,7 +83,7 @@ def walk_heap(heap: Heap, main: bool, walked: Iterable[Block], between: Between)
             last_free = address if state == "free" else address + size
         elif state == "top" or (state == "fencepost" and not main):
             live = tuple(Live(*each) for each in last)
-            return Tail(heap, address, span or address, live, right_chunk if span else address)
+            return Tail(heap, address, span or address, live, right_chunk=right_chunk if span else address)
         else:
             if block and (span or left != block):
                 between(block, bytes_of_block, left, address)

@@ -172,7 +172,7 @@ class HoldSearch:
                         parts.append(part)
                     if what != kind:
                         if kind is not None and address - left >= page:
-                            self._close(_Last(kind, left, chunk, ended, tried), address, parts)
+                            self._close(_Last(kind, left, chunk, ended, tried=tried), address, parts)
                         kind, left, chunk, ended, tried = what, span, free or address, False, False
                         parts = [part] if part and part.bytes else []
                     elif chunk is None:
@@ -180,7 +180,7 @@ class HoldSearch:
                     span = free = 0
                 elif what != kind:
                     if kind is not None and address - left >= page:
-                        self._close(_Last(kind, left, chunk, ended, tried), address, parts)
+                        self._close(_Last(kind, left, chunk, ended, tried=tried), address, parts)
                     kind, left, chunk, parts = what, address, address, []
                     ended = tried = False
             elif state == "free":
@@ -192,18 +192,18 @@ class HoldSearch:
             else:
                 if span and state != "top" and address - span >= page:
                     parts.append(advised(span, address, kept, page))
-                run = _Last(kind, left, chunk, ended, tried) if kind is not None else None
+                run = _Last(kind, left, chunk, ended, tried=tried) if kind is not None else None
                 if state == "top" or (state == "fencepost" and not self.main):
-                    tail = Tail(heap, address, span or address, (), address)
-                    self._ends.append(_End(tail, run, parts, self._alone, self._joined, present))
+                    tail = Tail(heap, address, span or address, (), right_chunk=address)
+                    self._ends.append(_End(tail, run, parts, self._alone, joined=self._joined, present=present))
                     return
                 if run:
                     self._close(run, address, parts)
                 kind, parts, span, free, chunk = None, [], 0, 0, None
             end = address + size
         if kind is not None:
-            self._close(_Last(kind, left, chunk, ended, tried), span or end, parts)
-        self._ends.append(_End(None, None, (), self._alone, self._joined, present))
+            self._close(_Last(kind, left, chunk, ended, tried=tried), span or end, parts)
+        self._ends.append(_End(None, None, (), self._alone, joined=self._joined, present=present))
 
     def _close(self, run: _Last, right: int, parts: Sequence[Range]) -> None:
         """A run that another block ends."""
@@ -280,7 +280,7 @@ class HoldSearch:
                 heap = end.tail.heap
                 here = [step for step in gone if heap.address <= step.range.address < heap.end]
                 already = [*end.parts, *(each for each in pending if heap.address <= each.address < heap.end)]
-                self._add(kind, here, already, end.present, end.tail.fence)
+                self._add(kind, here, already, end.present, top=end.tail.fence)
 
     def _freed(self, kind: int, limits: Thresholds) -> tuple[list[Optional[Tail]], list[Step]]:
         """The ends of the heaps that are left once all of a kind are freed, and what free() gave back by itself."""

@@ -80,14 +80,14 @@ def describe_params(
     for name, value in params.values.items():
         request = asked.pop(name, None)
         text = request.text if request else None
-        rows.append(Param(name, value, known.get(name), text, _note(params, name, known, request)))
+        rows.append(Param(name, value, known.get(name), text, note=_note(params, name, known, request)))
     for name, beside_value in beside.items():
         rows.append(_beside(layout, name, beside_value, asked.pop(name, None)))
     for name, request in asked.items():
         # asked for, and this glibc has no such field, or one that is newer than the table keeps it somewhere else
         lacking = Statement("no-such-parameter" if layout.newer is None else "known-in-parts")
         unset = 0 if layout.newer is None else None
-        rows.append(Param(name, unset, None, request.text, request.refusal or lacking))
+        rows.append(Param(name, unset, None, request.text, note=request.refusal or lacking))
     return rows
 
 
@@ -121,7 +121,7 @@ def _beside(layout: Layout, name: str, value: Optional[int], request: Optional[R
         note = Statement("in-effect") if wanted == value else Statement("not-in-effect", stands)
     elif value != default:
         note = Statement("set-by-program")
-    return Param(name, value, default, request.text if request else None, note)
+    return Param(name, value, default, request.text if request else None, note=note)
 
 
 def _note(params: Params, name: str, known: Mapping[str, int], request: Optional[Request]) -> Optional[Statement]:

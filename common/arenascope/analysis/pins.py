@@ -52,12 +52,12 @@ class PinSearch:
         if joined.bytes > sum(side.bytes for side in sides):
             already = tuple(Step("madvise", side) for side in sides if side.bytes)
             gain = Gain(size, (Step("madvise", joined),), already)
-            self.ranking.offer(Pin(block, self.arena, "between", "trim", gain))
+            self.ranking.offer(Pin(block, self.arena, "between", "trim", gain=gain))
 
     def _offer(self, pin: Live, reason: str, by: str, gone: Sequence[Step], already: Sequence[Step]) -> None:
         if bytes_of(gone) > bytes_of(already):
             gain = Gain(pin.bytes, tuple(gone), tuple(already))
-            self.ranking.offer(Pin(pin.address, self.arena, reason, by, gain))
+            self.ranking.offer(Pin(pin.address, self.arena, reason, by, gain=gain))
 
     def finish(self) -> None:
         """The blocks at the ends of heaps, which free() itself may act on."""
@@ -91,9 +91,9 @@ class PinSearch:
         trimmed = after.trimmed(pin.left).steps
         without = [*already.trimmed(tail.start).steps, *madvised]
         if bytes_of(trimmed) - bytes_of(without) > bytes_of(after.steps) - bytes_of(already.steps):
-            self._offer(pin, "top", "trim", trimmed, without)
+            self._offer(pin, "top", "trim", trimmed, already=without)
         else:
-            self._offer(pin, "top", "free", after.steps, already.steps)
+            self._offer(pin, "top", "free", after.steps, already=already.steps)
 
     def _finish_thread(self, trim: HeapTrim) -> None:
         self.pending = trim.shrunk().steps
@@ -105,7 +105,7 @@ class PinSearch:
             after = trim.shrunk(index, tail.pin.left) if tries else Shrunk((), newest)
             if index >= after.heap:
                 # it ends at top, or at what becomes top: no malloc_trim touches that
-                self._offer(tail.pin, "top", "free", after.steps, self.pending if tries else ())
+                self._offer(tail.pin, "top", "free", after.steps, already=self.pending if tries else ())
             elif tail.pin.left != tail.pin.address or tail.start != tail.fence:
                 self._between(tail.pin.address, tail.pin.bytes, tail.pin.left, tail.fence)
         tail = self.tails[newest]

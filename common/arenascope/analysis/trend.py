@@ -163,7 +163,7 @@ def judged(by: str, name: str, moments: Sequence[Moment]) -> Series:
         return Series(by, name, moments, STILL)
     step = _one_step(moments, net)
     if step is not None:
-        return Series(by, name, moments, AT_ONCE, step.seconds, step.seconds)
+        return Series(by, name, moments, AT_ONCE, since=step.seconds, until=step.seconds)
     part = moments[_beginning(moments) :]
     end = len(part) - _beginning([Moment(-each.seconds, each.value) for each in reversed(part)])
     over = len(part) - end >= max(FEW, len(part) // FLAT) and _rest(part, end) <= LITTLE * abs(net)
@@ -171,13 +171,13 @@ def judged(by: str, name: str, moments: Sequence[Moment]) -> Series:
     growing = part[:end] if over else part
     since, until = part[0].seconds, growing[-1].seconds if over else None
     if len(growing) < FEW:
-        return Series(by, name, moments, how, since, until)
+        return Series(by, name, moments, how, since=since, until=until)
     rates = sorted(_rates(growing))
     slow, fast = (round(rates[int(share * (len(rates) - 1))] * 3600) for share in LIKELY)
     if net < 0:
         slow, fast = fast, slow
     rate = round(_median(rates) * 3600)
-    return Series(by, name, moments, how, since, until, per_hour=rate, slow=slow, fast=fast)
+    return Series(by, name, moments, how, since=since, until=until, per_hour=rate, slow=slow, fast=fast)
 
 
 def _median(values: Iterable[float]) -> float:
@@ -267,4 +267,4 @@ def reached(rss: Series, limit: int, used: Optional[int]) -> Optional[Reached]:
         return None
     room = max(0, limit - (rss.moments[-1].value if used is None else max(used, rss.moments[-1].value)))
     slow, likely, fast = (room * 3600 / rate for rate in (rss.slow, rss.per_hour or 1, rss.fast or 1))
-    return Reached(limit, room, fast, likely, slow)
+    return Reached(limit, room, fast, likely, latest=slow)

@@ -33,7 +33,7 @@ SORTS = {
     "List the arenas: whose threads use them, what each holds.",
     "arenas --sort free",
     "system is what an arena took from the kernel; of that, tcache, fast, bins and top are free, the rest is in use.",
-    (
+    arguments=(
         argument(
             "--quick", action="store_true", help="read arena headers alone, walk no list: shorter, and less to tell"
         ),

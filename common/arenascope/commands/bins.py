@@ -25,7 +25,7 @@ class Row(NamedTuple):
     "bins --arena 0",
     "Thread-cache and fast chunks look in use to malloc and never merge; what lies in the other bins is merged with "
     "its free neighbours. Thread caches are a thread's, whatever arena their chunks came from.",
-    (ARENA, LIMIT),
+    arguments=(ARENA, LIMIT),
     lists=always,
 )
 def bins_command(context: Context) -> Answer:

@@ -25,7 +25,7 @@ BROKEN = 1
     "Each breach is named by address, with what was expected there. What a malloc or free that was interrupted may "
     "leave for a moment is told apart from damage, where an arena is locked or a thread is inside malloc. In the shell "
     "the exit status is 1 where there is damage.",
-    (ARENA, LIMIT),
+    arguments=(ARENA, LIMIT),
 )
 def check_command(context: Context) -> Answer:
     session = context.session

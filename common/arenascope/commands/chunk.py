@@ -58,7 +58,7 @@ class Described(NamedTuple):
     "Any address inside a block will do, and any expression that the debugger understands; several are answered one by "
     "one, in their order. Of a block in use it is said what it is, and how that is known (see types). Words that point "
     "into a program or library are shown with the symbol there.",
-    (
+    arguments=(
         argument("address", nargs="+", help="an address, or an expression"),
         argument("--words", type=int, default=8, metavar="N", help="show the block's first N words (8)"),
     ),
@@ -101,7 +101,7 @@ def _find(session: Session, places: Sequence[int], count: int) -> dict[int, Unio
             for place in here:
                 block = blocks.get(place)
                 if isinstance(block, Placed):
-                    by_place[place] = _describe(session, block, header, part, count)
+                    by_place[place] = _describe(session, block, header, part, count=count)
                 else:
                     by_place[place] = in_heap(session, place, part, block)
     for place in places:

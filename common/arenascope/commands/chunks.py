@@ -88,7 +88,7 @@ class Sweep:
     "allocator's own bookkeeping sum to what each arena took from the kernel, and are checked against that each time. "
     "Sorted by size or state no more chunks are kept than --limit shows, so that such a list has a limit. With --type "
     "a live process in the shell is copied, and runs on meanwhile.",
-    (
+    arguments=(
         ARENA,
         argument("--free", action="store_true", help="only what the program does not hold"),
         argument("--used", action="store_true", help="only what the program holds"),
@@ -178,7 +178,7 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
     try:
         with session.meter("sweeping", bytes_in_all) as meter:
             if processes > 1 and foremost is None and limit is not None and limit <= FEW_ROWS:
-                _share_out(context, headers, wanted, limit, processes, meter=meter, sweep=sweep)
+                _share_out(context, headers, wanted, limit, processes=processes, meter=meter, sweep=sweep)
                 return
             for header in headers:
                 adding, counting = SweepSums(listed), header
@@ -187,9 +187,9 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
                     if foremost is not None:
                         foremost.add(piece, listed)
                     elif limit is None or sweep.rows.count < limit:
-                        _list(sweep.rows, piece, listed, wanted, limit, context)
+                        _list(sweep.rows, piece, listed, wanted, limit=limit, context=context)
                 adding.keep()
-                _close(session, header, adding, wanted, sweep)
+                _close(session, header, adding, wanted, sweep=sweep)
                 adding = None
     except KeyboardInterrupt:
         session.stopped = True
@@ -255,7 +255,7 @@ def _share_out(
         adding.keep()
         return adding.without_listed(), rows
 
-    with swept(session, headers, look, processes, meter) as heaps:
+    with swept(session, headers, look, processes, meter=meter) as heaps:
         for header in headers:
             adding = SweepSums(listed)
             row = chunk_row(context.style, context.options.json, header.index)
@@ -264,7 +264,7 @@ def _share_out(
                     adding.absorb(sums)
                     for each in rows[: max(0, limit - sweep.rows.count)]:
                         sweep.rows.add(row(*each))
-            _close(session, header, adding, wanted, sweep)
+            _close(session, header, adding, wanted, sweep=sweep)
 
 
 def _close(session: Session, header: ArenaHeader, adding: SweepSums, wanted: Filter, sweep: Sweep) -> None:

@@ -62,7 +62,7 @@ def _no_chunks(options: Namespace) -> bool:
     "Growth by part of resident memory, by arena, by list of free chunks and (of snapshots made with --sizes, --types "
     "or --owners) by size, type or owner of block, the largest change first, with rates where both tell when they were "
     "taken. Of owners what matters comes first: what one has more of that stays; then what threads are working on.",
-    (
+    arguments=(
         argument("before", metavar="A", help="the earlier snapshot"),
         argument("after", metavar="B", nargs="?", help="the later one; without it, now"),
         argument("--limit", type=int, default=8, metavar="N", help="show N rows of each table at most (0: all)"),

@@ -18,7 +18,7 @@ from ..render.text import AT_LEAST, NO_HEAP, count, cut, left_out, table
     "A thread's arena grows in heaps of 64 MiB of address space (1 MiB on 32-bit), chained; only the last one can be "
     "given back whole. The main arena's rows are the regions it grew into. accessible is what mprotect "
     "opened: more than size where free() shrank the heap.",
-    (ARENA, LIMIT),
+    arguments=(ARENA, LIMIT),
 )
 def heaps_command(context: Context) -> Answer:
     session = context.session

@@ -19,7 +19,7 @@ LOST = 1
     "its inside lead to is possibly lost. Where this image lacks something that may hold pointers nothing is called "
     "lost: it is unknown then. In the shell the exit status is 1 where something is lost. A live process is copied, "
     "and runs on meanwhile.",
-    (argument("--possible", action="store_true", help="also rows of what is possibly lost"), GRAPH, LIMIT),
+    arguments=(argument("--possible", action="store_true", help="also rows of what is possibly lost"), GRAPH, LIMIT),
     whole=always,
 )
 def leaks_command(context: Context) -> Answer:
@@ -45,5 +45,5 @@ def leaks_command(context: Context) -> Answer:
     }
     problems = [*look.problems, *(leaks.doubts if leaks.definite else ()), *problems_of(look.session)]
     rows = [*lost, *(possible if context.options.possible else ())]
-    text = lines(context.style, look.search, leaks, rows, context.options.limit)
+    text = lines(context.style, look.search, leaks, rows, limit=context.options.limit)
     return Answer(keys, text, problems, status=LOST if lost and not leaks.unwatched else 0)

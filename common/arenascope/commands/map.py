@@ -36,7 +36,7 @@ MAX_CELLS = 1 << 16
     "--html writes a page to zoom into, with figures to the byte; it needs no network and holds no user data. With "
     "--types it has a colour for each of the types (see types) that hold back the most, with their names; in the shell "
     "a live process is copied for that, and runs on meanwhile.",
-    (
+    arguments=(
         argument("--html", metavar="FILE", help="write a page for a browser instead"),
         argument("--types", action="store_true", help="with --html or --json: also which type is where"),
         ARENA,

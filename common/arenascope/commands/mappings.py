@@ -38,7 +38,7 @@ SORTS = {
     "A mapping is an arena's heaps, blocks served by mmap, the stack of a thread, a file, shared memory, or other "
     "anonymous memory, which did not come from this malloc. What is resident of each sums to the parts of report. The "
     "kernel makes one mapping of neighbours: what then lies beside malloc's own is told apart.",
-    (
+    arguments=(
         argument(
             "--sort",
             choices=sorted(SORTS),
@@ -67,7 +67,7 @@ def mappings_command(context: Context) -> Answer:
     in_memory = any(row.resident is not None for row in rows)
     by = context.options.sort if in_memory or context.options.sort == "address" else "size"
     rows.sort(key=SORTS[by])
-    return Answer(keys, _lines(style, rows, sums, names, context.options.limit, by), problems_of(session))
+    return Answer(keys, _lines(style, rows, sums, names, limit=context.options.limit, by=by), problems_of(session))
 
 
 def _rows(session: Session) -> Optional[list[Mapped]]:

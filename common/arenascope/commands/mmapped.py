@@ -22,7 +22,7 @@ from ..session import Session
     "mmapped",
     "Requests of mmap_threshold and more get a mapping of their own, which free() gives back at once. glibc counts "
     "them and keeps no list, so they are recognised by their headers.",
-    (LIMIT,),
+    arguments=(LIMIT,),
 )
 def mmapped_command(context: Context) -> Answer:
     session = context.session
@@ -49,7 +49,7 @@ def mmapped_command(context: Context) -> Answer:
         "expected": tally_json(expected),
         "match": match,
     }
-    return Answer(keys, _lines(context, blocks, resident, types, match), problems)
+    return Answer(keys, _lines(context, blocks, resident, types, match=match), problems)
 
 
 def _types(session: Session, blocks: Sequence[MmappedBlock]) -> list[Optional[Kind]]:

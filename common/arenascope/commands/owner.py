@@ -13,7 +13,7 @@ from ..gather.problems import problems_of
     "The way leads over pointers to blocks' starts where there is one. What only a pointer to its inside leads to is "
     'marked "perhaps": such a word may be old, or chance. Where no block holds the address it stands for its mapping. '
     "A live process is copied, and runs on meanwhile.",
-    (argument("address", help="an address, or an expression"), GRAPH),
+    arguments=(argument("address", help="an address, or an expression"), GRAPH),
     whole=always,
 )
 def owner_command(context: Context) -> Answer:
@@ -37,4 +37,4 @@ def owner_command(context: Context) -> Answer:
     if goal is None:
         said, words = nowhere(place)
         return Answer(keys, [words], [said, *problems])
-    return Answer(keys, owner_lines(context.style, shown, Asked(goal, place), path, refs), problems)
+    return Answer(keys, owner_lines(context.style, shown, Asked(goal, place), path, refs=refs), problems)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "page that shows what hangs on what, types below the owner that holds them, to fold and unfold; it needs no "
     "network and holds no user data. --pprof writes the same for pprof, whose flame graphs and lists then show it. "
     "A live process is copied, and runs on meanwhile.",
-    (
+    arguments=(
         argument("--html", metavar="FILE", help="also write a page for a browser"),
         argument("--pprof", metavar="FILE", help="also write a profile for pprof (go tool pprof, speedscope)"),
         GRAPH,

@@ -28,7 +28,7 @@ def params_command(context: Context) -> Answer:
     rows: Sequence[Param] = []
     if session.params:
         beside = {MAX_FAST: session.max_fast, PERTURB: session.perturb}
-        rows = describe_params(session.params, session.layout, environment, not release, beside)
+        rows = describe_params(session.params, session.layout, environment, not release, beside=beside)
     limit = arena_limit(session.params, session.layout, session.target)
     headers = session.headers
     problems = problems_of(session) + release

@@ -43,7 +43,7 @@ BY_ITSELF = 256 << 20
     "it. Each figure is for that block alone, once it is really free: thread caches and fastbins may keep it first. "
     "Blocks that would mainly give back their own pages are left out; --own shows them. Where no single block keeps "
     "much, the types come first of which all blocks together do (see types).",
-    (
+    arguments=(
         argument("--types", action="store_true", help="types above single blocks also where the heaps are large"),
         OWNERS,
         argument("--own", action="store_true", help="also blocks that would mainly give back their own pages"),
@@ -75,7 +75,7 @@ def pins_command(context: Context) -> Answer:
             problems.append(Statement("brk-not-found-for-pins"))
         present = in_memory(session, options.arena)
         try:
-            _search_all(session, options.arena, rules, ranking, pending)
+            _search_all(session, options.arena, rules, ranking, pending=pending)
             if ranking.one_tells and not options.types:
                 groups = []
             elif not session.target.image.redacted and (
@@ -125,8 +125,8 @@ def pins_command(context: Context) -> Answer:
         ranking,
         pins,
         sums,
-        together,
-        pending,
+        together=together,
+        pending=pending,
         groups=told,
         held_by=words,
         owners=held is None and not session.target.image.redacted,
@@ -153,7 +153,10 @@ def _search_all(session: Session, only: Optional[int], rules: Rules, ranking: Ra
         tail = search.walk(part.heap, end)
         return None if part.cut and (tail is not None or not end.between_used) else (tail, own)
 
-    with session.meter("sweeping", bytes_in_all) as meter, swept(session, headers, look, processes, meter) as heaps:
+    with (
+        session.meter("sweeping", bytes_in_all) as meter,
+        swept(session, headers, look, processes, meter=meter) as heaps,
+    ):
         for header in headers:
             search = _search(session, header, rules, ranking)
             for parts in islice(heaps, len(session.heaps[header.index])):

@@ -14,7 +14,7 @@ from ..gather.problems import problems_of
     "a stack by its thread and the function whose frame it is, a register, another block with the offset in it. Where "
     "no block holds the address it stands for its mapping. A pointer to a block's start is certain to be meant, one to "
     "its inside may be old, or chance. A live process is copied, and runs on meanwhile.",
-    (argument("address", help="an address, or an expression"), GRAPH, LIMIT),
+    arguments=(argument("address", help="an address, or an expression"), GRAPH, LIMIT),
     whole=always,
 )
 def refs_command(context: Context) -> Answer:
@@ -36,4 +36,4 @@ def refs_command(context: Context) -> Answer:
     if goal is None:
         said, words = nowhere(place)
         return Answer(keys, [words], [said, *problems])
-    return Answer(keys, pointers(context.style, shown, Asked(goal, place), refs, context.options.limit), problems)
+    return Answer(keys, pointers(context.style, shown, Asked(goal, place), refs, limit=context.options.limit), problems)

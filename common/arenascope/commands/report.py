@@ -76,7 +76,7 @@ def _read_all(context: Context) -> Answer:
     "report",
     "The parts sum to RSS, all read in one frozen moment. Each cause and each advice comes with the figures of this "
     "process. An effect is what it would have changed here: exact for malloc_trim and the tops, a bound otherwise.",
-    (
+    arguments=(
         argument("--full", action="store_true", help="every part, and what each advice costs, all ways to set it"),
         argument("--types", action="store_true", help="what the blocks are, chunk by chunk: all memory is copied"),
         argument(
@@ -128,7 +128,7 @@ def report_command(context: Context) -> Answer:
     if before is not None or (picture is None and ticket is not None):
         look_closer()
     if picture is None:
-        return _answer(context, None, _without_mappings(session, plans, grown), ticket, owned)
+        return _answer(context, None, _without_mappings(session, plans, grown), ticket, owned=owned)
     facts = _facts(session, picture, plans, beside)._replace(
         seen=seen[0] if seen else None,
         held=_held()(context, owned[0]) if owned else None,
@@ -139,8 +139,8 @@ def report_command(context: Context) -> Answer:
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
     notes = list(_notes(session, picture))
     said = verdict(judgement, say, compared=facts.growth is not None)
-    concluded = Conclusions(judgement, said, causes, advice, notes, growth=grown, facts=facts)
-    return _answer(context, picture, concluded, ticket, owned)
+    concluded = Conclusions(judgement, said, causes, advice, notes=notes, growth=grown, facts=facts)
+    return _answer(context, picture, concluded, ticket, owned=owned)
 
 
 def _types_of() -> Callable[[Session], Types]:

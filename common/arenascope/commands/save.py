@@ -18,7 +18,7 @@ from ..target import Saved
     "have answered of the process. --redact leaves zeros in place of blocks, stacks, variables, arguments and "
     "environment: figures stay, data does not. Names of files and threads stay. It takes room for the whole file, "
     "which has no name meanwhile.",
-    (
+    arguments=(
         argument("file", metavar="FILE", help="where to write it"),
         argument("--redact", action="store_true", help="malloc's own words alone: of the program's data only zeros"),
     ),

@@ -48,7 +48,7 @@ def read_all(context: Context) -> Answer:
     "What is saved is what report, arenas, bins, threads and params say: sizes, counts, addresses, thread names. "
     "--sizes adds the histogram of block sizes, --types what the blocks are, --owners whose they are; for the last two "
     "a live process is copied in the shell, and runs on meanwhile. A name that ends in .gz is compressed.",
-    (
+    arguments=(
         argument("file", metavar="FILE", help="where to write it"),
         argument("--sizes", action="store_true", help="with the number of blocks of each size"),
         argument("--types", action="store_true", help="with the names of types and how much there is of each"),

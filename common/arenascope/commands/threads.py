@@ -17,7 +17,7 @@ from ..render.text import NO_HEAP, count, cut, left_out, number, table
     "List each thread's arena and thread cache, and the arenas that no thread uses.",
     "threads",
     "A thread that has no arena has not allocated yet. Arenas outlive their threads and are taken up by new ones.",
-    (LIMIT,),
+    arguments=(LIMIT,),
 )
 def threads_command(context: Context) -> Answer:
     session = context.session

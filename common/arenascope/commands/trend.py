@@ -33,7 +33,7 @@ class Limit(NamedTuple):
     "What watch --save keeps, in the shell, and what snapshot writes into the same folder. Growth by part of "
     "resident memory, by arena, by list of free chunks and, where they have them, by size, type or owner of block; "
     "the largest first. A process that was started again is told from one that shrank.",
-    (
+    arguments=(
         argument("folder", metavar="FOLDER", help="where the snapshots are"),
         argument("--pid", type=int, metavar="PID", help="of this process; otherwise of the one that was seen last"),
         argument(
@@ -78,7 +78,7 @@ def _trend(lived: Sequence[Life], life: Life, limit: Optional[Limit]) -> Trend:
     rss = next((each for each in series if each.by == "rss"), None)
     comes = reached(rss, limit.bytes, limit.used) if rss is not None and limit is not None else None
     before = succession(lived, life)[:-1]
-    return Trend(life, before, [each for each in lived if each is not life and each not in before], series, comes)
+    return Trend(life, before, [each for each in lived if each is not life and each not in before], series, comes=comes)
 
 
 def _chosen(lived: Sequence[Life], pid: Optional[int]) -> Life:

@@ -39,7 +39,7 @@ from ..target import MemoryUse
     "never touches the tops of thread arenas, thread caches, or blocks in use. --apply does it in the live process, "
     "only when no thread is inside malloc, the heap is sound and no seccomp filter could end the process for it; "
     "--tops also releases the pages inside the tops of thread arenas.",
-    (
+    arguments=(
         argument("--ranges", action="store_true", help="list the ranges that would be released"),
         argument("--apply", action="store_true", help="do it (live only; asks first)"),
         argument("--tops", action="store_true", help="also the tops of thread arenas"),

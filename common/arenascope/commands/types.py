@@ -41,7 +41,7 @@ def look_at_a_copy(context: Context) -> None:
     "sum to what is in use, blocks served by mmap included. What a type holds back is what more would leave memory if "
     "all of its blocks were freed, and malloc_trim(0) called after that: to the page, once they are really free, as in "
     "pins. In the shell a live process is copied, and runs on meanwhile.",
-    (
+    arguments=(
         argument("--by", choices=tuple(ORDERS), default="bytes", help="the order of the rows"),
         argument(
             "--quick", action="store_true", help="only by what blocks hold themselves, not by what points to them"

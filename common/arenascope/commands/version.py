@@ -33,7 +33,9 @@ HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for
     "version",
     "With --full each candidate for main_arena, mp_, the layout and the threads' words is listed, the one that was "
     "taken first, with what spoke for it (+) and against it (-): why another was not taken, or none.",
-    (argument("--full", action="store_true", help="also every candidate, and what spoke for and against it"),),
+    arguments=(
+        argument("--full", action="store_true", help="also every candidate, and what spoke for and against it"),
+    ),
 )
 def version_command(context: Context) -> Answer:
     problem: Optional[str] = None
@@ -63,7 +65,7 @@ def version_command(context: Context) -> Answer:
     if trail is not None:
         keys["candidates"] = _candidates(context, trail, problem)
     problems = [Statement("no-glibc", text=problem)] if problem else problems_of(context.session)
-    return Answer(keys, _lines(context, problem, checks, trail, libraries.values()), problems)
+    return Answer(keys, _lines(context, problem, checks, trail, libraries=libraries.values()), problems)
 
 
 def _candidates(context: Context, trail: Trail, problem: Optional[str]) -> dict[str, object]:
@@ -87,7 +89,7 @@ def _checks(session: Session) -> list[Check]:
     """How the layout was found, and what must hold in every release."""
     layout, params = session.layout, session.params
     base = params.get("sbrk_base") if params else None
-    known = prove(session.memory, layout, session.headers, session.heaps, {base} if base is not None else set())
+    known = prove(session.memory, layout, session.headers, session.heaps, bases={base} if base is not None else set())
     return [*layout.checks, *known]
 
 

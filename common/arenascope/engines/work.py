@@ -43,7 +43,7 @@ def look_at(task: Task, core: Core) -> Result:
     start, host = time.monotonic(), socket.gethostname()
 
     def result(answer: Optional[Mapping[str, Any]], error: Optional[str], lost: bool = False) -> Result:
-        return Result(answer, error, lost, time.monotonic() - start, host)
+        return Result(answer, error, lost, time.monotonic() - start, host=host)
 
     try:
         with _here(core) as path:

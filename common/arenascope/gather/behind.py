@@ -55,7 +55,7 @@ def name_behind(index: Index, kinds: Sequence[Kind], ways: Iterable[Way]) -> Ite
             alike = behind.usable == block.usable
             name = way.name if alike else f"{way.name}->+{at}" if single else f"{way.name}[]"
             if behind.usable > EXACT and kinds[behind.kind].kind in VAGUE:
-                yield word, Kind(f"{name} body", "holder", None, False, POINTED, name)
+                yield word, Kind(f"{name} body", "holder", None, False, how=POINTED, owner=name)
                 left -= 1
             if way.deep < DEEPEST and followed < MOST_OF_ONE:
                 following.append(Way(word, name, way.deep + (not alike)))

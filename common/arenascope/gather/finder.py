@@ -148,11 +148,11 @@ def _prefixes(extents: Sequence[Span], shift: int) -> Optional[set[int]]:
 
 
 def _in_bytes(patterns: Sequence[re.Pattern[bytes]], offset: int) -> Search:
-    return lambda words: _places(patterns, _bytes(words), 8, offset, len(words))
+    return lambda words: _places(patterns, _bytes(words), 8, offset, many=len(words))
 
 
 def _in_halves(patterns: Sequence[re.Pattern[bytes]]) -> Search:
-    return lambda words: _places(patterns, _bytes(words).cast("I")[1::2].tobytes(), 4, 0, len(words))
+    return lambda words: _places(patterns, _bytes(words).cast("I")[1::2].tobytes(), 4, 0, many=len(words))
 
 
 def _places(

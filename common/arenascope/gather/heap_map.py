@@ -81,7 +81,7 @@ def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], pictur
             return strip
 
         processes = session.processes_for(size)
-        with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter) as heaps:
+        with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter=meter) as heaps:
             for header in headers:
                 strips = []
                 for heap in session.heaps[header.index]:

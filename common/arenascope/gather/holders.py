@@ -139,7 +139,7 @@ class Naming:
         for user, usable, number in blocks:
             name = kinds[number].name
             links = LINKS.get(name, 0)
-            area = Area(user, min(usable, LARGEST), name, not name.endswith("[]"), links * word, number)
+            area = Area(user, min(usable, LARGEST), name, not name.endswith("[]"), links=links * word, kind=number)
             at = (user - base) // word
             if words:
                 yield area, words[at + links : at + area.bytes // word]
@@ -196,18 +196,18 @@ class Naming:
         if body.name == POOL:
             variable = self._session.target.describe(start + body.offset) or ""
             certain = variable.startswith("libstdc++.so") or "emergency_pool" in variable
-        kind = Kind(body.name, body.kind, None, certain, "its container's words", owner)
+        kind = Kind(body.name, body.kind, None, certain, how="its container's words", owner=owner)
         self._index.put(body.user, self._number(kind))
         if body.inside:
             name = body.name if owner is None else f"{owner}[]"
             links = LINKS.get(body.name, 0) * self._word
-            self._left.append(Area(body.user, min(body.inside, LARGEST), name, False, links))
+            self._left.append(Area(body.user, min(body.inside, LARGEST), name, False, links=links))
 
     def _name_what_is_shared(self, kind: Kind, pointers: Sequence[int]) -> None:
         """The object of a control block that stands apart from it, where that has no other pointer."""
         shared = _SHARED.fullmatch(kind.name)
         if shared is not None and len(pointers) == 1 and self._index.usable(pointers[0]) is not None:
-            named = Kind(shared[1], "c++", kind.module, True, "its control block", None)
+            named = Kind(shared[1], "c++", kind.module, True, how="its control block")
             self._index.put(pointers[0], self._number(named))
 
     def _name_plainly(self) -> None:
@@ -228,7 +228,7 @@ class Naming:
                 if owner is not None and area.name is None and self._block_bytes(user) >= LARGE:
                     owner = self._session.target.describe(address) or owner
                 if owner is not None:
-                    named = Kind(f"{owner} body", "holder", None, False, POINTED, owner)
+                    named = Kind(f"{owner} body", "holder", None, False, how=POINTED, owner=owner)
                     self._index.put(user, self._number(named))
 
     def _ways(self) -> Iterator[Way]:

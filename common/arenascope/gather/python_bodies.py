@@ -29,7 +29,7 @@ def name_python_bodies(
     parts = list(_arenas(session))
     size = sum(end - start for start, end in parts)
     extents = [Span(known[0], known[-1])]
-    finder = finder_of(library(size), known, known, extents, session.layout.word)
+    finder = finder_of(library(size), known, known, extents, word=session.layout.word)
     with session.meter("looking into Python's objects", size) as meter:
         for words in _pieces(session, parts):
             for at, _ in finder.hits(words):

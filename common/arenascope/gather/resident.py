@@ -40,12 +40,12 @@ def resident_picture(
     made: of 65,000 mappings that takes longer than their reading."""
     residency, uses = session.residency, session.target.image.mapping_use()
     if residency is not None and uses is not None:
-        return _picture(session, plans, residency, uses, all_read)
+        return _picture(session, plans, residency, uses, all_read=all_read)
     regions = [each for each in session.regions if each.present and each.writable and not each.is_file]
     if not regions:
         return None
     everything = [MappingUse(each, each.size) for each in regions]
-    return _picture(session, plans, _Everything(), everything, all_read, space=True)
+    return _picture(session, plans, _Everything(), everything, all_read=all_read, space=True)
 
 
 def _picture(
@@ -75,7 +75,9 @@ def _picture(
     for arena, trim in zip(session.arenas, plans):
         here = pages.resident[arena.header.index]
         if arena.complete and trim.plan.madvise is not None and trim.plan.top is not None and session.caches_known:
-            arenas.append(arena_resident(arena, trim.plan, cached.get(arena.header.index, ()), here, threshold))
+            arenas.append(
+                arena_resident(arena, trim.plan, cached.get(arena.header.index, ()), here, mmap_threshold=threshold)
+            )
         else:
             unread += sum(each.bytes for each in here)
     all_read()

@@ -71,7 +71,7 @@ def swept(
     feet: bool = False,
 ) -> AbstractContextManager[Iterator[list[Result]]]:
     """For every heap of these arenas in turn, what `look` made of its parts, in address order. `feet`: see Run.free."""
-    return closing(_swept(session, headers, look, processes, meter, feet=feet))
+    return closing(_swept(session, headers, look, processes, meter=meter, feet=feet))
 
 
 def _swept(
@@ -89,9 +89,9 @@ def _swept(
     def do(part: Part, telling: Meter) -> _Made[Result]:
         if os.getpid() != own:
             session.memory.read_alone()
-        return _make(session, part, look, telling, feet)
+        return _make(session, part, look, telling, feet=feet)
 
-    with share_out(parts, [part.stretch.bytes for part in parts], do, processes, meter) as shared:
+    with share_out(parts, [part.stretch.bytes for part in parts], do, processes, meter=meter) as shared:
         made = zip(parts, shared)
         for header, heap in heaps:
             together: list[_Made[Result]] = []
@@ -104,7 +104,7 @@ def _swept(
                 sure &= each.end == part.stretch.end
             results = [each.result for each in together if each.result is not None]
             if not sure or len(results) < len(together):
-                together = [_make(session, _whole(header, heap), look, Unseen(), feet)]
+                together = [_make(session, _whole(header, heap), look, Unseen(), feet=feet)]
                 results = [each.result for each in together if each.result is not None]
             session.keep_findings([finding for each in together for finding in each.findings])
             yield results
@@ -117,7 +117,7 @@ def _whole(header: ArenaHeader, heap: Heap) -> Part:
 def _parts_of(session: Session, header: ArenaHeader, heap: Heap, longest: Optional[int]) -> list[Part]:
     if longest is None or heap.bytes < 2 * longest:
         return [_whole(header, heap)]
-    inside = cuts(session.memory, session.layout, header, heap, session.listed, every=longest, after=TOGETHER)
+    inside = cuts(session.memory, session.layout, header, heap, listed=session.listed, every=longest, after=TOGETHER)
     return [Part(header, heap, Span(start, end)) for start, end in zip([heap.address, *inside], [*inside, heap.end])]
 
 
@@ -127,7 +127,7 @@ def _make(session: Session, part: Part, look: Look[Result], meter: Meter, feet: 
 
     def pieces() -> Iterator[Piece]:
         nonlocal end
-        for piece in metered(session.sweep_part(part.header, part.heap, part.stretch, findings, feet), meter):
+        for piece in metered(session.sweep_part(part.header, part.heap, part.stretch, findings, feet=feet), meter):
             end = piece.address + piece.bytes
             yield piece
 

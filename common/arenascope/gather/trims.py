@@ -38,7 +38,7 @@ def trims(session: Session, bounds: bool = False) -> list[Trim]:
 
 def trim_rules(session: Session) -> Rules:
     located, params = session.located, session.params
-    brk = current_brk(session.target, session.memory, located.libc, session.regions, session.headers[0])
+    brk = current_brk(session.target, session.memory, located.libc, session.regions, main=session.headers[0])
     thp = params.get("thp_pagesize") if params else None
     return Rules(session.layout, session.target.page_size, brk, thp or 0)
 

@@ -82,7 +82,7 @@ def _sweep(session: Session, catalogue: Catalogue, headers: Sequence[ArenaHeader
         typed = [_typed(session, catalogue, piece) if isinstance(piece, Run) else piece for piece in pieces]
         return Looked(catalogue.entries if processes > 1 else (), typed)
 
-    with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter) as swept_heaps:
+    with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter=meter) as swept_heaps:
         for header in headers:
             ours = session.heaps[header.index]
             for heap, parts in zip(ours, islice(swept_heaps, len(ours))):
@@ -134,7 +134,7 @@ def _typed(session: Session, catalogue: Catalogue, run: Run) -> Typed:
         if index < len(in_order) and users[index] == cache.address:
             in_order[index] = catalogue.plain(THREAD_CACHE)
     code = session.memory.code
-    return Typed(run.heap, run.address, run.bytes, array(code, raws), run.follow, in_order)
+    return Typed(run.heap, run.address, run.bytes, array(code, raws), follow=run.follow, kinds=in_order)
 
 
 def kinds_between(

@@ -115,7 +115,7 @@ def walk_bins(
                 ends = Statement("bin-ends", {"bin": index}, {"first": f"{first:#x}", "last": f"{last:#x}"})
                 findings.append(Finding(ends, bin_header, header.index, "bin-link"))
             continue
-        walker = _BinWalk(memory, layout, header, index, findings)
+        walker = _BinWalk(memory, layout, header, index, findings=findings)
         sizes, before = bin_sizes(layout, index), len(findings)
         ring = rings.get(bin_header)
         if ring is not None:
@@ -158,7 +158,7 @@ def _rings(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> Ma
                 if first not in (place, 0):
                     starts.append(Start(place, first, last, sizes.within(_most(header))))
     most = max((_most(header) for header in headers), default=0) // layout.min_size
-    return follow_rings(starts, layout, read, most, memory.threads_may_read) if read is not None else {}
+    return follow_rings(starts, layout, read, most, beside=memory.threads_may_read) if read is not None else {}
 
 
 class Walked(NamedTuple):
@@ -188,7 +188,7 @@ def walk_all(
         header = reach.header
         met: list[Finding] = []
         try:
-            lists = tuple(metered(walk_bins(memory, layout, header, reach, met, rings), telling))
+            lists = tuple(metered(walk_bins(memory, layout, header, reach, findings=met, rings=rings), telling))
         except Unread:
             unread.append(header.index)
             return Lists(whole=False), []
@@ -200,7 +200,7 @@ def walk_all(
         rings = _rings(memory, layout, headers)
         with make_meter("walking free lists", sum(header.system_mem for header in headers)) as meter:
             sizes = [header.system_mem for header in headers]
-            with share_out(list(reaches.values()), sizes, walk, processes, meter) as walked:
+            with share_out(list(reaches.values()), sizes, walk, processes, meter=meter) as walked:
                 for header, (lists, met) in zip(headers, walked):
                     findings += met
                     by_arena[header.index] = lists
@@ -262,7 +262,7 @@ class _BinWalk:
                 raw, fd, bk = node(chunk)
                 # A chunk reached twice has a neighbour other than the one its bk names, so this test ends every cycle.
                 if bk != previous or raw & low != PREV_INUSE or not lowest <= raw <= highest or (chunk + header) & mask:
-                    self._damage(previous, chunk, raw, bk, sizes)
+                    self._damage(previous, chunk, raw, bk, sizes=sizes)
                     break
                 add_address(chunk)
                 add_size(raw - PREV_INUSE)

@@ -29,7 +29,7 @@ def read_mmapped(memory: Memory, layout: Layout, chunk: int, page: int) -> Optio
         prev_size, raw = memory.words(chunk, 2)
     except MemoryReadError:
         return None
-    return decode_mmapped(layout, chunk, prev_size, raw, page)
+    return decode_mmapped(layout, chunk, prev_size, raw, page=page)
 
 
 def decode_mmapped(layout: Layout, chunk: int, prev_size: int, raw: int, page: int) -> Optional[MmappedBlock]:
@@ -168,7 +168,7 @@ def walk_mmapped(memory: Memory, layout: Layout, page: int, ranges: Iterable[Sea
         while position < end:
             stop = min(position + window, end)
             block = None
-            for place in _likely(memory, page, offsets, position, stop):
+            for place in _likely(memory, page, offsets, position, end=stop):
                 block = _block_at(memory, layout, page, place, offsets=offsets, start=floor, limit=limit)
                 if block is not None:
                     yield block
@@ -212,7 +212,7 @@ def _block_at(
         prev_size, raw = words[offset // layout.word], words[offset // layout.word + 1]
         if raw & SIZE_BITS != IS_MMAPPED:
             continue
-        block = decode_mmapped(layout, position + offset, prev_size, raw, page)
+        block = decode_mmapped(layout, position + offset, prev_size, raw, page=page)
         if block and block.base >= start and block.base + block.bytes <= limit:
             return _aligned_within(memory, layout, page, block) or block
     return None

@@ -41,7 +41,7 @@ def heaps_of(
     if not has_heap(layout, header):
         return ()
     if header.main:
-        return tuple(main_regions(memory, layout, header, ground, findings))
+        return tuple(main_regions(memory, layout, header, ground, findings=findings))
     return tuple(walk_heaps(memory, layout, header, findings))
 
 
@@ -82,12 +82,12 @@ def main_regions(
         return [Heap(header.index, start, end, None, last=True)]
     parts = []
     if base:
-        brk_end = _chain_end(memory, layout, layout.first_aligned(base), header, mappings, page)
+        brk_end = _chain_end(memory, layout, layout.first_aligned(base), header, mappings=mappings, page=page)
         if brk_end is not None:
             parts.append((base, brk_end))
     for mapping in mappings:
         if mapping.writable and mapping.readable and mapping.present and not mapping.is_file:
-            parts += _mapped_regions(memory, layout, header, mapping, page, list(parts))
+            parts += _mapped_regions(memory, layout, header, mapping, page=page, taken=list(parts))
     parts.sort()
     total = sum(stop - start for start, stop in parts)
     if total != header.system_mem:
@@ -112,7 +112,7 @@ def _mapped_regions(
         if inside is not None:
             position = -(-inside // page) * page
             continue
-        end = _chain_end(memory, layout, position + shift, header, (mapping,), page)
+        end = _chain_end(memory, layout, position + shift, header, mappings=(mapping,), page=page)
         if end is None:
             position += page
             continue
@@ -138,7 +138,7 @@ def _chain_end(
             if raw & (IS_MMAPPED | NON_MAIN_ARENA):
                 return None
             if size == fence:
-                return _fence_end(memory, layout, chunk, limit, page)
+                return _fence_end(memory, layout, chunk, limit, page=page)
             if size < layout.min_size or size & layout.mask:
                 return None
             chunk += size

@@ -38,7 +38,7 @@ def dominators(count: int, targets: Targets) -> Dominators:
         for source in before.of(at):
             if source > at:
                 if ancestor[source] > at:
-                    _shorten(source, at + 1, ancestor, label, semi)
+                    _shorten(source, at + 1, ancestor, label, semi=semi)
                 source = semi[label[source]]
             if source < least:
                 least = source

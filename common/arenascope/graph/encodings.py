@@ -64,7 +64,7 @@ def decoded(window: Window, memory: Memory, numpy: Any = None, tops: Any = None)
     data = memoryview(words).cast("B")  # type: ignore[arg-type]
     # what goes on in the next window is in this one, too
     longer = data.tobytes() + (memory.try_read(at + len(data), word) or bytes(word))
-    yield from _plain(at, words, longer, memory) if numpy is None else _fast(at, words, longer, numpy, tops)
+    yield from _plain(at, words, longer, memory) if numpy is None else _fast(at, words, longer, numpy, tops=tops)
 
 
 def _plain(at: int, words: Sequence[int], longer: bytes, memory: Memory) -> Iterator[Decoded]:

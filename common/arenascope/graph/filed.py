@@ -149,7 +149,7 @@ def unpacked(data: Union[bytes, mmap], path: str, identity: str) -> Filed:
         saved.setdefault(NAMES[encoding], []).append(block)
     numpy = library(kept["edges"].nbytes)
     graph = Graph(blocks, kept["offsets"], kept["edges"], seeds, numpy=numpy)
-    return Filed(blocks, graph, again, Marked(bytearray(kept["marks"]), saved), owners, roots)
+    return Filed(blocks, graph, again, Marked(bytearray(kept["marks"]), saved), owned=owners, roots=roots)
 
 
 AGAIN = "name another file, or remove it: --graph writes it then"

@@ -68,7 +68,7 @@ def find_leaks(search: Search, lost: int) -> Leaks:
     possible = lumps(inside, lambda block: _targets(graph, block, inside=False))
     others = Tally(len(unreached) + len(inside), blocks.bytes_of(unreached) + blocks.bytes_of(inside))
     reached = Tally(len(blocks) - others.blocks, blocks.bytes - others.bytes)
-    return Leaks(definite, possible, reached, saved, doubts(search.session, search.roots, blocks, lost))
+    return Leaks(definite, possible, reached, saved, doubts=doubts(search.session, search.roots, blocks, lost))
 
 
 def _targets(graph: Graph, block: int, inside: bool) -> Iterator[int]:
@@ -130,7 +130,7 @@ def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
     blocks, word = search.blocks, search.session.memory.pointer_size
     starts = [blocks.starts[block] for block in suspects]
     ends = [start + TAGS - 1 for start in starts]
-    finder = finder_of(search.numpy, starts, ends, [Span(start, end) for start, end in zip(starts, ends)], word)
+    finder = finder_of(search.numpy, starts, ends, [Span(start, end) for start, end in zip(starts, ends)], word=word)
     with search.session.meter("looking twice", search.bytes) as meter:
         for root in search.roots.ranges:
             for window in search.words.of(root.start, root.end):

@@ -33,7 +33,7 @@ def find_owner(search: Search, goal: Goal, refs: Sequence[Ref]) -> Optional[list
         if any(each.kind == BLOCK for each in last):
             graph = graph or build(search)
         for kinds in (KINDS[:-1], KINDS):
-            way = _way(search, graph, [each for each in last if each.kind == BLOCK], kinds, definite)
+            way = _way(search, graph, [each for each in last if each.kind == BLOCK], kinds, definite=definite)
             if way is not None:
                 return way
             if roots and kinds == KINDS:

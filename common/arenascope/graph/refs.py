@@ -95,7 +95,7 @@ class Search:
         return in_order(self._all(target, but, self._encoded))
 
     def _all(self, target: Span, but: Optional[int], look: Look) -> list[Ref]:
-        finder = finder_of(self.numpy, [target.start], [target.end], [target], self.session.memory.pointer_size)
+        finder = finder_of(self.numpy, [target.start], [target.end], [target], word=self.session.memory.pointer_size)
         refs: list[Ref] = []
         with self.session.meter("searching", self.bytes) as meter:
             for root in self.roots.ranges:
@@ -130,11 +130,11 @@ class Search:
                     yield Hit(at + index * word, value, encoding)
 
     def named(self, root: Root, address: int, value: int) -> Ref:
-        return Ref(root.kind, address, value, self.names.of(root, address), root.tid)
+        return Ref(root.kind, address, value, self.names.of(root, address), tid=root.tid)
 
 
 def of_word(word: RootWord) -> Ref:
-    return Ref(word.kind, word.address, word.value, word.name, word.tid)
+    return Ref(word.kind, word.address, word.value, word.name, tid=word.tid)
 
 
 def in_order(refs: Sequence[Ref]) -> list[Ref]:

@@ -55,7 +55,7 @@ class _Sums(Protocol):
 
 def _sums(search: Search, whose: Sequence[int], owners: int, join: Join) -> _Sums:
     if search.numpy is None:
-        return OneByOne(search.session, search.blocks, whose, owners, join)
+        return OneByOne(search.session, search.blocks, whose, owners, join=join)
     from .pages import AtOnce
 
     return AtOnce(search.numpy, search.session, search.blocks, whose=whose, owners=owners, join=join)

@@ -40,7 +40,7 @@ def goal_of(search: Search, place: int) -> Optional[Goal]:
         mapped = any(each.chunk + header == start for each in session.mmapped)
         arena = None if mapped else session.owner_of(start - header)
         span = Span(start, blocks.ends[index])
-        return Goal(span, blocks.sizes[index], "mmapped" if mapped else "used", index, arena)
+        return Goal(span, blocks.sizes[index], "mmapped" if mapped else "used", index, arena=arena)
     return _free(search, place) or _mapping(search, place)
 
 

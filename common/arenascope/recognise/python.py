@@ -149,7 +149,7 @@ class Python:
                     return Kind(form.name, "python", kind.module, how="the words of the object whose it is")
             if (place + 1) * self._word <= self._sizes[words[start + 1]]:
                 owner = f"{kind.name}+{place * self._word}"
-                return Kind(f"{owner} body", "holder", None, False, POINTED, owner)
+                return Kind(f"{owner} body", "holder", None, False, how=POINTED, owner=owner)
             return None
         return None
 

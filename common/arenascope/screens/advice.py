@@ -139,7 +139,7 @@ def _trim(figure: Figures, facts: Facts, say: Say) -> Words:
             "malloc_trim(0) in the program",
         ),
         f"about {duration(figure['seconds'])}, one arena locked at a time; pages used again fault in again",
-        "not when the program soon needs as much again: a snapshot before, and a diff later, tell",
+        not_when="not when the program soon needs as much again: a snapshot before, and a diff later, tell",
     )
 
 
@@ -178,9 +178,9 @@ def _thresholds(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "pin the thresholds: trim_threshold at 128 KiB, which also stops mmap_threshold from growing",
         why,
-        _setting(facts, "MALLOC_TRIM_THRESHOLD_", "trim_threshold", "M_TRIM_THRESHOLD", figure["set_to_bytes"]),
+        _setting(facts, "MALLOC_TRIM_THRESHOLD_", "trim_threshold", "M_TRIM_THRESHOLD", value=figure["set_to_bytes"]),
         "blocks of 128 KiB and more then get a mapping of their own: a system call and page faults for each",
-        "not where such blocks come and go thousands of times a second",
+        not_when="not where such blocks come and go thousands of times a second",
     )
 
 
@@ -199,7 +199,7 @@ def _periodic(figure: Figures, facts: Facts, say: Say) -> Words:
         "once it is there",
         (*_java(facts, "-XX:TrimNativeHeapInterval=30000"), "a timer or an idle moment in the program"),
         f"each call about {duration(figure['seconds'])} at today's size, less if it comes often",
-        "not when a diff of two snapshots shows that it is used again at once",
+        not_when="not when a diff of two snapshots shows that it is used again at once",
     )
 
 
@@ -209,9 +209,9 @@ def _arena_max(figure: Figures, facts: Facts, say: Say) -> Words:
         f"limit the number of arenas (MALLOC_ARENA_MAX={value}, or 4)",
         f"{say(figure['outside_bytes'])} of {say(figure['free_bytes'])} free lie outside main_arena and the fullest "
         "other arena",
-        _setting(facts, "MALLOC_ARENA_MAX", "arena_max", "M_ARENA_MAX", value),
+        _setting(facts, "MALLOC_ARENA_MAX", "arena_max", "M_ARENA_MAX", value=value),
         "threads wait for each other's locks in malloc; the peak of the sum stays, only the sum of peaks goes",
-        "not where many threads allocate all the time",
+        not_when="not where many threads allocate all the time",
     )
 
 
@@ -237,7 +237,7 @@ def _apart(figure: Figures, facts: Facts, say: Say) -> Words:
             Typed("types --by holds-back", "what else keeps memory"),
         ),
         "code to change, and a pool that keeps what its largest moment needed",
-        "not where the freed pieces between them are used again at once: compare two `heap snapshot`s",
+        not_when="not where the freed pieces between them are used again at once: compare two `heap snapshot`s",
     )
 
 

@@ -168,7 +168,7 @@ def _classes(style: Style, classes: Sequence[SizeClass], only: Optional[str], do
     for row in classes:
         # of one size: that size, not how large it might have been
         label = f"≤ {style.size(row.most)}" if row.only is None else f"{row.only:,} B"
-        rows.append([label, *_counts(style, row.used, row.free, only, doubtful), _bar(row, largest)])
+        rows.append([label, *_counts(style, row.used, row.free, only, doubtful=doubtful), _bar(row, largest)])
     yield from table(
         ("chunk size", "used", "bytes", "free", "bytes ", "█ used ░ free"),
         rows,
@@ -198,7 +198,7 @@ def _exact(style: Style, sizes: Sizes, only: Optional[str], doubtful: bool) -> I
                 Tally(row.used, row.bytes * row.used),
                 Tally(row.free, row.bytes * row.free),
                 only,
-                doubtful,
+                doubtful=doubtful,
             ),
         ]
         for row in shown

@@ -57,7 +57,7 @@ def lines(
     )
     yield ""
     shown, more = cut(
-        [_row(style, row, live, held_by.get(row.index, ""), retained.get(row.index)) for row in rows], limit
+        [_row(style, row, live, held_by.get(row.index, ""), retained=retained.get(row.index)) for row in rows], limit
     )
     cells = [*shown, *_others(style, totals, live)]
     with_module, holds_back = any(row.kind.module for row in rows), any(row.holds_back is not None for row in rows)

@@ -105,7 +105,7 @@ class BinCheck:
         links = self._skip_links(chunk)
         if links is not None and any(links):
             names = {"fd_nextsize": f"{links[0]:#x}", "bk_nextsize": f"{links[1]:#x}"}
-            self._say(chunk, "bin-skip-list", "skip-links-not-zero", {}, names)
+            self._say(chunk, "bin-skip-list", "skip-links-not-zero", {}, names=names)
 
     def _skip(self, chunk: int, following: int, preceding: int) -> None:
         links = self._skip_links(chunk)
@@ -114,7 +114,7 @@ class BinCheck:
         for name, value, expected in zip(("fd_nextsize", "bk_nextsize"), links, (following, preceding)):
             if value != expected:
                 names = {"link": name, "expected": f"{expected:#x}", "leads_to": f"{value:#x}"}
-                self._say(chunk, "bin-skip-list", "skip-link", {}, names)
+                self._say(chunk, "bin-skip-list", "skip-link", {}, names=names)
 
     # a list that is broken
 
@@ -145,12 +145,12 @@ class BinCheck:
                 names = {"link": name, "leads_to": f"{walk.stop:#x}", **walk.why}
                 if known is not None:
                     names["expected"] = f"{known:#x}"
-                self._say(walk.last, "bin-link", "bin-link", {"bin": index}, names)
+                self._say(walk.last, "bin-link", "bin-link", {"bin": index}, names=names)
                 said = True
         if not said and not (forward.closed and backward.closed):
             # neither end's last link is wrong by itself: what it leads to does not lead back
             names = {"link": "bk", "leads_to": f"{forward.back or 0:#x}", "expected": f"{forward.last:#x}"}
-            self._say(forward.stop, "bin-link", "bin-link", {"bin": index}, names)
+            self._say(forward.stop, "bin-link", "bin-link", {"bin": index}, names=names)
 
 
 class _Walk:
@@ -168,7 +168,7 @@ class _Walk:
         """Of `stop`, where a chunk is there that does not lead back."""
         limit = max(check.header.system_mem, check.header.max_system_mem)
         self.low, self.high = bin_sizes(check.layout, index).within(limit)
-        for link, raw, ahead, back in _nodes(check.memory, check.layout, start, head, forward):
+        for link, raw, ahead, back in _nodes(check.memory, check.layout, start, head, forward=forward):
             self.stop, self.back = link, back
             if raw is None:
                 self.why, self.astray = {"stopped_by": "unreadable"}, True

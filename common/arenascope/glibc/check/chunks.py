@@ -82,7 +82,14 @@ class ChunkCheck:
     def sums(self) -> ChunkSums:
         """For another to absorb."""
         hidden = [chunk for chunk, met in self.binned.items() if not met]
-        return ChunkSums(self.breaches, self.chunks, self.loose, self.unread, [*hidden, *self.unmet], self._forgotten)
+        return ChunkSums(
+            self.breaches,
+            self.chunks,
+            self.loose,
+            self.unread,
+            hidden=[*hidden, *self.unmet],
+            forgotten=self._forgotten,
+        )
 
     def absorb(self, other: ChunkSums) -> None:
         """What another found in the part that follows; what it looked for there is not looked for here."""
@@ -157,7 +164,7 @@ class ChunkCheck:
                 front = 0
             else:
                 met(chunk)
-                self._free(chunk, raw, size, following, front)
+                self._free(chunk, raw, size, following, front=front)
                 front = chunk
             chunk += size
             raw = following
@@ -182,7 +189,7 @@ class ChunkCheck:
         foot = self._foot(end)
         if foot is not None and foot != size:
             figures = {"bytes": size, "prev_size": foot}
-            self._say(end, "prev-size", "prev-size", figures, chunk, front=chunk)
+            self._say(end, "prev-size", "prev-size", figures, culprit=chunk, front=chunk)
 
     def _foot(self, at: int) -> Optional[int]:
         """The word there. Where such words lie close together, one read brings many: what was swept is read again."""
@@ -208,7 +215,7 @@ class ChunkCheck:
     def _flag(self, chunk: int, raw: int, front: Optional[int]) -> None:
         what = "non-main-arena-clear" if self.wanted else "non-main-arena-set"
         figures = {"arena": self.header.index}
-        self._say(chunk, "non-main-arena", what, figures, front, size_word=raw)
+        self._say(chunk, "non-main-arena", what, figures, culprit=front, size_word=raw)
 
     def _front_of(self, chunk: int) -> Optional[int]:
         return self.previous[0] if self.previous and self.previous[1] == chunk else None
@@ -226,7 +233,7 @@ class ChunkCheck:
         if front is not None and self._leads_past(front, gap):
             return
         end = gap.address + gap.bytes
-        self._say(gap.address, wrong.rule, wrong.what, wrong.figures, front, size_word=raw, headers_go_on=end)
+        self._say(gap.address, wrong.rule, wrong.what, wrong.figures, culprit=front, size_word=raw, headers_go_on=end)
 
     def _what_is_wrong(self, gap: Gap, raw: int) -> _Wrong:
         layout, size, left = self.layout, raw & ~SIZE_BITS, gap.heap.end - gap.address
@@ -248,7 +255,7 @@ class ChunkCheck:
         start = front + self.layout.min_size
         if start >= gap.address:
             return False
-        chain_start = find_chain(self.memory, self.layout, self.header.main, start, limit)
+        chain_start = find_chain(self.memory, self.layout, self.header.main, start, limit=limit)
         if chain_start is None or chain_start >= gap.address:
             return False
         raw = self.memory.try_word(front + self.layout.word)
@@ -303,4 +310,4 @@ class ChunkCheck:
     ) -> None:
         """`words`: addresses and size words, which are shown in hexadecimal."""
         said = Statement(what, figures, {name: f"{value:#x}" for name, value in words.items()})
-        self.breaches.append(Breach(address, self.header.index, rule, said, culprit))
+        self.breaches.append(Breach(address, self.header.index, rule, said, culprit=culprit))

@@ -49,11 +49,15 @@ def doubles(arenas: Sequence[Arena], caches: Sequence[ThreadCache], binned: Abst
     """Chunks that are in two lists at once: freed twice."""
     seen: dict[int, _Listed] = {}
     lists = [
-        _Listed("fast", each.index, arena.header.index, None, each.addresses)
+        _Listed("fast", each.index, arena.header.index, None, addresses=each.addresses)
         for arena in arenas
         for each in arena.fastbins
     ]
-    lists += [_Listed("tcache", each.index, None, cache.tid, each.addresses) for cache in caches for each in cache.bins]
+    lists += [
+        _Listed("tcache", each.index, None, cache.tid, addresses=each.addresses)
+        for cache in caches
+        for each in cache.bins
+    ]
     for listed in lists:
         for chunk in listed.addresses:
             other = seen.get(chunk)

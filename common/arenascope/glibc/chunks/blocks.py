@@ -65,7 +65,7 @@ def find_blocks(pieces: Iterable[Piece], listed: Mapping[int, str], addresses: I
         here = wanted[bisect_left(wanted, piece.address, at) : bisect_left(wanted, end, at)]
         at = bisect_left(wanted, end, at)
         if here and isinstance(piece, Run):
-            last = _in_run(piece, listed, here, before, by_address)
+            last = _in_run(piece, listed, here, before, by_address=by_address)
         elif here and isinstance(piece, Gap):
             top = Placed(piece.address, piece.bytes, state="top", previous=before, next=None)
             by_address.update(dict.fromkeys(here, top if piece.kind == "top" else piece))

@@ -29,7 +29,7 @@ def cuts(
     places: list[int] = []
     position = first_chunk(layout, header, heap) + every
     while position + every // 2 < limit:
-        cut = _near(memory, layout, header, position, limit, listed=listed, after=after)
+        cut = _near(memory, layout, header, position, limit=limit, listed=listed, after=after)
         if cut is not None:
             places.append(cut)
         position = max(position, cut or 0) + every
@@ -45,7 +45,7 @@ def _near(
     listed: Container[int],
     after: int,
 ) -> Optional[int]:
-    start = find_chain(memory, layout, header.main, position, limit, searched=SEARCHED)
+    start = find_chain(memory, layout, header.main, position, limit=limit, searched=SEARCHED)
     if start is None:
         return None
     wanted = PREV_INUSE | (0 if header.main else NON_MAIN_ARENA)

@@ -35,7 +35,7 @@ def sweep_heap(
     a chunk, or with the heap; the last piece ends past it where no chunk begins at its end. `feet`: see Run.free.
     """
     stretch = stretch or Span(heap.address, heap.end)
-    return _Sweep(memory, layout, header, heap, findings, marked=marked, stretch=stretch, feet=feet).pieces()
+    return _Sweep(memory, layout, header, heap, findings=findings, marked=marked, stretch=stretch, feet=feet).pieces()
 
 
 def first_chunk(layout: Layout, header: ArenaHeader, heap: Heap) -> int:
@@ -70,7 +70,7 @@ class _Sweep:
         """Where the last chunk before top must end."""
         self.start = stretch.start
         self.stop = min(stretch.end, self.limit)
-        self._follower = Follower(memory, layout.min_size, self.start, self.stop, heap.end, marked)
+        self._follower = Follower(memory, layout.min_size, self.start, self.stop, end=heap.end, stops=marked)
         self._follower.feet = feet
         self._span = SPAN
         self._wrong = IS_MMAPPED | layout.mask & ~SIZE_BITS | (NON_MAIN_ARENA if header.main else 0)
@@ -186,7 +186,7 @@ class _Sweep:
             if raw is not None:
                 what = Statement("no-chunk", names={"size_word": f"{raw:#x}"})
             self._say(what, position)
-        chain = find_chain(self.memory, layout, self.header.main, position + layout.align, self.limit)
+        chain = find_chain(self.memory, layout, self.header.main, position + layout.align, limit=self.limit)
         return self._gap(position, self.limit if chain is None else chain, "damage")
 
     def _is_slack(self, position: int) -> bool:
@@ -202,7 +202,7 @@ class _Sweep:
         if self._is_slack(position):
             yield self._gap(position, self.limit, "fencepost")
             return self.limit
-        chain = find_chain(self.memory, self.layout, True, position, self.limit, PROVEN)
+        chain = find_chain(self.memory, self.layout, True, position, limit=self.limit, sure=PROVEN)
         end = self.limit if chain is None else chain
         if end > position:
             yield self._gap(position, end, "foreign")

@@ -43,7 +43,7 @@ def derive_heaps(memory: Memory, layout: Layout, raws: Sequence[Raw], tops: Mapp
         size, _ = Counter(raw.address & (heap_max - 1) for raw in others).most_common(1)[0]
         if not 4 * layout.word <= size <= WORDS_LIMIT * layout.word:
             continue
-        owned = [own for raw in others for own in _own(memory, raw, tops.get(raw.place), heap_max, size)]
+        owned = [own for raw in others for own in _own(memory, raw, tops.get(raw.place), heap_max, size=size)]
         form = _struct(memory, owned, heap_max, size) if 2 * len(owned) > len(others) else None
         if form is not None:
             return form
@@ -74,10 +74,10 @@ def _struct(memory: Memory, owned: Sequence[_Own], heap_max: int, size: int) -> 
         return None
     rest = [k for k in (ar_ptr + 1, *places) if k in places and k not in (ar_ptr, end)]
     chained = [own for own in owned if own.first[0] != own.newest[0]]
-    prev = _best(rest, lambda k: [_chain(memory, own, k, heap_max, size) is not None for own in chained or owned])
+    prev = _best(rest, lambda k: [_chain(memory, own, k, heap_max, size=size) is not None for own in chained or owned])
     if prev is None:
         return None
-    chains = {own.raw.place: _chain(memory, own, prev, heap_max, size) for own in owned}
+    chains = {own.raw.place: _chain(memory, own, prev, heap_max, size=size) for own in owned}
     heaps = [heap for chain in chains.values() for heap in chain or ()]
     sizes = {n: words[end] for n, words in enumerate(heaps)}
     rest = [k for k in (end + 1, *places) if k in places and k not in (ar_ptr, end, prev)]

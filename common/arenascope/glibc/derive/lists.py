@@ -75,7 +75,7 @@ def _fastbins(memory: Memory, layout: Layout, raws: Sequence[Raw]) -> Optional[i
     count = fastbin_count(layout.word, layout.align)
     best: Optional[tuple[int, int]] = None
     for start in range(layout.word, layout.arena["top"] - (count - 1) * layout.word, layout.word):
-        votes = [_heads(memory, layout, raw, start, count) for raw in raws]
+        votes = [_heads(memory, layout, raw, start, count=count) for raw in raws]
         heads = sum(vote or 0 for vote in votes)
         if majority(vote is not None for vote in votes) and heads and (best is None or heads > best[0]):
             best = (heads, start)

@@ -102,7 +102,7 @@ def believed(memory: Memory, layout: Layout, main_arena: int, bases: AbstractSet
         for header in headers
         if not header.main and has_heap(layout, header)
     }
-    checks = prove(memory, layout, headers, heaps, bases)
+    checks = prove(memory, layout, headers, heaps, bases=bases)
     main_alone = [header for header in headers if has_heap(layout, header)][:1]
     # brk was refused, and no thread's arena shows where system_mem is either
     silent = main_alone and not heaps and not main_alone[0].contiguous

@@ -51,7 +51,7 @@ def derive_layout(
     """
     row = None
     if release is None or release <= versions.NEWEST:
-        row = _row_that_fits(memory, machine, release, hit, trail)
+        row = _row_that_fits(memory, machine, release, hit, trail=trail)
         if row is not None and (debug is None or not clashes(row, debug)):
             if trail is not None and debug is not None:
                 trail.add("layout", DEBUG, (Statement("places-as-the-row"),))
@@ -68,7 +68,7 @@ def derive_layout(
             return _taken(_with_unknown_lists(memory, layout, hit), trail, DEBUG)
     if row is not None:
         return _taken(row, trail, row_name(row))
-    return _by_relations(memory, machine, release, hit, around, trail)
+    return _by_relations(memory, machine, release, hit, around=around, trail=trail)
 
 
 def row_name(row: Layout) -> str:

@@ -191,7 +191,9 @@ class _State(NamedTuple):
             max_system_mem=0,
             initialised=True,
         )
-        parts = main_regions(self.memory, self.layout, header, Ground(None, self.around.mappings, self.around.page), [])
+        parts = main_regions(
+            self.memory, self.layout, header, Ground(None, self.around.mappings, self.around.page), findings=[]
+        )
         return sum(part.bytes for part in parts)
 
     def _max_system_mem(self, system: int) -> Optional[int]:

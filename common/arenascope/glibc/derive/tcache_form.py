@@ -159,7 +159,7 @@ def _lengths(memory: Memory, layout: Layout, address: int) -> Optional[tuple[Seq
         return None
     doubts: list[Finding] = []
     without_counts = layout._replace(tcache=layout.tcache._replace(counts_free_slots=True))
-    walked = walk_tcache(memory, without_counts, address, None, doubts)
+    walked = walk_tcache(memory, without_counts, address, None, findings=doubts)
     if not walked.whole or doubts:
         return None
     lengths = [0] * layout.tcache.bins

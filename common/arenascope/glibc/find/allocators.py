@@ -181,7 +181,7 @@ def find_allocators(target: Target, regions: Sequence[Region]) -> list[Allocator
     for module in modules.all:
         kind = _by_name(module)
         if kind is not None and _bears_out(modules, module, kind):
-            allocators.setdefault(kind.name, _mapped(modules, kind, module, owner, known))
+            allocators.setdefault(kind.name, _mapped(modules, kind, module, owner, known=known))
     for allocator in _in_program(modules, owner, known):
         allocators.setdefault(allocator.name, allocator)
     if owner is not None and not any(each.replaces_malloc for each in allocators.values()):
@@ -233,7 +233,7 @@ def _owner(modules: Modules) -> tuple[Optional[Module], bool]:
 def _mapped(modules: Modules, kind: Kind, module: Module, owner: Optional[Module], known: bool) -> Allocator:
     """A library that is recognised by its name. It need not be the one that malloc leads to."""
     if kind.own_heap:
-        return Allocator(kind.name, module.name, False, kind.instead, _places(modules, kind, module))
+        return Allocator(kind.name, module.name, False, kind.instead, places=_places(modules, kind, module))
     if not known or module == owner or (kind.by_force and owner is None):
         return Allocator(kind.name, module.name, True, kind.instead)
     return Allocator(kind.name, f"{module.name}, behind {owner.name if owner else 'libc'}", False, kind.instead)
@@ -265,7 +265,7 @@ def _in_program(modules: Modules, owner: Optional[Module], known: bool) -> Itera
             if not (known or static or kind.own_heap or kind.by_force):
                 replaces = None
             places = _places(modules, kind, program)
-            yield Allocator(kind.name, f"in {program.name}: {sign}", replaces, kind.instead, places)
+            yield Allocator(kind.name, f"in {program.name}: {sign}", replaces, kind.instead, places=places)
 
 
 def _places(modules: Modules, kind: Kind, module: Module) -> tuple[int, ...]:

@@ -169,7 +169,7 @@ class CacheFinder:
             for rank, form in enumerate(tcache_forms(self.layout)):
                 for offset, shown in self._shown(sample, form, wrong):
                     vote = _Vote(sum(each > 0 for each in shown), len(shown), -rank, -abs(offset - at_arena))
-                    self._tell(offset, form, vote.threads, len(sample), vote.proven)
+                    self._tell(offset, form, vote.threads, len(sample), proven=vote.proven)
                     if best is None or vote > best[0]:
                         best = vote, CachePlace(offset, form)
             if best is not None:
@@ -181,7 +181,7 @@ class CacheFinder:
         by_offset: dict[int, list[int]] = {}
         for words in sample.values():
             for offset, value in words.items():
-                shown = cache_shown(self.memory, self.layout, form, value, wrong)
+                shown = cache_shown(self.memory, self.layout, form, value, wrong=wrong)
                 if shown is not None and self._is_ours(value):
                     by_offset.setdefault(offset, []).append(shown)
         yield from by_offset.items()
@@ -200,7 +200,7 @@ class CacheFinder:
             if form is None or not form.shown or form.layout.tcache is None:
                 continue
             vote = form.lists, len(values), -abs(offset - at_arena)
-            self._tell(offset, form.layout.tcache, len(values), len(sample), len(values))
+            self._tell(offset, form.layout.tcache, len(values), len(sample), proven=len(values))
             if best is None or vote > best[0]:
                 best = vote, CachePlace(offset, form.layout.tcache)
         return best[1] if best is not None else None

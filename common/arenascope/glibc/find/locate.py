@@ -85,7 +85,7 @@ class _Search:
             hits = self._with_broken_ring()
         if not hits:
             return self._untouched()
-        copies = find_copies(self.target, self.memory, self.regions, self.libcs, hits, self.trail)
+        copies = find_copies(self.target, self.memory, self.regions, self.libcs, hits=hits, trail=self.trail)
         chosen = choose(copies, self.number, self.trail)
         self.notes += notes_on(copies, self.number)
         if chosen.hit is None:
@@ -105,7 +105,7 @@ class _Search:
             target.machine,
             release,
             hit,
-            around=lambda: surroundings(target, memory, self.regions, main, guess),
+            around=lambda: surroundings(target, memory, self.regions, main, guess=guess),
             debug=debug,
             trail=trail,
         )

@@ -110,7 +110,7 @@ def read_lists(memory: Memory, libc: Libc) -> Optional[Lists]:
         size = memory.u32(tables["_thread_db_sizeof_pthread"])
     except MemoryReadError:
         return None
-    return Lists(loader + used, loader + user, following, link, tid, size)
+    return Lists(loader + used, loader + user, following, link, tid=tid, size=size)
 
 
 def _by_lists(memory: Memory, machine: str, libc: Libc) -> list[tuple[int, int]]:

@@ -72,7 +72,7 @@ def find_thread_words(
 
     `left` are guesses at a main thread that has exited, each with another thread pointer.
     """
-    caches = CacheFinder(memory, layout, target, libc, ring, others=others, trail=trail)
+    caches = CacheFinder(memory, layout, target, libc, ring=ring, others=others, trail=trail)
     by_symbol = [_by_symbol(caches, thread) for thread in threads if symbols]
     if trail is not None and by_symbol:
         _tell(trail, by_symbol)
@@ -154,9 +154,9 @@ def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[lis
     held = {
         tid: pointer
         for tid, pointer in pointers.items()
-        if (blocks[tid] if tid in blocks else _holds_any(memory, machine, pointer, at_arena, windows))
+        if (blocks[tid] if tid in blocks else _holds_any(memory, machine, pointer, at_arena, windows=windows))
     }
-    words = [_words_of(caches, thread, held.get(thread.tid), at_arena, cache_place) for thread in threads]
+    words = [_words_of(caches, thread, held.get(thread.tid), at_arena, cache_place=cache_place) for thread in threads]
     if _by_chance(caches, words):
         if caches.trail is not None:
             caches.trail.add("thread_arena", _place(at_arena), (), (Statement("no-cache-beside"),))
@@ -233,7 +233,9 @@ def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> 
     machine = caches.target.machine
     head = 2 * caches.memory.pointer_size if machine in TCB_IN_FRONT else 0
     first, last = (first, min(last, 0)) if machine in TLS_BELOW else (max(first, head), last)
-    blocks = {tid: _words_between(caches.memory, pointer, first, last, at_arena) for tid, pointer in pointers.items()}
+    blocks = {
+        tid: _words_between(caches.memory, pointer, first, last, sure=at_arena) for tid, pointer in pointers.items()
+    }
     return caches.find(blocks, at_arena)
 
 

@@ -205,7 +205,11 @@ class CoreMemory:
         if index not in self._views:
             self._views[index] = self.held.view(offset, limit - base)
         view = self._views[index]
-        return target.View(view, base, limit, self.file if self.size > corefile.LARGE else -1, offset) if view else None
+        return (
+            target.View(view, base, limit, self.file if self.size > corefile.LARGE else -1, offset=offset)
+            if view
+            else None
+        )
 
     @cached_property
     def _regions(self) -> tuple[target.Region, ...]:
@@ -260,7 +264,9 @@ class CoreMemory:
         """What the process was started with, from its stack; None where that is absent or overwritten."""
         if self.moment is not None and self.moment.environment is not None:
             return self.moment.environment
-        return environment.from_stack(self.read, self.auxv, self.notes.auxv_bytes, self.pointer_size, self.elf.mark)
+        return environment.from_stack(
+            self.read, self.auxv, self.notes.auxv_bytes, self.pointer_size, mark=self.elf.mark
+        )
 
 
 def _moment(notes: Mapping[int, bytes]) -> Optional[Moment]:

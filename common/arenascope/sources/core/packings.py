@@ -87,11 +87,13 @@ def _zstd(file: BinaryIO) -> Any:
 
 
 FORMATS = (
-    Format(b"\x28\xb5\x2f\xfd", "zstd", "zstd -d {path} -o core", _zstd, ("zstd", "-dcq", "--long={window_log}")),
-    Format(b"\x04\x22\x4d\x18", "lz4", "lz4 -d {path} core", _lz4, ("lz4", "-dcq")),
-    Format(b"\x1f\x8b", "gzip", "gzip -dc {path} > core", _gzip, ("gzip", "-dcq")),
-    Format(b"\xfd7zXZ\0", "xz", "xz -dc {path} > core", _Xz, ("xz", "-dcq")),
-    Format(b"BZh", "bzip2", "bzip2 -dc {path} > core", _bzip2, ("bzip2", "-dcq")),
+    Format(
+        b"\x28\xb5\x2f\xfd", "zstd", "zstd -d {path} -o core", _zstd, program=("zstd", "-dcq", "--long={window_log}")
+    ),
+    Format(b"\x04\x22\x4d\x18", "lz4", "lz4 -d {path} core", _lz4, program=("lz4", "-dcq")),
+    Format(b"\x1f\x8b", "gzip", "gzip -dc {path} > core", _gzip, program=("gzip", "-dcq")),
+    Format(b"\xfd7zXZ\0", "xz", "xz -dc {path} > core", _Xz, program=("xz", "-dcq")),
+    Format(b"BZh", "bzip2", "bzip2 -dc {path} > core", _bzip2, program=("bzip2", "-dcq")),
 )
 
 

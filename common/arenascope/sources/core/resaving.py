@@ -54,7 +54,7 @@ def _pieces(core: CoreMemory, everything: bool) -> Iterator[Piece]:
         limit = held if whole else min(held, start + core.page_size) if region and _begins_file(region) else start
         data = data_within(core.file, segment.offset, limit - shift)
         copied = [Span(low + shift, high + shift) for low, high in data]
-        yield Piece(start, end, segment.flags, held - start, copied)
+        yield Piece(start, end, segment.flags, held - start, copied=copied)
 
 
 def is_of_libc(region: Region) -> bool:

@@ -94,20 +94,20 @@ def pieces_of(
         for low, high in runs:
             if at < low:
                 yield Piece(at, low, flags, 0)
-            yield Piece(low, high, flags, high - low, [Span(low, high)])
+            yield Piece(low, high, flags, high - low, copied=[Span(low, high)])
             at = high
         if at < end:
             yield Piece(at, end, flags, 0)
     elif region.is_file:
         own = pages.own(start, end) if region.writable or use.anonymous or use.swapped else []
         if whole or own or region.writable:
-            yield Piece(start, end, flags, end - start, own, region)
+            yield Piece(start, end, flags, end - start, copied=own, file=region)
         else:
             # its first page has its headers, and with them its build-id
             held = page if not region.offset else 0
-            yield Piece(start, end, flags, held, (), region)
+            yield Piece(start, end, flags, held, copied=(), file=region)
     else:
-        yield Piece(start, end, flags, end - start, joined(sorted([*resident, *swapped])))
+        yield Piece(start, end, flags, end - start, copied=joined(sorted([*resident, *swapped])))
 
 
 class Layout(NamedTuple):
@@ -135,13 +135,15 @@ def lay_out(form: Form, pieces: Sequence[Piece], notes: bytes, page: int) -> Lay
     files: list[FromFile] = []
     for piece in pieces:
         shift = at - piece.start
-        segments.append(load_segment(piece.flags, at, piece.start, piece.held, piece.end - piece.start, page))
+        segments.append(
+            load_segment(piece.flags, at, piece.start, piece.held, memory_size=piece.end - piece.start, page=page)
+        )
         copies += [Copy(low, high - low, low + shift) for low, high in piece.copied]
         if piece.file is not None:
             gaps = _between(piece.start, piece.start + piece.held, piece.copied)
             files += [FromFile(piece.file, low, high - low, low + shift) for low, high in gaps]
         at += -(-piece.held // page) * page
-    return Layout(segments, copies, files, notes, notes_at, at)
+    return Layout(segments, copies, files, notes, notes_at=notes_at, end=at)
 
 
 def _between(start: int, end: int, spans: Sequence[Span]) -> Iterator[Span]:
@@ -344,4 +346,4 @@ def first_notes(
         for each in uses
         if each.region.is_file
     ]
-    return note_bytes(process_notes(form, who, auxv, files, page, threads), form.mark)
+    return note_bytes(process_notes(form, who, auxv, files, page=page, threads=threads), form.mark)

@@ -125,7 +125,7 @@ def _unpack(layout: struct.Struct, data: bytes | memoryview, offset: int, name: 
     kind = info & 15
     if section == SHN_UNDEF or kind in (STT_SECTION, STT_FILE):
         return None
-    return ElfSymbol(name, value, size, kind, section)
+    return ElfSymbol(name, value, size, kind, section=section)
 
 
 def dynamic_symbols(read: Read, base: int, names: Iterable[str]) -> dict[str, ElfSymbol]:

@@ -162,7 +162,7 @@ class UnwindTables:
     def _ends(self, entry: Entry, wanted: int) -> Unwind:
         common, own = (Cursor(code, self.memory.byte_order) for code in (entry.common, entry.own))
         undefined = _leaves_undefined(common, entry.returns, entry.code_align, self.memory.top)
-        undefined = _leaves_undefined(own, entry.returns, entry.code_align, wanted - entry.start, undefined)
+        undefined = _leaves_undefined(own, entry.returns, entry.code_align, wanted - entry.start, undefined=undefined)
         return Unwind(entry.start, entry.end, entry.is_signal, undefined)
 
     def _parse(self, address: int) -> Optional[Entry]:

@@ -183,7 +183,7 @@ def _start_guard(how: str) -> _Started:
     try:
         pid = os.fork()
         if not pid:
-            guard.serve(how, orders, replies, last_word, parent)
+            guard.serve(how, orders, replies, last_word, parent=parent)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     for file in (orders, replies, last_word):

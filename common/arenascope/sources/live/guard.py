@@ -75,7 +75,7 @@ def serve(how: str, orders: int, replies: int, last_word: int, parent: int) -> N
     try:
         os.setsid()
         _keep_only(orders, replies, last_word)
-        _Guard(how, orders, replies, last_word, parent).run()
+        _Guard(how, orders, replies, last_word, parent=parent).run()
     except (OSError, EOFError):
         pass  # we have ended
     finally:

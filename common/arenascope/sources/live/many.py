@@ -188,7 +188,7 @@ def _in_stretches(places: Iterable[int], ours: Iterable[int], size: int, aside: 
     page = end = -1
 
     def call() -> _Call:
-        return _Call(first, into, theirs, number, sum(theirs[1::2]))
+        return _Call(first, into, theirs, number, bytes=sum(theirs[1::2]))
 
     for number, (place, target) in enumerate(zip(places, ours)):
         if len(into) > 2 * (AT_ONCE - 2):

@@ -192,7 +192,7 @@ class ProcessImage(LocalImage):
         /proc/PID/environ comes second: parse_tunables of ld.so (2.25 to 2.38) cuts GLIBC_TUNABLES into pieces there.
         """
         try:
-            variables = environment.from_stack(self.read, self.auxv, self.auxv_bytes, self.pointer_size, self.mark)
+            variables = environment.from_stack(self.read, self.auxv, self.auxv_bytes, self.pointer_size, mark=self.mark)
             if variables is not None:
                 return variables
             return environment.parse_block(procfiles.read_bytes(f"{self._folder}/environ"))

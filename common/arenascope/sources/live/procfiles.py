@@ -49,7 +49,7 @@ def parse_region(line: bytes) -> Region:
         int(high, 16),
         permissions[0] == READ,
         permissions[1] == WRITE,
-        permissions[2] == EXECUTE,
+        executable=permissions[2] == EXECUTE,
         path=path,
         offset=int(fields[2], 16) if path.startswith("/") else 0,
         shared=permissions[3] == SHARED,
@@ -207,7 +207,9 @@ class Uses(Sequence[MappingUse]):
         for part in parts:
             region = parse_region(before[before.rfind(b"\n") + 1 :])
             rss = _counter(part, RSS) + (_counter(part, APART) if region.path == HUGE_PAGES else 0)
-            rows.append(MappingUse(region, rss, _counter(part, SWAP), _counter(part, HUGE), _counter(part, OWN)))
+            rows.append(
+                MappingUse(region, rss, _counter(part, SWAP), _counter(part, HUGE), anonymous=_counter(part, OWN))
+            )
             before = part
         return rows
 

@@ -56,11 +56,13 @@ def _save(image: Process, writer: CoreWriter, registers: Sequence[RegisterSets],
         states = pages.states(use.region.start, use.region.end)
         resident += states.present
         swapped += states.swapped
-        pieces += pieces_of(use, states.present, states.swapped, pages, use.region.finds_malloc, image.page_size)
+        pieces += pieces_of(
+            use, states.present, states.swapped, pages, whole=use.region.finds_malloc, page=image.page_size
+        )
     form = Form(image.machine, image.pointer_size, image.mark)
     names = image.thread_names()
     who = Who(image.pid, names.get(image.pid, image.status.name), _arguments(image.memory_tid), image.status.uid)
-    notes = first_notes(form, who, image.auxv_bytes, uses, image.page_size, registers)
+    notes = first_notes(form, who, image.auxv_bytes, uses, page=image.page_size, threads=registers)
     layout = lay_out(form, pieces, notes, image.page_size)
     moment = Moment(
         uses=uses,

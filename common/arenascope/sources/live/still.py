@@ -266,7 +266,7 @@ class StillNodes:
         self._chunks = list(self._places)
         places = [chunk + word for chunk in self._chunks]
         process = self._process
-        self._again = ManyReader(process.memory_tid, process.read_now, places, self._size, process.is_time)
+        self._again = ManyReader(process.memory_tid, process.read_now, places, self._size, is_over=process.is_time)
 
     def read_again(self) -> Iterator[int]:
         """Those of them that have changed since; what cannot be read any more is none."""
