@@ -33,6 +33,14 @@ def threads(subject):
     return sorted(int(each.name) for each in Path(f"/proc/{subject.pid}/task").iterdir())
 
 
+def told_and_left_alone(subject):
+    """Threads that can be made to call. On aarch64 nobody knows what is left of a wait for some time, but for a kernel
+    that was told where to write it, as nanosleep() here was not."""
+    names = subject.thread_names()
+    alone = [tid for tid in threads(subject) if HOST.machine == "aarch64" and names[tid] == "nanosleep"]
+    return [tid for tid in threads(subject) if tid not in alone], alone
+
+
 def spinner(subject):
     return next(tid for tid in threads(subject) if tid != subject.pid)
 
@@ -92,9 +100,13 @@ def test_a_thread_that_computes_is_left_as_it_was():
 def test_whoever_waits_goes_on_waiting():
     """Each of the threads calls in its turn, also those whose time to wait the kernel alone remembers."""
     with Subject("waiting", "10") as subject:
-        said = call(subject, "--json", tids=threads(subject))
+        told, left_alone = told_and_left_alone(subject)
+        said = call(subject, "--json", tids=told)
         assert said.returncode in (0, 1), said.stderr
-        assert said.stdout.count('"applied"') == len(threads(subject))
+        assert said.stdout.count('"applied"') == len(told)
+        for tid in left_alone:
+            said = call(subject, tids=[tid])
+            assert "no thread can be made to call and put back as it was" in said.stderr
         assert subject.send("tick") == "ticked"  # once the last of them is back
         assert subject.send("check") == "intact"
         assert subject.quit() == 0
@@ -119,8 +131,9 @@ def test_a_guard_that_is_killed_anywhere_leaves_it_sound():
 def test_a_guard_that_is_killed_leaves_waits_sound():
     """What is lost at most is how long a thread had waited."""
     with Subject("waiting", "10") as subject:
-        said = call(subject, tids=threads(subject), at=(1, 3))
-        assert said.stderr.count("what held it was killed") == 2 * len(threads(subject)), said.stderr
+        told, _ = told_and_left_alone(subject)
+        said = call(subject, tids=told, at=(1, 3))
+        assert said.stderr.count("what held it was killed") == 2 * len(told), said.stderr
         assert subject.send("tick") == "ticked"
         assert subject.send("check") == "intact"
         assert subject.quit() == 0

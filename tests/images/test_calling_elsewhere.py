@@ -12,13 +12,19 @@ from arenascope import fleet
 from arenascope.command import find_command
 from arenascope.sources.live import procfiles
 
-pytestmark = pytest.mark.skipif(HOST.machine != "x86_64", reason="the shell calls into x86-64 processes alone")
+pytestmark = pytest.mark.skipif(
+    HOST.machine not in ("x86_64", "aarch64"), reason="the shell calls into x86-64 and aarch64 processes alone"
+)
 
 SLACK = 128 << 10
 """What a call itself touches, of stack and data, and what a thread had in hand."""
 WITHOUT_LOCK = ("2.31",)
 """Releases whose libc does not export __lll_lock_wait_private, by which a top's lock is taken."""
-RELEASES = [pytest.param(each, id=each.id, marks=pytest.mark.full) for each in ELSEWHERE if each.machine == "x86_64"]
+RELEASES = [
+    pytest.param(each, id=each.id, marks=pytest.mark.full)
+    for each in (HOST, *ELSEWHERE)
+    if each == HOST or each.machine == HOST.machine
+]
 
 
 def apply(subject, *words):

@@ -67,8 +67,11 @@ class Aarch64:
         return not registers["cpsr"] & MODE and not registers["sp"] % 16
 
     def put_back(self, sets: Sets) -> Optional[Sequence[tuple[int, bytes]]]:
-        # in streaming mode, or with a matrix: SME; a second stack of returns: GCS
-        if any(len(sets[kind]) > SVE_HEADER for kind in (NT_ARM_SSVE, NT_ARM_ZA)) or any(sets[NT_ARM_GCS][:WORD]):
+        # in streaming mode, or with a matrix (SME: what follows their headers is not always of that), or with a second
+        # stack of returns (GCS)
+        streaming = scalable_registers(sets[NT_ARM_SSVE])
+        matrix = int.from_bytes(sets[NT_ARM_ZA][:4], "little") > SVE_HEADER
+        if streaming or matrix or any(sets[NT_ARM_GCS][:WORD]):
             return None
         if len(sets[NT_FPREGSET]) != FPSIMD_BYTES:
             return None
@@ -145,12 +148,13 @@ class Aarch64:
 
 
 def scalable_registers(data: bytes) -> bytes:
-    """Z, P and FFR out of an NT_ARM_SVE; nothing where the thread has only what NT_FPREGSET has of them."""
+    """Z, P and FFR out of an NT_ARM_SVE or NT_ARM_SSVE; nothing where that mode is not on, or the thread has only what
+    NT_FPREGSET has of them."""
     if len(data) < SVE_HEADER:
         return b""
     _, _, length, _, flags, _ = struct.unpack_from("<IIHHHH", data)
     size = 32 * length + 17 * (length // 8)
-    return data[SVE_HEADER : SVE_HEADER + size] if flags & SVE_ACTIVE and len(data) >= SVE_HEADER + size else b""
+    return data[SVE_HEADER : SVE_HEADER + size] if flags & SVE_ACTIVE else b""
 
 
 class Aarch64Frames:
