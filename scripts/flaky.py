@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the tests again and again and reports each run: `make flaky N=10`, `TARGET=test-all`, `LOAD=1`.
 
-Addresses are random in every run. Under load, two busy processes for each core fight for it the whole time.
+Addresses are random in every run. Under load, two busy processes for each core fight for it the whole time. What a run
+that failed has printed is kept in build/flaky/: it may be a long time until that is seen again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
+KEPT = ROOT / "build" / "flaky"
 WORDS = ("passed", "failed", "error", "skipped")
 
 
@@ -27,6 +29,7 @@ class Run(NamedTuple):
     counts: dict[str, int]
     failed: list[str]
     status: int
+    printed: str
 
 
 def children() -> float:
@@ -60,7 +63,7 @@ def run(target: str, load: bool) -> Run:
     ]
     if not closing:
         print("\n".join(lines[-30:]))
-    return Run(time.monotonic() - start, cpu, counts, failed, done.returncode)
+    return Run(time.monotonic() - start, cpu, counts, failed, done.returncode, done.stdout)
 
 
 def main() -> int:
@@ -80,6 +83,9 @@ def main() -> int:
         counts = " | ".join(str(one.counts[word]) for word in WORDS)
         print(f"| {number} | {one.seconds:.0f} | {one.cpu_seconds:.0f} | {counts} |", flush=True)
         # the table waits for nobody, whoever does need not wait for the table
+        if one.status:
+            KEPT.mkdir(parents=True, exist_ok=True)
+            (KEPT / f"{options.target}-{int(time.time())}.log").write_text(one.printed)
         for name in one.failed:
             print(f"failed in run {number}: {name}", file=sys.stderr, flush=True)
     for name, times in failures.most_common():
