@@ -51,6 +51,8 @@ class _Near:
         self._left = ALTOGETHER
         self._sizes: dict[Kind, dict[int, int]] = {}
         """What is usable of each block that begins with its vtable, by what malloc returned."""
+        self._counts: dict[Kind, Counter[int]] = {}
+        """How many of these have which size: blocks are asked for one by one, thousands of a class."""
         self._seen: dict[Kind, list[tuple[int, int]]] = {}
 
     def settled(self, catalogue: Catalogue, entry: Entry, chunk: int, usable: int) -> Kind:
@@ -61,8 +63,8 @@ class _Near:
         self._look_near(of, chunk)
         sizes = self._sizes.setdefault(of, {})
         if entry.element is None:
-            sizes[user] = usable
-        several = true_sizes(Counter(sizes.values())) if sizes else ()
+            self._put(of, user, usable)
+        several = true_sizes(self._counts[of]) if sizes else ()
         own = several[0] if len(several) == 1 else None
         if entry.element is not None:
             # side by side, without headers between
@@ -87,7 +89,17 @@ class _Near:
             return
         seen.append((start, end))
         self._left -= end - start
-        self._sizes.setdefault(kind, {}).update(self._alike(start, end, chunk))
+        for user, usable in self._alike(start, end, chunk):
+            self._put(kind, user, usable)
+
+    def _put(self, kind: Kind, user: int, usable: int) -> None:
+        sizes, counts = self._sizes.setdefault(kind, {}), self._counts.setdefault(kind, Counter())
+        before = sizes.get(user)
+        if before != usable:
+            sizes[user] = usable
+            counts[usable] += 1
+            if before is not None:
+                counts[before] -= 1
 
     def _heap_of(self, chunk: int) -> Optional[Heap]:
         heaps = (heap for each in self._session.heaps.values() for heap in each)
