@@ -8,7 +8,7 @@ from typing import Any, Optional, Sequence
 
 from doors import LOAD, Gdb
 from lldb_door import LLDBS, Lldb
-from looks import Core, Outcome, give_up, stripped
+from looks import Core, Outcome, opened, stripped
 from machine_table import GDB_NAME, Machine
 from shell_door import SHELL
 
@@ -47,10 +47,7 @@ def by_lldb(door: Lldb, machine: Machine, core: Core, commands: Sequence[str], s
 
 def through(door: str, machine: Machine, core: Core, commands: Sequence[str], symbols: bool) -> list[Outcome]:
     """The outcomes of the commands, by a door's name."""
-    chosen = {MULTIARCH.name: MULTIARCH, SHELL.name: SHELL, **{lldb.name: lldb for lldb in LLDBS}}[door]
-    reason = chosen.available()
-    if reason:
-        give_up(reason)
+    chosen = opened({MULTIARCH.name: MULTIARCH, SHELL.name: SHELL, **{lldb.name: lldb for lldb in LLDBS}}[door])
     if chosen is SHELL:
         return SHELL.run(core, commands, symbols)
     if chosen is MULTIARCH:
@@ -65,9 +62,7 @@ def over_stub(
 
     QEMU lets one debugger in, once: so the symbols are dropped on the way. Afterwards the guest is let go.
     """
-    reason = MULTIARCH.available()
-    if reason:
-        give_up(reason)
+    debugger = opened(MULTIARCH)
     until = steps("target remote " + socket, "tbreak reply", "continue")
     forget = steps(
         NO_SYMBOLS,
@@ -77,7 +72,7 @@ def over_stub(
         "sharedlibrary",
     )
     asked = heap(commands)
-    found = MULTIARCH.drive(
+    found = debugger.drive(
         [*settings(machine, True), str(program)], [*until, *asked, *forget, *asked, *steps("detach")], load=LOAD
     )
     for outcome in (*found[: len(until)], *found[len(until) + len(asked) : -len(asked) - 1], found[-1]):

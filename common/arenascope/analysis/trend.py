@@ -249,12 +249,12 @@ def _beginning(moments: Sequence[Moment]) -> int:
         level = v / count
         flat = vv - v * level
         rest = n - count
-        behind_v, behind_vv, behind_t = all_v - v, all_vv - vv, all_t - t
-        behind_tt, behind_tv = all_tt - tt, all_tv - tv
+        later_v, later_vv, later_t = all_v - v, all_vv - vv, all_t - t
+        later_tt, later_tv = all_tt - tt, all_tv - tv
         # distances from (time, level)
-        squares_t = behind_tt - 2 * time * behind_t + rest * time * time
-        squares_v = behind_vv - 2 * level * behind_v + rest * level * level
-        both = behind_tv - time * behind_v - level * behind_t + rest * time * level
+        squares_t = later_tt - 2 * time * later_t + rest * time * time
+        squares_v = later_vv - 2 * level * later_v + rest * level * level
+        both = later_tv - time * later_v - level * later_t + rest * time * level
         errors.append(flat + max(0.0, squares_v - (both * both / squares_t if squares_t else 0.0)))
     least = min(errors)
     slack = 1e-9 * all_vv

@@ -65,7 +65,7 @@ def evidence_at(memory: Memory, layout: Layout, address: int, must_link: bool) -
         return 0
     if header.mutex > 2 or header.flags > 7:
         return 0
-    linked = header.next == address or has_arena_behind(memory, layout, header.next)
+    linked = header.next == address or leads_to_arena(memory, layout, header.next)
     if must_link and not linked:
         return 0
     grown = 0 < header.system_mem <= header.max_system_mem and not header.system_mem % LEAST_PAGE
@@ -91,10 +91,10 @@ def walk_ring(memory: Memory, layout: Layout, main_arena: int, findings: list[Fi
             return arenas
         if not header.main:
             doubt = doubt_thread_arena(memory, layout, address)
-            if doubt and has_arena_behind(memory, layout, address):
+            if doubt and leads_to_arena(memory, layout, address):
                 # heap_info was overwritten, malloc_state after it was not
-                behind = doubt._replace(names={"arena_behind": f"{address:#x}"})
-                findings.append(Finding(behind, heap_for_ptr(layout, address), len(arenas), "heap-arena"))
+                about = doubt._replace(names={"arena_behind": f"{address:#x}"})
+                findings.append(Finding(about, heap_for_ptr(layout, address), len(arenas), "heap-arena"))
             elif doubt:
                 elsewhere = doubt._replace(id=f"ring-{doubt.id}")
                 findings.append(Finding(elsewhere, address, len(arenas), rule="ring"))
@@ -135,7 +135,7 @@ def doubt_top(memory: Memory, layout: Layout, header: ArenaHeader) -> Optional[S
     return None
 
 
-def has_arena_behind(memory: Memory, layout: Layout, address: int) -> bool:
+def leads_to_arena(memory: Memory, layout: Layout, address: int) -> bool:
     """Whether this is where a first heap has its malloc_state, and the bins look like bins."""
     in_place = address == heap_for_ptr(layout, address) + layout.heap.size
     return in_place and wrong_bins(memory, address + layout.arena["bins"]) is not None

@@ -140,31 +140,30 @@ class _Group:
     def judge(self, words: NodeWords) -> None:
         """Takes what was read of a row."""
         fronts, backs = self._fronts, self._backs
-        ahead, returns = _columns(words.forward)
-        comes_back, behind = _columns(words.backward)
-        # fd of the fronts, fd of the backs; bk of the fronts, bk of the backs
+        front_fd, back_fd = _columns(words.forward)
+        front_bk, back_bk = _columns(words.backward)
         self._rows.append((fronts, backs, words.raws))
-        met = sum(map(eq, fronts, backs)) + sum(map(eq, ahead, backs))
-        if met != self._met or comes_back != self._before or returns != self._after:
-            self._stop(ahead, returns, comes_back, behind)
+        met = sum(map(eq, fronts, backs)) + sum(map(eq, front_fd, backs))
+        if met != self._met or front_bk != self._before or back_fd != self._after:
+            self._stop(front_fd, back_fd, front_bk, back_bk)
         before, after = fronts[:], backs[:]
         for at in self._still:
-            ahead[at], before[at] = fronts[at], comes_back[at]
-            behind[at], after[at] = backs[at], returns[at]
-        self._fronts, self._backs, self._before, self._after = ahead, behind, before, after
+            front_fd[at], before[at] = fronts[at], front_bk[at]
+            back_bk[at], after[at] = backs[at], back_fd[at]
+        self._fronts, self._backs, self._before, self._after = front_fd, back_bk, before, after
         if len(self._still) * SPARE > len(self.rings):
             self._cut()
 
-    def _stop(self, ahead: array[int], returns: array[int], comes_back: array[int], behind: array[int]) -> None:
+    def _stop(self, front_fd: array[int], back_fd: array[int], front_bk: array[int], back_bk: array[int]) -> None:
         """Of all columns, those that have ended."""
         rows = len(self._rows)
-        for at, (front, back, leads) in enumerate(zip(self._fronts, self._backs, ahead)):
-            wrong = comes_back[at] != self._before[at] or returns[at] != self._after[at]
+        for at, (front, back, leads) in enumerate(zip(self._fronts, self._backs, front_fd)):
+            wrong = front_bk[at] != self._before[at] or back_fd[at] != self._after[at]
             meets = front == back or leads == back
             if at in self._still or not (wrong or meets):
                 continue
             odd = front == back
-            wrong = wrong or (not odd and behind[at] != front)
+            wrong = wrong or (not odd and back_bk[at] != front)
             self._still[at] = rows, None if wrong else odd
             self._met += odd + (leads == back)
 

@@ -43,7 +43,7 @@ def fitted(line: str, width: int) -> list[str]:
     if not width or isinstance(line, Laid) or len(line) <= width:
         return [line]
     coloured = _COLOURED.fullmatch(line)
-    before, text, behind = coloured.groups() if coloured else ("", line, "")
+    before, text, after = coloured.groups() if coloured else ("", line, "")
     if len(text) <= width:
         return [line]
     import textwrap  # most lines fit
@@ -51,7 +51,7 @@ def fitted(line: str, width: int) -> list[str]:
     mark = _INDENT.match(text)
     indent = " " * min(len(mark[0]) if mark else 0, width // 2)
     pieces = textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    return [before + piece + behind for piece in pieces]
+    return [before + piece + after for piece in pieces]
 
 
 def folded(text: str, width: int, before: str = "") -> str:

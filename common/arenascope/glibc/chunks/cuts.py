@@ -56,10 +56,10 @@ def _near(
         if raw is None or raw < layout.min_size or chunk >= limit:
             return None
         following = chunk + (raw & ~SIZE_BITS)
-        behind = memory.try_word(following + layout.word) if following < limit else None
-        if behind is None:
+        next_raw = memory.try_word(following + layout.word) if following < limit else None
+        if next_raw is None:
             return None
-        used = bool(behind & PREV_INUSE) and chunk not in listed
+        used = bool(next_raw & PREV_INUSE) and chunk not in listed
         if cut is not None:
             in_use += used
             if in_use >= after:
@@ -67,5 +67,5 @@ def _near(
         elif count >= SURE and used and raw & (PREV_INUSE | NON_MAIN_ARENA) == wanted and before not in listed:
             # the first ones may be left over inside a block that was merged: they lead to real ones soon
             cut = chunk
-        before, chunk, raw = chunk, following, behind
+        before, chunk, raw = chunk, following, next_raw
     return None

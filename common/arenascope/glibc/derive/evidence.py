@@ -50,7 +50,7 @@ class Raw(NamedTuple):
     address: int
     head: bytes
     """From its start to `bins`."""
-    behind: tuple[int, ...]
+    after_bins: tuple[int, ...]
     """The words from next_free on."""
 
     def word(self, memory: Memory, offset: int) -> int:

@@ -107,15 +107,15 @@ def _counters(window: Window, word: int, base: Optional[int]) -> Iterator[Offset
     position = window.data.find(wanted)
     while position >= 0:
         place = window.start + position
-        behind = -(-(place + 12) // word) * word
+        sums_at = -(-(place + 12) // word) * word
         places = {
             "n_mmaps": place - 4,
             "n_mmaps_max": place,
             "max_n_mmaps": place + 4,
             "no_dyn_threshold": place + 8,
-            "mmapped_mem": behind,
-            "max_mmapped_mem": behind + word,
-            "sbrk_base": behind + 2 * word,
+            "mmapped_mem": sums_at,
+            "max_mmapped_mem": sums_at + word,
+            "sbrk_base": sums_at + 2 * word,
         }
         if not place % 4 and _counts_fit(window, places, word):
             at_base = window.word(places["sbrk_base"])

@@ -145,8 +145,8 @@ def has_attached_threads(memory: Memory, bins: int) -> bool:
     except MemoryReadError:
         return True
     # systrim may grow the heap by a page and leaves max_system_mem behind: where top is MINSIZE, since 2.19
-    behind = second - third
-    return first < MANY_THREADS and (behind <= 0 or (third >= PAGE and behind % PAGE == 0 and behind <= PAGES_BEHIND))
+    lag = second - third
+    return first < MANY_THREADS and (lag <= 0 or (third >= PAGE and lag % PAGE == 0 and lag <= PAGES_BEHIND))
 
 
 def _top_fits(memory: Memory, layout: Layout, arena: int) -> bool:

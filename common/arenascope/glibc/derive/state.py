@@ -38,7 +38,7 @@ def derive_state(memory: Memory, layout: Layout, hit: Hit, around: Surroundings)
             continue
         if not any(each.address for each in tops.values()):
             # words that are 0 in front of bins are a top only where nothing after them suggests memory either
-            if top == bins - layout.header and not any(word for raw in raws for word in raw.behind[2:4]):
+            if top == bins - layout.header and not any(word for raw in raws for word in raw.after_bins[2:4]):
                 return _empty(layout, bins)
             continue
         lacking = "no heap_info fits the arenas of its threads"
@@ -65,7 +65,7 @@ def _outside(memory: Memory, layout: Layout, hit: Hit, around: Surroundings) -> 
 def _empty(layout: Layout, bins: int) -> Layout:
     """All arenas as they were initialised: members in the order of the newest release."""
     word = layout.word
-    behind = bins + next_offset(word)
+    next_at = bins + next_offset(word)
     names = ("next", "next_free", "attached_threads", "system_mem", "max_system_mem")
     offsets = {
         "mutex": 0,
@@ -74,9 +74,9 @@ def _empty(layout: Layout, bins: int) -> Layout:
         "last_remainder": bins - word,
         "bins": bins,
         "binmap": bins + 254 * word,
-        **{name: behind + n * word for n, name in enumerate(names)},
+        **{name: next_at + n * word for n, name in enumerate(names)},
     }
-    return layout._replace(arena=Struct(offsets, behind + 5 * word), fastbins=0)
+    return layout._replace(arena=Struct(offsets, next_at + 5 * word), fastbins=0)
 
 
 class _State(NamedTuple):
@@ -103,27 +103,27 @@ class _State(NamedTuple):
         peak = self._max_system_mem(system)
         if peak is None:
             return "max_system_mem cannot be told from its neighbours"
-        behind = bins + next_offset(word)
+        next_at = bins + next_offset(word)
         offsets = {
             "mutex": 0,
             "flags": flags,
             "top": self.top,
             "bins": bins,
             "binmap": bins + 254 * word,
-            "next": behind,
-            "next_free": behind + word,
-            "system_mem": behind + word + system * word,
-            "max_system_mem": behind + word + peak * word,
+            "next": next_at,
+            "next_free": next_at + word,
+            "system_mem": next_at + word + system * word,
+            "max_system_mem": next_at + word + peak * word,
         }
         attached = self._attached(system, peak)
         if attached is not None:
-            offsets["attached_threads"] = behind + word + attached * word
+            offsets["attached_threads"] = next_at + word + attached * word
         offsets["last_remainder"] = bins - word if self.top != bins - word else self.top - word
         layout = self.layout._replace(
             heap=self.heaps.struct,
             heap_max=self.heaps.heap_max,
             fastbins=0,
-            arena=Struct(offsets, behind + word + (max(system, peak) + 1) * word),
+            arena=Struct(offsets, next_at + word + (max(system, peak) + 1) * word),
         )
         return place_lists(self.memory, layout, self.raws)
 
@@ -136,13 +136,15 @@ class _State(NamedTuple):
         return None
 
     def _values(self, place: int) -> dict[int, int]:
-        return {raw.place: raw.behind[place] for raw in self.raws if place < len(raw.behind)}
+        return {raw.place: raw.after_bins[place] for raw in self.raws if place < len(raw.after_bins)}
 
     def _places(self) -> range:
-        return range(1, min(len(raw.behind) for raw in self.raws))
+        return range(1, min(len(raw.after_bins) for raw in self.raws))
 
     def _system_mem(self, flags: int) -> Optional[int]:
-        votes = {place: [self._vote(raw, raw.behind[place], flags) for raw in self.raws] for place in self._places()}
+        votes = {
+            place: [self._vote(raw, raw.after_bins[place], flags) for raw in self.raws] for place in self._places()
+        }
         sure = [place for place, cast in votes.items() if majority(cast) and True in cast]
         if sure:
             best = max(sure, key=lambda place: (sum(vote is True for vote in votes[place]), -place))
@@ -152,7 +154,7 @@ class _State(NamedTuple):
         if len(self.raws) > 1 or main.place or not main.u32(self.memory, flags) & NONCONTIGUOUS:
             return None
         whole = self._sum_of_regions(main, flags)
-        return next((place for place in self._places() if main.behind[place] == whole), None)
+        return next((place for place in self._places() if main.after_bins[place] == whole), None)
 
     def _vote(self, raw: Raw, value: int, flags: int) -> Optional[bool]:
         """Whether this can be system_mem of that arena; None where nothing tells."""
@@ -213,8 +215,8 @@ class _State(NamedTuple):
             start = raw.address + len(raw.head) + next_offset(layout.word) + layout.word
             for place in range(3, words - 1):
                 chunk = start + place * layout.word
-                size = masked(raw.behind[place + 1])
-                if not layout.aligned(chunk) or raw.behind[place + 1] & 3 != PREV_INUSE or size < layout.min_size:
+                size = masked(raw.after_bins[place + 1])
+                if not layout.aligned(chunk) or raw.after_bins[place + 1] & 3 != PREV_INUSE or size < layout.min_size:
                     continue
                 if masked(self.memory.try_word(chunk + size + layout.word) or 0) >= layout.header:
                     words = place

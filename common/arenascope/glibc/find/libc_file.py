@@ -59,8 +59,8 @@ def bss_of(regions: Sequence[Region]) -> Bss:
 def _data(module: Sequence[Region], bss: Bss) -> tuple[Region, ...]:
     writable = [region for region in module if region.writable and not region.shared]
     # what the loader mapped right after the file's last part; [heap] is a mapping of its own
-    behind = bss.get(module[-1].end)
-    return tuple(region for region in (*writable, behind) if region is not None and region.size <= BSS_LIMIT)
+    following = bss.get(module[-1].end)
+    return tuple(region for region in (*writable, following) if region is not None and region.size <= BSS_LIMIT)
 
 
 def describe(target: Target, memory: Memory, bss: Bss, module: Sequence[Region]) -> Libc:

@@ -29,7 +29,7 @@ def cached_stacks(memory: Memory, machine: str, libc: Libc) -> list[CachedStack]
         return []
     # ldsodefs.h: _dl_stack_cache after _dl_stack_user, and after that _dl_stack_cache_actsize
     head, word = lists.user + 2 * memory.pointer_size, memory.pointer_size
-    behind = lists.size if machine in BEHIND_BLOCK else 0
+    skipped = lists.size if machine in BEHIND_BLOCK else 0
     stacks = []
     try:
         for entry in walk_list(memory, head, lists.next):
@@ -37,7 +37,7 @@ def cached_stacks(memory: Memory, machine: str, libc: Libc) -> list[CachedStack]
             stack = _stack_of(memory, lists, block)
             if stack is None:
                 return []
-            stacks.append(CachedStack(stack, block + behind))
+            stacks.append(CachedStack(stack, block + skipped))
         # the sum that libc keeps of their sizes proves that this is the list
         return stacks if sum(each.stack.bytes for each in stacks) == memory.word(head + 2 * word) else []
     except MemoryReadError:

@@ -118,13 +118,13 @@ def _by_lists(memory: Memory, machine: str, libc: Libc) -> list[tuple[int, int]]
     lists = read_lists(memory, libc) if machine in (*AT_BLOCK, *BEHIND_BLOCK) else None
     if lists is None:
         return []
-    behind = lists.size if machine in BEHIND_BLOCK else 0
+    skipped = lists.size if machine in BEHIND_BLOCK else 0
     try:
         pointers = []
         for head in (lists.used, lists.user):
             for entry in walk_list(memory, head, lists.next):
                 block = entry - lists.link
-                pointers.append((memory.u32(block + lists.tid), block + behind))
+                pointers.append((memory.u32(block + lists.tid), block + skipped))
         return pointers
     except MemoryReadError:
         return []
@@ -249,9 +249,9 @@ def _in_list(memory: Memory, head: int, tids: AbstractSet[int]) -> Iterator[tupl
     try:
         for entry in walk_list(memory, head, 0):
             tid = _tid_at(memory, entry)
-            behind = _behind_block(memory, entry - LIST_WORDS * memory.pointer_size) if tid in tids else None
-            if tid is not None and behind is not None:
-                yield tid, behind
+            pointer = _behind_block(memory, entry - LIST_WORDS * memory.pointer_size) if tid in tids else None
+            if tid is not None and pointer is not None:
+                yield tid, pointer
     except MemoryReadError:
         return
 
