@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Unpacks another release's C library, with its debug symbols, for the tests to run programs on.
 #   scripts/fetch_libc.sh SUITE ARCH FOLDER [PACKAGE...]      e.g. trixie amd64 fixtures/build/libc/trixie-amd64
+# @PACKAGE is what that one depends on first, as linux-image-arm64 does on the newest kernel.
 # FOLDER/root is then what a machine of that release would have at /, and FOLDER/version the library's package version.
 # Nothing to do where it is there already. The archive is the one that this machine's apt is set up with; apt's state is
 # private to the run, nothing is installed. Needs no root.
@@ -31,13 +32,14 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work"/apt/{lists,cache/archives}/partial "$work"/{debs,root}
 printf 'deb [signed-by=%s] %s %s main\n' "$keyring" "$archive" "$suite" >"$work/apt/sources.list"
 # a suite that nobody renews any more still has the release that it had
-apt=(apt-get -qq
+options=(
     -o Dir::Etc::SourceList="$work/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null
     -o Dir::State::Lists="$work/apt/lists" -o Dir::Cache="$work/apt/cache" -o Dir::State::status=/dev/null
     -o APT::Architecture="$arch" -o APT::Architectures="$arch" -o Acquire::Languages=none
     -o Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled=false
     -o APT::Update::Post-Invoke::= -o APT::Update::Post-Invoke-Success::= -o APT::Sandbox::User=
     -o Acquire::Check-Valid-Until=false -o Acquire::Retries=2 -o Acquire::http::Timeout=30 -o APT::Update::Error-Mode=any)
+apt=(apt-get -qq "${options[@]}")
 
 attempt() {
     "$@" >"$work/log" 2>&1 </dev/null && return
@@ -45,6 +47,12 @@ attempt() {
 }
 
 attempt "${apt[@]}" update
+for at in "${!packages[@]}"; do
+    name=${packages[at]#@}
+    [ "$name" = "${packages[at]}" ] ||
+        packages[at]=$(apt-cache "${options[@]}" depends "$name" 2>/dev/null | sed -n 's/^ *Depends: //p' | head -n 1)
+    [ -n "${packages[at]}" ] || die "$suite $arch: there is no $name"
+done
 (cd "$work/debs" && attempt "${apt[@]}" download "${packages[@]}")
 for package in "$work"/debs/*.deb; do
     dpkg-deb -x "$package" "$work/root"

@@ -55,6 +55,7 @@ ROWS
 all     sure gdb-multiarch
 all     sure i386         libc6-dev-i386
 all     sure qemu         qemu-user
+all     sure qemu-system  qemu-system-arm
 all     sure aarch64      gcc-aarch64-linux-gnu
 all     sure arm          gcc-arm-linux-gnueabihf
 all     sure powerpc      gcc-powerpc-linux-gnu
@@ -133,6 +134,7 @@ have() {
         python3) command -v "$(base_python)" ;;
         python3-venv) "$(base_python)" -c 'import ensurepip, venv' ;;
         qemu) command -v qemu-aarch64 ;;
+        qemu-system) command -v qemu-system-aarch64 ;;
         redis) command -v redis-server ;;
         s390x-c++) compiles s390x-linux-gnu-g++ ;;
         tcmalloc) library tcmalloc_minimal ;;

@@ -23,6 +23,8 @@ pytestmark = pytest.mark.skipif(
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
 CALL_ONCE = Path(__file__).with_name("call_once.py")
+PATIENCE = int(os.environ.get("ARENASCOPE_PATIENCE", "1"))
+"""How many times slower this machine may be than a real one (tests/machines/guest.py)."""
 NEVER = -1
 OF_A_TRIM, OF_A_TOP = 6, 12
 """How often the guard calls ptrace(2) for one call, and for one under a lock: three steps."""
@@ -48,7 +50,7 @@ def spinner(subject):
 def call(subject, *words, tids=(0,), at=(NEVER,), delay=0):
     chosen, when = (",".join(map(str, each)) for each in (tids, at))
     command = [sys.executable, str(CALL_ONCE), str(subject.pid), chosen, when, str(delay), *words]
-    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120 * PATIENCE)
 
 
 def done(subject, *words, tids=(0,)):
