@@ -165,7 +165,7 @@ def test_trim_applies_nothing_of_a_plan_that_was_stopped(monkeypatch: pytest.Mon
     apply()
     assert called == ["malloc_trim"]
 
-    def stopped(*arguments: Any) -> Any:
+    def stopped(*arguments: Any, **named: Any) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bins, "walk_bins", stopped)
