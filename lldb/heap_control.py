@@ -212,4 +212,6 @@ def _stack(thread: lldb.SBThread, limit: int) -> list[lldb.SBFrame]:
 def _place(thread: lldb.SBThread) -> tuple[int, int]:
     """Where the thread stands: the same again once a call has ended, as LLDB restores its registers."""
     frame = thread.GetFrameAtIndex(0)
-    return frame.GetPC(), frame.GetSP()
+    # the registers': a frame's own is what it was when LLDB first looked, whatever was written since
+    pc, sp = (frame.FindRegister(name).GetValueAsUnsigned() for name in ("pc", "sp"))
+    return pc, sp
