@@ -160,7 +160,7 @@ def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
         facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36", held=held)
         told[free] = [(each.id, cause(each, Style().size)[0]) for each in find_causes(facts)]
     assert [(name, words.partition(":")[0]) for name, words in told[0]] == [
-        ("held-by-owner", "cache holds 30.0 MiB that is in use"),
+        ("held-by-owner", "the variable cache holds 30.0 MiB that is in use"),
         ("held-by-others", "other owners, or several together, hold 26.0 MiB that is in use"),
         ("lost-blocks", "a leak"),
     ]

@@ -253,7 +253,7 @@ def _held(facts: Facts) -> Iterator[Cause]:
     for each in held.keepers:
         if facts.matters(each.bytes):
             figures: dict[str, Optional[float]] = {"bytes": each.bytes, "live_bytes": held.live}
-            yield Cause(Statement("held-by-owner", figures, {"owner": each.called}), each.bytes)
+            yield Cause(Statement("held-by-owner", figures, {"owner": each.called, "kind": each.kind}), each.bytes)
     if facts.matters(held.others):
         yield Cause(Statement("held-by-others", {"bytes": held.others, "live_bytes": held.live}), held.others)
 

@@ -258,8 +258,10 @@ def _lost(figure: Figures, names: Names, say: Say) -> Pair:
 
 def _held(figure: Figures, names: Names, say: Say) -> Pair:
     size, whole = figure["bytes"], figure["live_bytes"]
+    # a name alone may be a word like any other
+    owner = f"the variable {names['owner']}" if names["kind"] == "global" else names["owner"]
     return (
-        f"{names['owner']} holds {say(size)} that is in use: it stays until that is cleared",
+        f"{owner} holds {say(size)} that is in use: it stays until that is cleared",
         f"{100 * size / whole:.0f} % of {say(whole)} in blocks; nothing else leads there",
     )
 
