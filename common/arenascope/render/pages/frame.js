@@ -20,6 +20,7 @@ function size(value) {
 }
 const exact = (value) => value === null ? "not known" : `${value.toLocaleString("en")} B`;
 const number = (value) => value === null ? "?" : value.toLocaleString("en");
+const ofAll = (value, whole) => value === null || !whole ? "" : `${(100 * value / whole).toFixed(1)} %`;
 
 function make(tag, text, name) {
   const element = document.createElement(tag);

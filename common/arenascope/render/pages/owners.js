@@ -14,8 +14,7 @@ const find = (at) => at === ALL ? root : nodes[at];
 
 // words
 
-function share(value, whole) { return value === null || !whole ? "" : `${(100 * value / whole).toFixed(1)} %`; }
-const words = (node) => `${node.name}\n${exact(node.retained)} in ${node.blocks.toLocaleString("en")} blocks (${share(node.retained, root.retained)})\n`
+const words = (node) => `${node.name}\n${exact(node.retained)} in ${node.blocks.toLocaleString("en")} blocks (${ofAll(node.retained, root.retained)})\n`
   + `in memory ${exact(node.resident)}\nwould go back ${exact(node.returns)}`;
 function button(text, act) { const made = make("button", text); made.type = "button"; made.onclick = act; return made; }
 
@@ -79,7 +78,7 @@ function table(top) {
       const cell = make("td", size(value));
       cell.title = exact(value); cell.dataset[name] = value === null ? "null" : value;
       return cell;
-    }), make("td", node.blocks.toLocaleString("en")), make("td", share(node.retained, root.retained)));
+    }), make("td", node.blocks.toLocaleString("en")), make("td", ofAll(node.retained, root.retained)));
     return row;
   }));
 }

@@ -127,14 +127,14 @@ function split() {
   for (const part of parts) {
     if (!part.bytes) continue;
     const piece = make("div", part.bytes > 0.07 * whole ? size(part.bytes) : "", "part-" + part.part);
-    piece.style.flex = `${part.bytes} 0 0`; piece.title = `${part.label}: ${exact(part.bytes)} (${share(part.bytes, whole)})`;
+    piece.style.flex = `${part.bytes} 0 0`; piece.title = `${part.label}: ${exact(part.bytes)} (${ofAll(part.bytes, whole)})`;
     bar.append(piece);
   }
   const foot = put("tr", "", put("td", "left", measure), report.rss_bytes === null ? make("td", size(whole)) : said("report/rss_bytes", size, "td"), put("td"));
   box.append(bar);
   table(box, "report/parts", [
     ["part", (part) => put("span", "", put("span", "swatch part-" + part.part), part.label), null, { ...LEFT, by: (part) => part.label }],
-    ["resident", "bytes", size], ["share", (part) => share(part.bytes, whole), null, { by: (part) => part.bytes }],
+    ["resident", "bytes", size], ["share", (part) => ofAll(part.bytes, whole), null, { by: (part) => part.bytes }],
   ], { foot });
   if (report.swap_bytes) box.append(says("In swap besides: ", said("report/swap_bytes"), "."));
 }
@@ -167,7 +167,7 @@ function types() {
     ...(documents.types.totals.bookkeeping_bytes ? ["; ", said("types/totals/bookkeeping_bytes"), " is malloc's bookkeeping"] : []), ".",
     documents.types.left_out ? ` Not shown: ${many(documents.types.left_out, "more type")}.` : ""));
   documents.types.notes.forEach((note) => box.append(put("p", "hint", note.text)));
-  table(box, "types/types", [["type", typeCell, null, { ...LEFT, by: (row) => row.type }], ["module", (row) => row.module ?? "", null, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size],
+  table(box, "types/types", [["type", typeCell, null, { ...LEFT, by: (row) => row.type, hint: "? is a guess, by what the blocks hold or who leads to them" }], ["module", (row) => row.module ?? "", null, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size],
     ...(documents.types.types.some((row) => row.retained_bytes !== null) ? [["with theirs", "retained_bytes", size, { hint: "and what only blocks of the type lead to, such as what their members point to: rows overlap" }]] : []),
     ["resident", "resident_bytes", size], ["holds back", "holds_back_bytes", size, { hint: "what more would leave memory, their own pages among it, were all blocks of the type freed and malloc_trim(0) called; little where other blocks lie on the same pages" }],
     holder("types/types"), ["one of them", (row) => row.samples[0] ?? "", null, MONO]]);
