@@ -162,7 +162,7 @@ def check_what_the_report_says(report: dict[str, Any], lost: int, lost_bytes: in
     for said in (causes["lost-blocks"], advice):
         assert (said["names"], figures.items() <= said["figures"].items()) == ({"type": "Request"}, True), said
     keeper = causes["held-by-owner"]
-    assert (keeper["names"], keeper["figures"]["bytes"]) == ({"owner": "g_quotes"}, kept_bytes)
+    assert (keeper["names"], keeper["figures"]["bytes"]) == ({"owner": "g_quotes", "kind": "global"}, kept_bytes)
     # they lie one behind the other, but for few: of whole pages
     assert lost_bytes - 4 * page <= advice["effect_bytes"] <= lost_bytes
     assert "400 blocks of Request" in advice["action"]
