@@ -3,7 +3,8 @@
 Looks are chosen such that no two traits of a look stay untried together. A fault shows in one trait (this scenario,
 that door) or where two meet, seldom where three do; so `make test` has each scenario in each of its images, by each
 door, with symbols and without, and each door has each image with and without symbols of as many scenarios as any other.
-`make test-all` has of each scenario each image by each door, and each image and each door with and without symbols.
+`make test-all` has of scenarios that are unlike each image by each door, and each image and each door with and without
+symbols; of the others what `make test` would have, and each cell of the support matrix.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ def not_in_turn(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def beyond_pairs(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
-    """Of those with three such parameters and more, what shows no two values together that others do not: of what
-    not_in_turn leaves nothing."""
+    """Of those with three such parameters and more, what shows no two values together that others do not; never what
+    not_in_turn leaves to `make test`."""
     for group in _alike(items):
         missing = {pair for place in group.values() for pair in _pairs(place)}
         rest = {item: place for item, place in group.items() if item.get_closest_marker("full")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
+from prepared import Written
 
 from arenascope.sources.elf.kernel import NT_X86_XSTATE
 from arenascope.sources.live import injection_x86_64 as injection
@@ -57,22 +58,13 @@ def a_thread(**changed):
     return Thread(registers, {NT_X86_XSTATE: vectors()}, mask=0x200, inner_tid=7, inner_pid=5, errno_at=ERRNO, errno=11)
 
 
-class Alone:
+class Alone(Written):
     """A processor and a kernel that know just these instructions. Whatever lies below the stack pointer is lost,
     as functions and signal handlers write there."""
 
     def __init__(self, thread, steps):
-        self.ready = Layout(X8664Frames(thread, GADGETS), thread, TOP, steps, URG).prepared()
-        self.base, data = self.ready.block
-        self.memory = bytearray(data)
-        assert self.base + len(data) <= thread.registers["rsp"] - injection.RED_ZONE
-        self.log = []
-
-    def read(self, at, size):
-        assert at >= self.base
-        found = bytes(self.memory[at - self.base : at - self.base + size])
-        assert len(found) == size
-        return found
+        super().__init__(Layout(X8664Frames(thread, GADGETS), thread, TOP, steps, URG).prepared())
+        assert self.end <= thread.registers["rsp"] - injection.RED_ZONE
 
     def word(self, at):
         return int.from_bytes(self.read(at, 8), "little")

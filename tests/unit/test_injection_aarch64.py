@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from prepared import Written
 
 from arenascope.errors import MemoryReadError
 from arenascope.memory import Memory
@@ -49,22 +50,13 @@ def a_thread(sve=b"", **changed):
     return Thread(registers, sets, mask=0x200, inner_tid=7, inner_pid=5, errno_at=ERRNO, errno=11)
 
 
-class Alone:
+class Alone(Written):
     """A processor and a kernel that know just this much. Whatever lies below the stack pointer is lost."""
 
     def __init__(self, thread, steps):
         frames = PROCESSOR.frames(thread, GADGETS)
-        self.ready = Layout(frames, thread, thread.registers["sp"], steps, URG).prepared()
-        self.base, data = self.ready.block
-        self.memory = bytearray(data)
-        assert self.base + len(data) <= TOP
-        self.log = []
-
-    def read(self, at, size):
-        assert at >= self.base
-        found = bytes(self.memory[at - self.base : at - self.base + size])
-        assert len(found) == size
-        return found
+        super().__init__(Layout(frames, thread, thread.registers["sp"], steps, URG).prepared())
+        assert self.end <= TOP
 
     def records(self, frame):
         records, at = {}, frame + RECORDS_AT
