@@ -1,6 +1,6 @@
 """What each block is: every recogniser in its order, which is nowhere else.
 
-Where a program puts words of its own in front of its blocks (`mysql.py`), all this is asked of what is behind them.
+Where a program puts words of its own in front of its blocks (`mysql.py`), all this is asked of what comes after them.
 
 1. A vtable in the first word: C++ objects, named as people write them (`cplusplus.py`, `names.py`). Certain.
 2. A type in the words where CPython or GObject has it (`python.py`, `gobject.py`). Certain.
@@ -37,7 +37,7 @@ Sizes = dict[int, int]
 SLACK = 16
 """Sizes are rounded up to as much, and a rest of as much is handed out, too."""
 ALIKE = 8
-"""Blocks of each of several sizes that one class may have: behind an object there may be room for more."""
+"""Blocks of each of several sizes that one class may have: after an object there may be room for more."""
 SEVERAL = "{}, of several sizes as frequent"
 LONGEST_ARRAY = 64 << 10
 ZEROS = Kind("zeros", "zeros", how="its bytes")
@@ -55,12 +55,12 @@ def true_sizes(sizes: Mapping[int, int]) -> Sequence[int]:
 
     A free chunk that is too small to split is handed out whole, so that some have more.
     """
-    most = max(sizes.values())
+    highest = max(sizes.values())
     best: list[int] = []
-    for size in sorted(size for size, blocks in sizes.items() if blocks == most):
+    for size in sorted(size for size, blocks in sizes.items() if blocks == highest):
         if not best or size - best[-1] > SLACK:
             best.append(size)
-    return best if len(best) == 1 or most >= ALIKE else ()
+    return best if len(best) == 1 or highest >= ALIKE else ()
 
 
 def _size_text(size: int) -> str:
@@ -250,7 +250,7 @@ class Catalogue:
         if self._fronts is not None:
             front = self._fronts.front_of(words, at, count, usable)
             if front is not None:
-                return self._behind(front, words, data, at, base, usable)
+                return self._after_front(front, words, data, at, base, usable)
         for runtime in self._runtimes:
             kind = runtime.kind_of(words, at, count, usable)
             if kind is not None:
@@ -280,7 +280,7 @@ class Catalogue:
                 return self._known(POINTERS)
         return self.by_size(usable)
 
-    def _behind(self, front: Front, words: Sequence[int], data: bytes, at: int, base: int, usable: int) -> int:
+    def _after_front(self, front: Front, words: Sequence[int], data: bytes, at: int, base: int, usable: int) -> int:
         """What a block is that has words of an allocator in front."""
         user, size = base + at * self._word, front.words * self._word
         fronts, self._fronts = self._fronts, None  # there is one header: damage may have another in each
@@ -292,7 +292,7 @@ class Catalogue:
             return index
         own = fronts.holds(front, words[at : at + HEAD], user)
         if own is not None:
-            return self._known(Kind(own, "holder", how="its own header, behind its allocator's"))
+            return self._known(Kind(own, "holder", how="its own header, after its allocator's"))
         return self._known(Kind(f"{front.of}: {_sized(front.bytes)}", "size", how="its allocator's header"))
 
     def front(self, user: int, usable: int) -> int:

@@ -21,10 +21,10 @@ TYPES, QUARKS = "libgobject-2.0.so", "libglib-2.0.so"
 IN_FRONT = 32
 """Words in which an instance's class is looked for."""
 SLACK = 32
-"""Less than that is usable of a block besides what was asked for."""
+"""A block has less than that to use besides what was asked for."""
 NODE_WORDS, DATA_WORDS = 13, 11
 BITS, NODE_DATA, NAME = 2, 4, 5
-"""Words of a TypeNode: n_children with n_supers and more behind it, TypeData, the name's number."""
+"""Words of a TypeNode: n_children with n_supers and more after it, TypeData, the name's number."""
 SUPERS = (8, 9, 10)
 """Where its list of what it is derived from has begun so far."""
 CLASS = (7, 6, 8)

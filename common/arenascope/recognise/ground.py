@@ -70,10 +70,10 @@ class Ground:
         words = self.words(address, 1)
         return words[0] if words else None
 
-    def string(self, address: int, most: int = LONGEST_STRING) -> Optional[bytes]:
+    def string(self, address: int, limit: int = LONGEST_STRING) -> Optional[bytes]:
         """Up to its zero byte; None where there is none."""
         text = b""
-        while len(text) < most:
+        while len(text) < limit:
             # no further than the page, as nothing says what follows it
             size = min(PIECE, (1 << PAGE_SHIFT) - (address + len(text)) % (1 << PAGE_SHIFT))
             try:

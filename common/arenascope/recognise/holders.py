@@ -17,6 +17,8 @@ ONE = 0x3F800000
 """1.0 as a float: the load factor that hash tables begin with, which hardly anybody changes."""
 STDIO = 0xFBAD
 """_IO_MAGIC, in the upper half of a FILE's flags."""
+STREAM_WORDS = 8
+"""Pointers that follow them: read_ptr, read_end, read_base, write_base, write_ptr, write_end, buf_base, buf_end."""
 HASHED = "std::unordered_map node"
 SLACK = 32
 """How much larger than asked for a block can be: rounded up, and a rest too small for another."""
@@ -24,6 +26,12 @@ MOST_NODES = 1 << 24
 POOL = "libstdc++'s emergency pool"
 LEAST_POOL = 16 << 10
 """Of a usual one: GLIBCXX_TUNABLES can make it smaller, and then nothing tells it from another buffer."""
+
+
+def is_pool(words: Sequence[int], usable: int) -> bool:
+    """Of libstdc++'s emergency pool (eh_alloc.cc): the first free entry, where it is, how large."""
+    free, arena, size = words
+    return LEAST_POOL <= size <= usable < size + SLACK and arena <= free < arena + size
 
 
 class Body(NamedTuple):
@@ -101,11 +109,15 @@ class Forms:
         return 0 < size <= usable < size + SLACK
 
     def _stdio(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
-        """struct _IO_FILE: a magic number, then eight pointers into one buffer."""
-        for at in range(max(0, index - 8), index):
+        """struct _IO_FILE: a magic number, where it reads, where it writes, and where the buffer for both begins and
+        ends. The number alone is no evidence: a pointer into a heap of gigabytes has it, too."""
+        for at in range(max(0, index - STREAM_WORDS), index):
             flags = words[at] >> 32 if self._big and self._word == 8 else words[at] & 0xFFFFFFFF
-            if flags >> 16 == STDIO:
-                return [Body(words[index], "stdio buffer", "holder", at * self._word)]
+            if flags >> 16 == STDIO and at + STREAM_WORDS < len(words):
+                *places, start, end = words[at + 1 : at + 1 + STREAM_WORDS]
+                within = all(not place or start <= place <= end for place in places)
+                if start == words[index] and 0 < end - start <= usable and within:
+                    return [Body(start, "stdio buffer", "holder", at * self._word)]
         return ()
 
     def _string(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
@@ -199,13 +211,12 @@ class Forms:
         return () if node else bodies
 
     def _pool(self, words: Sequence[int], index: int, usable: int) -> Sequence[Body]:
-        """What libstdc++ throws from once malloc has nothing left (eh_alloc.cc): the first free entry, where it is,
-        how large; each entry begins with its size and the next one."""
+        """What libstdc++ throws from once malloc has nothing left: each entry begins with its size and the next one."""
         if index < 1 or index + 1 >= len(words):
             return ()
         free, arena, size = words[index - 1 : index + 2]
         end = arena + size
-        if not (size >= LEAST_POOL and self._fits(size, usable) and arena <= free < end):
+        if not is_pool((free, arena, size), usable):
             return ()
         entry = self._blocks.words(free, 2)
         if entry is None or not 0 < entry[0] <= end - free or not (entry[1] == 0 or free < entry[1] < end):

@@ -1,7 +1,7 @@
 """What MariaDB and MySQL put in front of blocks: whose account they are on and how many bytes were asked for.
 
-Without it their blocks would be told by their size alone, as what they hold begins behind it, and pointers lead there.
-That it says how large the block is, to the byte, proves it. What is behind it is told as of any block.
+Without it their blocks would be told by their size alone, as what they hold begins after it, and pointers lead there.
+That it says how large the block is, to the byte, proves it. What comes after it is told as of any block.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .ground import Ground
 
 ALLOCATOR = "my_malloc"
 SLACK = 32
-"""Less than that is usable besides what was asked for, where malloc does not map the block by itself."""
+"""A block has less than that to use besides what was asked for, where malloc does not map the block by itself."""
 PAGE_SLACK, MAPPED = 64 << 10, 128 << 10
 """Of one that may be mapped so: up to a page, which is large on some machines."""
 MAGIC = 1234
@@ -28,7 +28,7 @@ class Front(NamedTuple):
 
     words: int
     bytes: int
-    """That were asked for behind it."""
+    """That were asked for after it."""
     of: str
 
 

@@ -1,6 +1,6 @@
 """CPython's objects (3.9 to 3.14) by their types.
 
-Behind a count of references an object has its type, which is an object itself: its type, or that one's, is `type`. What
+After a count of references an object has its type, which is an object itself: its type, or that one's, is `type`. What
 the garbage collector knows has two words in front, and since 3.11 perhaps two more. Objects of up to 512 bytes lie in
 arenas that pymalloc maps by itself: malloc has the larger ones, and what small objects keep apart: a list's items, the
 table of a dict's keys, which says how large it is.
@@ -27,7 +27,7 @@ DEEPEST = 3
 _NAME = re.compile(rb"[A-Za-z_<][\w.<>\[\] -]{0,199}")
 MOST_REFUSED = 1 << 16
 SLACK = 32
-"""Less than that is usable of a block besides what was asked for, where malloc does not map the block by itself."""
+"""A block has less than that to use besides what was asked for, where malloc does not map the block by itself."""
 PAGE_SLACK, MAPPED = 64 << 10, 128 << 10
 FARTHEST = 16
 """Words of an object in which a pointer names what it leads to."""
