@@ -44,9 +44,9 @@ test: setup fixtures ## what tells most, some 5 minutes on two idle cores (PYTES
 	@echo "test: cores, on this machine's glibc. Some 5 minutes on two idle cores. Other releases, machines, programs: make test-all"
 	@$(PYTHON) -m pytest -m '$(SHORT)' -n $(JOBS) --dist loadgroup $(PYTEST_ARGS) </dev/null
 
-test-all: setup-all fixtures releases ## the whole matrix: every release, machine, LLDB and program; some 23 minutes
+test-all: setup-all fixtures releases ## the whole matrix: every release, machine, LLDB and program; some 19 minutes
 	@echo "test-all: as make test, and every scenario through every door on each glibc release, other machines under QEMU,"
-	@echo "test-all: other allocators, real programs. Some 23 minutes on two cores."
+	@echo "test-all: other allocators, real programs. Some 19 minutes on two cores."
 	@rm -rf build/coverage && mkdir -p build/coverage
 	@ARENASCOPE_COVERAGE=$(CURDIR)/build/coverage $(PYTHON) -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS) </dev/null
 

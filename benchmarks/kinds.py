@@ -3,7 +3,7 @@
     make bench
     python3 benchmarks/kinds.py --blocks 2500 --megabytes 5000
 
-The least of several rounds in turns, by the clock, with what the processors did in it behind: on a machine that has
+The least of several rounds in turns, by the clock, followed by what the processors did in it: on a machine that has
 other work, the latter counts. Memory is that of the largest process, without what it has mapped of the core's file.
 """
 

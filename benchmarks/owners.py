@@ -3,7 +3,7 @@
     make bench
     python3 benchmarks/owners.py --pieces 2500         5 GB, 3 million blocks, 75 million pointers; as much on disk
 
-The least of several rounds, by the clock, with what the processors did in it behind: on a machine that has other work,
+The least of several rounds, by the clock, followed by what the processors did in it: on a machine that has other work,
 the latter counts. Memory is the process's own, without what it has mapped of the core's file.
 """
 

@@ -109,15 +109,16 @@ class LldbController:
         raise still_at_work()
 
     def _take_back(self, thread: lldb.SBThread, before: tuple[int, int]) -> None:
-        """Seen once on a busy machine: the thread stood in the call still when LLDB had unwound it."""
-        said = None
+        """Seen three times on a busy machine: the thread stood elsewhere still when LLDB had nothing left to unwind."""
+        said = []
         for _ in range(UNWINDS):
-            said = thread.UnwindInnermostExpression().GetCString() or said
-            if _place(thread) == before:
+            said.append(thread.UnwindInnermostExpression().GetCString() or "LLDB unwound it")
+            now = _place(thread)
+            if now == before:
                 return
             time.sleep(0.1)
         raise RefusedError(
-            f"thread {thread.GetThreadID()} still stands in the call: {said or 'LLDB does not say why'}",
+            f"thread {thread.GetThreadID()} still stands in the call, at {now[0]:#x}, not {before[0]:#x}: {said[0]}",
             "thread return -x takes it back, before anything else runs the process",
         )
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the fixtures once more for each C library that the tests are to run on beside this machine's own: into
 # fixtures/build/NAME, with the library in fixtures/build/NAME/libc. What cannot be had is told in one line, and its
-# tests are skipped (with CI=true they fail).
+# tests are skipped (with CI=true they fail). And a Python beside them, which few machines have.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -54,6 +54,14 @@ if [ "$(uname -m)" != x86_64 ]; then
     say "other releases than this machine's own are tested on x86-64 alone"
     exit 0
 fi
+# A Python that no machine has yet, with the C library that it needs: fixtures/build/python3.14/root is a root to run it in.
+fetch_python() {
+    [ ! -e "$build/python3.14/version" ] || return 0
+    scripts/fetch_libc.sh forky amd64 "$build/python3.14" python3.14-minimal libpython3.14-minimal libpython3.14-stdlib \
+        zlib1g libexpat1 libffi8 2>&1 | sed 's/^fetch_libc: [^:]*/releases: Python 3.14/' || true
+}
+
+fetch_python &
 while read -r name row; do
     [ ! -e "$build/$name/libc/version" ] || continue
     mkdir -p "$build/$name"

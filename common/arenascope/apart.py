@@ -13,6 +13,7 @@ from typing import Optional, Sequence, Union
 from .command import Context
 from .errors import ArenascopeError, RedactedError, TargetError, UsageError
 from .gather.finder import WORTH_IT, library
+from .gather.sweeps import likely_chunks
 from .graph.blocks import LiveBlocks, heap_spans, live_blocks
 from .graph.refs import Search
 from .graph.roots import find_roots
@@ -35,6 +36,10 @@ UNASKED, UNASKED_BLOCKS = 128 << 20, 200_000
 """Up to so many bytes and blocks of a core are followed unasked."""
 LOOKED = "looked"
 FOLDERS = ("/var/tmp", "/tmp")
+COPIED_AT_ONCE = 64 << 20
+"""A process of no more is copied in less time than it takes to find out what else there is to do."""
+COPIED_MEANWHILE = 384
+"""So many bytes of a process are copied in the time in which a sweep looks at one chunk, or somewhat fewer."""
 IN_A_SECOND = 1 << 30
 """So much of a process is copied even by a busy machine; an idle one does two and a half times that."""
 
@@ -76,17 +81,22 @@ def session_apart(context: Context) -> Session:
     return beside.session
 
 
-def is_small(context: Context, most: int) -> bool:
+def is_small(context: Context, limit: int) -> bool:
     """Whether a live process of the shell's has no more than that in memory; nothing else needs to be copied."""
     size = _bytes_to_copy(context)
-    return size is None or size <= most
+    return size is None or size <= limit
 
 
 def can_be_apart(context: Context) -> bool:
     """Whether a copy is made within the time for which a process may be held, and finds room. What is told of a part,
     too, is better told of that part than not at all."""
-    most, size = getattr(context.options, "hold_at_most", None), _bytes_to_copy(context)
-    if size is None or size > IN_A_SECOND * (HOLD if most is None else most / 1000):
+    size = _bytes_to_copy(context)
+    return size is not None and _finds_room(context, size)
+
+
+def _finds_room(context: Context, size: int) -> bool:
+    allowed = getattr(context.options, "hold_at_most", None)
+    if size > IN_A_SECOND * (HOLD if allowed is None else allowed / 1000):
         return False
     try:
         return bool(_with_room(size))
@@ -101,6 +111,16 @@ def _bytes_to_copy(context: Context) -> Optional[int]:
         return None
     use = image.memory_use()
     return use.rss if use is not None else 1 << 64
+
+
+def apart_if_sooner(context: Context) -> None:
+    """The same where it would be held for longer by a look at every chunk: of many small ones, with little beside."""
+    size = _bytes_to_copy(context)
+    if size is None or not _finds_room(context, size):
+        return
+    limit = size // COPIED_MEANWHILE
+    if size <= COPIED_AT_ONCE or (context.session.started and likely_chunks(context.session, limit) > limit):
+        look_apart(context)
 
 
 def looked(context: Context) -> Looked:
@@ -215,9 +235,9 @@ def _with_room(size: int) -> str:
     folders = [each for each in (os.environ.get("TMPDIR", ""), *FOLDERS) if each and os.access(each, os.W_OK)]
     room = {each: os.statvfs(each) for each in folders or ["."]}
     left = {each: disk.f_bavail * disk.f_frsize for each, disk in room.items()}
-    folder = next((each for each, most in left.items() if most > size), None)
+    folder = next((each for each, free in left.items() if free > size), None)
     if folder is None:
-        told = ", ".join(f"{Style().size(most)} in {each}" for each, most in left.items())
+        told = ", ".join(f"{Style().size(free)} in {each}" for each, free in left.items())
         raise TargetError(
             f"it takes a copy of the process, {Style().size(size)}, for which there is no room: {told} left",
             "TMPDIR names another folder",

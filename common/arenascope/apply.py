@@ -46,7 +46,7 @@ def locked_out() -> RefusedError:
 
 
 def still_at_work() -> RefusedError:
-    return RefusedError("the call is still at work and must not be torn off", "`continue` lets it finish")
+    return RefusedError("the call is still at work and must not be broken off", "`continue` lets it finish")
 
 
 def taken_back(signal: str) -> RefusedError:

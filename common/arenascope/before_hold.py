@@ -50,8 +50,9 @@ class Ahead(Session):
 
     def hand_over(self, to: Session) -> None:
         """What was looked for page by page, and no list has a part in: to a session of the same moment."""
-        if "mmapped" in vars(self):
-            to.mmapped = self.mmapped
+        mmapped = self.so_far.mmapped
+        if mmapped is not None:
+            to.mmapped = mmapped
 
 
 def find_lists(session: Session, nodes: Nodes) -> None:

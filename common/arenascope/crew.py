@@ -22,7 +22,7 @@ SHARES = 8
 """Into how many shares for each process the jobs are laid together: others wait for one of them at the end."""
 TOLD = 16 << 20
 """How many bytes a worker goes through before it tells."""
-MOST = 4096
+MOST_SHARES = 4096
 """Shares at most: their numbers lie in a pipe from the start, which holds 64 KiB."""
 PIPE_BYTES = 1 << 20
 F_SETPIPE_SZ = 1031
@@ -85,7 +85,7 @@ def _shared(
 def _shares(jobs: Sequence[Job], sizes: Sequence[int], processes: int) -> list[list[Job]]:
     """Jobs that follow each other, laid together: of 65,000 small heaps not each is worth a message."""
     enough = max(1, sum(sizes) // (SHARES * processes))
-    least = -(-len(jobs) // MOST)
+    least = -(-len(jobs) // MOST_SHARES)
     shares: list[list[Job]] = []
     size = enough
     for job, each in zip(jobs, sizes):
@@ -168,7 +168,7 @@ class _Crew:
         self._poll.register(reading, select.POLLIN | select.POLLHUP)
 
     def wait_for(self, number: int) -> Optional[bytes]:
-        """What was made of this share; None where whoever took it has ended without."""
+        """What was made of this share; None where whoever took it has ended without a result."""
         while number not in self._made and self._open:
             for pipe, _ in self._poll.poll():
                 worker = next(each for each in self._workers if each.pipe == pipe)

@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
-from .analysis.report import LABELS
+from .analysis.report import PARTS
 from .command import Context, answer, find_command
 from .commands.snapshot import read_all, take
 from .errors import ArenascopeError
@@ -176,4 +176,4 @@ def row(document: Mapping[str, Any]) -> dict[str, Any]:
         "verdict": document.get("verdict"),
     }
     parts = {part["part"]: part["bytes"] for part in document.get("parts") or ()}
-    return {**flat, **{f"{name}_bytes": parts.get(name) for name in LABELS}}
+    return {**flat, **{f"{name}_bytes": parts.get(name) for name in PARTS}}

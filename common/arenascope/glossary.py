@@ -152,9 +152,9 @@ WORDS = (
         "break; a thread arena has one or more of at most 64 MiB (1 MiB on 32-bit).",
     ),
     Word(
-        ("held", "was held"),
-        "Of a process: it was stopped for so long, so that it could be read at one moment. Of a block in use: "
-        "something in the program still leads to it, so that it is not lost.",
+        ("held", "holds"),
+        "Of a block in use: something in the program still leads to it, so that it is not lost. A variable, a thread "
+        "or a mapping holds what it alone leads to.",
     ),
     Word(
         ("holds back",),
@@ -303,6 +303,11 @@ WORDS = (
     Word(
         ("state",),
         "What a chunk is: used, tcache (in a thread's cache), fast (in a fastbin), free (in a bin), or top.",
+    ),
+    Word(
+        ("stood still", "stands still"),
+        "Of a process: it was stopped for so long, so that it could be read at one moment, and then ran on. Each look "
+        "stops it anew; --no-stop does not.",
     ),
     Word(
         ("stranded",),

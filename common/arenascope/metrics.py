@@ -58,7 +58,7 @@ PREFIX = "glibc_malloc"
 ARENA_FIGURES = ("system_bytes", "used_bytes", "top_bytes", "resident_bytes", "trim_resident_bytes")
 LAST_PORT = 65535
 MAX_SERIES = 1000
-"""More series than that no monitoring should be given for a process."""
+"""No monitoring should be given more series than these for a process."""
 STATE, STARTTIME = 3, 22
 """Fields of /proc/PID/stat, as proc(5) counts them."""
 

@@ -30,7 +30,7 @@ def cannot_read(id: str, address: int, size: int) -> Statement:
 
 
 HOLD_OVER = "hold-over"
-"""The id of what an answer says that tells no more than was read in the time for which the process may be held."""
+"""The id by which an answer says that it holds only what was read in the time for which the process may be held."""
 
 
 class Finding(NamedTuple):
@@ -308,3 +308,5 @@ class Allocator(NamedTuple):
     """What reports on its memory."""
     places: tuple[int, ...] = ()
     """Addresses in its memory, as far as its own variables tell."""
+    shadowed_by: Optional[str] = None
+    """The file that the linker asks first: malloc leads there, and nothing to this one."""

@@ -40,6 +40,7 @@ class SoFar(NamedTuple):
     thread_words: Sequence[threads.ThreadWords]
     thread_caches: Optional[Sequence[ThreadCache]]
     cached_by_arena: Mapping[Optional[int], Optional[Tally]]
+    mmapped: Optional[list[MmappedBlock]]
 
 
 class Session:
@@ -75,6 +76,7 @@ class Session:
             thread_words=threads_found.words if threads_found is not None else (),
             thread_caches=kept.get("thread_caches"),
             cached_by_arena=kept.get("cached_by_arena", {}),
+            mmapped=kept.get("mmapped"),
         )
 
     @cached_property
@@ -82,6 +84,15 @@ class Session:
         located = locate(self.target, self.memory, self.libc, self.trail)
         self.findings += located.layout.unknown
         return located
+
+    def find(self) -> None:
+        """main_arena and mp_, or the reason why there are none: NotFoundError."""
+        _ = self.located
+
+    def find_threads(self) -> None:
+        """The threads' words, and by their caches the layout: what else a trail has candidates for."""
+        if self.started:
+            _ = self.thread_words, self.layout
 
     @cached_property
     def layout(self) -> Layout:
@@ -130,26 +141,14 @@ class Session:
     @cached_property
     def max_fast(self) -> Optional[int]:
         """global_max_fast; None where symbols do not tell where it lies, or there are no fastbins."""
-        at = self._static(params.MAX_FAST) if self.layout.fastbins else None
+        at = self.located.find_static(self.target, params.MAX_FAST) if self.layout.fastbins else None
         return params.read_max_fast(self.memory, self.layout, at) if at is not None else None
 
     @cached_property
     def perturb(self) -> Optional[int]:
         """perturb_byte; None where symbols do not tell where it lies."""
-        at = self._static(params.PERTURB)
+        at = self.located.find_static(self.target, params.PERTURB)
         return params.read_perturb(self.memory, at) if at is not None else None
-
-    def _static(self, name: str) -> Optional[int]:
-        """Where a variable of this libc's malloc lies: only its symbols tell."""
-        symbol = self.target.symbol(name)
-        main = self.target.symbol("main_arena") if symbol is not None else None
-        if symbol is None or main is None or symbol.build_id != main.build_id:
-            return None
-        if not self.located.own_symbols and symbol.build_id != self.located.libc.build_id:
-            return None
-        # of two copies of one libc a debugger may tell either's
-        places = (symbol.address, symbol.address - main.address + self.located.main_arena)
-        return next((at for at in places if any(each.contains(at) for each in self.located.libc.data)), None)
 
     @cached_property
     def headers(self) -> list[ArenaHeader]:
@@ -277,6 +276,9 @@ class Session:
     def threads_found(self) -> threads.ThreadsFound:
         libc, machine = self.located.libc, self.target.machine
         everyone = thread_pointers.complete(self.memory, machine, libc, self.regions, threads=self.target_threads)
+        left = thread_pointers.left_by_the_main_thread(
+            self.memory, machine, libc, self.regions, threads=everyone, pid=self.target.pid
+        )
         return threads.find_thread_words(
             self.memory,
             self.located.layout,
@@ -287,19 +289,8 @@ class Session:
             symbols=self.located.own_symbols,
             others=self.located.others,
             trail=self.trail,
-            left=self._left_by_the_main_thread(everyone),
+            left=left,
         )
-
-    def _left_by_the_main_thread(self, threads: Sequence[ThreadInfo]) -> list[ThreadInfo]:
-        """Where it has exited and others go on; each with a thread pointer that may have been its own."""
-        pid = self.target.pid
-        listed = next((each for each in threads if each.tid == pid), None)
-        if pid is None or (listed is not None and listed.thread_pointer is not None) or not threads:
-            return []
-        machine, libc = self.target.machine, self.located.libc
-        blocks = thread_pointers.left_by_the_main_thread(self.memory, machine, libc, self.regions, threads=threads)
-        known = {each.thread_pointer for each in threads}
-        return [(listed or ThreadInfo(pid))._replace(thread_pointer=each) for each in blocks if each not in known]
 
     @cached_property
     def thread_owners(self) -> list[ThreadCache]:

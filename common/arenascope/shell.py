@@ -26,6 +26,8 @@ LOADED_BEFORE = ("json", "queue", "threading")
 
 TRIES = 10
 LONGEST_PID = 10
+LONG = 1.0
+"""Seconds of standing still that call for a word on whether it comes again."""
 
 
 class ShellDoor:
@@ -114,7 +116,7 @@ class ShellDoor:
         if self.freeze is not None:
             self.freeze.hold(image.pid, image.born)
             if self.freeze.how != self.stop:
-                self.notice("note: this Python has no ctypes, so that the process is held by a signal\n")
+                self.notice("note: this Python has no ctypes, so that the process is stopped by a signal\n")
         target.look(self.freeze)
         if self._still is not None and self.freeze is not None:
             self._still.hold(self.freeze)
@@ -161,7 +163,7 @@ class ShellDoor:
 
     def release(self) -> float:
         held = self.let_go()
-        self._tell(held)
+        self._tell(held, ", once: the next such look takes about as long" if held >= LONG else "")
         self.be_sure()
         return held
 
@@ -170,9 +172,9 @@ class ShellDoor:
         freeze, self.freeze = self.freeze, None
         self._tell(freeze.drop() if freeze is not None else 0.0)
 
-    def _tell(self, held: float) -> None:
+    def _tell(self, held: float, more: str = "") -> None:
         if held:
-            self.notice(f"process {self.subject} was held for {held * 1000:.1f} ms\n")
+            self.notice(f"process {self.subject} stood still for {held * 1000:.1f} ms{more}\n")
 
     def controller(self) -> Optional[Controller]:
         if self.freeze is None or self._seen is None or self._still is not None:

@@ -231,7 +231,7 @@ class _Moment:
                 if at >= 0:
                     places.setdefault(name, region.start + at)
         if len(places) < len(self.processor.gadgets):
-            raise RefusedError("libc has not the instructions that a call from outside needs", ELSEWHERE)
+            raise RefusedError("libc lacks the instructions that a call from outside needs", ELSEWHERE)
         return places
 
     def candidates(self) -> list[tuple[Stand, Region]]:

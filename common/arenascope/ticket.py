@@ -7,14 +7,16 @@ pointers, is asked of the copy.
 from __future__ import annotations
 
 import time
-from typing import Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 from .apart import Looked
 from .command import Answer, Context, asked
 from .errors import ArenascopeError
 from .gather.heap_map import Picture, draw, lay_types, page_cells, page_rows
 from .gather.problems import problems_of
-from .graph.owners import Owner
+from .glossary import WORDS
+from .graph.owners import Leading, Owner
+from .graph.refs import Search
 from .model import Statement
 from .records import NamedTuple
 from .render import optional
@@ -97,7 +99,7 @@ class Ticket:
         owners = self._sections["owners"]
         rows = owners.keys.get("owners")
         if looked is not None and isinstance(rows, list):
-            names = [whose(looked.search, Owner(row["kind"], row["name"], row["tid"])) for row in rows]
+            names = [_whose(looked.search, row) for row in rows]
             self._sections["owners"] = owners._replace(keys={**owners.keys, "whose": names})
         self._sections["map"] = _section(beside, lambda: _map(beside))
 
@@ -114,6 +116,7 @@ class Ticket:
             "held": door.held_seconds,
             "door": list(door.describe()),
             "notes": list(concluded.notes),
+            "words": [[word.names, word.meaning] for word in WORDS],
             "ways": [list(zip(said.how(style), said.commands(style))) for _, said in concluded.advice],
         }
 
@@ -121,6 +124,13 @@ class Ticket:
         documents = {"report": report, **{each: section.keys for each, section in self._sections.items()}}
         # what draws the strips looks for these
         return {"heaps": [], "types": [], **self._sections["map"].keys, "documents": documents}
+
+
+def _whose(search: Search, row: Mapping[str, Any]) -> str:
+    """Of owners' rows, in words."""
+    leading = row["leading"]
+    led = leading and Leading([Owner(**each) for each in leading["owners"]], leading["whole"])
+    return whose(search, Owner(row["kind"], row["name"], row["tid"]), led)
 
 
 def _asked(context: Context, words: str) -> Section:

@@ -15,7 +15,7 @@ from doors import DOORS, GDB, Core, Image, Live
 from kept import Kept, Said, Seen, attempt, unless_failed
 from looks import Asked, opened
 from platforms import Platform
-from scenarios import GUARDED, SHORT, TABLE, Scenario, View
+from scenarios import GUARDED, SHORT, TABLE, TRACED, Scenario, View
 from shell_door import SHELL
 from subjects import Present, Subject
 
@@ -156,7 +156,7 @@ class Photographs:
 
 def _run(views: Sequence[View], asked: Sequence[Asked]) -> dict[View, Seen]:
     door, symbols = DOORS[views[0].door], views[0].symbols
-    with only_if(any(view in SHORT for view in views)):
+    with only_if(not TRACED.isdisjoint(views)):
         said = attempt(lambda: opened(door).run_each(asked, symbols))
     if isinstance(said, BaseException):
         return dict.fromkeys(views, said)

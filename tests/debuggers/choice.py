@@ -3,15 +3,16 @@
 Looks are chosen such that no two traits of a look stay untried together. A fault shows in one trait (this scenario,
 that door) or where two meet, seldom where three do; so `make test` has each scenario in each of its images, by each
 door, with symbols and without, and each door has each image with and without symbols of as many scenarios as any other.
-`make test-all` has of scenarios that are unlike each image by each door, and each image and each door with and without
-symbols; of the others what `make test` would have, and each cell of the support matrix.
+`make test-all` has of scenarios that are unlike each image by each of these doors, and each image and each door with
+and without symbols; by the other doors, and of the other scenarios, what `make test` would have; and each cell of the
+support matrix.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
-from typing import Hashable, Iterable, Iterator, Protocol, Sequence, TypeVar
+from typing import Collection, Hashable, Iterable, Iterator, Protocol, Sequence, TypeVar
 
 import pytest
 
@@ -35,15 +36,16 @@ def sides(look: Look) -> tuple[str, str, bool]:
     return look.door, look.image, look.symbols
 
 
-def few(looks: Iterable[AnyLook], traits: int) -> Iterator[AnyLook]:
-    """Those that show of each scenario every meeting of so many traits. Always the same ones: of those that show the
-    most that was not yet seen, the one from the side that is the rarest so far."""
+def few(looks: Iterable[AnyLook], traits: int, beside: Collection[AnyLook] = ()) -> Iterator[AnyLook]:
+    """Those that show of each scenario every meeting of so many traits, beside others that are taken anyway. Always the
+    same ones: of those that show the most that was not yet seen, the one from the side that is the rarest so far."""
     by_scenario: dict[Hashable, list[AnyLook]] = {}
     for look in looks:
         by_scenario.setdefault(look.scenario, []).append(look)
     taken: Counter[tuple[str, str, bool]] = Counter()
     for candidates in by_scenario.values():
         missing = {shown for look in candidates for shown in together(look, traits)}
+        missing.difference_update(*(together(look, traits) for look in candidates if look in beside))
         while missing:
             best = min(
                 candidates, key=lambda look: (-len(missing.intersection(together(look, traits))), taken[sides(look)])

@@ -1,8 +1,8 @@
 """Which lines of common/ the tests reach, where ARENASCOPE_COVERAGE names a folder to keep that in: `make test-all`.
 
 Tracing makes Python half as fast: traced is the first test with each value of a parameter, as the others run the same
-lines over other heaps (more_of_the_same in tests/conftest.py), and of looks those of `make test`. Drivers in debuggers
-import this as well: it needs nothing.
+lines over other heaps (more_of_the_same in tests/conftest.py), and of looks one at each scenario (TRACED). Drivers in
+debuggers import this as well: it needs nothing.
 """
 
 from __future__ import annotations

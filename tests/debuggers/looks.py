@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -94,12 +95,17 @@ SECONDS = 20
 """No command takes as long on what is wrong, or damaged."""
 
 
+def complaints(said: str) -> list[str]:
+    """The lines of them. The shell says besides for how long a process stood still, and whether that comes again where
+    it was long, as it may be on a busy machine."""
+    return [line for line in said.strip().splitlines() if not re.match(r"process \d+ stood still for ", line)]
+
+
 def one_line(outcome: Outcome) -> str:
     """The error, which is one line and the only thing said."""
     assert outcome.error, f"{outcome.command} said {outcome.text!r}"
     assert outcome.text == ""
-    # the shell says besides for how long it held the process
-    said = [line for line in outcome.error.strip().splitlines() if not line.endswith(" ms")]
+    said = complaints(outcome.error)
     assert len(said) == 1, outcome.error
     assert outcome.seconds < SECONDS
     return outcome.error if outcome.error.startswith(said[0]) else said[0]

@@ -6,6 +6,15 @@ setTimeout(async () => {
   leave("problems-told", [...$("problems").children].map((each) => each.textContent));
   leave("answer", $("sentence").textContent);
   leave("sections", [...document.querySelectorAll("main section")].map((each) => each.id));
+  leave("legend", [...document.querySelectorAll("#split .key li")].map((each) => [each.textContent, getComputedStyle(each.firstChild).backgroundColor]));
+  leave("slices", [...document.querySelectorAll("#split .split div")].map((each) => getComputedStyle(each).backgroundColor));
+  leave("glossed", [...document.querySelectorAll("abbr")].map((each) => [each.textContent, each.title]));
+  leave("headings", [...document.querySelectorAll("th button")].map((each) => [each.textContent, each.title]));
+  leave("words", [...document.querySelectorAll("#words dt")].map((each) => [each.textContent, each.nextSibling.textContent]));
+  window.dispatchEvent(new Event("beforeprint"));
+  leave("folded-on-paper", document.querySelectorAll("details:not([open])").length);
+  window.dispatchEvent(new Event("afterprint"));
+  leave("open", document.querySelectorAll("details[open]").length);
   leave("at-first", cells("types").length);
   document.querySelectorAll(".below button.plain").forEach((each) => { if (!each.hidden) each.click(); });
   leave("in-all", cells("types").length);

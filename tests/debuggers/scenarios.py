@@ -172,7 +172,9 @@ def is_unlike(scenario: Scenario) -> bool:
 
 
 def _taken() -> Iterator[View]:
-    yield from few((view for view in every_view() if is_unlike(view.scenario)), traits=2)
+    unlike = [view for view in every_view() if is_unlike(view.scenario)]
+    yield from few((view for view in unlike if view.door in NEWEST), traits=2, beside=SHORT)
+    yield from few((view for view in unlike if view.door not in NEWEST), traits=1)
     by_platform: dict[Platform, list[View]] = {}
     for view in every_view():
         if not is_unlike(view.scenario):
@@ -187,6 +189,8 @@ def _taken() -> Iterator[View]:
 
 SHORT = frozenset(few((view for view in every_view() if is_unlike(view.scenario) and view.door in NEWEST), traits=1))
 """The looks that `make test` takes."""
+TRACED = frozenset(few((view for view in every_view() if view in SHORT), traits=0))
+"""Of each scenario one of these, from each side in turns."""
 TAKEN = SHORT.union(_taken())
 """And `make test-all`."""
 

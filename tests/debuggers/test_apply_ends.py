@@ -145,7 +145,7 @@ def press_during_the_call(subject: Subject, file: int, times: int) -> None:
 
 
 def assert_reasoned(screen: str) -> None:
-    """The call came back, or there is a reason: never "the call failed: " with nothing behind."""
+    """The call came back, or there is a reason: never "the call failed: " with nothing after it."""
     (said,) = re.findall(r"it said \[(.*)\] to the end", screen)
     assert said == "0" or re.search(r"[^: ] ?(\(.*\))?'$", said), screen
     assert "Traceback" not in screen

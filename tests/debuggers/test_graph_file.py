@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from looks import complaints
 from partial import look
 from schemas import valid
 from subjects import Subject
@@ -25,9 +26,7 @@ def document(core: Path, words: str) -> dict[str, Any]:
 
 def refused(core: Path, graph: Path) -> str:
     code, said, complained = look(core, f"leaks --graph {graph}")
-    # of a process it is said besides for how long it was held
-    lines = [line for line in complained.splitlines() if not line.endswith(" ms")]
-    assert (code, said, len(lines)) == (2, "", 1), complained
+    assert (code, said, len(complaints(complained))) == (2, "", 1), complained
     return complained
 
 

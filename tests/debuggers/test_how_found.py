@@ -1,4 +1,4 @@
-"""version --full, in every door: what came into question, what was taken, and why nothing else was.
+"""version --full, in every door: which candidates there were, what was taken, and why nothing else was.
 
 GDB's own symbols and the subjects themselves say where things are.
 """

@@ -32,7 +32,7 @@ def test_classes_are_counted(name: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", NEWEST[:2])
-def test_what_is_behind_a_header_is_counted(name: str) -> None:
+def test_what_comes_after_a_header_is_counted(name: str) -> None:
     door = opened(DOORS[name])
     with Subject("fronts") as subject:
         text = (subject.folder / "truth" / "fronts.txt").read_text()

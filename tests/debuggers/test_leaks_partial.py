@@ -67,7 +67,11 @@ def test_what_epoll_may_keep() -> None:
             rows = [each for each in document["leaks"] if (each["blocks"], each["bytes"]) == OF_EPOLL[:2]]
             assert rows
             assert {each["strength"] for each in document["leaks"]} == {"possible"}
-            assert "perhaps lost: nothing leads there, unless epoll does" in look(core, "leaks")[1]
+            text = look(core, "leaks")[1]
+            assert "perhaps lost: nothing leads there, unless epoll does" in text
+            assert "possibly lost: " in text
+            assert " --possible" in text
+            assert " --possible" not in look(core, "leaks", "--possible")[1]
 
 
 def quick(fixture: str, bits: int) -> bool:

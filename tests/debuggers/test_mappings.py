@@ -73,9 +73,9 @@ def test_what_lies_beside_mallocs() -> None:
 def test_address_space_for_a_heap_to_grow_into() -> None:
     with Subject("hoard", "3", "3") as subject:
         rows = look(Live(subject.pid, subject.program))[0]["mappings"]
-        behind = [(one, other) for one, other in zip(rows, rows[1:]) if other["reserve"]]
-        assert behind
-        for one, other in behind:
+        followed = [(one, other) for one, other in zip(rows, rows[1:]) if other["reserve"]]
+        assert followed
+        for one, other in followed:
             assert one["end"] == other["address"]
             assert one["arenas"] == other["arenas"] != [0]
             assert (other["access"], other["resident_bytes"]) == ("---p", 0)

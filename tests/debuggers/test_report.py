@@ -150,7 +150,7 @@ def test_the_screen_is_one_screen() -> None:
     first = " ".join(text.split("\n\n")[0].split())
     assert first.startswith("RSS ")
     assert "malloc_trim returns" in first
-    assert first.endswith("malloc holds it.")
+    assert first.endswith("malloc keeps it.")
 
 
 def test_before_the_first_malloc() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 import browser
 import pytest
@@ -16,8 +17,10 @@ from partial import look
 from schemas import valid
 from subjects import Subject
 
+from arenascope.glossary import WORDS
 from arenascope.render.pages.report import page
 from arenascope.render.text import Style
+from arenascope.screens.parts import LABELS
 
 PLAY = HERE / "play_report.js"
 ASKED = {
@@ -34,6 +37,8 @@ ASKED = {
 """Each section, and the command whose figures it shows."""
 FEW = ("arenas", "trim", "owners", "leaks")
 """Of these where all are compared in test_every_figure_is_one_of_a_commands_json."""
+APART = 90
+"""Of two colours, at least: black and white are 765 apart."""
 PINS = ("pins/pins/0/releases_bytes", "pins/pins/0/user_address")
 QUESTIONS = {
     "why did malloc_trim return so little": ("trim/totals/resident_bytes", "trim/totals/tops_resident_bytes"),
@@ -129,6 +134,29 @@ def test_names_of_the_target_stay_text(written: Written) -> None:
     assert data_of(text) == data
 
 
+def test_no_two_parts_look_alike(written: Written) -> None:
+    """By day, at night and on paper, which is always day."""
+    text = written.page.read_text()
+    night = r"@media screen and \(prefers-color-scheme: dark\) {\n(.*?)\n}"
+    by_day, by_night = (
+        dict(re.findall(r"--([a-z0-9_]+): (#[0-9a-f]{6});", each))
+        for each in (re.sub(night, "", text, flags=re.DOTALL), "".join(re.findall(night, text, re.DOTALL)))
+    )
+    named = dict(re.findall(r"\.part-([a-z_]+) { background: var\(--([a-z_]+)\); }", text))
+    assert {*named} == {*LABELS}
+    for colours in (by_day, {**by_day, **by_night}):
+        seen = {part: tuple(bytes.fromhex(colours[name][1:])) for part, name in named.items()}
+        near = [pair for pair in combinations(seen, 2) if distance(seen[pair[0]], seen[pair[1]]) < APART]
+        assert near == []
+
+
+def distance(one: Sequence[int], other: Sequence[int]) -> float:
+    """How different two colours look, roughly: weighted as eyes weigh."""
+    red = (one[0] + other[0]) / 512
+    parts = [(first - second) ** 2 for first, second in zip(one, other)]
+    return float(((2 + red) * parts[0] + 4 * parts[1] + (3 - red) * parts[2]) ** 0.5)
+
+
 # in a browser
 
 
@@ -175,11 +203,35 @@ def test_every_figure_is_one_of_a_commands_json(tmp_path: Path) -> None:
     )
     assert told["button"] == "copied"
     check_what_a_reader_has_to_find(told["said"], documents)
+    parts = [each for each in documents["report"]["parts"] if each["bytes"]]
+    assert [words for words, _ in told["legend"]] == [f"{each['label']} {style.size(each['bytes'])}" for each in parts]
+    assert [colour for _, colour in told["legend"]] == told["slices"]
+    check_words(told)
     keys = {key: value for key, value, _ in figures}
     for question, shown in QUESTIONS.items():
         assert {*shown} <= keys.keys() or shown is PINS, question  # here none does
     assert keys["leaks/leaks/0/blocks"] == 1500
     assert keys["owners/owners/0/retained_bytes"] == documents["owners"]["owners"][0]["retained_bytes"]
+
+
+def check_words(told: dict[str, Any]) -> None:
+    """Each word of malloc's is explained at the pointer, and on paper; one word for one thing."""
+    meanings = {name: word.meaning for word in WORDS for name in word.names}
+    assert {"stranded", "tcache", "arenas", "resident", "held"} <= {
+        *(name for name, _ in told["glossed"]),
+        *(name for word in WORDS for name in word.names if word.names[0] in dict(told["words"])),
+    }
+    assert told["glossed"]
+    assert all(title == meanings[name] for name, title in told["glossed"])
+    assert all(meaning == meanings[name].replace("`", "") for name, meaning in told["words"])
+    explained = {name for name, title in told["headings"] if title}
+    assert {"holds", "goes back", "holds back", "with theirs", "stranded", "resident", "top", "bins"} <= explained
+    assert (told["folded-on-paper"], told["open"]) == (0, 0)
+    said = told["said"]
+    assert re.search(r"stood still for [0-9.]+ m?s, once, ", said)
+    assert re.search(r"for [0-9.]+ m?s, once, while it was read; another look such as this takes about as long", said)
+    for another in ("held for", "malloc holds", "checks hold", "of 8 hold", "vtable for"):
+        assert another not in said
 
 
 def check_what_a_reader_has_to_find(said: str, documents: dict[str, dict[str, Any]]) -> None:

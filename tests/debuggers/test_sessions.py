@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from looks import Live
 from shell_door import SHELL
 from subjects import Subject
+
+from arenascope.render.text import Style
 
 MIB = 1 << 20
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
@@ -56,6 +59,8 @@ def test_pins_has_them_as_a_group(looked: dict[str, Any]) -> None:
     group = document["groups"][0]
     assert (group["type"], group["blocks"], group["resident_bytes"]) == ("Session", SESSIONS, looked["fall"])
     assert max(pin["releases_bytes"] for pin in document["pins"]) <= 8192
+    # by the name that it has wherever types are shown
+    assert {pin["type"] for pin in document["pins"]} == {"Session"}
 
 
 def test_large_heaps_are_searched_for_groups_only_when_asked() -> None:
@@ -76,6 +81,13 @@ def test_report_says_who_strands_it(looked: dict[str, Any]) -> None:
     cause = next(each for each in document["causes"] if each["id"] == "pages-shared-with-live")
     assert cause["names"]["type"] == "Session"
     assert cause["figures"]["type_resident_bytes"] == looked["fall"]
+    # one figure for one thing, wherever it is spoken of: what is free, not what the blocks themselves are besides
+    stranded = next(each["bytes"] for each in document["parts"] if each["part"] == "scraps")
+    size = Style().size(stranded)
+    assert cause["text"].count(" MiB") == 1
+    assert f"[{size} free in pages with something in use, all of it beside 20,000 blocks of Session" in cause["text"]
+    advice = document["advice"][0]
+    assert {*re.findall(r"[0-9.]+ MiB", f"{document['verdict'].split('(')[1]} {advice['text']}")} == {size}
 
 
 def test_unasked_a_live_process_is_not_swept_for_it(looked: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -14,6 +15,8 @@ from looks import opened
 from partial import look
 from schemas import valid
 from subjects import Subject
+
+from arenascope import shell
 
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 
@@ -122,6 +125,13 @@ def test_the_report_tells_that_all_is_held(subject: Subject) -> None:
     assert "mend-leak" not in {each["id"] for each in document["advice"]}
     assert found["reached_bytes"] == found["live_bytes"] > 0
     assert [each["name"] for each in found["owners"][:2]] == ["first", "second"]
+    # what its end would bring, measured
+    (advice,) = [each for each in document["advice"] if each["id"] == "clear-owner"]
+    assert advice["names"] == {"owner": "first", "kind": "global"}
+    assert (advice["figures"]["blocks"], advice["figures"]["bytes"]) == truth(subject)["first"]
+    before = subject.rollup("Anonymous")
+    assert subject.send("tick") == "ticked"
+    assert before - subject.rollup("Anonymous") == advice["effect_bytes"]
 
 
 def test_a_leak_is_told_from_a_cache() -> None:
@@ -129,7 +139,7 @@ def test_a_leak_is_told_from_a_cache() -> None:
     with Subject("quotes", "700", "400") as subject:
         lost, lost_bytes, kept, kept_bytes = map(int, (subject.folder / "truth" / "quotes.txt").read_text().split())
         code, said, _ = look(Path(str(subject.pid)), "leaks", "--json")
-        owner = named(asked(subject.pid), "g_quotes")
+        owners = asked(subject.pid)
         types = {each["type"]: each for each in asked(subject.pid, "--owners", command="types")["types"]}
         report = asked(subject.pid, "--owners", command="report")
         params = asked(subject.pid, command="params")
@@ -137,6 +147,7 @@ def test_a_leak_is_told_from_a_cache() -> None:
     (row,) = valid(json.loads(said))["leaks"]
     assert (code, row["type"], row["blocks"], row["strength"]) == (1, "Request", 400, "definite")
     assert (row["blocks"] + row["indirect_blocks"], row["bytes"] + row["indirect_bytes"]) == (lost, lost_bytes)
+    owner = named(owners, "g_quotes")
     assert (owner["blocks"], owner["retained_bytes"]) == (kept, kept_bytes)
     # 201 requests are still on the list, each as large as one that is lost
     requests = types["Request"]
@@ -148,6 +159,7 @@ def test_a_leak_is_told_from_a_cache() -> None:
     # as every program with libstdc++ has it: memcheck calls 72,704 or 73,728 bytes still reachable
     pool = types["libstdc++'s emergency pool"]
     assert (pool["blocks"], pool["certain"], pool["bytes"] - 16) in ((1, True, 72704), (1, True, 73728))
+    assert "libstdc++'s emergency pool" in {each["name"] for each in owners["owners"]}
     check_what_the_report_says(report, lost, lost_bytes, kept_bytes)
     assert params["note_record"]["id"] == "at-defaults"
     assert params["note_record"]["figures"]["requested"] == 0
@@ -166,6 +178,46 @@ def check_what_the_report_says(report: dict[str, Any], lost: int, lost_bytes: in
     # they lie one behind the other, but for few: of whole pages
     assert lost_bytes - 4 * page <= advice["effect_bytes"] <= lost_bytes
     assert "400 blocks of Request" in advice["action"]
+
+
+@pytest.mark.full
+def test_who_holds_what_several_hold() -> None:
+    """Named by all who lead there, in rows, causes and sums; the program knows how much that is."""
+    with Subject("web", "2000", guard_regions=False) as subject:
+        (_, _), (blocks, size), *_ = (
+            tuple(map(int, line.split())) for line in (subject.folder / "truth" / "web.txt").read_text().splitlines()
+        )
+        rows = asked(subject.pid)["owners"]
+        report = asked(subject.pid, "--owners", command="report")
+        _, told, _ = look(Path(str(subject.pid)), "owners")
+    both = {"left", "right"}
+    (row,) = [each for each in rows if each["leading"] and both == {one["name"] for one in each["leading"]["owners"]}]
+    assert (row["kind"], row["leading"]["whole"], row["blocks"], row["retained_bytes"]) == (
+        "shared",
+        True,
+        blocks,
+        size,
+    )
+    assert all((each["leading"] is not None) == (each["kind"] == "shared") for each in rows)
+    assert re.search(r"^(left and right|right and left) together: mostly pointers +", told, re.MULTILINE)
+    joint = report["held"]["jointly"][0]
+    assert ({each["name"] for each in joint["owners"]}, joint["retained_bytes"]) == (both, size)
+    (cause,) = [each for each in report["causes"] if each["id"] == "held-together"]
+    assert (cause["figures"]["bytes"], cause["figures"]["owners"]) == (size, 2)
+    assert re.match("(left and right|right and left) together hold ", cause["text"])
+    assert "held-by-others" not in {each["id"] for each in report["causes"]}
+
+
+def test_a_long_hold_says_whether_it_comes_again(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is long here at first, then any."""
+    monkeypatch.setattr(shell, "LONG", 1e9)
+    told = [look(Path(str(subject.pid)), "arenas")[2]]
+    monkeypatch.setattr(shell, "LONG", 0.0)
+    told.append(look(Path(str(subject.pid)), "arenas")[2])
+    again = ", once: the next such look takes about as long"
+    assert [re.sub("[0-9.]+ ms", "N ms", each) for each in told] == [
+        f"process {subject.pid} stood still for N ms{more}\n" for more in ("", again)
+    ]
 
 
 def test_what_nobody_leads_to() -> None:

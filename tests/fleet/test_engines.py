@@ -161,7 +161,7 @@ def test_what_lies_elsewhere_is_copied_and_removed(cores: Path, tmp_path: Path) 
     ("words", "said"),
     [
         (["/nowhere/at/all", "--output", "reports"], "cannot look into /nowhere/at/all"),
-        (["/nowhere/*.core", "--output", "reports"], "nothing is like /nowhere/*.core"),
+        (["/nowhere/*.core", "--output", "reports"], "nothing matches /nowhere/*.core"),
         (["core"], "--output names no folder"),
         (["core", "--output", "reports", "--command", "nonsense"], "there is no command nonsense"),
         (["core", "--output", "reports", "--workers", "0"], "--workers 0"),

@@ -215,7 +215,7 @@ def test_unreadable_module_raises_memory_error(libc):
 
 
 class Pretended:
-    """This process, as if a mapping without a name lay right behind the last of a module's."""
+    """This process, as if a mapping without a name lay right after the last of a module's."""
 
     def __init__(self, path: str) -> None:
         rows = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
@@ -235,7 +235,7 @@ class Pretended:
         return None
 
 
-def test_what_lies_behind_a_modules_bss_is_not_called_after_it(libc):
+def test_what_lies_after_a_modules_bss_has_not_its_name(libc):
     """The kernel makes one mapping of both."""
     base, path = libc
     shown = tool("readelf", "-lW", path)

@@ -1,4 +1,4 @@
-"""Blocks behind a header of the program's own, and large ones behind several pointers, are called what they are."""
+"""Blocks after a header of the program's own, and large ones several pointers away, are called what they are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from arenascope.session import Session
 from arenascope.shell import ShellDoor
 
 
-def test_what_is_behind_a_programs_own_header_is_told() -> None:
+def test_what_comes_after_a_programs_own_header_is_told() -> None:
     with Subject("fronts") as subject:
         rows = [line.split("\t") for line in (subject.folder / "truth" / "fronts.txt").read_text().splitlines()]
         planted = {int(address, 16): name for address, name in rows}

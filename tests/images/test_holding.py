@@ -169,14 +169,14 @@ def test_it_runs_on_when_all_are_stopped(sender, how):
         os.kill(holder.pid, signal.SIGSTOP)
         is_well(sender)
         os.kill(holder.pid, signal.SIGCONT)
-        assert "held for 0.5 s" in holder.let_go()
+        assert "stood still for 0.5 s" in holder.let_go()
 
 
 @pytest.mark.parametrize("how", HOWS)
 def test_a_hold_ends_after_its_longest(sender, how):
     with Holder(sender.pid, how, 0.2) as holder:
         is_well(sender)
-        assert "it had been held for 0.2 s" in holder.let_go()
+        assert "it had stood still for 0.2 s" in holder.let_go()
 
 
 def test_a_stop_that_comes_while_it_is_held(sender):
@@ -266,5 +266,5 @@ def test_a_look_that_was_suspended_begins_anew(how):
         os.killpg(done.pid, signal.SIGCONT)
         err = done.communicate(timeout=60)[1]
         assert done.returncode == 0, err
-        assert "was held for" in err
+        assert "stood still for" in err
         assert subject.send("check") == "intact"

@@ -24,7 +24,7 @@ SOURCE = rf"""
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-/* behind the last block lies top */
+/* after the last block lies top */
 static size_t top(char *block) {{ return *(size_t *) (block + malloc_usable_size(block)) & ~7ul; }}
 int main(int argc, char **argv) {{
     size_t left = atol(argv[1]);

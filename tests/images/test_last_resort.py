@@ -41,7 +41,7 @@ def test_the_shell(subject):
     done = shell("arenas", subject.pid)
     assert (done.returncode, done.stdout) == (3, "")
     held, line = done.stderr.splitlines()
-    assert "was held for" in held
+    assert "stood still for" in held
     assert line.startswith("arenascope: ")
     check_line(line)
 

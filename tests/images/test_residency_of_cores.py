@@ -143,7 +143,7 @@ def test_without_anonymous_memory_nothing_is_known(without_anonymous):
         assert core_residency(core).count(touched, touched + 64 * PAGE) is None
 
 
-def test_a_cut_behind_a_page_of_zeros(dumped, tmp_path):
+def test_a_cut_after_a_page_of_zeros(dumped, tmp_path):
     """It may be the byte with which the kernel ends a file: whether that page was resident is not known."""
     path = tmp_path / "core"
     subprocess.run(f"tar -C {dumped.kernel.parent} -Scf - core | tar -C {tmp_path} -xf -", shell=True, check=True)

@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 from schemas import valid
+from subjects import Subject
+
+from arenascope.render.text import Style
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"
@@ -112,7 +115,7 @@ def test_lets_the_process_go(bins, how):
     done = arenascope("info", bins.pid, *how)
     assert done.stdout == bins.info
     assert state(bins.pid) in "RS"  # on its way to sleep again
-    said = "two readings agreed" if "--no-stop" in how else rf"process {bins.pid} was held for [0-9.]+ ms"
+    said = "two readings agreed" if "--no-stop" in how else rf"process {bins.pid} stood still for [0-9.]+ ms"
     assert re.search(said, done.stderr)
 
 
@@ -120,7 +123,7 @@ def test_a_document_says_for_how_long_it_was_held(bins):
     held = json.loads(arenascope("arenas", bins.pid, "--json").stdout)["held_seconds"]
     assert 0 < held < 60
     twice = arenascope("report", bins.pid, "--json", "--again", "0.01")
-    told = [float(each) / 1000 for each in re.findall(r"was held for ([0-9.]+) ms", twice.stderr)]
+    told = [float(each) / 1000 for each in re.findall(r"stood still for ([0-9.]+) ms", twice.stderr)]
     assert json.loads(twice.stdout)["held_seconds"] == pytest.approx(sum(told), abs=0.001)
     assert len(told) == 2
     assert json.loads(arenascope("arenas", bins.pid, "--json", "--no-stop").stdout)["held_seconds"] is None
@@ -131,9 +134,10 @@ def test_a_hold_is_as_long_as_it_may_be(tmp_path):
     with Running(tmp_path, BUILD / "big", tmp_path, "160") as running:
         for words in (["chunks", "--summary"], ["arenas"]):
             done = arenascope(*words, running.pid, "--hold-at-most", "1", status=2)
-            assert "was let go before it was read whole: it had been held for 0.001 s (--hold-at-most" in done.stderr
+            assert "was let go before it was read whole: it had stood still for 0.001 s (--hold-at-most" in done.stderr
             # where we let it go before its guard did, for how long it was held
-            assert (done.stdout, done.stderr.count("\n") - done.stderr.count(" was held for ")) == ("", 1)
+            paused = len(re.findall(r"process \d+ stood still for ", done.stderr))
+            assert (done.stdout, done.stderr.count("\n") - paused) == ("", 1)
             assert comes_to(running.pid, "S")
         assert arenascope("arenas", running.pid, "--hold-at-most", "120000").stdout
         for wrong in ("0", "-1", "120001", "nan"):
@@ -151,7 +155,7 @@ def test_a_python_without_ctypes(bins, tmp_path):
         timeout=120,
     )
     assert (done.returncode, done.stdout) == (0, bins.info), done.stderr
-    assert "note: this Python has no ctypes, so that the process is held by a signal" in done.stderr
+    assert "note: this Python has no ctypes, so that the process is stopped by a signal" in done.stderr
     assert state(bins.pid) in "RS"  # on its way to sleep again
 
 
@@ -360,6 +364,27 @@ def test_an_option_that_there_is_not_is_one_line(bins, words, said):
     (line,) = done.stderr.splitlines()
     assert said in line
     assert done.stdout == ""
+
+
+def test_what_bins_sums_up_beside_bins_is_said(bins):
+    """Elsewhere 'in bins' is without what threads keep."""
+    caches = [
+        each["tcache"]["bytes"] for each in json.loads(arenascope("threads", bins.pid, "--json").stdout)["threads"]
+    ]
+    headline = arenascope("bins", bins.pid).stdout.splitlines()[0]
+    assert f" lists ({Style().size(sum(caches))} of it in thread caches; tops not counted)" in headline
+
+
+def test_a_block_in_the_way_of_free_is_none_in_the_way_of_a_trim():
+    """What pins names waits for no block: its hint leads there. The program has freed 100 MiB in front of it."""
+    with Subject("pinned", guard_regions=False) as subject:
+        hint = arenascope("pins", subject.pid).stdout.splitlines()[-1]
+        (word,) = re.findall(rf", (?:\S+ )?(\w+) {subject.pid} \(what goes back while they stay\)", hint)
+        answer = arenascope(word, subject.pid).stdout
+        before = subject.rollup("Rss")
+        assert subject.send("trim") == "trimmed 1"
+        (said,) = re.findall(r"would return ([\d.]+) MiB", answer)
+        assert abs(float(said) - (before - subject.rollup("Rss")) / 1024**2) < 0.1
 
 
 def test_trim_apply_wants_somebody_to_ask(bins):

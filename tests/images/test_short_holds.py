@@ -356,7 +356,7 @@ def test_types_are_looked_for_in_a_copy(monkeypatch, tmp_path, words):
     assert done.index("let go") < done.index("types")
 
 
-@pytest.mark.parametrize("words", ["pins", "chunks --type .", "map --types"])
+@pytest.mark.parametrize("words", ["pins", "chunks --type .", "map --types", "chunks", "check", "map"])
 def test_a_sweep_goes_through_a_copy(monkeypatch, words):
     """Of large heaps, too: nothing of malloc's is read while the process waits, and the answer is that of a freeze."""
     done, release, read = [], freeze.Freeze.release, session.Session.headers.func
@@ -375,6 +375,19 @@ def test_a_sweep_goes_through_a_copy(monkeypatch, words):
             documents.append(document)
         assert documents[0] == documents[1]
         assert subject.quit() == 0
+
+
+def test_what_is_sooner_done(monkeypatch):
+    """A large process is copied where it has many chunks for its size, and not where what it has is not malloc's."""
+    copies, look_apart = [], apart.look_apart
+    monkeypatch.setattr(apart, "look_apart", lambda context: (copies.append(words), look_apart(context))[1])
+    monkeypatch.setattr(apart, "COPIED_AT_ONCE", 0)
+    monkeypatch.setattr(apart, "COPIED_MEANWHILE", 16 << 10)  # as if its blocks were smaller
+    for words in ("scattered 4", "foreign 4"):
+        with Subject("mystery", *words.split()) as subject:
+            assert fleet.look(asked(subject.pid, "chunks --summary")).error is None
+            assert subject.quit() == 0
+    assert copies == ["scattered 4"]
 
 
 @pytest.mark.parametrize("words", ["chunks --summary", "check", "pins", "map"])
@@ -405,11 +418,12 @@ def test_a_sweep_ends_in_time_with_what_it_has(time_is_up, monkeypatch, words):
 
 
 @pytest.mark.parametrize("words", ["arenas", "arenas --quick", "check", "threads"])
-def test_nothing_read_in_time_is_one_line(time_is_up, words):
+def test_nothing_read_in_time_is_one_line(time_is_up, monkeypatch, words):
     time_is_up[0] = True
+    monkeypatch.setattr(apart, "IN_A_SECOND", 0)  # what is copied is never cut
     with Subject("bins") as subject:
         seen = fleet.look(asked(subject.pid, words, at_most=None))
-        assert "was let go before it was read whole: it had been held for 20 s" in seen.error
+        assert "was let go before it was read whole: it had stood still for 20 s" in seen.error
         assert seen.status == 2
         assert subject.quit() == 0
 
@@ -450,7 +464,7 @@ def test_types_of_half_a_copy_are_none(words):
     """What was not read in time is not told as a part: one line says so, and the process goes on."""
     with Subject("big", "160") as subject:
         seen = fleet.look(asked(subject.pid, words, at_most=1))
-        assert "was let go before it was read whole: it had been held for 0.001 s (--hold-at-most" in seen.error
+        assert "was let go before it was read whole: it had stood still for 0.001 s (--hold-at-most" in seen.error
         # it may not have come back to its wait yet
         assert (seen.status, thread_state(subject.pid, subject.pid) in "RSD") == (2, True)
         assert subject.quit() == 0

@@ -16,7 +16,7 @@ from arenascope.session import Session
 from arenascope.shell import ShellDoor
 
 SOURCE = Path(__file__).resolve().parents[2] / "fixtures" / "kinds.cc"
-COMPILERS = (("g++", "libstdc++"), ("clang++", "libstdc++"), ("clang++", "libc++"))
+TOOLCHAINS = (("g++", "libstdc++"), ("clang++", "libstdc++"), ("clang++", "libc++"))
 FORMS = {
     "symbols": ("-g",),
     "stripped": ("-s",),
@@ -26,10 +26,12 @@ FORMS = {
 
 
 @pytest.mark.full
+@pytest.mark.in_turns("toolchain", "level", "form")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
-@pytest.mark.parametrize(("compiler", "library"), COMPILERS)
-def test_every_build_is_told(compiler: str, library: str, level: str, form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("toolchain", TOOLCHAINS, ids="-".join)
+def test_every_build_is_told(toolchain: tuple[str, str], level: str, form: str, tmp_path: Path) -> None:
+    compiler, library = toolchain
     if shutil.which(compiler) is None:
         give_up(f"{compiler} is not installed")
     program = tmp_path / "kinds"

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Iterator
 
 import pytest
-from looks import give_up
 from partial import look
 from planted import CLAIMING, GUESSED, MANY, is_right, kinds_by_block, planted_by
+from platforms import BUILD
 from schemas import valid
 from subjects import Subject, await_parked
 
@@ -242,19 +242,23 @@ sys.stdin.read()
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 
 
-def python_of(release: str) -> str:
-    """Where there is one of this release: by its name, or where pyenv keeps it."""
+def python_of(release: str) -> list[str]:
+    """Where there is one of this release: by its name, where pyenv keeps it, or in a root that scripts/releases.sh
+    fetched."""
     kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"{release}.*/bin/python{release}"))
     named = [each for each in [shutil.which(f"python{release}")] if each and "shims" not in each]
-    if not [*named, *kept]:
-        give_up(f"no Python {release}")
-    return str([*named, *kept][0])
+    if [*named, *kept]:
+        return [str([*named, *kept][0])]
+    root = BUILD / f"python{release}" / "root"
+    if not root.exists() or os.geteuid():
+        pytest.skip(f"no Python {release} here, nor a root of one that this user may enter")
+    return ["chroot", str(root), f"/usr/bin/python{release}"]
 
 
 @pytest.mark.parametrize("release", ["", *(pytest.param(each, marks=pytest.mark.full) for each in PYTHONS)])
 def test_what_pythons_objects_keep_apart_is_named(release: str) -> None:
     """Exactly as many as there are beyond what its own allocator keeps."""
-    command = [python_of(release) if release else sys.executable, "-S", "-c", BODIES]
+    command = [*(python_of(release) if release else [sys.executable]), "-S", "-c", BODIES]
     with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin
         assert process.stdout

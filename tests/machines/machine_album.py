@@ -38,9 +38,9 @@ class Photographs:
         self.seen: dict[tuple[str, str, bool], Seen] = {}
         # a search of all memory for them takes seconds over the stub
         asked = [name for name in COMMANDS if name != MMAPPED or scenario.name == "mmapped"]
-        # what runs it is traced for one of a machine's heaps
-        first = next(each for on, each in subjects() if on == machine)
-        with only_if(scenario == first), Emulated(machine, scenario) as subject:
+        # what looks at it is traced for one heap of each byte order
+        first = next(each for each in subjects() if each[0].byte_order == machine.byte_order)
+        with only_if((machine, scenario) == first), Emulated(machine, scenario) as subject:
             for symbols, found in zip((True, False), over_stub(machine, subject.program, subject.socket, asked)):
                 self.seen[GDB_NAME, STUB, symbols] = dict(zip(asked, found))
             subject.wait_until_ready()

@@ -65,14 +65,30 @@ MACHINES = (
         "aarch64",
         "qemu-aarch64",
         "aarch64-linux-gnu",
-        only=("hoard", "tcache", "mmapped", "many_heaps", "fastbins"),
+        only=("hoard", "mmapped", "many_heaps"),
     ),
     Machine("aarch64-2.43", "2.43", "aarch64", "qemu-aarch64", "aarch64-linux-gnu", only=("hoard", "bins", "tcache")),
-    Machine("arm", "2.36", "arm", "qemu-arm", "arm-linux-gnueabihf", pointer_bytes=4),
+    Machine(
+        "arm",
+        "2.36",
+        "arm",
+        "qemu-arm",
+        "arm-linux-gnueabihf",
+        pointer_bytes=4,
+        only=("hoard", "bins", "tcache", "mmapped", "fastbins"),
+    ),
     Machine("ppc64", "2.36", "ppc64", "qemu-ppc64le", "powerpc64le-linux-gnu", only=("hoard", "tcache", "pinned")),
     # what QEMU maps for ld.so in pages of this size it neither dumps nor serves whole: only a static program is
     Machine("ppc64-64k", "2.36", "ppc64", "qemu-ppc64le", "powerpc64le-linux-gnu", page=65536, static=True),
-    Machine("riscv64", "2.41", "riscv64", "qemu-riscv64", "riscv64-linux-gnu", dumps=False),
+    Machine(
+        "riscv64",
+        "2.41",
+        "riscv64",
+        "qemu-riscv64",
+        "riscv64-linux-gnu",
+        dumps=False,
+        only=("hoard", "tcache", "many_heaps"),
+    ),
     Machine("s390x", "2.36", "s390x", "qemu-s390x", "s390x-linux-gnu", byte_order="big"),
 )
 

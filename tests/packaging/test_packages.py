@@ -74,7 +74,7 @@ def test_the_installed_command_reads_a_process(installed, process):
     pid, folder = process
     done = run(installed, "info", pid)
     assert done.stdout == (folder / "info.xml").read_text()
-    assert f"process {pid} was held for" in done.stderr
+    assert f"process {pid} stood still for" in done.stderr
     assert "no module" not in run(installed, "version", pid).stdout.lower()
 
 
@@ -176,7 +176,7 @@ def test_the_zipapp_trims_process_1_of_a_pod(tmp_path):
         pytest.skip("unshare is refused here (not root)")
     app, service = tmp_path / "arenascope.pyz", FIXTURE.with_name("hoard")
     run(sys.executable, ROOT / "scripts" / "pack.py", app)
-    command = ["unshare", "-pfm", "sh", "-ec", POD, "sh", tmp_path / "root", service, app]
+    command = ["unshare", "-pfm", "--kill-child", "sh", "-ec", POD, "sh", tmp_path / "root", service, app]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as pod:
         try:
             assert pod.stdout.readline() == "ready 1\n"

@@ -64,11 +64,11 @@ def lay(order: Sequence[Member], word: int, pad_to: int = 0) -> dict[str, int]:
 # changes
 
 
-def insert(behind: str, name: str, kind: str = "word") -> Change:
+def insert(after: str, name: str, kind: str = "word") -> Change:
     """A new member after another ("" for the first place): a "word" or an "int"."""
 
     def change(order: list[Member], word: int) -> list[Member]:
-        place = [each[0] for each in order].index(behind) + 1 if behind else 0
+        place = [each[0] for each in order].index(after) + 1 if after else 0
         width = word if kind == "word" else 4
         return [*order[:place], (name, width, width), *order[place:]]
 
@@ -79,13 +79,13 @@ def remove(name: str) -> Change:
     return lambda order, word: [each for each in order if each[0] != name]
 
 
-def move(name: str, behind: str) -> Change:
+def move(name: str, after: str) -> Change:
     """A member to another place."""
 
     def change(order: list[Member], word: int) -> list[Member]:
         moved = next(each for each in order if each[0] == name)
         rest = [each for each in order if each[0] != name]
-        place = [each[0] for each in rest].index(behind) + 1 if behind else 0
+        place = [each[0] for each in rest].index(after) + 1 if after else 0
         return [*rest[:place], moved, *rest[place:]]
 
     return change
@@ -162,8 +162,8 @@ def fill(image: HeapImage, name: str, value: Callable[[int], int]) -> None:
 
 def _width(row: Row, struct: Mapping[str, int], name: str) -> int:
     """As far as the next member, a word at the most."""
-    behind = min(offset for key, offset in struct.items() if offset > struct[name])
-    return min(behind - struct[name], row.word)
+    after = min(offset for key, offset in struct.items() if offset > struct[name])
+    return min(after - struct[name], row.word)
 
 
 def _put(image: HeapImage, address: int, value: int, width: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Optional, cast
 
 import pytest
 
@@ -13,13 +13,15 @@ from arenascope.analysis.holding import Group, Held
 from arenascope.analysis.report import RESIDENT, Picture
 from arenascope.analysis.resident import ArenaResident
 from arenascope.analysis.types import TypeRow
+from arenascope.analysis.usage import ArenaUsage
 from arenascope.analysis.verdict import judge
 from arenascope.apply import Applied
-from arenascope.model import Params
+from arenascope.model import ArenaHeader, Params
 from arenascope.recognise.kinds import Kind
 from arenascope.render.text import Style
 from arenascope.screens.advice import words
 from arenascope.screens.pins import group_lines
+from arenascope.screens.report import advice_line
 from arenascope.screens.trim import lines
 from arenascope.screens.verdict import cause, verdict
 
@@ -89,6 +91,32 @@ def test_a_limit_of_arenas_is_said_to_be_no_help_where_it_is_none() -> None:
         said = [each for each in find_advice(facts) if each.id == "arena-limit-no-help"]
         assert [each.figures["limit"] for each in said] == ([2] if told else [])
         assert all("limit of 2 arenas" in words(each, facts, Style().size).action for each in said)
+
+
+@pytest.mark.parametrize(
+    ("top", "whole", "threshold", "told"),
+    [
+        (3 * MIB, 3 * MIB, 4 * MIB, True),
+        (3 * MIB, 3 * MIB, 128 << 10, False),
+        (3 * MIB, 64 * MIB, 4 * MIB, False),
+        (MIB // 2, MIB // 2, 4 * MIB, False),
+    ],
+)
+def test_a_top_that_was_asked_for_ahead_is_not_put_down_to_a_threshold(
+    top: int, whole: int, threshold: int, told: bool
+) -> None:
+    """free() would return one that has reached trim_threshold: such a top was never freed (top_pad, huge pages)."""
+    empty = dict.fromkeys(ArenaResident._fields, 0)
+    parts = {"main_top": top, "live": 4 * MIB}
+    arena = ArenaResident(**{**empty, "total": top + 4 * MIB, "live": 4 * MIB, "top": top})
+    picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, [arena], ())
+    values = {"trim_threshold": threshold, "mmap_threshold": 128 << 10, "top_pad": 0, "no_dyn_threshold": 1}
+    header = ArenaHeader(0, 0x7000, True, 0, 0, 0x9000, whole, 0x7000, 1, whole, whole, True)
+    usages = [ArenaUsage(header, 1, (), None, None, None, None, None)]
+    facts = Facts(
+        picture, Params(0, values), 4096, usages, 1, None, started=True, calls=0, tunables=True, release="2.36"
+    )
+    assert ("top-below-threshold" in {each.id for each in find_causes(facts)}) is told
 
 
 def test_releasing_tops_says_what_its_command_returns_in_all() -> None:
@@ -165,3 +193,41 @@ def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
         ("lost-blocks", "a leak"),
     ]
     assert not {"held-by-owner", "held-by-others"} & {name for name, _ in told[70 * MIB]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "free", "returns", "told"),
+    [
+        ("global", 0, 12 * MIB, "at most 12.0 MiB"),
+        ("global", 0, None, "in 9 blocks]"),
+        ("global", 0, 4096, None),
+        ("stack", 0, 12 * MIB, None),
+        ("global", 70 * MIB, 12 * MIB, None),
+    ],
+    ids=["known", "not known", "nothing to be had", "no variable", "what is free stays"],
+)
+def test_what_is_a_cause_is_told_what_its_end_would_bring(
+    kind: str, free: int, returns: Optional[int], told: Optional[str]
+) -> None:
+    keepers = [Keeper(kind, "cache", None, 30 * MIB, "cache", blocks=9, returns=returns)]
+    held = HeldSums(
+        live=60 * MIB,
+        reached=60 * MIB,
+        possible=0,
+        lost=0,
+        unknown=0,
+        lost_blocks=0,
+        doubted=False,
+        keepers=keepers,
+        others=30 * MIB,
+    )
+    parts = {"live": 60 * MIB, "returnable": free}
+    picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
+    facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36", held=held)
+    said = [
+        advice_line(Style(), each, words(each, facts, Style().size))
+        for each in find_advice(facts)
+        if each.id == "clear-owner"
+    ]
+    assert len(said) == (told is not None)
+    assert all(told in each for each in said if told is not None)

@@ -18,7 +18,7 @@ OFTEN = {
     "follow": ("step", "_add_ends"),
     "links": ("_after",),
     "nodes": ("_back",),
-    "catalogue": ("classify_many", "other", "_behind", "_of_table"),
+    "catalogue": ("classify_many", "other", "_after_front", "_of_table"),
     "types": ("classify_many",),
     "holders": ("Body", "_as_string"),
 }

@@ -313,6 +313,14 @@ def test_how_many_there_are_is_guessed_by_the_first_of_each_heap() -> None:
     assert sum(read) < session.headers[0].system_mem // 4
 
 
+def test_how_many_there_are_is_guessed_where_a_program_went_on_otherwise() -> None:
+    image = HeapImage("2.36-64")
+    for size in (*[0x4000] * 64, *[0x80] * 32_000):
+        image.main.used(size)
+    session = Session(image.target())
+    assert abs(likely_chunks(session, 40_000) - 32_064) < 32_064 // 4
+
+
 def test_a_report_asks_what_few_blocks_are_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many it is a hint: whoever looks first waits for no more than the figures."""
     target, asked = everything("2.36-64").target(), []

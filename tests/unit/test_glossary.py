@@ -48,6 +48,7 @@ PROSE = {
     ),
     *("free", "whole pages", "places", "thresholds", "huge pages", "thread cache", "snapshot", "trim", "main arena"),
     *("held", "lost", "perhaps lost", "leak", "reached", "no plain pointer", "hangs on", "several together", "certain"),
+    *("stood still", "holds back"),
     *("guess", "goes back", "give back", "fastbin", "madvise", "mapping", "other anonymous memory"),
     *("incomplete", "damaged", "redacted", "in swap", "the kernel's", ".bss", "body", "core", "per hour", "cached"),
 }

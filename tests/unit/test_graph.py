@@ -18,6 +18,7 @@ from arenascope.graph.encodings import decoded
 from arenascope.graph.retained import by_kind
 from arenascope.graph.spans import Mark, Marks
 from arenascope.graph.spread import Spread
+from arenascope.graph.together import MOST, NONE, Common, Shared, Tops
 from arenascope.graph.windows import Window
 from arenascope.memory import Memory
 from arenascope.render import optional
@@ -201,6 +202,60 @@ def test_numpy_finds_the_same_blocks(word: int) -> None:
         whose = [(place, blocks.find(at)) for place, at in enumerate(words)]
         truth = [(at, found) for at, found in whose if found >= 0 and words[at] + word <= blocks.ends[found] + 1]
         assert list(zip(index.tolist(), which.tolist())) == truth
+
+
+@pytest.mark.parametrize("by", ["numpy", "hand"])
+def test_who_leads_to_what_several_do(by: str) -> None:
+    """Against every owner followed by itself: of what none of them alone leads to."""
+    numpy = optional.load("numpy") if by == "numpy" else None
+    if by == "numpy" and numpy is None:
+        pytest.skip("numpy is not installed: scripts/setup.sh installs it")
+    met = 0
+    for seed in range(100):
+        rng = random.Random(seed)
+        count = rng.randrange(1, 24)
+        of = [[rng.randrange(count) for _ in range(rng.choice((0, 1, 1, 2, 3)))] for _ in range(count)]
+        held = [[rng.randrange(count) for _ in range(rng.randrange(3))] for _ in range(rng.choice((2, 3, 6, 12)))]
+        owners, first = len(held), len(held) + 1
+        lists = [[*range(1, first)], *([to + first for to in each] for each in (*held, *of))]
+        tree = dominators(len(lists), lists.__getitem__)
+        over = {node: tree.nodes[at] for node, at in zip(tree.nodes, tree.above)}
+        shared = [node - first for node in tree.nodes if node >= first and over[node] == 0]
+        tops = array("i", [NONE]) * count
+        for node in tree.nodes[1:]:
+            top = node
+            while over[top]:
+                top = over[top]
+            if node >= first:
+                tops[node - first] = top - 1 if top < first else owners + shared.index(top - first)
+        offsets = array("Q", [0, *itertools.accumulate(map(len, of))])
+        edges = array("I", [to << 1 for each in of for to in each])
+        graph = Graph(range(count), offsets, edges, (), numpy=numpy)  # type: ignore[arg-type]
+        sizes = [rng.randrange(32, 512, 16) for _ in shared]
+        common = Common(graph, Tops(held, [Shared(*each) for each in zip(shared, sizes)], tops))
+        # each owner is asked by itself what it leads to
+        leads = [reached({**dict(enumerate(lists)), 0: [owner + 1]}, -1) for owner in range(owners)]
+        sums: dict[frozenset[int], int] = {}
+        for at, (block, size) in enumerate(zip(shared, sizes)):
+            truth = frozenset(owner for owner in range(owners) if block + first in leads[owner])
+            found = common.of([at])
+            assert truth.issuperset(found.owners)
+            if found.whole:
+                assert truth == {*found.owners}
+                sums[truth] = sums.get(truth, 0) + size
+            else:
+                assert len(truth) >= len(found.owners) == MOST
+            met += 1
+        assert common.sums() == sums
+    assert met > 100
+
+
+def test_who_leads_to_a_trifle_is_not_named_for_all() -> None:
+    """Two hold a great deal together, a third one a little of it with the first."""
+    graph = Graph(range(2), array("Q", [0, 0, 0]), array("I"), (), numpy=None)  # type: ignore[arg-type]
+    common = Common(graph, Tops([[0, 1], [0], [1]], [Shared(0, 1 << 20), Shared(1, 96)], array("i", [3, 4])))
+    assert common.of([0, 1]).owners == [0, 1]
+    assert common.of([1]).owners == [0, 2]
 
 
 @pytest.mark.parametrize("seed", range(20))

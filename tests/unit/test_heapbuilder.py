@@ -120,7 +120,7 @@ def test_foreign_sbrk_leaves_a_double_fence(left: int, words: tuple[int, ...]) -
     image = HeapImage("2.36-64")
     image.main.used(0x100)
     image.main.foreign_sbrk(100, left=left)
-    behind = image.main.used(0x100)
+    after = image.main.used(0x100)
     truth = image.truth
     old_end = truth.main.heaps[0].end
     at, seen = old_end - left, []
@@ -129,7 +129,7 @@ def test_foreign_sbrk_leaves_a_double_fence(left: int, words: tuple[int, ...]) -
         at += seen[-1] & ~7
     assert tuple(seen) == words
     assert at == old_end
-    assert behind.address == old_end + 0x70
+    assert after.address == old_end + 0x70
     assert truth.mp["sbrk_base"] + truth.main.system_mem == truth.main.top.end == truth.curbrk
     assert truth.main.contiguous
 

@@ -134,7 +134,7 @@ def test_what_is_locked_stays_in_memory() -> None:
         # the block's own two pages, and the one on either side that it shares
         assert held_by.releases == 3 * page
         found[len(found)] = held_by.resident
-    # behind a lock in the second piece nothing goes back either way; with one in the block, what lies in front of it
+    # after a lock in the second piece nothing goes back either way; with one in the block, what lies in front of it
     assert found == {0: 3 * page, 1: 3 * page, 2: page}
 
 

@@ -124,7 +124,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "glossary": ("arguments",),
     "load_once": (),
     "debugger_door": ("command", "errors", "load_once"),
-    "screens": (*LOW, *GLIBC, "recognise", "session", "analysis", "render", "gather", "graph", "apply"),
+    "screens": (*LOW, *GLIBC, "recognise", "analysis", "render", "gather", "graph", "apply"),
     # what a document of each command says; read by scripts and tests alone
     "documents": ("commands", "command", "analysis", "render", "model", "recognise", "snapshot"),
     "snapshot": ("errors", "whole_file", "words"),
@@ -144,7 +144,18 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "moments": ("errors", "records", "snapshot"),
     # what several commands say, on one page
-    "ticket": (*LOW, "apart", "command", "gather", "graph", "render", "render/pages", "screens", "whole_file"),
+    "ticket": (
+        *LOW,
+        "apart",
+        "command",
+        "gather",
+        "glossary",
+        "graph",
+        "render",
+        "render/pages",
+        "screens",
+        "whole_file",
+    ),
     "commands": (
         *LOW,
         *GLIBC,
@@ -243,6 +254,25 @@ def test_what_render_and_analysis_take_is_types_alone() -> None:
         if name.startswith("analysis/"):
             used = {node.attr for node in ast.walk(trees()[name]) if isinstance(node, ast.Attribute)}
             assert not used & {"read", "try_word", "words", "node", "u32", "symbol", "thread_local"}, name
+
+
+def test_screens_take_a_style_and_data() -> None:
+    """Neither a context nor a session: what is said was read before."""
+    for name in graph():
+        if name.startswith("screens/"):
+            used = {node.attr for node in ast.walk(trees()[name]) if isinstance(node, ast.Attribute)}
+            assert not used & {"session", "context", "target", "memory"}, name
+
+
+def test_nobody_peeks_into_what_a_session_has() -> None:
+    """It says itself what it has so far; a report's `vars` are those of its options."""
+    for name, tree in trees().items():
+        used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        called = {
+            node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        assert "__dict__" not in used, name
+        assert "vars" not in called or name in ("session", "commands/report"), name
 
 
 def test_what_only_reads_does_not_know_what_calls() -> None:

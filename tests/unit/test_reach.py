@@ -24,9 +24,9 @@ def write_list(image: HeapImage, arena: int, start: int) -> None:
     head = bin_header(word, image.truth.arenas[arena].address + row.state["bins"], BIN)
     chunks = [start + number * 2 * size for number in range(CHUNKS)]
     ring = [head, *chunks, head]
-    for before, chunk, behind in zip(ring, chunks, ring[2:]):
+    for before, chunk, after in zip(ring, chunks, ring[2:]):
         space.put(chunk + word, size | 1)
-        space.put(chunk + 2 * word, behind)
+        space.put(chunk + 2 * word, after)
         space.put(chunk + 3 * word, before)
         space.put(chunk + size, size)
     space.put(head + 2 * word, chunks[0])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Optional
 
 import pytest
@@ -18,7 +20,8 @@ from arenascope.errors import UsageError
 from arenascope.render import optional, text
 from arenascope.render.highlight import highlight
 from arenascope.render.json import address
-from arenascope.render.text import Style, count, cut, folded, left_out, next_lines, number, table
+from arenascope.render.text import SHELL_CALLS_INTO, Style, count, cut, folded, left_out, next_lines, number, table
+from arenascope.shell_control import PROCESSORS
 
 
 @pytest.mark.parametrize(
@@ -261,3 +264,11 @@ def test_without_tabulate_a_format_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(text.optional, "load", lambda name: None)
     with pytest.raises(UsageError, match="tabulate"):
         run_text(everything("2.36-64").target(), "heaps", "--table", "html")
+
+
+@pytest.mark.parametrize("machine", [*(each.machine for each in PROCESSORS), "riscv64"])
+def test_to_apply_it_where_the_shell_can(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine=machine))
+    here = Style(program="arenascope", subject="1234").applied("trim --apply")
+    assert here.startswith("arenascope trim 1234 --apply" if machine != "riscv64" else "gdb -p 1234 ")
+    assert (machine in SHELL_CALLS_INTO) is (machine != "riscv64")

@@ -17,7 +17,7 @@ TLS_FOLLOWS = ("arm", "aarch64", "ppc64le", "ppc32", "riscv64")
 
 
 def apart(base: str, words: int, before: bool) -> Row:
-    """A libc whose `tcache` stands so many words before or behind thread_arena."""
+    """A libc whose `tcache` stands so many words before or after thread_arena."""
     row = BY_NAME[base]
     if row.arch in TLS_FOLLOWS:
         low = min(row.tls_arena, row.tls_tcache)

@@ -1,4 +1,4 @@
-"""What came into question on the way to the heap: asking for it finds the same, and each that lost says why."""
+"""The candidates on the way to the heap: asking for it finds the same, and each that lost says why."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_where_nothing_is_found_each_candidate_says_why() -> None:
     screen = run_text(target, "version", "--full")
     assert "main_arena: 1 candidate, none was taken" in screen
     assert f"    - {lost['against'][0]}" in screen
-    assert "mp_: nothing came into question" in screen
+    assert "mp_: there was no candidate" in screen
 
 
 def test_only_who_asks_is_told() -> None:

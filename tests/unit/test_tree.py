@@ -50,7 +50,7 @@ def test_help_is_the_same_in_all_doors(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", branch_names())
-def test_help_before_and_behind(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_before_and_after(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     texts = []
     for words in (["help", name], [name, "--help"], [name, "-h"], [name, "--he"]):
         assert cli.main(words) == 0

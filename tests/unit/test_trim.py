@@ -185,7 +185,7 @@ def _pieces(painted: str) -> list[str]:
         ((0x0010, 0x1FF0), [(0x1000, 0x1000)]),
     ],
 )
-def test_whole_pages_behind_the_chunks_own_fields(chunk: Chunk, expected: list[Chunk]) -> None:
+def test_whole_pages_after_the_chunks_own_fields(chunk: Chunk, expected: list[Chunk]) -> None:
     found = plan(arena_of(binned=[(HEAP + chunk[0], chunk[1])]))
     assert found.madvise == [(HEAP + low, size) for low, size in expected]
     assert found.subpage_bytes == chunk[1] - sum(size for _, size in expected)

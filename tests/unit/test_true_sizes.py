@@ -13,7 +13,7 @@ from arenascope.recognise.catalogue import true_sizes
         ({40: 100, 104: 3}, [40]),
         # a rest too small to be a block of its own is handed out, too
         ({40: 10, 56: 10}, [40]),
-        # with room for more behind it
+        # with room for more after it
         ({40: 10, 104: 10, 600: 2}, [40, 104]),
         # one of them may be what was left behind
         ({40: 1, 104: 1}, []),

@@ -9,8 +9,10 @@ from typing import Iterable
 import pytest
 
 from arenascope.analysis import advice, causes
+from arenascope.analysis.report import PARTS
 from arenascope.glibc.find.allocators import KINDS
 from arenascope.screens.advice import ADVICE
+from arenascope.screens.parts import LABELS
 from arenascope.screens.verdict import CAUSES
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -41,8 +43,16 @@ def test_what_is_concluded_has_words(module: object, said: Iterable[str], words:
     assert not set(said) - ids_in(module), f"nothing concludes these any more: {words}"
 
 
+def test_each_part_of_rss_has_words() -> None:
+    assert (*LABELS,) == PARTS
+
+
 def test_each_advice_has_a_test() -> None:
     assert not untested(ADVICE), "tests/debuggers/test_advice.py takes each advice and measures"
+
+
+def test_each_cause_has_a_test() -> None:
+    assert not untested(CAUSES), "STORIES of tests/debuggers/test_mysteries.py: where it is said, and where not"
 
 
 def test_each_allocator_has_a_test() -> None:

@@ -45,12 +45,12 @@ def find_advice(facts: Facts) -> list[Advice]:
     if facts.picture.measure == SPACE:
         # less of it was in memory
         helps = [each._replace(bound=each.effect is not None) for each in helps]
-    most = max((each.effect or 0 for each in helps), default=0)
+    largest = max((each.effect or 0 for each in helps), default=0)
     beside = [*_ask(facts), *_leak(facts)]
     beside.sort(key=_about, reverse=True)
-    first = [each for each in beside if _about(each) > most]
-    rest = [each for each in beside if _about(each) <= most]
-    return [*first, *helps, *rest, *_in_use(facts, bool(helps)), *_folklore(facts)]
+    first = [each for each in beside if _about(each) > largest]
+    rest = [each for each in beside if _about(each) <= largest]
+    return [*first, *helps, *rest, *_clear(facts), *_in_use(facts, bool(helps)), *_folklore(facts)]
 
 
 def _about(advice: Advice) -> float:
@@ -171,6 +171,15 @@ def _leak(facts: Facts) -> Iterator[Advice]:
     by = lost_of(held)
     figures = {"bytes": held.lost, "blocks": held.lost_blocks, "live_bytes": held.live, **by.figures}
     yield Advice("mend-leak", held.returns, figures, bound=held.returns_bound, names=by.names)
+
+
+def _clear(facts: Facts) -> Iterator[Advice]:
+    """Of a cause it has to be said what its end would bring; whether it is needed only the program knows."""
+    keeper = facts.clearable
+    if keeper is not None:
+        figures = {"bytes": keeper.bytes, "blocks": keeper.blocks}
+        names = {"owner": keeper.called, "kind": keeper.kind}
+        yield Advice("clear-owner", keeper.returns, figures, bound=True, names=names)
 
 
 def _in_use(facts: Facts, helped: bool) -> Iterator[Advice]:

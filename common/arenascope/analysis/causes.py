@@ -6,7 +6,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..model import Allocator, Params, Statement
 from ..records import NamedTuple
-from .held import HeldSums
+from .held import HeldSums, Keeper
 from .holding import Group, Seen
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import Picture
@@ -14,6 +14,8 @@ from .resident import ArenaResident
 from .usage import ArenaUsage, orphans, total
 
 WORTH = 1 << 20
+CLEARED = ("global", "tls")
+"""Owners that a program can clear: variables."""
 
 
 def matters(size: int, rss: int) -> bool:
@@ -111,6 +113,20 @@ class Facts(NamedTuple):
         return 2 * self.part("other") > self.rss or (bool(self.allocators) and self.matters(size))
 
     @property
+    def keeps(self) -> bool:
+        """Whether what stays is rather what is in use than what is free."""
+        return self.picture.free <= self.picture.live
+
+    @property
+    def clearable(self) -> Optional[Keeper]:
+        """The variable that holds most, where that is why memory stays, and clearing it would bring some back."""
+        for each in self.held.keepers if self.held and self.keeps else ():
+            brings = each.bytes if each.returns is None else each.returns
+            if each.kind in CLEARED and self.matters(each.bytes) and self.matters(brings):
+                return each
+        return None
+
+    @property
     def thresholds_explain(self) -> bool:
         """Whether what thresholds at their defaults would have given back is the largest part of what is free."""
         size = self.large + self.tops_at_default
@@ -144,21 +160,29 @@ def find_causes(facts: Facts) -> list[Statement]:
 def _thresholds(facts: Facts) -> Iterator[Cause]:
     if facts.params is None:
         return
-    tops, large = facts.tops_at_default, facts.large
-    held = [each.top + each.top_end for each in facts.picture.arenas if facts.matters(each.top + each.top_end)]
+    trim, large = facts.params.values["trim_threshold"], facts.large
+    explained = facts.tops_at_default + large
+    grew = facts.grown and facts.matters(explained)
+    sizes = {usage.header.index: usage.header.top_bytes for usage in facts.usages}
+    # systrim and heap_trim let a top below the threshold be; a larger one was asked for ahead (top_pad, huge pages)
+    tops = [
+        top
+        for top, whole in ((each.top + each.top_end, sizes.get(each.arena)) for each in facts.picture.arenas)
+        if facts.matters(top) and (grew or (whole or top) < trim)
+    ]
     figures = {
         "mmap_threshold_bytes": facts.params.values["mmap_threshold"],
         "mmap_threshold_default_bytes": MMAP_THRESHOLD,
-        "trim_threshold_bytes": facts.params.values["trim_threshold"],
+        "trim_threshold_bytes": trim,
         "tops_bytes": sum(each.top + each.top_end for each in facts.picture.arenas),
-        "large_tops": len(held),
-        "largest_top_bytes": max(held, default=0),
+        "large_tops": len(tops),
+        "largest_top_bytes": max(tops, default=0),
         "large_free_bytes": large,
     }
-    if facts.grown and facts.matters(tops + large):
-        yield Cause(Statement("thresholds-grew", figures), tops + large)
-    elif held:
-        yield Cause(Statement("top-below-threshold", figures), sum(held))
+    if grew:
+        yield Cause(Statement("thresholds-grew", figures), explained)
+    elif tops:
+        yield Cause(Statement("top-below-threshold", figures), sum(tops))
 
 
 def _middle(facts: Facts) -> Iterator[Cause]:
@@ -202,6 +226,7 @@ def stranded_by(group: Optional[Group]) -> By:
         return By({}, {})
     row, held = group
     figures: dict[str, Optional[float]] = {
+        "type_beside_bytes": group.beside,
         "type_blocks": row.blocks,
         "type_bytes": row.bytes,
         "type_releases_bytes": held.releases,
@@ -234,26 +259,30 @@ def _lost(facts: Facts) -> Iterator[Cause]:
 
 def lost_of(held: HeldSums) -> By:
     """What is lost, for a statement; nothing where that is not known."""
-    most = held.most_lost
-    if most is None:
+    lost = held.most_lost
+    if lost is None:
         return By({}, {})
     figures: dict[str, Optional[float]] = {
-        "type_blocks": most.blocks,
-        "type_bytes": most.bytes,
-        "indirect_blocks": most.indirect_blocks,
+        "type_blocks": lost.blocks,
+        "type_bytes": lost.bytes,
+        "indirect_blocks": lost.indirect_blocks,
     }
-    return By(figures, {"type": most.type})
+    return By(figures, {"type": lost.type})
 
 
 def _held(facts: Facts) -> Iterator[Cause]:
     """Where more is free, that is what stays; where it is in use, whoever alone leads to much of it keeps it."""
     held = facts.held
-    if held is None or facts.picture.free > facts.picture.live:
+    if held is None or not facts.keeps:
         return
     for each in held.keepers:
         if facts.matters(each.bytes):
             figures: dict[str, Optional[float]] = {"bytes": each.bytes, "live_bytes": held.live}
             yield Cause(Statement("held-by-owner", figures, {"owner": each.called, "kind": each.kind}), each.bytes)
+    for joint in held.jointly:
+        if facts.matters(joint.bytes):
+            figures = {"bytes": joint.bytes, "live_bytes": held.live, "owners": len(joint.owners)}
+            yield Cause(Statement("held-together", figures, {"owners": joint.called}), joint.bytes)
     if facts.matters(held.others):
         yield Cause(Statement("held-by-others", {"bytes": held.others, "live_bytes": held.live}), held.others)
 

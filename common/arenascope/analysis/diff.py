@@ -161,8 +161,8 @@ def _bins(document: Document) -> Optional[Rows]:
     if rows is None:
         return None
     for row in rows:
-        most = row.get("max_bytes")
-        name = f"{row['kind']} {row['min_bytes']}" + (f"-{most}" if most and most != row["min_bytes"] else "")
+        largest = row.get("max_bytes")
+        name = f"{row['kind']} {row['min_bytes']}" + (f"-{largest}" if largest and largest != row["min_bytes"] else "")
         name = row["kind"] if row["kind"] == "unsorted" else name
         kept = bins.setdefault(name, {"bytes": 0})
         kept["bytes"] += row["bytes"]
@@ -208,7 +208,7 @@ def _owners(before: Document, after: Document) -> Optional[list[Change]]:
 
 
 def _mostly(before: Document, after: Document) -> Mapping[str, str]:
-    """By owner: the type, of those that it holds most of, of which what it holds changed by most."""
+    """By owner: of the types that it holds most of, the one whose bytes changed most."""
     both = [(document.get("types") or {}).get("types") or () for document in (before, after)]
     sums: dict[str, dict[str, int]] = {}
     for sign, rows in zip((-1, 1), both):
@@ -243,8 +243,8 @@ def _owner_name(row: Document) -> str:
 
 
 def _size_name(row: Document) -> str:
-    most = row.get("max_bytes")
-    return f"{row['min_bytes']}-{most}" if most is not None else str(row["min_bytes"])
+    largest = row.get("max_bytes")
+    return f"{row['min_bytes']}-{largest}" if largest is not None else str(row["min_bytes"])
 
 
 def _changes(before: Optional[Rows], after: Optional[Rows], *, key: str) -> list[Change]:

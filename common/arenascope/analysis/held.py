@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Optional, Protocol, Sequence
 
 from ..records import NamedTuple
 
 FIRST = 3
 """So many owners are told."""
+
+
+class Holder(Protocol):
+    """Of graph/owners.py, which this room does not know."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def name(self) -> Optional[str]: ...
+
+    @property
+    def tid(self) -> Optional[int]: ...
 
 
 class Keeper(NamedTuple):
@@ -19,6 +32,17 @@ class Keeper(NamedTuple):
     bytes: int
     called: str
     """What people call it."""
+    blocks: int = 0
+    returns: Optional[int] = None
+    """What would leave memory with all of it, pages among it that are free already; None: not known, or not asked."""
+
+
+class Joint(NamedTuple):
+    """Who leads to memory only together: each of them, and nobody else."""
+
+    owners: Sequence[Holder]
+    bytes: int
+    called: str
 
 
 class Lost(NamedTuple):
@@ -49,7 +73,9 @@ class HeldSums(NamedTuple):
     keepers: Sequence[Keeper]
     """Those that hold most, by themselves."""
     others: int = 0
-    """What owners hold that are not among these, and several together."""
+    """What owners hold that are not among these, and several together that are not among the next."""
+    jointly: Sequence[Joint] = ()
+    """Those that hold most together."""
     most_lost: Optional[Lost] = None
     returns: Optional[int] = None
     """What would leave memory with what nothing leads to; None: not known, or not asked for."""

@@ -2,9 +2,9 @@
 
 What a kind holds is what goes back once all of its blocks are free and malloc_trim(0) was called after that, and does
 not go back at a malloc_trim(0) now. Really free, that is: that thread caches and fastbins keep some of them first is
-let out of account, as in pins. They are freed in the order of their addresses, an arena's oldest heap first, and free()
-does meanwhile what it does by itself: heap_trim at the end of a thread's arena, too, which no malloc_trim touches.
-What any other free() of 64 KiB would give back there is nobody's.
+left out of account, as in pins. They are freed in the order of their addresses, an arena's oldest heap first, and
+free() does meanwhile what it does by itself: heap_trim at the end of a thread's arena, too, which no malloc_trim
+touches. What any other free() of 64 KiB would give back there is nobody's.
 
 Blocks of one kind with nothing but free memory between and beside them are a run: once they are freed it is one chunk,
 of which malloc_trim gives back the whole pages. Any other block ends it, so each run can be judged by itself, whatever
@@ -61,7 +61,7 @@ class Seen(NamedTuple):
     rows: Sequence[TypeRow]
     """What there is most of first."""
     groups: Sequence[Group]
-    """Those that keep more than they are; what keeps most besides itself first."""
+    """Those that keep more than their own bytes; what keeps most besides itself first."""
 
 
 class Holdings:
@@ -158,7 +158,7 @@ class HoldSearch:
         kind: Optional[int] = None
         left = 0
         parts: list[Range] = []
-        # what is free and not yet closed; the chunk in it that free() would merge with a block behind it
+        # what is free and not yet closed; the chunk in it that free() would merge with a block after it
         span = free = 0
         # what free() has merged with this run's blocks, as far as no fast chunk lies in between
         chunk: Optional[int] = None

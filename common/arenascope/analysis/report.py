@@ -12,23 +12,22 @@ from .resident import ArenaResident
 SHARED_MEMORY = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "[anon_shmem")
 KERNEL = ("[vdso]", "[vvar]", "[vvar_vclock]", "[vsyscall]")
 
-LABELS = {
-    "live": "in use, with malloc's bookkeeping",
-    "mmapped": "in use, in blocks with a mapping of their own",
-    "tcache": "free, kept in thread caches",
-    "returnable": "free, malloc_trim returns it",
-    "thread_tops": "free, tops of thread arenas: malloc_trim leaves them",
-    "main_top": "free, what malloc_trim leaves of the main arena's top",
-    "scraps": "free, stranded: shares its pages with blocks in use",
-    "unread": "arenas that could not be read whole",
-    "stacks": "stacks of threads",
-    "files": "program, libraries and mapped files",
-    "shared": "shared memory",
-    "other": "other anonymous memory, outside malloc",
-    "kernel": "the kernel's own pages (vdso)",
-}
-
-
+PARTS = (
+    "live",
+    "mmapped",
+    "tcache",
+    "returnable",
+    "thread_tops",
+    "main_top",
+    "scraps",
+    "unread",
+    "stacks",
+    "files",
+    "shared",
+    "other",
+    "kernel",
+)
+"""In the order in which they are shown; their words are those of screens/parts.py."""
 RESIDENT, ANONYMOUS, SPACE = "resident", "anonymous", "address-space"
 """What the parts measure: all that is in memory; that of anonymous memory alone (a core that has holes where nothing
 was); or what is mapped and anonymous, in memory or not (a core without holes)."""
@@ -64,7 +63,7 @@ class Picture(NamedTuple):
     """Resident memory at one moment."""
 
     parts: dict[str, int]
-    """By the names of LABELS; they sum to `rss` where that is known."""
+    """By the names of PARTS; they sum to `rss` where that is known."""
     measure: str
     rss: Optional[int]
     """None for a core: the pages of files are not known there."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Optional, Sequence
 
 from ..model import Statement
 from .causes import Facts, stranded_by
+from .trim import Trim
+from .usage import ArenaUsage, total
 
 SECONDS_PER_BYTE = 1 / 12e9
 SECONDS_PER_CALL = 1.5e-6
@@ -76,3 +78,17 @@ def _elsewhere(facts: Facts) -> str:
         if 2 * facts.part(name) > facts.rss:
             return kind
     return "mostly-not-malloc"
+
+
+def address_space(plans: Sequence[Trim], usages: Sequence[ArenaUsage]) -> Statement:
+    """For an image without residency: what lies where in address space."""
+    return Statement(
+        "address-space",
+        {
+            "system_bytes": sum(usage.header.system_mem for usage in usages),
+            "arenas": len(usages),
+            "used_bytes": total(usage.used for usage in usages),
+            "release_bytes": total(trim.plan.release_bytes for trim in plans),
+            "tops_bytes": total(trim.plan.tops_bytes for trim in plans),
+        },
+    )

@@ -48,14 +48,16 @@ def arenas_command(context: Context) -> Answer:
     plans = None if context.options.quick else {trim.plan.arena: trim for trim in trims(session)}
     usages.sort(key=SORTS[context.options.sort])
     mmapped = mmapped_tally(session)
+    share = share_json(session, plans is not None)
     keys = {
         "arenas": [arena_json(usage, plans) for usage in sorted(usages, key=SORTS["index"])],
         "mmapped": tally_json(mmapped),
         "totals": figures_json(usages, plans, session.all_arenas),
         "allocators": allocators_json(session.located.allocators),
-        "share": share_json(session, plans is not None),
+        "share": share,
     }
-    lines = _lines(context, usages, plans, mmapped)
+    beside = list(allocators_lines(context.style, session.located.allocators, share))
+    lines = _lines(context, usages, plans, mmapped, beside=beside)
     return Answer(keys, lines, problems_of(session))
 
 
@@ -98,10 +100,14 @@ def _trimmed(plans: Optional[Plans], index: int) -> tuple[Optional[int], Optiona
 
 
 def _lines(
-    context: Context, usages: Sequence[ArenaUsage], plans: Optional[Plans], mmapped: Optional[Tally]
+    context: Context,
+    usages: Sequence[ArenaUsage],
+    plans: Optional[Plans],
+    mmapped: Optional[Tally],
+    beside: Sequence[str],
 ) -> Iterator[str]:
+    """`beside`: of other allocators."""
     style, session = context.style, context.session
-    beside = allocators_lines(style, session, plans is not None)
     if not session.started:
         yield NO_HEAP
         yield from beside

@@ -68,9 +68,12 @@ def _lines(context: Context, rows: list[Row], partial: bool) -> Iterator[str]:
         return
     chunks = sum(row.bin.chunks for row in rows)
     size = sum(row.bin.bytes for row in rows)
+    cached = sum(row.bin.bytes for row in rows if row.tid is not None)
+    # other screens say 'in bins' of the rest alone
+    part = f"{style.size(cached) if cached < size else 'all'} of it in thread caches; " if cached else ""
     yield style.bold(
         f"{AT_LEAST if partial else ''}{count(chunks, 'free chunk')} of {style.size(size)} "
-        f"in {count(len(rows), 'bin')} (tops not counted)"
+        f"in {count(len(rows), 'list')} ({part}tops not counted)"
     )
     yield ""
     ordered = sorted(rows, key=lambda row: -row.bin.bytes) if context.options.limit else rows

@@ -14,6 +14,7 @@ from ..render.json import address
 from ..render.problems import sentence, statement_json
 from ..render.text import NO_HEAP, Style, count, cut, left_out, table
 from ..session import Session
+from .types import sweep_a_copy_if_sooner
 
 BROKEN = 1
 
@@ -28,6 +29,7 @@ BROKEN = 1
     arguments=(ARENA, LIMIT),
 )
 def check_command(context: Context) -> Answer:
+    sweep_a_copy_if_sooner(context)
     session = context.session
     context.check_arena(context.options.arena)
     outcome = audit(session, context.options.arena)

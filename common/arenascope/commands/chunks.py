@@ -31,7 +31,7 @@ from ..render.spool import Spool
 from ..screens.chunks import FEW, Sizes, chunk_row, heading, summary_lines, table_of, typed_row
 from ..screens.types import name_of
 from ..session import Session
-from .types import look_at_a_copy, pattern_of
+from .types import look_at_a_copy, pattern_of, sweep_a_copy_if_sooner
 
 FEW_ROWS = 10_000
 """More are written as they are met, by one process."""
@@ -114,6 +114,8 @@ def chunks_command(context: Context) -> Answer:
         raise UsageError("--type is of blocks in use: --free leaves none", "give one of them")
     if options.type is not None:
         look_at_a_copy(context)
+    else:
+        sweep_a_copy_if_sooner(context)
     session = context.session
     context.check_arena(options.arena)
     wanted = Filter(
@@ -130,7 +132,7 @@ def chunks_command(context: Context) -> Answer:
     sums = total(sweep.sums.values())
     counted = within(sweep.chosen or sums, wanted.least, wanted.most)
     classes = histogram(counted, session.layout.min_size, session.layout.align)
-    most = options.limit if options.limit > 0 else None
+    shown = options.limit if options.limit > 0 else None
     exact = exact_sizes(counted)
     left_out = None if session.stopped else max(0, sweep.wanted - sweep.rows.count)
     keys = {
@@ -138,8 +140,8 @@ def chunks_command(context: Context) -> Answer:
         "sizes": [_class_json(each, wanted, sweep.doubtful) for each in classes],
         "chunks": sweep.rows if options.json else [],
         "left_out": left_out,
-        "exact_sizes": [_exact_json(each, wanted, sweep.doubtful) for each in exact[:most]],
-        "exact_sizes_left_out": len(exact[most:]) if most else 0,
+        "exact_sizes": [_exact_json(each, wanted, sweep.doubtful) for each in exact[:shown]],
+        "exact_sizes_left_out": len(exact[shown:]) if shown else 0,
     }
     lines: Iterable[str] = ()
     if sweep.rows.count:

@@ -6,7 +6,6 @@ from argparse import Namespace
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.diff import OF_FILES, Change, Diff, compare
-from ..analysis.report import LABELS
 from ..command import Answer, Context, argument, command
 from ..errors import ArenascopeError
 from ..gather.problems import problems_of
@@ -14,6 +13,7 @@ from ..model import Statement
 from ..render.problems import sentence, statement_json
 from ..render.text import Style, cut, left_out, signed, table
 from ..screens.growth import time_apart
+from ..screens.parts import LABELS
 from ..snapshot import read
 from .snapshot import read_all, take
 
@@ -195,13 +195,13 @@ def _changed(style: Style, diff: Diff, when: str) -> str:
 
 def _kept(style: Style, diff: Diff) -> str:
     """What matters most: what one owner has more of, and keeps."""
-    most = next((each for each in diff.owners or () if each.stays), None)
-    if most is None:
+    first = next((each for each in diff.owners or () if each.stays), None)
+    if first is None:
         return ""
     rate = ""
-    if most.before and diff.seconds is not None and diff.seconds >= LONG_ENOUGH and diff.one_process is not False:
-        rate = f" ({100 * (most.change or 0) / most.before * 60 / diff.seconds:.1f} % a minute)"
-    return f"; what is kept grew most in {most.name}, {signed(style, most.change)}{rate}"
+    if first.before and diff.seconds is not None and diff.seconds >= LONG_ENOUGH and diff.one_process is not False:
+        rate = f" ({100 * (first.change or 0) / first.before * 60 / diff.seconds:.1f} % a minute)"
+    return f"; what is kept grew most in {first.name}, {signed(style, first.change)}{rate}"
 
 
 def _no_rates(diff: Diff) -> Optional[str]:

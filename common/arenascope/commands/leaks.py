@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ..command import GRAPH, LIMIT, Answer, Context, always, argument, command
 from ..gather.problems import problems_of
+from ..render.text import NO_HEAP
 
 LOST = 1
-"""The exit status where something certainly is."""
+"""The exit status where something certainly is lost."""
 
 
 @command(
@@ -29,7 +30,7 @@ def leaks_command(context: Context) -> Answer:
     from ..graph.leaks import find_leaks
     from ..screens.leaks import leak_json, lines, tally
 
-    _ = context.target
+    context.begin()
     look = looked(context)
     leaks = find_leaks(look.search, look.lost)
     blocks = look.search.blocks
@@ -44,6 +45,8 @@ def leaks_command(context: Context) -> Answer:
         "saved": [{"encoding": encoding, **tally(blocks, each)} for encoding, each in leaks.saved.items()],
     }
     problems = [*look.problems, *(leaks.doubts if leaks.definite else ()), *problems_of(look.session)]
-    rows = [*lost, *(possible if context.options.possible else ())]
-    text = lines(context.style, look.search, leaks, rows, limit=context.options.limit)
-    return Answer(keys, text, problems, status=LOST if lost and not leaks.unwatched else 0)
+    asked = context.options
+    rows = [*lost, *(possible if asked.possible else ())]
+    text = lines(context.style, blocks, leaks, rows, limit=asked.limit, with_possible=asked.possible)
+    said = text if look.session.started else [NO_HEAP]
+    return Answer(keys, said, problems, status=LOST if lost and not leaks.unwatched else 0)

@@ -21,7 +21,7 @@ from ..screens.types import name_of
 from ..session import Session
 from ..target import Target
 from ..whole_file import write_whole
-from .types import kind_json, look_at_a_copy
+from .types import kind_json, look_at_a_copy, sweep_a_copy_if_sooner
 
 JSON_CELLS = 256
 MAX_CELLS = 1 << 16
@@ -52,6 +52,8 @@ def map_command(context: Context) -> Answer:
         raise UsageError("--types is for the page: there are not enough characters for it here", "--html FILE --types")
     if options.types:
         look_at_a_copy(context)
+    else:
+        sweep_a_copy_if_sooner(context)
     session = context.session
     context.check_arena(options.arena)
     picture, types = Picture(), None
@@ -65,7 +67,7 @@ def map_command(context: Context) -> Answer:
     if options.html:
         rows = page_rows(session, picture, len(types or ()))
         named = [{"name": name_of(row.kind), "module": row.kind.module} for row in types or ()]
-        data = page({**page_facts(session, said, sentences_of(problems)), "types": named}, rows)
+        data = page({**page_facts(session, said, sentences_of(problems), live=context.target), "types": named}, rows)
         # a slow disk, or a FIFO's reader, must not keep the process standing still
         context.door.release()
         write_whole(options.html, data)

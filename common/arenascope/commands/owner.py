@@ -20,6 +20,7 @@ def owner_command(context: Context) -> Answer:
     # as in refs
     from ..apart import looked
     from ..graph.paths import find_owner
+    from ..graph.told import Told
     from ..graph.whose import asked, goal_of
     from ..screens.refs import Asked, Shown, nowhere, owner_lines
 
@@ -28,7 +29,7 @@ def owner_command(context: Context) -> Answer:
     goal = goal_of(look.search, place)
     refs = asked(look.search, goal) if goal is not None else []
     path = find_owner(look.search, goal, refs) if goal is not None else None
-    shown = Shown(look.search, path or (), goal)
+    shown = Shown(Told(look.search, path or (), goal))
     keys: dict[str, object] = {
         "block": shown.goal_json(goal) if goal is not None else None,
         "path": [shown.ref_json(*each) for each in shown.steps(path, goal)] if goal and path else None,

@@ -8,6 +8,7 @@ from ..command import GRAPH, LIMIT, Answer, Context, always, argument, command
 from ..gather.problems import problems_of
 from ..model import Statement
 from ..render.problems import sentences
+from ..render.text import NO_HEAP, UNKNOWN
 from ..whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -35,14 +36,16 @@ if TYPE_CHECKING:
 def owners_command(context: Context) -> Answer:
     # as in refs
     from ..apart import looked
+    from ..graph.leak_rows import types_of
     from ..graph.owned import owned
     from ..screens.owners import Shown, lines
 
     options, target = context.options, context.target
     look = looked(context)
     search = look.search
-    ranking, kept = owned(search)
-    shown = Shown(search, ranking, kept)
+    found = owned(search)
+    ranking = found.owners
+    shown = Shown(search, found, types_of(search, [step.block for each in ranking.holdings for step in each.way]))
     limit = options.limit if options.limit > 0 else None
     problems = [*look.problems, *problems_of(look.session)]
     written: Mapping[str, Optional[dict[str, object]]] = dict.fromkeys(("html", "pprof"))
@@ -58,7 +61,7 @@ def owners_command(context: Context) -> Answer:
         **written,
     }
     text = lines(context.style, shown, options.limit, [each for each in written.values() if each is not None])
-    return Answer(keys, text, problems)
+    return Answer(keys, text if look.session.started else [NO_HEAP], problems)
 
 
 def _write(path: Optional[str], data: bytes) -> Optional[dict[str, object]]:
@@ -70,16 +73,19 @@ def _write(path: Optional[str], data: bytes) -> Optional[dict[str, object]]:
 
 def _files(context: Context, shown: Shown, problems: Sequence[Statement], live: bool) -> dict[str, bytes]:
     """What --html and --pprof write."""
+    from ..graph.held import kinds_of_all
     from ..graph.tree import grown
     from ..render.owners_profile import profile_of
     from ..render.pages.owners import Row, page
-    from ..screens.owners import kinds_of_all, summary, whose
+    from ..screens.owners import summary
+    from ..screens.types import name_of
     from .map import page_facts
 
     search = shown.search
-    kinds = kinds_of_all(search)
-    nodes = grown(search, shown.owners, kinds, lambda owner: whose(search, owner)) if search.session.started else []
-    said = summary(context.style._replace(exact=False), shown)
+    kinds = [name_of(each) if each is not None else UNKNOWN for each in kinds_of_all(search)]
+    started = search.session.started
+    nodes = grown(search, shown.owners, kinds, shown.words) if started else []
+    said = summary(context.style._replace(exact=False), shown) if started else NO_HEAP
     facts = page_facts(search.session, [said], sentences(problems), context.seen if live else None)
     rows = [
         Row(

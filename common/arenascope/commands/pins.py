@@ -239,6 +239,7 @@ def _pin_json(session: Session, shown: Shown, with_ranges: bool) -> dict[str, ob
         "reason": pin.reason,
         "releases_bytes": pin.gain.releases,
         "symbol": shown.symbol,
+        "type": shown.type,
         "held_by": shown.held_by and shown.held_by.json,
         "by": pin.by,
         "user_address": address(pin.address + session.layout.header),

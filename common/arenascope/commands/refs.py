@@ -20,6 +20,7 @@ from ..gather.problems import problems_of
 def refs_command(context: Context) -> Answer:
     # all that it takes is loaded here, before a process is held, and not with a debugger's door
     from ..apart import looked
+    from ..graph.told import Told
     from ..graph.whose import asked, goal_of
     from ..screens.refs import Asked, Shown, nowhere, pointers
 
@@ -27,7 +28,7 @@ def refs_command(context: Context) -> Answer:
     look = looked(context)
     goal = goal_of(look.search, place)
     refs = asked(look.search, goal) if goal is not None else []
-    shown = Shown(look.search, refs, goal)
+    shown = Shown(Told(look.search, refs, goal))
     keys: dict[str, object] = {
         "block": shown.goal_json(goal) if goal is not None else None,
         "refs": [shown.ref_json(each, goal) for each in refs] if goal is not None else [],

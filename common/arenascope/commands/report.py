@@ -11,11 +11,11 @@ from ..analysis.causes import Facts, find_causes
 from ..analysis.growth import growth
 from ..analysis.held import HeldSums
 from ..analysis.holding import Seen
-from ..analysis.report import LABELS, SPACE, Picture
+from ..analysis.report import PARTS, Picture
 from ..analysis.trim import Trim
 from ..analysis.types import TypeRow
 from ..analysis.usage import ArenaUsage
-from ..analysis.verdict import judge
+from ..analysis.verdict import address_space, judge
 from ..command import Answer, Context, argument, command
 from ..errors import UsageError
 from ..gather.allocators import allocator_shares
@@ -32,7 +32,8 @@ from ..render.problems import statement_json
 from ..render.text import NO_HEAP, Style
 from ..screens.advice import words
 from ..screens.growth import growth_sentence
-from ..screens.report import Conclusions, address_space, advice_line, cause_line, lines
+from ..screens.parts import LABELS
+from ..screens.report import NO_RESIDENCY, Conclusions, advice_line, cause_line, lines, notes
 from ..screens.verdict import cause, space_verdict, verdict
 from ..session import Session
 from ..snapshot import read
@@ -43,12 +44,6 @@ if TYPE_CHECKING:
     from ..graph.owners import Owner
     from ..ticket import Ticket
 
-CORE_CANNOT_TELL = "a core does not tell which pages of files were in memory: the parts are of anonymous memory alone"
-APART = "are huge pages of hugetlbfs (glibc.malloc.hugetlb=2 asks for them), which the kernel keeps out of its own RSS"
-IN_A_CALL = "an arena is locked: some thread was inside malloc at this moment. Another moment may read whole: ask again"
-NO_RESIDENCY = (
-    "this image does not tell which pages were in memory: figures are of address space, and not all of it was"
-)
 LONGEST_PAUSE = 86400
 TYPES = 20
 """So many types are in the document."""
@@ -86,7 +81,7 @@ def _read_all(context: Context) -> Answer:
             "--html", metavar="FILE", help="write all of it as one self-contained page: types, owners, leaks as well"
         ),
         argument("--since", metavar="FILE", help="what grew since this snapshot was taken"),
-        argument("--again", type=float, metavar="SECONDS", help="look twice, so long apart, and say what grew (shell)"),
+        argument("--again", type=float, metavar="SECONDS", help="look twice, SECONDS apart, and say what grew (shell)"),
     ),
     lists=lambda options: not (options.types or options.owners or options.html),
     reads=_read_all,
@@ -137,9 +132,9 @@ def report_command(context: Context) -> Answer:
     judgement = judge(facts)
     causes = [(each, cause(each, say)) for each in find_causes(facts)]
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
-    notes = list(_notes(session, picture))
+    said_beside = list(notes(picture, in_a_call=_in_a_call(session, picture)))
     said = verdict(judgement, say, compared=facts.growth is not None)
-    concluded = Conclusions(judgement, said, causes, advice, notes=notes, growth=grown, facts=facts)
+    concluded = Conclusions(judgement, said, causes, advice, notes=said_beside, growth=grown, facts=facts)
     return _answer(context, picture, concluded, ticket, owned=owned)
 
 
@@ -189,12 +184,13 @@ def _looked(context: Context) -> Iterator[Looked]:
 
 def _held() -> Callable[[Context, Looked], Optional[HeldSums]]:
     from .. import apart as apart
+    from ..graph.owners import Leading
     from ..graph.sums import summed
-    from ..screens.owners import whose
+    from ..screens.owners import together
 
     def held(context: Context, looked: Looked) -> Optional[HeldSums]:
-        def words(owner: Owner) -> str:
-            return whose(looked.search, owner)
+        def words(owners: Sequence[Owner]) -> str:
+            return together(looked.search, Leading(owners, whole=True))
 
         try:
             asked = bool(context.options.owners or context.options.html)
@@ -225,16 +221,10 @@ def _without_mappings(session: Session, plans: Sequence[Trim], grown: Optional[S
     return Conclusions(space, space_verdict(space, Style().size), notes=[NO_RESIDENCY], growth=grown)
 
 
-def _notes(session: Session, picture: Picture) -> Iterator[str]:
-    if picture.measure == SPACE:
-        yield NO_RESIDENCY
-    elif picture.rss is None:
-        yield CORE_CANNOT_TELL
-    elif picture.apart:
-        yield f"{Style().size(picture.apart)} of it {APART}"
+def _in_a_call(session: Session, picture: Picture) -> bool:
+    """Whether part of it could not be read as some thread was inside malloc."""
     live = session.target.kind == "live" and session.started
-    if picture.parts.get("unread") and live and any(each.mutex for each in session.headers):
-        yield IN_A_CALL
+    return bool(picture.parts.get("unread")) and live and any(each.mutex for each in session.headers)
 
 
 def _growth(context: Context, before: Optional[Mapping[str, Any]]) -> Optional[Statement]:
@@ -341,7 +331,7 @@ def _keys(context: Context, picture: Optional[Picture], concluded: Conclusions) 
     return {
         "rss_bytes": picture.rss if picture else None,
         "swap_bytes": picture.swapped if picture else None,
-        "parts": [{"part": name, "bytes": parts[name], "label": LABELS[name]} for name in LABELS if name in parts],
+        "parts": [{"part": name, "bytes": parts[name], "label": LABELS[name]} for name in PARTS if name in parts],
         "verdict": concluded.verdict,
         "causes": [
             {"cause": what, "evidence": evidence, **statement_json(said, cause_line((what, evidence)))}
@@ -380,18 +370,10 @@ def _keys(context: Context, picture: Optional[Picture], concluded: Conclusions) 
 
 
 def _held_json(held: HeldSums) -> dict[str, object]:
-    return {
-        "live_bytes": held.live,
-        "reached_bytes": held.reached,
-        "possible_bytes": held.possible,
-        "lost_bytes": held.lost,
-        "lost_blocks": held.lost_blocks,
-        "unknown_bytes": held.unknown,
-        "owners": [
-            {"kind": each.kind, "name": each.name, "tid": each.tid, "retained_bytes": each.bytes}
-            for each in held.keepers
-        ],
-    }
+    """Where it was asked for, what makes it is loaded."""
+    from ..screens.held import sums_json
+
+    return sums_json(held)
 
 
 def _type_json(row: TypeRow) -> dict[str, object]:

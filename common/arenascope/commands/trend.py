@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from ..analysis.report import LABELS
 from ..analysis.trend import Life, Series, Trend, lives, reached, series_of, succession
 from ..command import Answer, Context, argument, command, parse_size
 from ..errors import UsageError
@@ -13,6 +12,7 @@ from ..moments import read_all
 from ..records import NamedTuple
 from ..render.problems import sentences, statement_json
 from ..render.text import count
+from ..screens.parts import LABELS
 from ..screens.trend import lines, sentence
 from ..snapshot import Document
 from ..whole_file import write_whole

@@ -31,6 +31,14 @@ def look_at_a_copy(context: Context) -> None:
         look_apart(context)
 
 
+def sweep_a_copy_if_sooner(context: Context) -> None:
+    """The same where a sweep of the heaps would take longer than the copy."""
+    if context.opened is None and context.door.lets_go:
+        from ..apart import apart_if_sooner
+
+        apart_if_sooner(context)
+
+
 @command(
     "where it went",
     "Tell what the live blocks are: classes, containers, Python objects, text and others.",
@@ -81,10 +89,10 @@ def types_command(context: Context) -> Answer:
     notes = [Statement("pymalloc-apart")] if has_arenas_of_its_own(rows) else []
     problems += looked.problems if looked is not None else []
     chosen = in_order(filter(wanted, rows), options.by)
-    most = options.limit if options.limit > 0 else None
+    shown = options.limit if options.limit > 0 else None
     keys = {
-        "types": [_json(row, held_by.get(row.index), retained.get(row.index)) for row in chosen[:most]],
-        "left_out": len(chosen[most:]) if most else 0,
+        "types": [_json(row, held_by.get(row.index), retained.get(row.index)) for row in chosen[:shown]],
+        "left_out": len(chosen[shown:]) if shown else 0,
         "notes": [statement_json(each, note_text(each)) for each in notes],
         "totals": {
             "blocks": totals.blocks,
@@ -134,7 +142,7 @@ def looked_for_owners(context: Context) -> Optional[Looked]:
     from ..apart import looked
     from ..screens import held as held  # loaded before a process is held
 
-    _ = context.target
+    context.begin()
     return looked(context)
 
 

@@ -32,7 +32,7 @@ HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for
     "Print versions, how glibc and its layout were found, and which libraries are in use.",
     "version",
     "With --full each candidate for main_arena, mp_, the layout and the threads' words is listed, the one that was "
-    "taken first, with what spoke for it (+) and against it (-): why another was not taken, or none.",
+    "taken above the others, with what spoke for it (+) and against it (-): why another was not taken, or none.",
     arguments=(
         argument("--full", action="store_true", help="also every candidate, and what spoke for and against it"),
     ),
@@ -44,7 +44,7 @@ def version_command(context: Context) -> Answer:
     libraries = {name: optional.where(name) for name in optional.NAMES}
     try:
         context.session.trail = trail
-        _ = context.session.located
+        context.session.find()
     except UsageError:
         raise
     except ArenascopeError as error:
@@ -70,8 +70,8 @@ def version_command(context: Context) -> Answer:
 
 def _candidates(context: Context, trail: Trail, problem: Optional[str]) -> dict[str, object]:
     """Threads come last, once something was found."""
-    if problem is None and context.session.started:
-        _ = context.session.thread_words, context.session.layout
+    if problem is None:
+        context.session.find_threads()
     return candidates_json(trail)
 
 
@@ -153,7 +153,8 @@ def _lines(
     how = "by symbol" if located.located_by == "symbols" else "by scan"
     yield f"main_arena {located.main_arena:#x}, found {how}; {_mp(located)}"
     yield from copies_lines(located.copies, context.session.libc)
-    yield from allocators_lines(context.style, context.session)
+    session = context.session
+    yield from allocators_lines(context.style, session.located.allocators, share_json(session))
     if context.session.started:
         yield f"threads' arenas and caches found {HOW[context.session.threads_found.how]}"
     held = sum(check.held for check in checks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..analysis.diff import FIGURES
 from ..analysis.mappings import PARTS as MAPPED
-from ..analysis.report import LABELS
+from ..analysis.report import PARTS as OF_RSS
 from ..analysis.trend import COURSES
 from .arenas import ALLOCATORS, INDEX, SHARE, allocator_rows
 from .chunks import HOLDS_BACK, JUDGEMENT, OWNER_KINDS, WRITTEN, typed
@@ -28,7 +28,7 @@ PARTS = rows(
     "They sum to rss_bytes",
     record(
         "A part of resident memory",
-        part=one_of("Which", *LABELS),
+        part=one_of("Which", *OF_RSS),
         bytes=integer("So much"),
         label=text("What it is, in words"),
     ),
@@ -189,6 +189,22 @@ DOCUMENTS = {
                     name=text("The variable, or what is mapped; null: not known", null=True),
                     tid=integer("The thread whose it is", null=True),
                     retained_bytes=size("What it alone leads to"),
+                ),
+            ),
+            jointly=rows(
+                "Those that together hold most: each of them leads there, and nobody else does",
+                record(
+                    "Some owners",
+                    owners=rows(
+                        "Who they are",
+                        record(
+                            "One of them",
+                            kind=one_of("What it is", *OWNER_KINDS[:-2]),
+                            name=text("The variable, or what is mapped; null: not known", null=True),
+                            tid=integer("The thread whose it is", null=True),
+                        ),
+                    ),
+                    retained_bytes=size("What they lead to"),
                 ),
             ),
         ),

@@ -18,6 +18,7 @@ def allocator_rows(**more: Schema) -> Schema:
             name=text("Its name, or the file that exports a malloc of its own"),
             how=text("What it was recognised by"),
             replaces_malloc=truth("Whether malloc leads to it; null: not known", null=True),
+            shadowed_by=text("The file whose malloc is called in its stead, as the linker asks it first", null=True),
             instead=text("What reports on its memory"),
             **more,
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .arenas import ARENA
 from .chunks import OWNER_KINDS, WRITTEN
-from .keys import Schema, address, integer, one_of, record, rows, size, text
+from .keys import Schema, address, integer, one_of, record, rows, size, text, truth
 
 KINDS = OWNER_KINDS[:-2]
 STRENGTHS = ("definite", "possible")
@@ -86,6 +86,20 @@ DOCUMENTS: dict[str, dict[str, Schema]] = {
                 retained_resident_bytes=size("What of that is in memory", null=True),
                 returns_bytes=size("Pages on which nothing else is: malloc_trim(0) gives them back then", null=True),
                 blocks=size("How many blocks that are"),
+                leading=record(
+                    "Of what several lead to: who does; null: of any other",
+                    True,
+                    owners=rows(
+                        "Whoever leads to a hundredth of it or more, the most first",
+                        record(
+                            "One of them",
+                            kind=one_of("What it is", *KINDS),
+                            name=text("As above", null=True),
+                            tid=integer("The thread whose it is", null=True),
+                        ),
+                    ),
+                    whole=truth("These are all of those; else others lead there as well"),
+                ),
                 path=rows(
                     "Down to where it spreads: blocks that each have most of what the one before has",
                     record(

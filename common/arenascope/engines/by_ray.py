@@ -24,13 +24,13 @@ class Ray:
         """As they are ready. A core is looked at again where its worker died."""
         ray = self._ray
         remote = ray.remote(num_cpus=1, max_retries=TRIES)(look_at)
-        most = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        limit = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
         asked: dict[Any, Core] = {}
         left = iter(cores)
         while True:
             for core in left:
                 asked[remote.remote(task, core)] = core
-                if len(asked) >= most:
+                if len(asked) >= limit:
                     break
             if not asked:
                 return

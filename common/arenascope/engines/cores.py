@@ -42,7 +42,7 @@ def _of(word: str) -> Iterator[Core]:
             rows = [system.info(each) for each in paths]
             yield from (_core(system, row) for row in rows if row["type"] == "file")
             if not rows:
-                raise UsageError(f"nothing is like {word}")
+                raise UsageError(f"nothing matches {word}")
             return
         info = system.info(path)
         if info["type"] != "directory":

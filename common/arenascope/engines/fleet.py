@@ -36,8 +36,8 @@ OUTLINE = Outline(
         Group(
             "options",
             (
-                argument("cores", metavar="CORE|FOLDER|URL", nargs="+", help="what to look at; patterns with * count"),
-                argument("--output", metavar="FOLDER", help="where the Parquet files go; a URL counts"),
+                argument("cores", metavar="CORE|FOLDER|URL", nargs="+", help="what to look at, also patterns with *"),
+                argument("--output", metavar="FOLDER", help="where the Parquet files go: a folder or a URL"),
                 argument("--command", dest="asked", default="report", metavar="NAME", help="which command (report)"),
                 argument("--engine", choices=tuple(ENGINES), help="which engine (the first that is installed)"),
                 argument("--address", metavar="ADDRESS", help="its scheduler's; without it, this machine does it"),

@@ -9,7 +9,7 @@ from importlib import import_module
 from io import BytesIO
 from typing import Any
 
-from ..analysis.report import LABELS
+from ..analysis.report import PARTS
 from ..errors import UsageError
 from ..fleet import row
 from ..whole_file import write_whole
@@ -33,7 +33,7 @@ COLUMNS = {
     "complete": pyarrow.bool_(),
     "verdict": TEXT,
     "rss_bytes": NUMBER,
-    **{f"{name}_bytes": NUMBER for name in LABELS},
+    **{f"{name}_bytes": NUMBER for name in PARTS},
     "document": TEXT,
 }
 """`document` is the command's whole JSON. A column is the same in each file, so that all are one data set."""

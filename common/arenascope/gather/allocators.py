@@ -13,7 +13,13 @@ from ..session import Session
 
 def allocators_json(allocators: Sequence[Allocator]) -> list[dict[str, object]]:
     return [
-        {"name": each.name, "how": each.how, "replaces_malloc": each.replaces_malloc, "instead": each.instead}
+        {
+            "name": each.name,
+            "how": each.how,
+            "replaces_malloc": each.replaces_malloc,
+            "shadowed_by": each.shadowed_by,
+            "instead": each.instead,
+        }
         for each in allocators
     ]
 
@@ -55,7 +61,11 @@ def replaced(session: Session) -> Optional[Statement]:
     return Statement("malloc-replaced", names={"allocators": names})
 
 
-def share_json(session: Session, walk: bool = True) -> Optional[dict[str, Optional[int]]]:
+Share = dict[str, Optional[int]]
+"""Bytes by name."""
+
+
+def share_json(session: Session, walk: bool = True) -> Optional[Share]:
     """How much of what is in memory is glibc's; None where there is no other allocator to share it with."""
     if not session.located.allocators:
         return None

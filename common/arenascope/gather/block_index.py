@@ -81,12 +81,12 @@ class Index:
         return Place(number, index) if index >= 0 and users[index] == user else None
 
     def block(self, user: int) -> Optional[Block]:
-        """The block that begins there, or of which what it is for does, behind its allocator's header."""
+        """The block that begins there, or of which what it is for does, after its allocator's header."""
         block = self._block(user, 0)
         for front in FRONTS if block is None and self._front is not None else ():
-            behind = self._block(user - front, front)
-            if behind is not None and self._front is not None and self._front(user - front, behind.usable + front):
-                return behind
+            fronted = self._block(user - front, front)
+            if fronted is not None and self._front is not None and self._front(user - front, fronted.usable + front):
+                return fronted
         return block
 
     def _block(self, user: int, front: int) -> Optional[Block]:

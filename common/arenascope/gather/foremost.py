@@ -20,7 +20,7 @@ class Foremost(Protocol):
     """The first so many of some order."""
 
     def add(self, piece: Piece, listed: Mapping[int, str]) -> None:
-        """What a sweep came by next."""
+        """The next piece of a sweep."""
 
     def rows(self) -> list[Row]: ...
 
@@ -34,8 +34,8 @@ def chunks_of(piece: Piece, listed: Mapping[int, str]) -> Iterable[Block]:
 class Largest:
     """The largest first; of equals, that which is met first."""
 
-    def __init__(self, most: int, wants: Wants) -> None:
-        self._most = most
+    def __init__(self, limit: int, wants: Wants) -> None:
+        self._limit = limit
         self._wants = wants
         self._met = 0
         self._heap: list[tuple[int, int, int, str, int]] = []
@@ -49,7 +49,7 @@ class Largest:
                 continue
             self._met += 1
             entry = (size, -self._met, chunk, state, piece.heap.arena)
-            if len(self._heap) < self._most:
+            if len(self._heap) < self._limit:
                 heappush(self._heap, entry)
             else:
                 heapreplace(self._heap, entry)
@@ -57,7 +57,7 @@ class Largest:
     @property
     def _beaten(self) -> int:
         """No chunk of this size comes in any more."""
-        return self._heap[0][0] if len(self._heap) == self._most else 0
+        return self._heap[0][0] if len(self._heap) == self._limit else 0
 
     def rows(self) -> list[Row]:
         return [(chunk, size, state, arena) for size, _, chunk, state, arena in sorted(self._heap, reverse=True)]
@@ -66,22 +66,22 @@ class Largest:
 class ByState:
     """State by state, each in the order in which it is met."""
 
-    def __init__(self, most: int, wants: Wants) -> None:
-        self._most = most
+    def __init__(self, limit: int, wants: Wants) -> None:
+        self._limit = limit
         self._wants = wants
         self._rows: dict[str, list[Row]] = {state: [] for state in STATES}
 
     def add(self, piece: Piece, listed: Mapping[int, str]) -> None:
-        full = {state for state, rows in self._rows.items() if len(rows) >= self._most}
+        full = {state for state, rows in self._rows.items() if len(rows) >= self._limit}
         if isinstance(piece, Run) and full >= ({"used", "free"} if not piece.marks else set(STATES[:4])):
             return
         for chunk, size, state in chunks_of(piece, listed):
             rows = self._rows[state]
-            if len(rows) < self._most and self._wants(size, state):
+            if len(rows) < self._limit and self._wants(size, state):
                 rows.append((chunk, size, state, piece.heap.arena))
 
     def rows(self) -> list[Row]:
-        return [row for rows in self._rows.values() for row in rows][: self._most]
+        return [row for rows in self._rows.values() for row in rows][: self._limit]
 
 
 ORDERS: Mapping[str, Callable[[int, Wants], Foremost]] = {"size": Largest, "state": ByState}

@@ -20,10 +20,10 @@ from ..recognise.names import APART
 from ..recognise.nodes import LIST, TREE
 from ..records import NamedTuple
 from ..session import Session
-from .behind import Way, name_behind
 from .block_index import Index, Known
 from .live import Live
 from .python_bodies import name_python_bodies
+from .ways import Way, name_by_ways
 
 LARGEST = 64 << 10
 """So much of a holder is looked through."""
@@ -68,6 +68,11 @@ Plain = tuple[int, Area, int]
 """Where a pointer leads, where it lies, and its own address."""
 
 
+def of_libstdcxx(variable: Optional[str]) -> bool:
+    """Whether its emergency pool may be held there."""
+    return variable is not None and (variable.startswith("libstdc++.so") or "emergency_pool" in variable)
+
+
 class Naming:
     """The pass itself: each area is looked through once, and what it names may hold others."""
 
@@ -108,7 +113,7 @@ class Naming:
             for user, kind in name_python_bodies(self._session, self._index, self._catalogue.python, self._live.kinds):
                 self._index.put(user, self._number(kind))
         self._name_plainly()
-        for user, kind in name_behind(self._index, self._live.kinds, self._ways()):
+        for user, kind in name_by_ways(self._index, self._live.kinds, self._ways()):
             self._index.put(user, self._number(kind))
 
     def _follow(self) -> None:
@@ -158,13 +163,13 @@ class Naming:
                     for start, end in without(region, heaps):
                         yield Area(start, min(end - start, GLOBALS), None)
         threads = self._session.target_threads
-        most = min(STACK, STACKS // max(1, len(threads)))
+        limit = min(STACK, STACKS // max(1, len(threads)))
         for thread in threads:
             pointer = thread.stack_pointer
             within = [each for each in self._session.regions if pointer and each.contains(pointer)]
             if pointer and within:
                 start = pointer // self._word * self._word
-                yield Area(start, min(within[0].end - start, most), "stack", False)
+                yield Area(start, min(within[0].end - start, limit), "stack", False)
 
     def _look(self, area: Area) -> None:
         end = area.start + area.bytes
@@ -176,7 +181,7 @@ class Naming:
     def _look_at(self, area: Area, start: int, words: Sequence[int]) -> None:
         low, high, mask, skew = self._low, self._high, self._mask, self._skew
         if self._catalogue.has_fronts:
-            # what blocks are for begins behind a header
+            # what blocks are for begins after a header
             skew, mask = 0, self._word - 1
         likely = [at for at, word in enumerate(words) if low <= word < high and not (word - skew) & mask]
         if not likely:
@@ -194,8 +199,7 @@ class Naming:
         # the nodes of a hash table are as many as it says; of others the words alone tell
         certain = body.kind in ("node", "holder")
         if body.name == POOL:
-            variable = self._session.target.describe(start + body.offset) or ""
-            certain = variable.startswith("libstdc++.so") or "emergency_pool" in variable
+            certain = of_libstdcxx(self._session.target.describe(start + body.offset))
         kind = Kind(body.name, body.kind, None, certain, how="its container's words", owner=owner)
         self._index.put(body.user, self._number(kind))
         if body.inside:

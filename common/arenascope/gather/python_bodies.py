@@ -14,7 +14,7 @@ from .finder import finder_of, library
 
 PIECE = 1 << 20
 """Looked through at once: no pool of pymalloc's lies across its end."""
-MOST = 16 << 30
+MOST_BYTES = 16 << 30
 
 
 def name_python_bodies(
@@ -69,7 +69,7 @@ def _arenas(session: Session) -> Iterator[tuple[int, int]]:
         ]
     )
     pointers = [thread.stack_pointer for thread in session.target_threads if thread.stack_pointer]
-    left = MOST
+    left = MOST_BYTES
     for region in session.regions:
         if _may_be(region) and not any(region.contains(pointer) for pointer in pointers):
             for start, end in without(region, taken):

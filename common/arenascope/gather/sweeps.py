@@ -17,8 +17,9 @@ from ..target import Span
 
 SHORTEST = 1 << 20
 """No heap is cut into shorter stretches than this."""
-SAMPLE = 256 << 10
-"""So much of a heap shows what the rest is like."""
+SAMPLE, SAMPLES = 256 << 10, 4
+"""So much of a heap shows what the rest is like; of a long one as much in so many places, as programs begin with other
+blocks than they go on with."""
 
 Result = TypeVar("Result")
 
@@ -36,16 +37,25 @@ class Part(NamedTuple):
         return self.stretch.end < self.heap.end
 
 
-def likely_chunks(session: Session, most: int) -> int:
-    """How many there are, by the first of each heap; no better guess is made of more than `most`."""
+def likely_chunks(session: Session, limit: int) -> int:
+    """How many there are, by some of each heap; no better guess is made of more than `limit`."""
     likely = 0
     for header in session.headers:
         for heap in session.heaps[header.index]:
-            stretch = Span(heap.address, min(heap.end, heap.address + SAMPLE))
-            pieces = session.sweep_part(header, heap, stretch, []) if likely <= most else ()
+            if likely > limit:
+                return likely
+            stretches = _samples(session, header, heap)
+            pieces = (piece for each in stretches for piece in session.sweep_part(header, heap, each, []))
             chunks = sum(len(piece.raws) for piece in pieces if isinstance(piece, Run))
-            likely += chunks * heap.bytes // max(stretch.bytes, 1)
+            likely += chunks * heap.bytes // max(sum(each.bytes for each in stretches), 1)
     return likely
+
+
+def _samples(session: Session, header: ArenaHeader, heap: Heap) -> list[Span]:
+    every, starts = heap.bytes // SAMPLES, [heap.address]
+    if every > SAMPLES * SAMPLE:
+        starts += cuts(session.memory, session.layout, header, heap, listed=session.listed, every=every, after=0)
+    return [Span(start, min(heap.end, start + SAMPLE)) for start in starts]
 
 
 Look = Callable[[Part, Iterator[Piece]], Optional[Result]]

@@ -157,8 +157,8 @@ def _rings(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> Ma
                 first, last = links[2 * index - 2], links[2 * index - 1]
                 if first not in (place, 0):
                     starts.append(Start(place, first, last, sizes.within(_most(header))))
-    most = max((_most(header) for header in headers), default=0) // layout.min_size
-    return follow_rings(starts, layout, read, most, beside=memory.threads_may_read) if read is not None else {}
+    longest = max((_most(header) for header in headers), default=0) // layout.min_size
+    return follow_rings(starts, layout, read, longest, beside=memory.threads_may_read) if read is not None else {}
 
 
 class Walked(NamedTuple):

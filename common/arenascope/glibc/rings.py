@@ -72,11 +72,11 @@ class _Ring:
 
 
 def follow_rings(
-    starts: Sequence[Start], layout: Layout, read: ReadNodes, most: int, beside: bool = False
+    starts: Sequence[Start], layout: Layout, read: ReadNodes, longest: int, beside: bool = False
 ) -> Mapping[int, Followed]:
-    """By the bin's place; `most`: no ring can have more chunks. `beside`: a thread may read, too."""
+    """By the bin's place; `longest`: no ring can have more chunks. `beside`: a thread may read, too."""
     whole: dict[int, Followed] = {}
-    rounds = most + 4
+    rounds = longest + 4
     if beside and len(starts) >= MANY:
         groups = [_Group(starts[::2], layout, whole), _Group(starts[1::2], layout, whole)]
         with ReadBeside(read) as reader:

@@ -148,7 +148,7 @@ def _mmapped(session: Session, own: set[int]) -> Iterator[Stretch]:
     for block in session.mmapped:
         user = block.chunk + session.layout.header
         if block.chunk not in session.listed and user not in own:
-            # behind it lies somebody else's mapping
+            # after it lies somebody else's mapping
             stretch = Stretch()
             stretch.add(user, block.base + block.bytes - 1, block.bytes)
             yield stretch

@@ -1,6 +1,6 @@
 """A graph beside its core: where blocks lie, and who points to whom, so that the next question need not look again.
 
-Addresses, sizes and numbers of blocks: no byte of the program's data. Behind a line that names the format stands one of
+Addresses, sizes and numbers of blocks: no byte of the program's data. After a line that names the format stands one of
 JSON, then arrays as they lie in memory.
 """
 
@@ -30,7 +30,7 @@ from .reach import DEFINITE
 from .refs import Search
 from .roots import Roots
 
-MAGIC = b"arenascope graph 2\n"
+MAGIC = b"arenascope graph 3\n"
 LONGEST_HEAD = 1 << 16
 PARTS = {
     **dict.fromkeys(("starts", "ends", "sizes", "counts", "strangers", "offsets", "seed_addresses"), "Q"),

@@ -8,7 +8,9 @@ from collections import Counter
 from typing import Iterator, Mapping, Optional
 
 from ..gather.live import Live
+from ..gather.types import live_kinds
 from ..recognise.catalogue import NONE
+from ..recognise.kinds import Kind
 from ..records import NamedTuple
 from .leaks import doubts
 from .owners import SHARED, UNREACHED, Owner, find_owners
@@ -67,6 +69,15 @@ class Holders:
         for kind, number in placed(self.search, live):
             kinds[number] = kind
         return retained(self.search, kinds) or {}
+
+
+def kinds_of_all(search: Search) -> list[Optional[Kind]]:
+    """What each live block is."""
+    live = live_kinds(search.session)
+    kinds: list[Optional[Kind]] = [None] * len(search.blocks)
+    for kind, number in placed(search, live):
+        kinds[number] = live.kinds[kind]
+    return kinds
 
 
 def placed(search: Search, live: Live) -> Iterator[tuple[int, int]]:

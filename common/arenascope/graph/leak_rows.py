@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
+from ..gather.block_index import WEAK
+from ..gather.holders import of_libstdcxx
 from ..gather.single import kinds_of
+from ..recognise.holders import LEAST_POOL, POOL, is_pool
 from ..recognise.kinds import Kind
 from ..records import NamedTuple
 from .blocks import LiveBlocks
 from .components import Lump
+from .edges import INSIDE
 from .refs import Search
 
 SAMPLES = 3
@@ -61,7 +65,24 @@ def types_of(search: Search, numbers: Sequence[int]) -> Mapping[int, str]:
     asked = numbers[:MOST_TYPED]
     told = kinds_of(search.session, [(chunk_of(search, number), blocks.sizes[number]) for number in asked])
     kinds = {number: told.get(chunk_of(search, number)) for number in asked}
-    return {number: name_of(kinds.get(number), blocks, number) for number in numbers}
+    pools = _pools(search, [number for number, kind in kinds.items() if kind is None or kind.kind in WEAK])
+    return {number: POOL if number in pools else name_of(kinds.get(number), blocks, number) for number in numbers}
+
+
+def _pools(search: Search, numbers: Sequence[int]) -> set[int]:
+    """libstdc++'s emergency pool, which its holder tells: of blocks that variables were found to lead to."""
+    blocks, word = search.blocks, search.session.memory.pointer_size
+    likely = {number for number in numbers if blocks.sizes[number] > LEAST_POOL}
+    pools = set()
+    for seed in search.graph.seeds if likely and search.graph is not None else ():
+        number = seed.edge >> 1
+        if number in likely and seed.root < len(search.roots.ranges) and not seed.edge & INSIDE:
+            data = search.session.memory.try_read(seed.address - word, 3 * word)
+            usable = blocks.sizes[number] - word
+            found = data is not None and is_pool(search.session.memory.as_words(data), usable)
+            if found and of_libstdcxx(search.session.target.describe(seed.address)):
+                pools.add(number)
+    return pools
 
 
 def chunk_of(search: Search, number: int) -> int:

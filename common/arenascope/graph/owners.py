@@ -7,7 +7,7 @@ mappings what neither does. What several of one rank lead to, none of them alone
 from __future__ import annotations
 
 from array import array
-from typing import Iterator, Optional, Sequence
+from typing import Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..records import NamedTuple
 from .dominators import Dominators, dominators
@@ -15,6 +15,7 @@ from .edges import Graph, Seed, build
 from .leak_rows import types_of
 from .refs import Search
 from .spread import Spread
+from .together import Common, Shared, Together, Tops
 
 RANKS = {"global": 0, "tls": 0, "kernel": 0, "stack": 1, "register": 1, "mapping": 2}
 SHARED, UNREACHED = "shared", "unreached"
@@ -22,6 +23,7 @@ NOBODY = -1
 SPREADS = 0.5
 """A way goes down as long as one block has more than that of what hangs together."""
 DEEPEST = 8
+MOST_JOINTLY = 3
 MOST_NAMED = 2000
 """Of blocks that several hold so many are asked what they are, the largest holders first."""
 
@@ -32,6 +34,21 @@ class Owner(NamedTuple):
     kind: str
     name: Optional[str]
     tid: Optional[int] = None
+
+
+class Leading(NamedTuple):
+    """Who leads to what no owner alone does: whoever leads to most of it first."""
+
+    owners: Sequence[Owner]
+    whole: bool
+    """These are all."""
+
+
+class Jointly(NamedTuple):
+    """What some owners, all of them and nobody else, lead to."""
+
+    owners: Sequence[Owner]
+    bytes: int
 
 
 class Step(NamedTuple):
@@ -52,6 +69,8 @@ class Holding(NamedTuple):
     blocks: int
     bytes: int
     way: Sequence[Step] = ()
+    leading: Optional[Leading] = None
+    """Of what several lead to: who does."""
 
 
 class Owners(NamedTuple):
@@ -61,6 +80,8 @@ class Owners(NamedTuple):
     """Of each block, the number of the holding that it belongs to."""
     above: Sequence[int]
     """Of each block, the one that alone leads to it; NOBODY: there is none."""
+    jointly: Sequence[Jointly] = ()
+    """What most of that is which several lead to, the largest first."""
 
 
 def find_owners(search: Search) -> Owners:
@@ -79,7 +100,7 @@ def _find_owners(search: Search) -> Owners:
     rank_of = _ranks(graph, ranks, edges, parents)
     # no owner has what one of a higher rank leads to
     held = [[block for block in each if rank_of[block] == rank] for each, rank in zip(edges, ranks)]
-    return _Tree(search, owners, _dominators(graph, held, parents)).summed()
+    return _Tree(search, owners, _dominators(graph, held, parents)).summed(graph, held)
 
 
 def _dominators(graph: Graph, held: Sequence[Sequence[int]], parents: array[int]) -> Dominators:
@@ -160,7 +181,7 @@ class _Tree:
             if over not in self._largest or self._held[at] >= self._held[self._largest[over]]:
                 self._largest[over] = at
 
-    def summed(self) -> Owners:
+    def summed(self, graph: Graph, held: Sequence[Sequence[int]]) -> Owners:
         """Each owner's; by type what several hold; what nobody does."""
         groups: dict[Owner, list[int]] = {}
         for at, owner in self._tops():
@@ -179,12 +200,44 @@ class _Tree:
                 whose[self._nodes[at] - self._first] = of[at]
                 leads[self._nodes[at] - self._first] = max(NOBODY, self._nodes[self._above[at]] - self._first)
         rows = [self._holding(owner, numbers[owner], tops) for owner, tops in groups.items()]
+        shared = [at for row in rows if row.owner.kind == SHARED for at in groups[row.owner]]
+        places = {at: place for place, at in enumerate(shared)}
+        common = Common(graph, self._laid(held, shared, places))
+        rows = [
+            row._replace(leading=self._leading(common.of([places[at] for at in groups[row.owner]])))
+            if row.owner.kind == SHARED
+            else row
+            for row in rows
+        ]
         lost = [size for size, owner in zip(self._sizes, whose) if owner == unreached]
         if lost:
             rows.append(Holding(Owner(UNREACHED, None), unreached, blocks=len(lost), bytes=sum(lost)))
         rows = [each for each in rows if each.bytes]
         rows.sort(key=lambda each: (-each.bytes, each.owner.kind, each.owner.name or ""))
-        return Owners(rows, whose, leads)
+        jointly = [Jointly(self._named(owners), size) for owners, size in common.sums().items()]
+        jointly.sort(key=lambda each: (-each.bytes, repr(each.owners)))
+        return Owners(rows, whose, leads, jointly[:MOST_JOINTLY])
+
+    def _laid(self, held: Sequence[Sequence[int]], shared: Sequence[int], places: Mapping[int, int]) -> Tops:
+        """Of each block what it hangs on below 0."""
+        tops = array("i", [NOBODY]) * len(self._sizes)
+        if shared:
+            above = array("i", bytes(4 * len(self._nodes)))
+            for at in range(1, len(self._nodes)):
+                over = self._above[at]
+                if over:
+                    above[at] = above[over]
+                else:
+                    above[at] = places[at] + self._first - 1 if at in places else self._nodes[at] - 1
+                if self._nodes[at] >= self._first:
+                    tops[self._nodes[at] - self._first] = above[at]
+        return Tops(held, [Shared(self._nodes[at] - self._first, self._held[at]) for at in shared], tops)
+
+    def _leading(self, found: Together) -> Leading:
+        return Leading([self._owners[each] for each in found.owners], found.whole)
+
+    def _named(self, owners: Iterable[int]) -> list[Owner]:
+        return [self._owners[each] for each in sorted(owners)]
 
     def _tops(self) -> Iterator[tuple[int, Owner]]:
         """What lies right below 0: owners, and blocks that no owner alone leads to."""

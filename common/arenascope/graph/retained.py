@@ -10,7 +10,7 @@ from .edges import build
 from .owners import NOBODY, UNREACHED, find_owners
 from .refs import Search
 
-MOST = 1 << 20
+MOST_MEMBERS = 1 << 20
 """So many members all sets of kinds may have together: where each block is of another kind it is not told."""
 
 
@@ -34,7 +34,7 @@ def by_kind(above: Sequence[int], kinds: Sequence[int], sizes: Sequence[int]) ->
         way = told[at] if at != NOBODY else 0
         for each in reversed(up):
             told[each] = way = ways.below(way, kinds[each])
-        if ways.members > MOST:
+        if ways.members > MOST_MEMBERS:
             return None
     sums = [0] * len(ways.sets)
     for way, size in zip(told, sizes):

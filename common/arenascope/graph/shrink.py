@@ -21,7 +21,7 @@ from .edges import Graph
 from .spread import AT_ONCE, fast
 
 WORTH, PATIENCE = 50, 8
-"""A pass is of use that settles one in so many of the edges that are left; so many without use are borne in a row."""
+"""A pass pays that settles one in so many of the edges that are left; so many that do not are borne in a row."""
 KEPT = 4
 """As soon as one in so many edges is left they are copied, 8 bytes for each."""
 

@@ -15,7 +15,7 @@ MANY = 300
 WIDE = 16
 """From this part of all blocks on they are sorted by going through all."""
 AT_ONCE = 1 << 21
-"""Edges that are looked at together: more would not stay in the processor's caches, nor little in memory."""
+"""Edges that are looked at together: more would not stay in the processor's caches, nor take little memory."""
 
 
 class Spread:
@@ -92,7 +92,7 @@ def fast(numpy: Any, graph: Graph) -> tuple[Any, Any]:
 
 
 def edges_of(numpy: Any, offsets: Any, edges: Any, nodes: Any) -> Iterator[tuple[Any, Any]]:
-    """(of each edge its source, the edge), for the nodes in their order, so many at a time as are good."""
+    """(of each edge its source, the edge), for the nodes in their order, as many at a time as is good."""
     begins = offsets[nodes]
     ends = numpy.cumsum(offsets[nodes + 1] - begins)
     low = 0

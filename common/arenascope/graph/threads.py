@@ -143,7 +143,7 @@ class Stacks:
         yield Mark(start, self._limit(here, thread), "stack", thread.tid)
 
     def _limit(self, region: Region, thread: ThreadInfo) -> int:
-        """Behind a thread's control block lies what the kernel has joined with its stack."""
+        """After a thread's control block lies what the kernel has joined with its stack."""
         pointer = thread.thread_pointer
         if region.path == MAIN or pointer is None or not region.contains(pointer):
             return region.end

@@ -10,12 +10,12 @@ from array import array
 from typing import Callable, Iterable, Optional, Sequence
 
 from ..records import NamedTuple
-from .owners import NOBODY, Owner, Owners
+from .owners import NOBODY, Holding, Owners
 from .refs import Search
 from .returns import returns
 
 DEEPEST = 40
-MOST, SHARE = 5000, 5000
+MOST_NODES, SHARE = 5000, 5000
 """So many nodes at most, and none below this fraction of all: what is smaller is summed up."""
 SMALLER = "smaller ones"
 
@@ -38,8 +38,8 @@ class Node(NamedTuple):
     """Pages on which nothing else is."""
 
 
-def grown(search: Search, owners: Owners, kinds: Sequence[str], words: Callable[[Owner], str]) -> list[Node]:
-    """`kinds` says what each block is, `words` who an owner is. Owners come first, the largest before."""
+def grown(search: Search, owners: Owners, kinds: Sequence[str], words: Callable[[Holding], str]) -> list[Node]:
+    """`kinds` says what each block is, `words` whose something is. Owners come first, the largest before."""
     folded = _Folded(search, owners, kinds, words)
     kept = returns(search, folded.whose, len(folded.names), folded.join)
     return _pruned(folded.nodes([(each.resident, each.returns) for each in kept] if kept is not None else None))
@@ -48,9 +48,9 @@ def grown(search: Search, owners: Owners, kinds: Sequence[str], words: Callable[
 class _Folded:
     """Each block's node."""
 
-    def __init__(self, search: Search, owners: Owners, kinds: Sequence[str], words: Callable[[Owner], str]) -> None:
+    def __init__(self, search: Search, owners: Owners, kinds: Sequence[str], words: Callable[[Holding], str]) -> None:
         self._sizes = search.blocks.sizes
-        self.names = [words(each.owner) for each in owners.holdings]
+        self.names = [words(each) for each in owners.holdings]
         self._kinds = [each.owner.kind for each in owners.holdings]
         self._above = [NOBODY] * len(self.names)
         self._depth = [0] * len(self.names)
@@ -142,7 +142,7 @@ def _upwards(column: Iterable[int], above: Sequence[int]) -> list[int]:
 def _pruned(nodes: Sequence[Node]) -> list[Node]:
     """Without what is too small to be seen: beside its likes, one node for all of them."""
     order = sorted((each.retained_bytes for each in nodes), reverse=True)
-    least = max(sum(each.bytes for each in nodes) // SHARE, order[MOST] + 1 if len(order) > MOST else 0, 1)
+    least = max(sum(each.bytes for each in nodes) // SHARE, order[MOST_NODES] + 1 if len(order) > MOST_NODES else 0, 1)
     places: list[int] = []
     kept: list[Node] = []
     rest: dict[int, int] = {}

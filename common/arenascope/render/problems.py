@@ -44,8 +44,8 @@ IN_NONE = "{address} lies in no chunk: "
 IN_ARENA = "{address} lies in arena {arena}: "
 SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "stopped": _stopped,
-    HOLD_OVER: "the process may be held for {milliseconds:,} ms and was let go: what was not read by then is not told "
-    "(--hold-at-most allows more; a copy made by save may be asked for as long as you like)",
+    HOLD_OVER: "the process may stand still for {milliseconds:,} ms and was let go: what was not read by then is not "
+    "told (--hold-at-most allows more; a copy made by save may be asked for as long as you like)",
     "memory-lost": "{bytes} bytes of what was in memory could not be read, and are holes in the file",
     "roots-missing": "{mappings} mappings of {bytes} bytes are not in this image: whether pointers were there is open",
     "registers-unknown": "the registers of {threads} threads are not known: what only they hold seems to be lost",

@@ -59,6 +59,10 @@ def folded(text: str, width: int, before: str = "") -> str:
     return "\n".join(fitted(before + text, width))[len(before) :]
 
 
+SHELL_CALLS_INTO = ("x86_64", "aarch64")
+"""Machines on which the shell makes a process call something (shell_control.PROCESSORS); elsewhere debuggers can."""
+
+
 class Style(NamedTuple):
     """How a door wants its text."""
 
@@ -91,10 +95,10 @@ class Style(NamedTuple):
         return f"{self.applied(words)} (in the process, while it runs)" if self.core else self.applied(words)
 
     def applied(self, words: str) -> str:
-        """The command of that alone: the shell calls into x86-64 ones alone."""
+        """The command of that alone."""
         if self.core:
             return self._replace(subject=self.subject and "PID").typed(words)
-        if not self.subject or os.uname().machine == "x86_64":
+        if not self.subject or os.uname().machine in SHELL_CALLS_INTO:
             return self.typed(words)
         return f"gdb -p {self.subject} -x \"$({self.program} --gdb-path)\" -ex 'heap {words}'"
 

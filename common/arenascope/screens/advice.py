@@ -2,87 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Mapping, Optional, Union
+from typing import Callable, Iterator, Mapping, Optional
 
 from ..analysis.advice import Advice
 from ..analysis.causes import Facts, lost_of, stranded_by
 from ..records import NamedTuple
 from ..render.text import Style, count, duration
 from .types import name_of
-from .verdict import Figures, Say, lost_blocks, places, strander
+from .verdict import Figures, Say, lost_blocks, owner_called, places, strander
+from .ways import ByType, Later, Pasted, Traced, Typed, Way
 
 ABOVE = ("nothing to set: fewer arenas do not go to the cause",)
-
-
-class Typed(NamedTuple):
-    """A command of ours as a way to do something."""
-
-    words: str
-    more: str = ""
-    applies: bool = False
-    """Only a debugger obeys it."""
-
-    def command(self, style: Style) -> str:
-        return style.applied(self.words) if self.applies else style.typed(self.words)
-
-    def text(self, style: Style) -> str:
-        command = style.typed_to_apply(self.words) if self.applies else style.typed(self.words)
-        if not self.more:
-            return command
-        # one bracket, after all that is to be pasted
-        return f"{command[:-1]}; {self.more})" if command.endswith(")") else f"{command} ({self.more})"
-
-
-class Later(NamedTuple):
-    """A second look, which tells whether it grows: what can be typed depends on what there is to look at."""
-
-    def command(self, style: Style) -> str:
-        return style.typed("report --again 30" if style.running else "snapshot before.json")
-
-    def text(self, style: Style) -> str:
-        if style.running:
-            return Typed("report --again 30", "whether it grows").text(style)
-        when = "then, on a later core," if style.core else "let it run, then"
-        later = style._replace(subject=style.subject and "LATER").typed("report --since before.json")
-        return Typed("snapshot before.json", f"whether it grows: {when} {later}").text(style)
-
-
-class Pasted(NamedTuple):
-    """A setting, or another program's command, with what is said around it."""
-
-    words: str
-    behind: str = ""
-    before: str = ""
-
-    def command(self, style: Style) -> str:
-        return self.words
-
-    def text(self, style: Style) -> str:
-        return f"{self.before}{self.words}{self.behind}"
-
-
-class Traced(NamedTuple):
-    """Who asks the kernel for more, told by a tracer: a debugger's process has one already, a core has no process."""
-
-    def command(self, style: Style) -> str:
-        return f"strace -f -k -e trace=mmap,mremap -p {style.subject if style.running else 'PID'}"
-
-    def text(self, style: Style) -> str:
-        first = "" if style.running else "in the process, " if style.core else "once it is let go, "
-        return f"{self.command(style)} ({first}while it grows: the stack of whoever asks for more)"
-
-
-class ByType(NamedTuple):
-    """Two moments by type."""
-
-    def command(self, style: Style) -> str:
-        return style.typed("snapshot types.json --types")
-
-    def text(self, style: Style) -> str:
-        return f"{self.command(style)} (and later {style.typed('diff types.json')}: which grew)"
-
-
-Way = Union[str, Typed, Later, Traced, ByType, Pasted]
 
 
 class Words(NamedTuple):
@@ -333,6 +263,26 @@ def _leak(figure: Figures, facts: Facts, say: Say) -> Words:
     )
 
 
+def _clear(figure: Figures, facts: Facts, say: Say) -> Words:
+    keeper = facts.clearable
+    assert keeper is not None
+    size, back = say(figure["bytes"]), keeper.returns
+    more = ""
+    if back is not None:
+        more = f": once freed, and malloc_trim(0) called, {say(back)} leaves memory"
+        if back < keeper.bytes and say(back) != size:
+            more += "; the rest is not in memory, or shares its pages with other blocks"
+        elif back > keeper.bytes and say(back) != size:
+            more += ", as its blocks stand in the way of what is free already"
+    return Words(
+        f"if the program can spare it, clear {owner_called(keeper.called, keeper.kind)}, or give it a bound",
+        f"it alone leads to {size} in {count(figure['blocks'], 'block')}{more}",
+        (Typed("owners", "what hangs on what"), Typed("types --owners", "what these blocks are")),
+        "code to change, and the work of making again what is needed after all",
+        not_when="not where all of it is used again at once",
+    )
+
+
 def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
     instead = tuple(f"{each.name}: {each.instead}" for each in facts.allocators)
     return Words(
@@ -387,6 +337,7 @@ ADVICE: Mapping[str, Callable[[Figures, Facts, Say], Words]] = {
     "keep-type-apart": _apart,
     "other-allocator": _allocator,
     "mend-leak": _leak,
+    "clear-owner": _clear,
     "look-again": _again,
     "find-what-grew": _grew,
     "nothing-more-to-tune": _nothing_more,

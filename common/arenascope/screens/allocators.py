@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import (
-    Iterator,
-    Optional,
-    Sequence,
-)
+from typing import Iterator, Optional, Sequence
 
-from ..gather.allocators import share_json
+from ..gather.allocators import Share
 from ..glibc.find.copies import Copy
+from ..model import Allocator
 from ..render.text import Style
-from ..session import Session
 
 
 def copies_lines(copies: Sequence[Copy], chosen: int) -> Iterator[str]:
@@ -22,21 +18,21 @@ def copies_lines(copies: Sequence[Copy], chosen: int) -> Iterator[str]:
         yield f"libc {number}: {copy.file}, main_arena {copy.main_arena:#x}{state}"
 
 
-def allocators_lines(style: Style, session: Session, walk: bool = True) -> Iterator[str]:
+def allocators_lines(style: Style, allocators: Sequence[Allocator], share: Optional[Share]) -> Iterator[str]:
     """One line for each; the first says how little or how much the arenas are."""
-    share = _share_text(style, share_json(session, walk))
-    for number, each in enumerate(session.located.allocators):
+    of_it = _share_text(style, share)
+    for number, each in enumerate(allocators):
         does = {
             True: "serves malloc here",
             False: "has a heap of its own beside malloc",
             None: "may serve malloc here",
         }[each.replaces_malloc]
-        if each.replaces_malloc is False and "behind" in each.how:
+        if each.shadowed_by:
             does = "is loaded, yet malloc does not lead to it"
-        yield f"{each.name} ({each.how}) {does}{'' if number else share}; {each.instead}"
+        yield f"{each.name} ({each.how}) {does}{'' if number else of_it}; {each.instead}"
 
 
-def _share_text(style: Style, share: Optional[dict[str, Optional[int]]]) -> str:
+def _share_text(style: Style, share: Optional[Share]) -> str:
     """ ": glibc's arenas hold 0.1% of the 84.2 MiB resident", as far as it is known; "" where it is not."""
     ours, rss = (share["glibc_resident_bytes"], share["rss_bytes"]) if share else (None, None)
     if ours is None:

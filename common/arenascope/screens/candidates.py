@@ -25,7 +25,7 @@ def candidates_lines(style: Style, trail: Trail) -> Iterator[str]:
         met = trail.of(kind)
         yield ""
         if not met:
-            yield f"{style.bold(TITLES[kind])}: nothing came into question"
+            yield f"{style.bold(TITLES[kind])}: there was no candidate"
             continue
         taken = "" if met[0].chosen else ", none was taken"
         yield f"{style.bold(TITLES[kind])}: {count(len(met), 'candidate')}{taken}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping, Optional
 
+from ..analysis.held import HeldSums, Holder
 from ..gather.live import Live
 from ..graph.held import Holders, Most
 from ..graph.owners import SHARED, UNREACHED, Owner
@@ -53,5 +54,21 @@ class Held:
         return short.get(owner.kind) or whose(self._holders.search, owner)
 
 
-def _json(owner: Owner) -> dict[str, object]:
+def sums_json(held: HeldSums) -> dict[str, object]:
+    """Of a report."""
+    return {
+        "live_bytes": held.live,
+        "reached_bytes": held.reached,
+        "possible_bytes": held.possible,
+        "lost_bytes": held.lost,
+        "lost_blocks": held.lost_blocks,
+        "unknown_bytes": held.unknown,
+        "owners": [{**_json(each), "retained_bytes": each.bytes} for each in held.keepers],
+        "jointly": [
+            {"owners": [_json(one) for one in each.owners], "retained_bytes": each.bytes} for each in held.jointly
+        ],
+    }
+
+
+def _json(owner: Holder) -> dict[str, object]:
     return {"kind": owner.kind, "name": owner.name, "tid": owner.tid}

@@ -7,11 +7,10 @@ from typing import Iterator, Sequence
 from ..graph.blocks import LiveBlocks
 from ..graph.leak_rows import LeakRow
 from ..graph.leaks import Leaks
-from ..graph.refs import Search
 from ..render.json import address
-from ..render.text import NO_HEAP, Style, count, cut, left_out, next_lines, table
+from ..render.text import Style, count, cut, left_out, next_lines, table
 
-HEADERS = ("what", "blocks", "bytes", "with what hangs on them", "", "one of them")
+HANGING, SURE = 3, 4
 
 
 def tally(blocks: LiveBlocks, numbers: Sequence[int]) -> dict[str, object]:
@@ -30,11 +29,9 @@ def leak_json(row: LeakRow) -> dict[str, object]:
     }
 
 
-def lines(style: Style, search: Search, leaks: Leaks, rows: Sequence[LeakRow], limit: int) -> Iterator[str]:
-    if not search.session.started:
-        yield NO_HEAP
-        return
-    blocks = search.blocks
+def lines(
+    style: Style, blocks: LiveBlocks, leaks: Leaks, rows: Sequence[LeakRow], *, limit: int, with_possible: bool
+) -> Iterator[str]:
     lost = [number for each in leaks.definite for number in (each.head, *each.others)]
     perhaps = [number for each in leaks.possible for number in (each.head, *each.others)]
 
@@ -46,7 +43,7 @@ def lines(style: Style, search: Search, leaks: Leaks, rows: Sequence[LeakRow], l
             f"{size(lost)} in {count(len(lost), 'block')} perhaps lost: nothing leads there, unless epoll does"
         )
     elif leaks.doubts and lost:
-        yield style.bold(f"whether {size(lost)} in {count(len(lost), 'block')} are lost is not known")
+        yield style.bold(f"whether {size(lost)} in {count(len(lost), 'block')} is lost is not known")
     elif lost:
         yield style.bold(f"{size(lost)} lost in {count(len(lost), 'block')}: nothing leads there")
     else:
@@ -60,16 +57,27 @@ def lines(style: Style, search: Search, leaks: Leaks, rows: Sequence[LeakRow], l
     yield ""
     shown, more = cut([_cells(style, each) for each in rows], limit)
     if shown:
-        yield from table(
-            HEADERS, shown, left=(0, 4, 5), width=style.width, expendable=("one of them",), form=style.form
-        )
+        yield from _table(style, shown)
         yield from left_out(style, more, "row")
         yield ""
     typed = [style.typed(f"chunk {rows[0].samples[0]:#x}")] if rows else []
-    typed += (
-        [style.typed("leaks --possible")] if perhaps and not any(each.strength == "possible" for each in rows) else []
-    )
+    typed += [style.typed("leaks --possible")] if perhaps and not with_possible else []
     yield from next_lines(style, *typed, style.typed("types"))
+
+
+def _table(style: Style, rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Where nothing hangs on any of them its column would take the room in which one is named."""
+    sure = "sure" if any(row[SURE] for row in rows) else ""
+    headers = ["what", "blocks", "bytes", "with what hangs on them", sure, "one of them"]
+    kept = [at for at in range(len(headers)) if at != HANGING or any(row[at] for row in rows)]
+    yield from table(
+        [headers[at] for at in kept],
+        [[row[at] for at in kept] for row in rows],
+        left=[number for number, at in enumerate(kept) if at == 0 or at >= SURE],
+        width=style.width,
+        expendable=("one of them",),
+        form=style.form,
+    )
 
 
 def _cells(style: Style, row: LeakRow) -> list[str]:

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ..gather.types import live_kinds
-from ..graph.held import placed
 from ..graph.kept import Kept
-from ..graph.leak_rows import types_of
-from ..graph.owners import SHARED, UNREACHED, Holding, Owner, Owners
+from ..graph.owned import Owned
+from ..graph.owners import SHARED, UNREACHED, Holding, Leading, Owner
 from ..graph.refs import Search
+from ..recognise.holders import POOL
 from ..render.json import address
-from ..render.text import NO_HEAP, UNKNOWN, Style, count, cut, left_out, next_lines, table
+from ..render.text import Style, count, cut, left_out, next_lines, table
 from .refs import of_thread
-from .types import name_of
 
 HEADERS = ("whose", "holds", "resident", "goes back", "blocks", "spreads at")
+FEW, NAMED = 3, 2
+"""Of those who lead to something together so many are named; of more than that these."""
 
 
 class Shown:
-    def __init__(self, search: Search, owners: Owners, kept: Optional[Sequence[Kept]]) -> None:
-        self.search, self.owners, self.kept = search, owners, kept
-        self._types = types_of(search, [step.block for each in owners.holdings for step in each.way])
+    def __init__(self, search: Search, owned: Owned, types: Mapping[int, str]) -> None:
+        """`types`: what the blocks are on which most hangs."""
+        self.search, self._types = search, types
+        self.owners, self.kept = owned
 
     def kept_by(self, holding: Holding) -> Optional[Kept]:
         return self.kept[holding.number] if self.kept is not None else None
+
+    def words(self, holding: Holding) -> str:
+        return whose(self.search, holding.owner, holding.leading)
 
     def type_of(self, holding: Holding) -> Optional[str]:
         """What the block is that most hangs on."""
@@ -42,6 +46,12 @@ class Shown:
             "retained_resident_bytes": kept.resident if kept is not None else None,
             "returns_bytes": kept.returns if kept is not None else None,
             "blocks": holding.blocks,
+            "leading": None
+            if holding.leading is None
+            else {
+                "owners": [each._asdict() for each in holding.leading.owners],
+                "whole": holding.leading.whole,
+            },
             "path": [
                 {
                     "block": address(starts[each.block]),
@@ -54,12 +64,16 @@ class Shown:
         }
 
 
-def whose(search: Search, owner: Owner) -> str:
+def whose(search: Search, owner: Owner, leading: Optional[Leading] = None) -> str:
+    """`leading`: of what several lead to, who does."""
     if owner.kind == SHARED:
-        return f"several together: {owner.name or 'others'}"
+        if owner.name == POOL:
+            return POOL
+        who = together(search, leading) if leading is not None and leading.owners else "several"
+        return f"{who} together: {owner.name or 'others'}"
     if owner.kind == UNREACHED:
         return "nobody: leaks tells more"
-    thread = of_thread(search, owner.tid)
+    thread = of_thread(search.names, owner.tid)
     if owner.kind == "stack":
         return f"stack{thread}"
     if owner.kind == "register":
@@ -71,25 +85,35 @@ def whose(search: Search, owner: Owner) -> str:
     return owner.name or "a variable"
 
 
-def kinds_of_all(search: Search) -> list[str]:
-    """What each live block is."""
-    live = live_kinds(search.session)
-    names = [name_of(each) for each in live.kinds]
-    types = [UNKNOWN] * len(search.blocks)
-    for kind, number in placed(search, live):
-        types[number] = names[kind]
-    return types
+def together(search: Search, leading: Leading) -> str:
+    """The first of those who lead there, and how many more."""
+    names = [whose(search, each) for each in leading.owners]
+    if leading.whole and len(names) <= FEW:
+        return listed(names)
+    more = f"{len(names) - NAMED} more" if leading.whole else "others"
+    return listed([*names[:NAMED], more])
+
+
+def listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def summary(style: Style, shown: Shown) -> str:
     """The answer in a sentence."""
-    if not shown.search.session.started:
-        return NO_HEAP
     blocks, largest = shown.search.blocks, _largest(shown)
     said = f"{style.size(blocks.bytes)} in use in {count(len(blocks), 'block')}"
-    if largest is not None:
-        said += f"; {whose(shown.search, largest.owner)} holds most, {style.size(largest.bytes)}"
-    return said
+    together = sum(each.bytes for each in shown.owners.holdings if _is_shared(each.owner))
+    if largest is None:
+        return f"{said}; several together hold {style.size(together)}" if together else said
+    who, alone = whose(shown.search, largest.owner), style.size(largest.bytes)
+    if together > largest.bytes:
+        # what one holds alone can be next to nothing of it
+        return f"{said}; several together hold {style.size(together)}, nobody alone more than {alone} ({who})"
+    return f"{said}; {who} holds most, {alone}"
+
+
+def _is_shared(owner: Owner) -> bool:
+    return owner.kind == SHARED and owner.name != POOL
 
 
 def _largest(shown: Shown) -> Optional[Holding]:
@@ -98,9 +122,6 @@ def _largest(shown: Shown) -> Optional[Holding]:
 
 def lines(style: Style, shown: Shown, limit: int, written: Sequence[Mapping[str, object]]) -> Iterator[str]:
     """`written`: the files that were."""
-    if not shown.search.session.started:
-        yield NO_HEAP
-        return
     blocks, holdings, largest = shown.search.blocks, shown.owners.holdings, _largest(shown)
     lost = next((each for each in holdings if each.owner.kind == UNREACHED), None)
     yield style.bold(summary(style, shown))
@@ -124,7 +145,7 @@ def _cells(style: Style, shown: Shown, holding: Holding) -> list[str]:
     step = holding.way[-1] if holding.way else None
     spreads = f"{shown.type_of(holding)} {shown.search.blocks.starts[step.block]:#x}" if step is not None else ""
     return [
-        whose(shown.search, holding.owner),
+        shown.words(holding),
         style.size(holding.bytes),
         style.size(kept.resident if kept is not None else None),
         style.size(kept.returns if kept is not None else None),

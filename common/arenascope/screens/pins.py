@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.holding import Group
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 HEADERS = ("block", "size", "arena", "goes back", "resident", "by", "held by", "what it keeps", "first word")
 
 
+_VTABLE = re.compile(r"vtable for (.+)\+\d+")
+
+
 class Shown(NamedTuple):
     """A pin, with what the image alone can tell of it."""
 
@@ -25,6 +29,12 @@ class Shown(NamedTuple):
     symbol: Optional[str]
     notes: Sequence[Statement]
     held_by: Optional[HeldBy] = None
+
+    @property
+    def type(self) -> Optional[str]:
+        """The class whose vtable its first word points to: as every other table names it."""
+        of_class = _VTABLE.fullmatch(self.symbol or "")
+        return of_class[1] if of_class else None
 
     @property
     def note(self) -> Optional[str]:
@@ -127,7 +137,11 @@ def lines(
         ask = [] if groups is not None else [f"{style.typed('pins --types')} (what all blocks of a type keep)"]
         if owners:
             ask.append(f"{style.typed('pins --owners')} (who holds them)")
-        yield from next_lines(style, *ask, style.typed(f"chunk {pins[0].pin.address:#x}"))
+        ask.append(style.typed(f"chunk {pins[0].pin.address:#x}"))
+        if any(each.pin.by == "free" for each in pins):
+            # it waits for the block only where free() is to return it
+            ask.append(f"{style.typed('trim')} (what goes back while they stay)")
+        yield from next_lines(style, *ask)
 
 
 def group_lines(style: Style, groups: Sequence[Group], held_by: Mapping[int, str]) -> Iterator[str]:
@@ -190,7 +204,7 @@ def _row(style: Style, shown: Shown) -> list[str]:
         "free()" if pin.by == "free" else "a trim after it",
         shown.held_by.words if shown.held_by is not None else "",
         _reason(pin),
-        shown.symbol or "",
+        shown.type or shown.symbol or "",
     ]
 
 

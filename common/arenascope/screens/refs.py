@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ..graph.leak_rows import types_of
-from ..graph.refs import BLOCK, Ref, Search
-from ..graph.strength import Strength
+from ..graph.names import Names
+from ..graph.refs import BLOCK, Ref
+from ..graph.told import Told
 from ..graph.whose import Goal
 from ..model import Statement
 from ..records import NamedTuple
 from ..render.json import address
 from ..render.problems import sentence
 from ..render.text import Style, count, cut, left_out, next_lines, table
-from ..target import Span, StructInfo
+from ..target import Span
 
 HEADERS = ("who", "where", "points to", "sure")
 NOTHING = "nothing points to it"
 DEEPER = "  "
-DEEPEST = 8
-"""So far members of members are named."""
 ALIKE = 3
 """So many nodes of a list are shown."""
 STATES = {
@@ -34,82 +32,38 @@ STATES = {
 class Shown:
     """Pointers to one goal, as JSON and as text."""
 
-    def __init__(self, search: Search, refs: Sequence[Ref], goal: Optional[Goal]) -> None:
-        """What the blocks are in which the pointers lie, and what is asked for, is looked up once."""
-        self.search = search
-        numbers = [*dict.fromkeys(each.block for each in refs if each.block is not None)]
-        if goal is not None and goal.number is not None:
-            numbers = [goal.number, *numbers]
-        self._types = types_of(search, numbers)
-        self._strength = Strength(search.session, search.blocks)
-        self._structs: dict[str, Optional[StructInfo]] = {}
-
-    def definite(self, goal: Goal, ref: Ref) -> bool:
-        return self._strength.is_sure(ref, goal)
+    def __init__(self, told: Told) -> None:
+        self.told = told
 
     def goal_json(self, goal: Goal) -> dict[str, object]:
-        header = self.search.session.layout.header if goal.state != "mapping" else 0
         return {
-            "address": address(goal.span.start - header),
+            "address": address(self.told.begin_of(goal)),
             "user_address": address(goal.span.start),
             "bytes": goal.bytes,
             "state": goal.state,
             "arena": goal.arena,
-            "type": self._type(goal.number),
+            "type": self.told.type_of(goal.number),
         }
 
-    def _type(self, number: Optional[int]) -> Optional[str]:
-        return self._types.get(number) if number is not None else None
-
-    def _is_size(self, number: int) -> bool:
-        """Its type says no more than how large it is."""
-        return (self._type(number) or "bytes").endswith(("bytes", "iB"))
-
     def ref_json(self, ref: Ref, goal: Goal) -> dict[str, object]:
-        block = self.search.blocks.starts[ref.block] if ref.block is not None else None
+        block = self.told.blocks.starts[ref.block] if ref.block is not None else None
         return {
             "kind": ref.kind,
             "address": address(ref.address),
             "name": ref.name,
             "tid": ref.tid,
             "block": address(block),
-            "type": self._type(ref.block),
+            "type": self.told.type_of(ref.block),
             "offset": ref.offset,
-            "field": self.field(ref),
-            "strength": "definite" if self.definite(goal, ref) else "possible",
+            "field": self.told.field(ref),
+            "strength": "definite" if self.told.is_sure(ref, goal) else "possible",
             "into": ref.value - goal.span.start,
             "encoding": ref.encoding,
         }
 
-    def field(self, ref: Ref) -> Optional[str]:
-        """The member of the block's class in which the pointer lies, where debug information has that class."""
-        name = self._type(ref.block)
-        if name is None or ref.offset is None:
-            return None
-        return self._member(name, ref.offset, DEEPEST)
-
-    def _member(self, name: str, offset: int, deep: int) -> Optional[str]:
-        """Of a class, of its own members that are classes, and of what it is derived from: "body.text"."""
-        if name not in self._structs:
-            self._structs[name] = self.search.session.target.struct(name)
-        info = self._structs[name]
-        # what a library's container is made of tells nobody anything
-        if info is None or not deep or name.startswith("std::"):
-            return None
-        for member, at in info.fields.items():
-            if at.offset <= offset < at.offset + at.size:
-                inner = self._member(at.type, offset - at.offset, deep - 1) if at.type else None
-                return f"{member}.{inner}" if inner else member
-        for base in info.bases:
-            if base.type and base.offset <= offset < base.offset + base.size:
-                inherited = self._member(base.type, offset - base.offset, deep - 1)
-                if inherited:
-                    return inherited
-        return None
-
     def steps(self, path: Sequence[Ref], goal: Goal) -> Iterator[tuple[Ref, Goal]]:
         """Each pointer of a way with what it leads to."""
-        blocks = self.search.blocks
+        blocks = self.told.blocks
         for ref, after in zip(path, [*path[1:], None]):
             at = after.block if after is not None else None
             to = goal if at is None else Goal(Span(blocks.starts[at], blocks.ends[at]), blocks.sizes[at], "used", at)
@@ -120,29 +74,30 @@ class Shown:
         said = f"{what} {goal.span.start:#x}, {style.size(goal.bytes)}"
         if goal.state == "mapping":
             return said + (f" of {goal.path}" if goal.path else ", not malloc's")
-        said += f" ({self._type(goal.number)})" if goal.number is not None and not self._is_size(goal.number) else ""
+        if goal.number is not None and not self.told.is_size(goal.number):
+            said += f" ({self.told.type_of(goal.number)})"
         inside = f"; {place:#x} is {place - goal.span.start:+,} in it" if place != goal.span.start else ""
         return f"{said} {STATES[goal.state]}{inside}"
 
     def cells(self, ref: Ref, goal: Goal) -> list[str]:
         past = ref.value - goal.span.start
         where = f"{ref.address:#x}" if ref.address is not None else ""
-        sure = ref.encoding or ("" if self.definite(goal, ref) else "perhaps")
+        sure = ref.encoding or ("" if self.told.is_sure(ref, goal) else "perhaps")
         return [self.who(ref), where, f"+{past:,}" if past else "its start", sure]
 
     def likeness(self, ref: Ref) -> str:
         """The same for pointers at the same place of blocks of a kind."""
-        return f"{self._type(ref.block)} {ref.offset}"
+        return f"{self.told.type_of(ref.block)} {ref.offset}"
 
     def who(self, ref: Ref) -> str:
         if ref.kind == BLOCK and ref.block is not None:
-            place = f"{self.search.blocks.starts[ref.block]:#x} +{ref.offset}"
-            named = self._type(ref.block)
-            field = self.field(ref)
+            place = f"{self.told.blocks.starts[ref.block]:#x} +{ref.offset}"
+            named = self.told.type_of(ref.block)
+            field = self.told.field(ref)
             if field is not None:
-                return f"{named}.{field} {self.search.blocks.starts[ref.block]:#x} +{ref.offset}"
-            return f"block {place} ({named})" if self._is_size(ref.block) else f"{named} {place}"
-        thread = of_thread(self.search, ref.tid)
+                return f"{named}.{field} {self.told.blocks.starts[ref.block]:#x} +{ref.offset}"
+            return f"block {place} ({named})" if self.told.is_size(ref.block) else f"{named} {place}"
+        thread = of_thread(self.told.names, ref.tid)
         if ref.kind == "global":
             return f"{ref.name or 'a variable'}"
         if ref.kind == "stack":
@@ -154,11 +109,11 @@ class Shown:
         return f"{ref.name}{thread}"
 
 
-def of_thread(search: Search, tid: Optional[int]) -> str:
+def of_thread(names: Names, tid: Optional[int]) -> str:
     """ " of thread 12 worker"; nothing where it is no thread's."""
     if tid is None:
         return ""
-    name = search.names.thread(tid)
+    name = names.thread(tid)
     return f" of thread {tid}{f' {name}' if name else ''}"
 
 
@@ -211,7 +166,7 @@ def trail(shown: Shown, path: Sequence[Ref], goal: Goal) -> Iterator[str]:
     depth, before, alike = 0, "", 0
     for ref, to in shown.steps(path, goal):
         past = ref.value - to.span.start
-        sure = ref.encoding or ("" if shown.definite(to, ref) else "perhaps")
+        sure = ref.encoding or ("" if shown.told.is_sure(ref, to) else "perhaps")
         what = f"{shown.likeness(ref)} {past} {sure}"
         alike = alike + 1 if what == before and ref.kind == BLOCK else 0
         before = what

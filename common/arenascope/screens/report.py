@@ -8,15 +8,14 @@ from typing import Iterator, Optional, Sequence
 from ..analysis.advice import Advice
 from ..analysis.causes import Facts
 from ..analysis.held import HeldSums
-from ..analysis.report import ANONYMOUS, FREE, LABELS, LIVE, RESIDENT, SPACE, Picture
-from ..analysis.trim import Trim
+from ..analysis.report import ANONYMOUS, FREE, LIVE, PARTS, RESIDENT, SPACE, Picture
 from ..analysis.types import TypeRow
-from ..analysis.usage import ArenaUsage, total
 from ..model import Statement
 from ..records import NamedTuple
 from ..render.text import Style, count, next_lines, table
 from .advice import Words
 from .growth import growth_sentence
+from .parts import LABELS
 from .types import name_of
 from .verdict import ELSEWHERE, Pair
 
@@ -33,6 +32,14 @@ SMALL = 200
 """A part below this fraction gets a row of its own only with --full."""
 
 
+CORE_CANNOT_TELL = "a core does not tell which pages of files were in memory: the parts are of anonymous memory alone"
+APART = "are huge pages of hugetlbfs (glibc.malloc.hugetlb=2 asks for them), which the kernel keeps out of its own RSS"
+IN_A_CALL = "an arena is locked: some thread was inside malloc at this moment. Another moment may read whole: ask again"
+NO_RESIDENCY = (
+    "this image does not tell which pages were in memory: figures are of address space, and not all of it was"
+)
+
+
 class Conclusions(NamedTuple):
     """The conclusions, each with its words."""
 
@@ -47,18 +54,16 @@ class Conclusions(NamedTuple):
     """What they were drawn from."""
 
 
-def address_space(plans: Sequence[Trim], usages: Sequence[ArenaUsage]) -> Statement:
-    """For an image without residency: what lies where in address space."""
-    return Statement(
-        "address-space",
-        {
-            "system_bytes": sum(usage.header.system_mem for usage in usages),
-            "arenas": len(usages),
-            "used_bytes": total(usage.used for usage in usages),
-            "release_bytes": total(trim.plan.release_bytes for trim in plans),
-            "tops_bytes": total(trim.plan.tops_bytes for trim in plans),
-        },
-    )
+def notes(picture: Picture, in_a_call: bool) -> Iterator[str]:
+    """What a reader of the parts must know. `in_a_call`: an arena was being changed."""
+    if picture.measure == SPACE:
+        yield NO_RESIDENCY
+    elif picture.rss is None:
+        yield CORE_CANNOT_TELL
+    elif picture.apart:
+        yield f"{Style().size(picture.apart)} of it {APART}"
+    if in_a_call:
+        yield IN_A_CALL
 
 
 def lines(
@@ -131,11 +136,14 @@ def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
     if keepers:
         then = "".join(f", {each.called} {size(each.bytes)}" for each in keepers[1:])
         yield f"{keepers[0].called} holds most, {size(keepers[0].bytes)} alone{f'; then{then[1:]}' if then else ''}"
+    for joint in held.jointly:
+        if SMALL * joint.bytes >= held.live:
+            yield f"{joint.called} hold {size(joint.bytes)} together: each leads there, and nothing else does"
 
 
 def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool) -> Iterator[str]:
     whole = picture.known
-    shown = [name for name in LABELS if name in picture.parts]
+    shown = [name for name in PARTS if name in picture.parts]
     small = [] if full else [name for name in shown if SMALL * picture.parts[name] < whole and name not in LIVE[:1]]
     rows = []
     last_live = max((name for name in shown if name in LIVE and name not in small), key=shown.index, default="")

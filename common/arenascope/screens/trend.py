@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import Iterator, Optional, Sequence
 
-from ..analysis.report import FREE, LABELS, LIVE
+from ..analysis.report import FREE, LIVE
 from ..analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend
 from ..render.text import Style, count, cut, left_out, next_lines, signed, table
 from .growth import time_apart
+from .parts import LABELS
 
 TABLES = {
     "part": "part of resident memory",
@@ -46,8 +47,8 @@ def sentence(style: Style, trend: Trend) -> str:
     text = f"RSS {verb} by {style.size(abs(rss.change))} in {over}, to {now}: {_manner(style, rss)}"
     parts = [each for each in trend.series if each.by == "part" and each.change * rss.change > 0]
     if parts:
-        most = max(parts, key=lambda each: abs(each.change))
-        text += f"; most of it {_label(most)} ({signed(style, most.change)})"
+        largest = max(parts, key=lambda each: abs(each.change))
+        text += f"; most of it {_label(largest)} ({signed(style, largest.change)})"
     if trend.comes is not None and trend.comes.likely < LONG:
         text += f". {_arrival(style, trend.comes)}"
     return text
@@ -109,8 +110,8 @@ def _next(style: Style, trend: Trend) -> Iterator[str]:
     """Where it is malloc's, what the blocks are, or who holds them; else, whose mappings these are."""
     pid = trend.life.pid if style.program != "heap" and trend.life.pid is not None else ""
     parts = [each for each in trend.series if each.by == "part"]
-    most = max(parts, key=lambda each: each.change, default=None)
-    if most is not None and most.name not in (*LIVE, *FREE):
+    grown = max(parts, key=lambda each: each.change, default=None)
+    if grown is not None and grown.name not in (*LIVE, *FREE):
         yield f"{style.program} mappings {pid}".strip()
     elif any(each.by == "type" for each in trend.series):
         yield f"{style.program} owners {pid}".strip() + " (who holds them)"

@@ -29,7 +29,7 @@ NOTES = {
     "they are not among these blocks",
 }
 WITH_THEIRS = "with theirs: and what only blocks of the type lead to, such as what their members point to"
-A_GUESS = f"{GUESS.strip()} a guess, by what the blocks hold"
+A_GUESS = f"{GUESS.strip()} a guess, by what is in the blocks"
 
 
 def lines(

@@ -27,8 +27,8 @@ JUDGEMENTS = {
     "mostly-mapped-files": "Most of it is mapped files",
     "mostly-shared-memory": "Most of it is shared memory",
     "mostly-not-malloc": "More than half of it lies outside malloc",
-    "freed": "Not a leak: the program freed it, malloc holds it.",
-    "freed-thresholds-grew": "Not a leak: the program freed it, malloc holds it.",
+    "freed": "Not a leak: the program freed it, malloc keeps it.",
+    "freed-thresholds-grew": "Not a leak: the program freed it, malloc keeps it.",
     "live-data": "It is in use",
     "live-and-freed": "Memory in use and freed memory both matter here.",
 }
@@ -80,9 +80,9 @@ def _proof(figure: Figures, say: Say, compared: bool) -> str:
         leak = "A leak" if 2 * lost >= figure["live_bytes"] else "In part a leak"
         return f"{leak}: nothing leads to {say(lost)} in {count(figure['lost_blocks'], 'block')} any more"
     if _matters(figure, "unknown_bytes"):
-        return f"It is in use; whether {say(unknown)} of it, to which no plain pointer leads, are lost is not known"
+        return f"It is in use; whether {say(unknown)} of it, to which no plain pointer leads, is lost is not known"
     but = f" but {say(lost + unknown)}" if lost + unknown else ""
-    held = f"It is in use, and all of it{but} is held: no leak"
+    held = f"It is in use, and all of it{but} is held: {'hardly a leak' if lost else 'no leak'}"
     return held if compared else f"{held}, though it may be more than is needed, or grow"
 
 
@@ -113,7 +113,7 @@ def strander(figure: Figures, names: Names, say: Say) -> str:
     """Whose blocks they are; "" where that is not known."""
     if "type" not in names:
         return ""
-    guess = "" if names["certain"] == "yes" else ", by what they hold"
+    guess = "" if names["certain"] == "yes" else ", by what is in them"
     return f"{count(figure['type_blocks'], 'block')} of {names['type']}{guess} ({say(figure['type_bytes'])})"
 
 
@@ -194,17 +194,17 @@ def _outlived(figure: Figures, names: Names, say: Say) -> Pair:
     return (
         f"{figure['orphans']} of {figure['arenas']} arenas outlived their threads: arenas are never freed, only "
         "handed to new threads",
-        f"they hold {say(figure['resident_bytes'])} resident, {say(figure['free_bytes'])} of it free; "
+        f"they have {say(figure['resident_bytes'])} resident, {say(figure['free_bytes'])} of it free; "
         f"{count(figure['threads'], 'thread')} now{limit}",
     )
 
 
 def _shared(figure: Figures, names: Names, say: Say) -> Pair:
-    evidence = f"{say(figure['bytes'])} free in pages that hold something in use"
+    evidence = f"{say(figure['bytes'])} free in pages with something in use"
     whose = strander(figure, names, say)
     if whose:
-        back = figure["type_resident_bytes"] or figure["type_releases_bytes"]
-        evidence += f"; without {whose} {say(back)} would go back"
+        beside = say(figure["type_beside_bytes"])
+        evidence += f", {'all' if beside == say(figure['bytes']) else beside} of it beside {whose}"
     return "blocks in use share pages with free ones (stranded), and a page goes back only as a whole", evidence
 
 
@@ -217,7 +217,7 @@ def _caches(figure: Figures, names: Names, say: Say) -> Pair:
 
 def _huge_pages(figure: Figures, names: Names, say: Say) -> Pair:
     return (
-        "transparent huge pages back the heap: one block in use can hold 2 MiB, and khugepaged may fill again what "
+        "transparent huge pages back the heap: one block in use can keep 2 MiB, and khugepaged may fill again what "
         "was returned",
         f"AnonHugePages {say(figure['bytes'])} of malloc's mappings",
     )
@@ -256,13 +256,26 @@ def _lost(figure: Figures, names: Names, say: Say) -> Pair:
     )
 
 
+def owner_called(name: str, kind: str) -> str:
+    """A name alone may be a word like any other."""
+    return f"the variable {name}" if kind == "global" else name
+
+
 def _held(figure: Figures, names: Names, say: Say) -> Pair:
     size, whole = figure["bytes"], figure["live_bytes"]
-    # a name alone may be a word like any other
-    owner = f"the variable {names['owner']}" if names["kind"] == "global" else names["owner"]
+    owner = owner_called(names["owner"], names["kind"])
     return (
         f"{owner} holds {say(size)} that is in use: it stays until that is cleared",
         f"{100 * size / whole:.0f} % of {say(whole)} in blocks; nothing else leads there",
+    )
+
+
+def _held_together(figure: Figures, names: Names, say: Say) -> Pair:
+    size, whole = figure["bytes"], figure["live_bytes"]
+    all_of_them = "both are" if figure["owners"] == 2 else f"all {figure['owners']} are"
+    return (
+        f"{names['owners']} together hold {say(size)} that is in use: it stays until {all_of_them} cleared",
+        f"{100 * size / whole:.0f} % of {say(whole)} in blocks; each leads there, and nothing else does",
     )
 
 
@@ -285,6 +298,7 @@ CAUSES: Mapping[str, Callable[[Figures, Names, Say], Pair]] = {
     "not-this-malloc": _others,
     "lost-blocks": _lost,
     "held-by-owner": _held,
+    "held-together": _held_together,
     "held-by-others": _held_by_others,
 }
 

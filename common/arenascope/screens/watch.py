@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 from typing import Iterator, Mapping, Optional, Sequence, TextIO
 
-from ..analysis.report import LABELS, Picture
+from ..analysis.report import PARTS, Picture
 from ..analysis.trend import STILL, Moment, Series, judged
 from ..records import NamedTuple
 from ..render.text import Style, duration, fitted, signed, table
 from .growth import time_apart
+from .parts import LABELS
 from .trend import HOW, drawn
 
 ENTER, LEAVE = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
@@ -108,7 +109,7 @@ def frame(style: Style, courses: Sequence[Course], note: str) -> Iterator[str]:
     held = max((course.last.held for course in courses), default=0.0)
     total = sum(course.held for course in courses)
     looks = sum(course.looks for course in courses)
-    yield style.dim(f"held for {duration(held)} at the last look, {duration(total)} in {looks:,}; {note}")
+    yield style.dim(f"stood still for {duration(held)} at the last look, {duration(total)} in {looks:,}; {note}")
 
 
 def _one(style: Style, course: Course) -> Iterator[str]:
@@ -120,7 +121,7 @@ def _one(style: Style, course: Course) -> Iterator[str]:
     yield drawn(rss, min(style.width or WIDEST, WIDEST))
     yield ""
     before = course.first.picture.parts if course.first.picture is not None else {}
-    names = [name for name in LABELS if picture.parts.get(name) or before.get(name)]
+    names = [name for name in PARTS if picture.parts.get(name) or before.get(name)]
     rows = [
         [LABELS[name], style.size(picture.parts.get(name, 0)), _change(style, picture.parts, before, name), bar]
         for name in names

@@ -11,7 +11,7 @@ from ..layout import Layout, Struct
 from .evidence import PAGE, Raw, Top, majority, not_less, told_apart
 
 WORDS_LIMIT = 64
-"""Nothing longer is a heap_info (5 words at most so far)."""
+"""No heap_info is longer (5 words at most so far)."""
 HEAPS_LIMIT = 65536
 
 

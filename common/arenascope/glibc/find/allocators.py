@@ -236,7 +236,8 @@ def _mapped(modules: Modules, kind: Kind, module: Module, owner: Optional[Module
         return Allocator(kind.name, module.name, False, kind.instead, places=_places(modules, kind, module))
     if not known or module == owner or (kind.by_force and owner is None):
         return Allocator(kind.name, module.name, True, kind.instead)
-    return Allocator(kind.name, f"{module.name}, behind {owner.name if owner else 'libc'}", False, kind.instead)
+    first = owner.name if owner else "libc"
+    return Allocator(kind.name, f"{module.name}, after {first}", False, kind.instead, shadowed_by=first)
 
 
 def _in_program(modules: Modules, owner: Optional[Module], known: bool) -> Iterator[Allocator]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MALLOC_DEBUG = "libc_malloc_debug.so"
 MAX_THREADS = 1 << 16
-"""No arena has this many attached, and none is as small as this in bytes."""
+"""No arena has this many threads attached, and none is as small as this in bytes."""
 
 
 class Copy(NamedTuple):

@@ -55,6 +55,18 @@ class Located(NamedTuple):
     def version(self) -> Optional[str]:
         return self.libc.version
 
+    def find_static(self, target: Target, name: str) -> Optional[int]:
+        """Where a variable of this very malloc lies, which only its symbols tell; None where they do not."""
+        symbol = target.symbol(name)
+        main = target.symbol("main_arena") if symbol is not None else None
+        if symbol is None or main is None or symbol.build_id != main.build_id:
+            return None
+        if not self.own_symbols and symbol.build_id != self.libc.build_id:
+            return None
+        # of two copies of one libc a debugger may tell either's
+        places = (symbol.address, symbol.address - main.address + self.main_arena)
+        return next((at for at in places if any(each.contains(at) for each in self.libc.data)), None)
+
 
 def locate(target: Target, memory: Memory, number: int = 0, trail: Optional[Trail] = None) -> Located:
     """Finds glibc's heap (of several glibcs that of this number), or NotFoundError with what is there instead."""

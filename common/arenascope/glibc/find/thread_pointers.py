@@ -59,13 +59,32 @@ def complete(
 
 
 def left_by_the_main_thread(
-    memory: Memory, machine: str, libc: Libc, regions: Sequence[Region], threads: Sequence[ThreadInfo]
-) -> list[int]:
-    """Where the thread pointer of a main thread that has exited may have led: to control blocks without a thread.
+    memory: Memory,
+    machine: str,
+    libc: Libc,
+    regions: Sequence[Region],
+    threads: Sequence[ThreadInfo],
+    pid: Optional[int],
+) -> list[ThreadInfo]:
+    """A main thread that has exited while others go on: once for each thread pointer that may have been its own.
 
     Its cache is not given back as other threads' are: __libc_start_call_main() goes on in exit(2) of the thread alone.
+    """
+    listed = next((each for each in threads if each.tid == pid), None)
+    if pid is None or (listed is not None and listed.thread_pointer is not None) or not threads:
+        return []
+    known = {each.thread_pointer for each in threads}
+    blocks = _blocks_without_a_thread(memory, machine, libc, regions, threads=threads)
+    return [(listed or ThreadInfo(pid))._replace(thread_pointer=each) for each in blocks if each not in known]
+
+
+def _blocks_without_a_thread(
+    memory: Memory, machine: str, libc: Libc, regions: Sequence[Region], threads: Sequence[ThreadInfo]
+) -> list[int]:
+    """Control blocks that no thread has any more.
+
     The kernel clears `tid` of whatever thread ends (CLONE_CHILD_CLEARTID), so a thread that waits to be joined has a
-    block like that, too, and on x86 what is kept of a stack that is free: of these none has a cache.
+    block like the main thread's, too, and on x86 what is kept of a stack that is free: of these none has a cache.
     """
     pointers = [pointer for tid, pointer in _by_lists(memory, machine, libc) if tid == 0]
     if machine in X86:

@@ -28,6 +28,38 @@ function told(id, title, ...lead) {
   return failed === undefined ? box : null;
 }
 
+// words: those of the glossary, explained at the pointer, and below all of it those that stand on this page
+
+const named = new Map(data.words.flatMap(([names, meaning]) => names.map((name) => [name, { names, meaning }])));
+const PLAIN = new Set(["free", "used", "list", "state", "system", "core", "small", "large", "fast", "main", "place", "places", "piece", "pieces", "block", "blocks", "page", "pages", "in use", "return", "threads", "params", "released", "in memory"]);
+const word = (names) => new RegExp(`(?<![\\w-])(?:${names.map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})(?![\\w-])`, "g");
+const ANY = word([...named.keys()].filter((name) => !PLAIN.has(name)).sort((one, other) => other.length - one.length));
+/** Each word once. */
+function glossed(words) {
+  const pieces = [], met = new Set();
+  let from = 0;
+  for (const hit of words.matchAll(ANY)) {
+    const { names, meaning } = named.get(hit[0]);
+    if (met.has(names)) continue;
+    met.add(names);
+    const made = make("abbr", hit[0]);
+    made.title = meaning;
+    pieces.push(words.slice(from, hit.index), made);
+    from = hit.index + hit[0].length;
+  }
+  return [...pieces, words.slice(from)];
+}
+function glossary() {
+  const shown = $("main").innerText, list = put("dl"), box = put("details", "", make("summary", "each word of malloc's that stands on this page"), list);
+  for (const [names, meaning] of data.words) if (word(names).test(shown)) list.append(make("dt", names[0]), put("dd", "", ...meaning.split("`").map((piece, at) => at % 2 ? make("code", piece) : piece)));
+  section("words", "What the words mean").append(box);
+}
+// what is folded would be missed on paper
+const folded = () => [...document.querySelectorAll("details:not([open])")];
+let opened = [];
+window.addEventListener("beforeprint", () => { opened = folded(); opened.forEach((each) => { each.open = true; }); });
+window.addEventListener("afterprint", () => { opened.forEach((each) => { each.open = false; }); });
+
 // tables
 
 const SHOWN = 12;
@@ -62,7 +94,7 @@ function table(into, base, columns, { foot = null, sort = null, title = null, wh
   more.onclick = () => { all = !all; draw(); };
   columns.forEach((column) => {
     const cell = put("th", (column[3]?.name ?? "").replace("mono", "")), button = make("button", column[0]);
-    button.type = "button";
+    button.type = "button"; button.title = column[3]?.hint ?? named.get(column[0])?.meaning ?? "";
     const by = (up) => {
       head.querySelectorAll("th").forEach((each) => each.removeAttribute("aria-sort"));
       cell.setAttribute("aria-sort", up ? "ascending" : "descending");
@@ -116,7 +148,7 @@ const holder = (base) => ["held by", (row, index) => {
   const { held_by: held, blocks } = row;
   return put("span", "", who(held), ...(held && held.blocks < blocks ? [" (", said(`${base}/${index}/held_by/blocks`, number), " of ", said(`${base}/${index}/blocks`, number), ")"] : []));
 }, null, { ...LEFT, by: (row) => who(row.held_by) }];
-const typeCell = (row) => { const cell = put("span", "", row.type + (row.owner && row.kind !== "holder" ? ` of ${row.owner}` : "")); if (row.certain === false) { cell.className = "guess"; cell.append(" ?"); cell.title = "a guess, by what the blocks hold"; } return cell; };
+const typeCell = (row) => { const cell = put("span", "", row.type + (row.owner && row.kind !== "holder" ? ` of ${row.owner}` : "")); if (row.certain === false) { cell.className = "guess"; cell.append(" ?"); cell.title = "a guess, by what is in the blocks"; } return cell; };
 const LEFT = { name: "left" }, MONO = { name: "fixed mono" };
 
 function split() {
@@ -126,12 +158,15 @@ function split() {
   bar.setAttribute("role", "img"); bar.setAttribute("aria-label", parts.map((part) => `${part.label}: ${size(part.bytes)}`).join("; "));
   for (const part of parts) {
     if (!part.bytes) continue;
-    const piece = make("div", part.bytes > 0.07 * whole ? size(part.bytes) : "", "part-" + part.part);
+    const piece = make("div", part.bytes > 0.07 * whole ? size(part.bytes) : "", "slice part-" + part.part);
     piece.style.flex = `${part.bytes} 0 0`; piece.title = `${part.label}: ${exact(part.bytes)} (${ofAll(part.bytes, whole)})`;
     bar.append(piece);
   }
   const foot = put("tr", "", put("td", "left", measure), report.rss_bytes === null ? make("td", size(whole)) : said("report/rss_bytes", size, "td"), put("td"));
-  box.append(bar);
+  // slices too small for a word are named below, by their colours
+  const legend = put("ul", "key");
+  parts.forEach((part, index) => { if (part.bytes) legend.append(put("li", "", put("span", "swatch part-" + part.part), ...glossed(part.label), " ", said(`report/parts/${index}/bytes`, size, "b"))); });
+  box.append(bar, legend);
   table(box, "report/parts", [
     ["part", (part) => put("span", "", put("span", "swatch part-" + part.part), part.label), null, { ...LEFT, by: (part) => part.label }],
     ["resident", "bytes", size], ["share", (part) => ofAll(part.bytes, whole), null, { by: (part) => part.bytes }],
@@ -141,7 +176,7 @@ function split() {
 
 function conclusions() {
   const why = put("section", "", make("h2", "Why it stays")), causes = put("ul"), box = put("div", "both", why);
-  report.causes.forEach((each) => causes.append(put("li", "", each.cause, put("div", "evidence", each.evidence))));
+  report.causes.forEach((each) => causes.append(put("li", "", ...glossed(each.cause), put("div", "evidence", ...glossed(each.evidence)))));
   const kept = report.held ? "in use, or outside malloc: no owner alone leads to much of it" : "what is in use stays until the program frees it; who holds it is not told here";
   why.append(report.causes.length ? causes : put("p", "hint", kept));
   why.id = "why";
@@ -150,7 +185,7 @@ function conclusions() {
   report.advice.forEach((each, index) => {
     const effect = each.effect_bytes ? put("span", "effect", each.bound ? ": at most " : ": ", said(`report/advice/${index}/effect_bytes`)) : null;
     const details = each.cost || each.not_when ? put("details", "", make("summary", "what it costs, and when not"), each.cost && put("div", "", each.cost), each.not_when && put("div", "", each.not_when)) : null;
-    list.append(put("li", "", each.action, effect, put("div", "evidence", each.evidence), ...data.ways[index].map(way), details));
+    list.append(put("li", "", ...glossed(each.action), effect, put("div", "evidence", ...glossed(each.evidence)), ...data.ways[index].map(way), details));
   });
   todo.append(report.advice.length ? list : put("p", "hint", "nothing"));
   if (report.advice.filter((each) => each.effect_bytes).length > 1) todo.append(put("p", "hint", "The figures overlap: do not add them."));
@@ -167,9 +202,9 @@ function types() {
     ...(documents.types.totals.bookkeeping_bytes ? ["; ", said("types/totals/bookkeeping_bytes"), " is malloc's bookkeeping"] : []), ".",
     documents.types.left_out ? ` Not shown: ${many(documents.types.left_out, "more type")}.` : ""));
   documents.types.notes.forEach((note) => box.append(put("p", "hint", note.text)));
-  table(box, "types/types", [["type", typeCell, null, { ...LEFT, by: (row) => row.type, hint: "? is a guess, by what the blocks hold or who leads to them" }], ["module", (row) => row.module ?? "", null, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size],
+  table(box, "types/types", [["type", typeCell, null, { ...LEFT, by: (row) => row.type, hint: "? is a guess, by what is in the blocks or who leads to them" }], ["module", (row) => row.module ?? "", null, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size],
     ...(documents.types.types.some((row) => row.retained_bytes !== null) ? [["with theirs", "retained_bytes", size, { hint: "and what only blocks of the type lead to, such as what their members point to: rows overlap" }]] : []),
-    ["resident", "resident_bytes", size], ["holds back", "holds_back_bytes", size, { hint: "what more would leave memory, their own pages among it, were all blocks of the type freed and malloc_trim(0) called; little where other blocks lie on the same pages" }],
+    ["resident", "resident_bytes", size], ["holds back", "holds_back_bytes", size, { hint: "what more would leave memory were all blocks of the type freed and malloc_trim(0) called: what is stranded beside them, and their own pages; little where other blocks lie on the same pages" }],
     holder("types/types"), ["one of them", (row) => row.samples[0] ?? "", null, MONO]]);
 }
 
@@ -185,7 +220,7 @@ function owners() {
   }
   table(box, "owners/owners", [["whose", (_, index) => documents.owners.whose[index], null, { ...LEFT, by: (_, index) => documents.owners.whose[index], hint: "a variable, a thread's stack, a mapping; several together: what two and more of these lead to, by the type of its first block" }],
     ["holds", "retained_bytes", size, { hint: "what it alone leads to, and could be freed were it cleared" }], ["resident", "retained_resident_bytes", size],
-    ["goes back", "returns_bytes", size, { hint: "by how much RSS would fall then, after malloc_trim(0), as pages with anything else on them stay" }], ["blocks", "blocks", number],
+    ["goes back", "returns_bytes", size, { hint: "by how much RSS would fall then, after malloc_trim(0): pages of its blocks, with what is free beside them; those with anything else on them stay" }], ["blocks", "blocks", number],
     ["spreads at", (row) => row.type ?? "", null, { ...LEFT, hint: "the block, and its type, on which most of it hangs" }], ["in", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
   if (documents.owners.left_out) box.append(put("p", "hint", `Not shown: ${many(documents.owners.left_out, "more owner")}.`));
 }
@@ -222,23 +257,23 @@ function trim() {
   const { resident_bytes: back, release_bytes: released } = documents.trim.totals, or = (value) => value ? size(value) : value === 0 ? "no" : "?";
   box.append(says("malloc_trim(0) would return ", said("trim/totals/resident_bytes", or), back ? " of resident memory" : " resident memory",
     ...(released && back !== null && back < released ? [" (it would give up ", said("trim/totals/release_bytes"), " of addresses, ", back ? "the rest of them" : "all of them", " not in memory)"] : []),
-    "; the tops of thread arenas, which it never touches, hold ", said("trim/totals/tops_resident_bytes", or), " more (--tops)."));
+    "; the tops of thread arenas, which it never touches, have ", said("trim/totals/tops_resident_bytes", or), " more (--tops)."));
   const keys = ["madvise_bytes", "brk_bytes", "resident_bytes", "kept/top_bytes", "kept/top_resident_bytes", "kept/subpage_bytes", "kept/tcache_bytes", "tops_bytes"];
   const names = ["by madvise", "by brk", "RSS falls", "top stays", "resident", "stranded", "tcache", "--tops"];
   const hints = { "by madvise": "whole free pages between blocks", "by brk": "the end of the main arena's top", "RSS falls": "what of both is in memory", "top stays": "free, at the arena's end",
     stranded: "free, in pages that blocks in use share", tcache: "free, kept by threads", "--tops": "what trim --tops would give back besides" };
   table(box, "trim/arenas", [["arena", "index", text, { name: "fixed" }], ...keys.map((key, index) => [names[index], key, size, { hint: hints[names[index]] }])], { sort: "RSS falls" });
   const reasons = put("ul");
-  documents.trim.reasons.forEach((each) => reasons.append(make("li", each.text)));
+  documents.trim.reasons.forEach((each) => reasons.append(put("li", "", ...glossed(each.text))));
   if (documents.trim.reasons.length) box.append(make("h3", "Why the rest stays"), reasons);
 }
 
 function pins() {
   const box = told("pins", "What is in the way");
   if (!box) return;
-  if (documents.pins.groups?.length) table(box, "pins/groups", [["type", typeCell, null, { ...LEFT, by: (row) => row.type }], ["blocks", "blocks", number], ["bytes", "bytes", size], ["keeps", "releases_bytes", size], ["of it in memory", "resident_bytes", size],
+  if (documents.pins.groups?.length) table(box, "pins/groups", [["type", typeCell, null, { ...LEFT, by: (row) => row.type }], ["blocks", "blocks", number], ["bytes", "bytes", size], ["holds back", "releases_bytes", size], ["of it in memory", "resident_bytes", size],
     holder("pins/groups")], { title: "Types of blocks, were all of one freed" });
-  if (documents.pins.pins.length) table(box, "pins/pins", [["block", "user_address", text, MONO], ["what it is", (row) => row.symbol ?? "", null, LEFT], ["arena", "arena", number], ["bytes", "bytes", size], ["keeps", "releases_bytes", size], ["of it in memory", "resident_bytes", size],
+  if (documents.pins.pins.length) table(box, "pins/pins", [["block", "user_address", text, MONO], ["what it is", (row) => row.type ?? row.symbol ?? "", null, LEFT], ["arena", "arena", number], ["bytes", "bytes", size], ["holds back", "releases_bytes", size, { hint: "what would leave memory were that block alone freed, its own page among it" }], ["of it in memory", "resident_bytes", size],
     ["held by", (row) => who(row.held_by), null, LEFT]], { title: "Single blocks" });
   if (!documents.pins.groups?.length && !documents.pins.pins.length) box.append(put("p", "hint", "No single block, nor all of a type, keeps much more from going back than pages of its own.",
     ...(documents.pins.own_left_out ? [" Not shown: ", said("pins/own_left_out", number), " beside free memory that would mainly give back their own (--own)."] : [])));
@@ -269,27 +304,29 @@ function read() {
   const box = section("read", "How this was read"), list = put("dl"), version = documents.version;
   const row = (name, ...pieces) => { if (pieces[0] !== null && pieces[0] !== undefined) list.append(make("dt", name), put("dd", "", ...pieces)); };
   row("taken", data.taken === null ? "from a core, which does not say when" : when());
-  row("held for", data.held === null ? "not by arenascope: what was looked at stood still already" : `${(1000 * data.held).toFixed(1)} ms`);
+  row("stood still", data.held === null ? "not for arenascope: what was looked at stood still already" : `the process, for ${pause(1)}, once, while it was read; another look such as this takes about as long`);
   row("arenascope", version.arenascope); row("by", data.door.join(", ")); row("Python", version.python);
   row("glibc", `${data.glibc ?? "of unknown release"}, found by ${data.located_by}`);
   row("layout", version.layout);
-  if (version.checks) row("checks", said("version/checks/held", number), " of ", said("version/checks/tried", number), " hold");
+  if (version.checks) row("checks", said("version/checks/held", number), " of ", said("version/checks/tried", number), " passed");
   row("complete", data.problems.length ? "no: see the problems above" : "yes: nothing was left out");
   box.append(list);
   if (version.failed) box.append(put("p", "hint", "not told: " + version.failed));
-  if (version.checks) box.append(put("details", "", make("summary", "what was checked"), put("ul", "", ...version.checks.list.map((each) => make("li", `${each.held ? "" : "NOT HELD: "}${each.check}`)))));
+  if (version.checks) box.append(put("details", "", make("summary", "what was checked"), put("ul", "", ...version.checks.list.map((each) => make("li", `${each.held ? "" : "FAILED: "}${each.check}`)))));
 }
+/** For how long the process stood still. */
+const pause = (digits) => data.held < 1 ? `${(1000 * data.held).toFixed(digits)} ms` : `${data.held.toFixed(1)} s`;
 const when = () => new Date(data.taken * 1000).toLocaleString("sv");
 
 function start() {
   const name = documents.process?.name;
   if (name) { $("title").append(` (${name})`); document.title += ` (${name})`; }
-  $("about").textContent = [`glibc ${data.glibc ?? "of unknown release"}`, data.taken === null ? null : when(), data.held === null ? null : `held for ${(1000 * data.held).toFixed(0)} ms`,
+  $("about").textContent = [`glibc ${data.glibc ?? "of unknown release"}`, data.taken === null ? null : when(), data.held === null ? null : `stood still for ${pause(0)}, once`,
     `arenascope ${documents.version.arenascope ?? ""}`].filter(Boolean).join(", ");
   $("sentence").textContent = report.verdict;
   if (report.growth) $("grown").textContent = report.growth.text;
   data.notes.forEach((note) => $("notes").append(make("li", note)));
-  [split, conclusions, types, owners, leaks, pins, trim, arenas, params, others, strips, read].forEach((each) => each());
+  [split, conclusions, types, owners, leaks, pins, trim, arenas, params, others, strips, read, glossary].forEach((each) => each());
   document.documentElement.dataset.ready = "yes";
 }
 start();

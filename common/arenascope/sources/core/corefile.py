@@ -26,8 +26,8 @@ _FOREIGN: Sequence[tuple[bytes, str, str]] = (
 
 LARGE = 256 << 20
 """A file of more bytes is read, not looked at where it is mapped: all pages of a heap count as memory otherwise."""
-MOST = 1 << 20
-"""A longer piece is copied from the mapping as before."""
+MOST_READ = 1 << 20
+"""A longer piece is copied from the mapping."""
 
 
 class CoreBytes(Protocol):
@@ -71,7 +71,7 @@ class CoreFile:
         self._views: list[memoryview] = []
 
     def read(self, offset: int, size: int) -> bytes:
-        data = os.pread(self.file, size, offset) if self.size > LARGE and size <= MOST else b""
+        data = os.pread(self.file, size, offset) if self.size > LARGE and size <= MOST_READ else b""
         # a file that was cut meanwhile is the mapping's affair
         return data if len(data) == size else self.map[offset : offset + size]
 

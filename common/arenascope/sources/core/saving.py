@@ -30,7 +30,7 @@ BLOCK = 1 << 20
 THREADS = 2
 LAST_NOTES = 1 << 20
 MOST_PIECES = 1 << 16
-"""Of one mapping that is shared: beyond it is left out as a whole."""
+"""Of one shared mapping: a larger one is left out as a whole."""
 KERNEL_OWN = ("[vvar", "[vsyscall]")
 
 Fill = Callable[[int, memoryview], int]

@@ -1,4 +1,4 @@
-"""The frames of a stack by unwind tables alone, for who has no debugger: where they lack a word, the list ends.
+"""The frames of a stack by unwind tables alone, for whoever has no debugger: where they lack a word, the list ends.
 
 x86-64 and aarch64. What a signal handler interrupted is found in the frame that the kernel made for it (rt_sigframe).
 """

@@ -110,7 +110,7 @@ class Naming:
         return f"{os.path.basename(module[0].path)}+{address - module[0].start:#x}"
 
     def _is_within(self, image: Named, module: Sequence[Region], address: int) -> bool:
-        """Whether it is the file's own: other memory may lie right behind its .bss, and is one mapping with it."""
+        """Whether it is the file's own: other memory may lie right after its .bss, and is one mapping with it."""
         if module[-1].path or address < module[-1].start:
             return True
         start = module[0].start
@@ -161,7 +161,7 @@ def _end_of(image: Named, start: int) -> Optional[int]:
     except MemoryReadError:
         return None
     except (ArenascopeError, struct.error, ValueError):
-        return start  # no program: what lies behind it is not its
+        return start  # no program: what lies after it is not its own
 
 
 def tls_names(file: ElfFile) -> list[_Name]:

@@ -89,8 +89,8 @@ class Freeze:
 
     def _too_long(self, who: str) -> HoldEnded:
         return HoldEnded(
-            f"{who}: it had been held for {self.at_most:g} s",
-            "--hold-at-most allows more; --no-stop does not hold it; arenas --quick reads little",
+            f"{who}: it had stood still for {self.at_most:g} s",
+            "--hold-at-most allows more; --no-stop does not stop it; arenas --quick reads little",
         )
 
     def is_over(self) -> bool:

@@ -2,7 +2,7 @@
 
 Who calls by changing registers and stops the thread again afterwards has it lost if he is killed in between. So, below
 the thread's stack, everything is laid out beforehand that it needs to go on alone: the function returns into a system
-call (tkill, with a signal that means nothing), at which a tracer, if there still is one, gets the thread back. Behind
+call (tkill, with a signal that means nothing), at which a tracer, if there still is one, gets the thread back. After
 it lies a signal frame as the kernel makes them: rt_sigreturn loads all registers, the signal mask and the floating
 point registers out of it at once. From the moment at which the kernel has taken the changed registers, in one call,
 the thread needs nobody. What differs by machine is its Processor: injection_x86_64.py, injection_aarch64.py.
@@ -98,32 +98,32 @@ class Order(NamedTuple):
 
 
 class Frames(Protocol):
-    """The bytes that lead one thread of one machine on, each piece where the stack pointer is when it is come to."""
+    """The bytes that lead one thread of one machine on, each where the stack pointer is when it gets there."""
 
     red_zone: int
     halt_bytes: int
     frame_bytes: int
     back_bytes: int
-    behind_bytes: int
-    """What the last frame refers to."""
+    state_bytes: int
+    """What the last frame refers to beside it: registers that do not lie in a frame."""
     entry: int
     """Where a function's stack pointer is when it begins, past a multiple of 16."""
     lead: int
-    """How much of a frame is taken by coming to it, and not by rt_sigreturn."""
+    """How much of a frame is used up in getting to it, and not by rt_sigreturn."""
 
     def halt(self, tid: int, signal: int, then: int, mask: int) -> bytes:
         """tkill, then what lies at `then`."""
 
     def halted(self) -> int:
-        """The program counter behind tkill."""
+        """The program counter after tkill."""
 
     def frame(self, registers: Registers, mask: int) -> bytes:
         """rt_sigreturn, with these registers loaded."""
 
-    def back(self, behind: int) -> bytes:
-        """rt_sigreturn with all that the thread had."""
+    def back(self, state: int) -> bytes:
+        """rt_sigreturn with all that the thread had; `state`: where its `state` lies."""
 
-    def behind(self) -> bytes: ...
+    def state(self) -> bytes: ...
 
     def begin(self, step: Step, then: int) -> Registers:
         """Registers with which a step begins that returns to what lies at `then`."""
@@ -194,7 +194,7 @@ class Layout:
         """`stack`: the thread's stack pointer."""
         self.frames, self.thread, self.steps, self.signal = frames, thread, steps, signal
         stop_bytes = frames.halt_bytes + frames.frame_bytes
-        total = len(steps) * stop_bytes + 2 * frames.frame_bytes + frames.back_bytes + WORDS + frames.behind_bytes
+        total = len(steps) * stop_bytes + 2 * frames.frame_bytes + frames.back_bytes + WORDS + frames.state_bytes
         self.end = stack - frames.red_zone
         self.base = (self.end - total - 256) & -64
         # what is needed later lies higher: functions, and signal handlers before the mask is closed, write below
@@ -208,8 +208,8 @@ class Layout:
         self.errno, at = at, at + frames.frame_bytes
         self.back, at = at, at + frames.back_bytes
         self.words, at = at, at + WORDS
-        self.behind = -(-at // 64) * 64
-        assert self.behind + frames.behind_bytes <= self.end
+        self.state = -(-at // 64) * 64
+        assert self.state + frames.state_bytes <= self.end
 
     def prepared(self) -> Prepared:
         memory, frames = bytearray(self.end - self.base), self.frames
@@ -217,11 +217,11 @@ class Layout:
         def put(at: int, data: bytes) -> None:
             memory[at - self.base : at - self.base + len(data)] = data
 
-        put(self.behind, frames.behind())
+        put(self.state, frames.state())
         # struct iovec: errno's value here, and where it belongs
         errno = struct.pack("<Q", self.thread.errno & 0xFFFFFFFF) + bytes(WORD)
         put(self.words, errno + struct.pack("<4Q", self.words, 4, self.thread.errno_at, 4))
-        put(self.back, frames.back(self.behind))
+        put(self.back, frames.back(self.state))
         put(self.errno, self._frame(self._errno_step, self.back))
         for step, at in zip(self.steps, self.stops):
             alone = at + frames.halt_bytes
@@ -245,7 +245,7 @@ class Layout:
         return Step(0, arguments, system_call="process_vm_writev")
 
     def _alone(self, step: Step) -> bytes:
-        """How it goes on behind a stop at which nobody came."""
+        """How it goes on after a stop at which nobody came."""
         if step.unlocks is not None:
             return self._frame(Step(0, unlocking(step.unlocks), system_call="futex"), self.errno)
         return self._frame(self._errno_step, self.back)

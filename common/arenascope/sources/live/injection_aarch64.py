@@ -26,7 +26,7 @@ SIGINFO_BYTES, MASK_BYTES = 128, 128
 RESERVED_AT, RESERVED_BYTES = 592, 4096
 FPSIMD, FPSIMD_BYTES, FPSR = (0x46508001, 528, 512)
 SVE, SVE_HEADER, SVE_ACTIVE = (0x53564501, 16, 1)
-"""Both struct user_sve_header and struct sve_context have 16 bytes, and the same registers behind them."""
+"""Both struct user_sve_header and struct sve_context have 16 bytes, and the same registers after them."""
 FRAME_BYTES = RESERVED_AT + FPSIMD_BYTES + 16
 LOOK_BACK = 16
 """How many instructions in front of an `svc` its number may be loaded."""
@@ -158,7 +158,7 @@ def scalable_registers(data: bytes) -> bytes:
 
 
 class Aarch64Frames:
-    red_zone = entry = lead = behind_bytes = 0
+    red_zone = entry = lead = state_bytes = 0
     halt_bytes = frame_bytes = FRAME_BYTES
 
     def __init__(self, thread: Thread, gadgets: Mapping[str, int]) -> None:
@@ -181,10 +181,10 @@ class Aarch64Frames:
     def frame(self, registers: Registers, mask: int) -> bytes:
         return self._frame(registers, mask, b"")
 
-    def back(self, behind: int) -> bytes:
+    def back(self, state: int) -> bytes:
         return self._frame(self.thread.registers, self.thread.mask, self._scalable)
 
-    def behind(self) -> bytes:
+    def state(self) -> bytes:
         return b""
 
     def begin(self, step: Step, then: int) -> Registers:

@@ -152,7 +152,7 @@ class X8664Frames:
         size = usable(self._vectors)
         assert size is not None
         self._size = size
-        self.behind_bytes = size + 4
+        self.state_bytes = size + 4
 
     def halt(self, tid: int, signal: int, then: int, mask: int) -> bytes:
         gadgets, number = self.gadgets, SYSTEM_CALLS["tkill"]
@@ -165,10 +165,10 @@ class X8664Frames:
     def frame(self, registers: Registers, mask: int) -> bytes:
         return self._frame(registers, mask, 0)
 
-    def back(self, behind: int) -> bytes:
-        return self._frame(going_on(self.thread.registers), self.thread.mask, behind)
+    def back(self, state: int) -> bytes:
+        return self._frame(going_on(self.thread.registers), self.thread.mask, state)
 
-    def behind(self) -> bytes:
+    def state(self) -> bytes:
         """An NT_X86_XSTATE as rt_sigreturn wants it: the kernel's own notes in it, and a mark after them."""
         size, vectors = self._size, bytearray(self._vectors[: self._size])
         features = int.from_bytes(vectors[SW_NOTES : SW_NOTES + 8], "little")

@@ -1,0 +1,79 @@
+"""Ways to do what an advice says: each as it can be pasted where the reader is, and what is said around it."""
+
+from __future__ import annotations
+
+from typing import Union
+
+from ..records import NamedTuple
+from ..render.text import Style
+
+
+class Typed(NamedTuple):
+    """A command of ours as a way to do something."""
+
+    words: str
+    more: str = ""
+    applies: bool = False
+    """Only a debugger obeys it."""
+
+    def command(self, style: Style) -> str:
+        return style.applied(self.words) if self.applies else style.typed(self.words)
+
+    def text(self, style: Style) -> str:
+        command = style.typed_to_apply(self.words) if self.applies else style.typed(self.words)
+        if not self.more:
+            return command
+        # one bracket, after all that is to be pasted
+        return f"{command[:-1]}; {self.more})" if command.endswith(")") else f"{command} ({self.more})"
+
+
+class Later(NamedTuple):
+    """A second look, which tells whether it grows: what can be typed depends on what there is to look at."""
+
+    def command(self, style: Style) -> str:
+        return style.typed("report --again 30" if style.running else "snapshot before.json")
+
+    def text(self, style: Style) -> str:
+        if style.running:
+            return Typed("report --again 30", "whether it grows").text(style)
+        when = "then, on a later core," if style.core else "let it run, then"
+        later = style._replace(subject=style.subject and "LATER").typed("report --since before.json")
+        return Typed("snapshot before.json", f"whether it grows: {when} {later}").text(style)
+
+
+class Pasted(NamedTuple):
+    """A setting, or another program's command, with what is said around it."""
+
+    words: str
+    after: str = ""
+    before: str = ""
+
+    def command(self, style: Style) -> str:
+        return self.words
+
+    def text(self, style: Style) -> str:
+        return f"{self.before}{self.words}{self.after}"
+
+
+class Traced(NamedTuple):
+    """Who asks the kernel for more, told by a tracer: a debugger's process has one already, a core has no process."""
+
+    def command(self, style: Style) -> str:
+        return f"strace -f -k -e trace=mmap,mremap -p {style.subject if style.running else 'PID'}"
+
+    def text(self, style: Style) -> str:
+        first = "" if style.running else "in the process, " if style.core else "once it is let go, "
+        return f"{self.command(style)} ({first}while it grows: the stack of whoever asks for more)"
+
+
+class ByType(NamedTuple):
+    """Two moments by type."""
+
+    def command(self, style: Style) -> str:
+        return style.typed("snapshot types.json --types")
+
+    def text(self, style: Style) -> str:
+        return f"{self.command(style)} (and later {style.typed('diff types.json')}: which grew)"
+
+
+Way = Union[str, Typed, Later, Traced, ByType, Pasted]

@@ -1,0 +1,37 @@
+"""heap leaks: its table."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from arenascope.graph.blocks import LiveBlocks
+from arenascope.graph.leak_rows import LeakRow
+from arenascope.graph.leaks import Leaks, Tally
+from arenascope.render.text import Style
+from arenascope.screens.leaks import lines
+
+BLOCKS = LiveBlocks(array("Q"), array("Q"), array("Q"), ())
+
+
+def headings(*rows: LeakRow) -> list[str]:
+    """The row of names at 80 columns."""
+    leaks = Leaks((), (), Tally(0, 0), {}, ())
+    shown = list(lines(Style(width=80), BLOCKS, leaks, rows, limit=9, with_possible=True))
+    (above,) = [line for line, rule in zip(shown, shown[1:]) if rule.startswith("--")]
+    return [each.strip() for each in above.split("  ") if each]
+
+
+@pytest.mark.parametrize(
+    ("hanging", "strength", "said"),
+    [
+        (0, "possible", ["what", "blocks", "bytes", "sure", "one of them"]),
+        (0, "definite", ["what", "blocks", "bytes", "one of them"]),
+        (5, "possible", ["what", "blocks", "bytes", "with what hangs on them", "sure", "one of them"]),
+        (5, "definite", ["what", "blocks", "bytes", "with what hangs on them", "one of them"]),
+    ],
+)
+def test_one_of_them_is_named_where_there_is_room(hanging: int, strength: str, said: list[str]) -> None:
+    rows = [LeakRow("48 bytes", 2, 96, hanging, 48 * hanging, strength, (0x7F00_0000_1000,))]
+    assert headings(*rows) == said
