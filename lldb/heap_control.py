@@ -109,16 +109,20 @@ class LldbController:
         raise still_at_work()
 
     def _take_back(self, thread: lldb.SBThread, before: tuple[int, int]) -> None:
-        """Seen three times on a busy machine: the thread stood elsewhere still when LLDB had nothing left to unwind."""
-        said = []
         for _ in range(UNWINDS):
-            said.append(thread.UnwindInnermostExpression().GetCString() or "LLDB unwound it")
-            now = _place(thread)
-            if now == before:
+            failed = thread.UnwindInnermostExpression().GetCString()
+            if _place(thread) == before:
                 return
+            # LLDB's thread for events, late on a busy machine, may have asked for the registers just before they were
+            # put back, and LLDB remembers what it heard: once a call has ended it asks anew
+            getpid = self._getpid()
+            if getpid is not None:
+                thread.GetFrameAtIndex(0).EvaluateExpression(getpid.expression, _call_options(WARM_UP_SECONDS))
+                if _place(thread) == before:
+                    return
             time.sleep(0.1)
         raise RefusedError(
-            f"thread {thread.GetThreadID()} still stands in the call, at {now[0]:#x}, not {before[0]:#x}: {said[0]}",
+            f"thread {thread.GetThreadID()} still stands in the call" + (f": {failed}" if failed else ""),
             "thread return -x takes it back, before anything else runs the process",
         )
 
@@ -141,11 +145,17 @@ class LldbController:
         if self._is_warm:
             return
         self._is_warm = True
+        getpid = self._getpid()
+        if getpid is not None:
+            self.call(getpid, WARM_UP_SECONDS, lambda name: False)
+
+    def _getpid(self) -> Optional[Call]:
+        """What does nothing."""
         for context in self.target.FindSymbols("getpid"):
             address = context.GetSymbol().GetStartAddress().GetLoadAddress(self.target)
             if address != lldb.LLDB_INVALID_ADDRESS:
-                self.call(Call(address, [0]), WARM_UP_SECONDS, lambda name: False)
-                return
+                return Call(address, [0])
+        return None
 
     def _thread(self, thread: ThreadInfo) -> lldb.SBThread:
         own = self.process.GetThreadByID(thread.tid)
