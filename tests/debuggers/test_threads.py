@@ -60,7 +60,7 @@ def test_names_are_the_kernels(sight: Sight) -> None:
     assert list(found) == sorted(sight.thread_names)
     for tid, name in sight.thread_names.items():
         # a core keeps one name, and only the kernel writes the main thread's; what is not known is null
-        kept = sight.live or (sight.view.image == "kernel" and tid == min(sight.thread_names))
+        kept = sight.live or (sight.view.image == "kernel" and tid == sight.pid)
         assert found[tid] == name or (not kept and found[tid] is None)
 
 
