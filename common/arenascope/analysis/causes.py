@@ -98,9 +98,12 @@ class Facts(NamedTuple):
 
     def kept_of_top(self, arena: ArenaResident) -> int:
         """What free() would have returned of a top, had trim_threshold stayed at its default."""
-        pad = self.params.values["top_pad"] if self.params else 0
+        values = self.params.values if self.params else {}
         size = arena.top + arena.top_end
-        return max(0, size - pad - self.page) if size >= TRIM_THRESHOLD else 0
+        goes = max(0, size - values.get("top_pad", 0) - self.page) if size >= TRIM_THRESHOLD else 0
+        # systrim moves the break by whole huge pages where malloc asks for them
+        unit = 0 if arena.arena else values.get("thp_pagesize")
+        return goes // unit * unit if unit else goes
 
     @property
     def tops_at_default(self) -> int:
