@@ -90,7 +90,7 @@ from arenascope.apply import Call
 from arenascope.debugger_door import load_beside
 seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
 control = load_beside("lldb", "heap_control", FOLDER).LldbController(debugger, target)
-stands = lambda: process.GetThreadAtIndex(0).GetFrameAtIndex(0).GetPC()
+stands = lambda: process.GetThreadAtIndex(0).GetFrameAtIndex(0).FindRegister("pc").GetValueAsUnsigned()
 before = stands()
 try: control.call(Call(seen.symbol("abort").address, [0]), 5.0, lambda name: False)
 except Exception as error: value = [type(error).__name__, str(error)]
