@@ -232,7 +232,9 @@ class Subject:
         return int(re.search(rf"^{counter}: +(\d+) kB", text, re.MULTILINE).group(1)) * 1024
 
     def thread_names(self) -> dict[int, str]:
-        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        # libc has joined a thread a moment before the kernel forgets it
+        ended = {str(each["tid"]) for each in self.truth["threads"] if each["exited"]}
+        tasks = (task for task in Path(f"/proc/{self.pid}/task").iterdir() if task.name not in ended)
         return {int(task.name): (task / "comm").read_text().rstrip("\n") for task in tasks}
 
     # cores
