@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Iterator, Mapping, Optional
 
 from ..records import NamedTuple
+from .figure_names import IN_PASSING, arena_name, bin_name, owner_name, size_name
 
 Document = Mapping[str, Any]
 OF_FILES = ("files", "shared", "kernel")
@@ -34,8 +35,6 @@ class Change(NamedTuple):
 
 
 FIGURES = ("rss", "part", "arena", "used", "bin", "size", "type", "owner")
-IN_PASSING = ("stack", "register")
-"""Kinds of owners that hold what is being worked on: what they have comes and goes with every request."""
 
 
 class Figure(NamedTuple):
@@ -85,7 +84,7 @@ def compare(before: Document, after: Document) -> Diff:
     measures = [each.get("measure") == "address-space" for each in report]
     # pages in memory and mapped space cannot be compared
     alike = measures[0] == measures[1]
-    arenas = [_by((document.get("arenas") or {}).get("arenas"), _arena_name) for document in (before, after)]
+    arenas = [_by((document.get("arenas") or {}).get("arenas"), arena_name) for document in (before, after)]
     return Diff(
         seconds=seconds,
         exchanged=False,
@@ -109,13 +108,13 @@ def figures_of(document: Document) -> Iterator[Figure]:
     """Every figure of one snapshot that `diff` compares."""
     report = document.get("report") or {}
     yield Figure("rss", "rss", report.get("rss_bytes"))
-    arenas = _by((document.get("arenas") or {}).get("arenas"), _arena_name)
+    arenas = _by((document.get("arenas") or {}).get("arenas"), arena_name)
     for by, rows, key in (
         ("part", _parts(report), "bytes"),
         ("arena", arenas, "system_bytes"),
         ("used", arenas, "used_bytes"),
         ("bin", _bins(document), "bytes"),
-        ("size", _by((document.get("chunks") or {}).get("sizes"), _size_name), "used_bytes"),
+        ("size", _by((document.get("chunks") or {}).get("sizes"), size_name), "used_bytes"),
         ("type", _sums_of_types(document), "bytes"),
         ("owner", _sums_of_owners(document), "retained_bytes"),
     ):
@@ -149,22 +148,14 @@ def _by(rows: Optional[Iterable[dict[str, Any]]], name: Callable[[dict[str, Any]
     return None if rows is None else {name(row): row for row in rows}
 
 
-def _arena_name(row: dict[str, Any]) -> str:
-    """An arena's address stays for the process's life; its number moves with each new arena."""
-    return "main" if row.get("main") else str(row["address"])
-
-
 def _bins(document: Document) -> Optional[Rows]:
-    """All arenas' bins of one kind and index together: a list that grows does so wherever threads go."""
+    """All arenas' bins of one kind and index together."""
     bins: dict[str, dict[str, Any]] = {}
     rows = (document.get("bins") or {}).get("bins")
     if rows is None:
         return None
     for row in rows:
-        largest = row.get("max_bytes")
-        name = f"{row['kind']} {row['min_bytes']}" + (f"-{largest}" if largest and largest != row["min_bytes"] else "")
-        name = row["kind"] if row["kind"] == "unsorted" else name
-        kept = bins.setdefault(name, {"bytes": 0})
+        kept = bins.setdefault(bin_name(row), {"bytes": 0})
         kept["bytes"] += row["bytes"]
     return bins
 
@@ -173,7 +164,7 @@ def _sizes(before: Document, after: Document) -> list[Change]:
     both = [(document.get("chunks") or {}).get("sizes") for document in (before, after)]
     if None in both:
         return []
-    named = [_by(rows, _size_name) for rows in both]
+    named = [_by(rows, size_name) for rows in both]
     return _changes(*named, key="used_bytes")
 
 
@@ -214,37 +205,21 @@ def _mostly(before: Document, after: Document) -> Mapping[str, str]:
     for sign, rows in zip((-1, 1), both):
         for row in rows:
             if row.get("held_by"):
-                types = sums.setdefault(_owner_name(row["held_by"]), {})
+                types = sums.setdefault(owner_name(row["held_by"]), {})
                 types[row["type"]] = types.get(row["type"], 0) + sign * (row["held_by"].get("bytes") or 0)
     return {owner: max(types, key=lambda name: abs(types[name])) for owner, types in sums.items()}
 
 
 def _sums_of_owners(document: Document) -> Optional[Rows]:
-    """Threads come and go: what they hold in one way is one figure."""
+    """What threads hold in one way is one figure."""
     rows = (document.get("owners") or {}).get("owners")
     if rows is None:
         return None
     sums: dict[str, dict[str, Any]] = {}
     for row in rows:
-        kept = sums.setdefault(_owner_name(row), {"retained_bytes": 0, "kind": row["kind"], "type": row.get("type")})
+        kept = sums.setdefault(owner_name(row), {"retained_bytes": 0, "kind": row["kind"], "type": row.get("type")})
         kept["retained_bytes"] += row["retained_bytes"]
     return sums
-
-
-def _owner_name(row: Document) -> str:
-    kind, name = str(row.get("kind")), row.get("name")
-    if kind in IN_PASSING:
-        return f"{kind}s of threads"
-    if kind == "tls":
-        return f"{name or 'variables'} of threads"
-    if kind in ("shared", "unreached"):
-        return f"several together: {name or 'others'}" if kind == "shared" else "nobody"
-    return f"mapping {name}" if kind == "mapping" else name or "a variable"
-
-
-def _size_name(row: Document) -> str:
-    largest = row.get("max_bytes")
-    return f"{row['min_bytes']}-{largest}" if largest is not None else str(row["min_bytes"])
 
 
 def _changes(before: Optional[Rows], after: Optional[Rows], *, key: str) -> list[Change]:
