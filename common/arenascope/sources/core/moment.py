@@ -14,10 +14,9 @@ from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from ...records import NamedTuple
 from ...target import MappingUse, MemoryUse, Pages, Region, Span, Watched
-from ..elf.kernel import OWN
+from ..elf.kernel import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN
 from ..elf.notes import Note
 
-NT_MOMENT, NT_RESIDENT, NT_SWAPPED = 1, 2, 3
 LONGEST = 1 << 30
 """Unpacked: a page in two of a terabyte, each a range of its own."""
 FORM = 1

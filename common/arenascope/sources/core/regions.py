@@ -7,9 +7,8 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ...target import Region
 from ..elf.file import PF_R, PF_W, PF_X, Segment
-from ..elf.kernel import FileMapping
+from ..elf.kernel import AT_EXECFN, AT_RANDOM, AT_SYSINFO_EHDR, FileMapping
 
-AT_RANDOM, AT_EXECFN, AT_SYSINFO_EHDR = 25, 31, 33
 # shared anonymous memory and System V segments, whose names the kernel makes up
 _SHARED = ("/dev/zero", "/SYSV")
 

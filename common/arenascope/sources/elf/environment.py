@@ -8,10 +8,10 @@ from typing import Callable, Iterable, Optional
 
 from ...errors import MemoryReadError
 from .file import Read
+from .kernel import AT_ENTRY, AT_EXECFN, AT_PHDR, AT_PHNUM, AT_PLATFORM, AT_RANDOM
 
-AT_PLATFORM, AT_RANDOM, AT_EXECFN = 15, 25, 31
-CORRECTED = (3, 5, 9, AT_EXECFN)
-"""AT_PHDR, AT_PHNUM, AT_ENTRY too: what ld.so puts right in the vector where it was started as the program itself."""
+CORRECTED = (AT_PHDR, AT_PHNUM, AT_ENTRY, AT_EXECFN)
+"""What ld.so puts right in the vector where it was started as the program itself."""
 # exec allows three quarters of the default 8 MiB stack for arguments and environment together (_STK_LIM)
 ARGUMENT_LIMIT = 6 << 20
 STRING_LIMIT = 128 << 10  # MAX_ARG_STRLEN

@@ -6,6 +6,7 @@ import struct
 
 from ...records import NamedTuple
 
+# <linux/elf.h>: "CORE" and "LINUX" own the notes of cores, and the sets of ptrace(2) have the same numbers
 NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_SIGINFO, NT_FILE = 1, 3, 6, 0x53494749, 0x46494C45
 NT_386_TLS, NT_ARM_TLS = 0x200, 0x401
 NT_FPREGSET, NT_X86_XSTATE, NT_S390_HIGH_GPRS, NT_ARM_VFP, NT_ARM_SVE = 2, 0x202, 0x300, 0x400, 0x405
@@ -20,11 +21,15 @@ REGISTER_NOTES = (
     ("LINUX", NT_S390_HIGH_GPRS),
 )
 """Sets of registers beside the general ones; each machine has some of them."""
-AT_NULL, AT_PAGESZ = 0, 6
+# <linux/auxvec.h>
+AT_NULL, AT_PHDR, AT_PHNUM, AT_PAGESZ, AT_BASE, AT_ENTRY = 0, 3, 5, 6, 7, 9
+AT_PLATFORM, AT_RANDOM, AT_EXECFN, AT_SYSINFO_EHDR = 15, 25, 31, 33
 DELETED = " (deleted)"
 OWN = "ARENASCOPE"
-NT_VECTORS = 16
-"""Our own: the vector registers one after another, as a debugger has them by name (WIDE in registers.py)."""
+"""Owns notes of our own, which `save` writes."""
+NT_MOMENT, NT_RESIDENT, NT_SWAPPED, NT_VECTORS = 1, 2, 3, 16
+"""Of these the last has vector registers one after another, as a debugger has them by name (WIDE in registers.py), the
+others what core/moment.py tells of."""
 
 
 class FileMapping(NamedTuple):

@@ -13,11 +13,11 @@ from ...errors import ArenascopeError, MemoryReadError
 from ...memory import Memory
 from ...records import NamedTuple
 from ...target import Region
-from .environment import AT_EXECFN, read_string
+from .environment import read_string
 from .file import PF_R, PF_W, PF_X, PT_DYNAMIC, PT_LOAD, Elf
+from .kernel import AT_BASE, AT_EXECFN, AT_PHDR
 from .symbols import dynamic_tags
 
-AT_PHDR, AT_BASE = 3, 7
 DT_DEBUG = 21
 HEADER_BYTES = {4: 52, 8: 64}
 """sizeof (Elf32_Ehdr), sizeof (Elf64_Ehdr): linkers put the program headers right after it."""
