@@ -41,7 +41,7 @@ class Ahead(Session):
 
     @cached_property
     def thread_caches(self) -> list[ThreadCache]:
-        _ = self.params
+        self.read_params()  # the session that walks them has a cache's length from there
         chunks = [self.chunk_size(each.tcache) for each in self.thread_words if each.tcache]
         layout, owners = with_tcache_seen(self.layout, chunks), self.thread_owners
         if self.target.nodes is not None:

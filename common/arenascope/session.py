@@ -133,6 +133,10 @@ class Session:
         known = mp_ is None or self.located.layout.mmaps_proven or params.counts(mp_) == mmapped.counts(self.mmapped)
         return mp_ if known else None
 
+    def read_params(self) -> None:
+        """mp_, and the mmapped blocks by which its counts are known for what they are."""
+        _ = self.params
+
     @cached_property
     def _mp(self) -> Optional[Params]:
         at = self.located.params
@@ -329,6 +333,10 @@ class Session:
     @cached_property
     def listed_order(self) -> Sequence[int]:
         return sorted(self.listed)
+
+    def find_listed(self) -> None:
+        """Walks caches and fastbins now, not when a sweep first asks."""
+        _ = self.listed_order
 
     def sweep(self, header: ArenaHeader, only: Optional[Heap] = None, feet: bool = False) -> Iterator[Piece]:
         """An arena, or one heap of it, in address order; not kept, as it can be as large as the heap itself."""
