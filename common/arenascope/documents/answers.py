@@ -7,7 +7,8 @@ from ..analysis.mappings import PARTS as MAPPED
 from ..analysis.report import PARTS as OF_RSS
 from ..analysis.trend import COURSES
 from .arenas import ALLOCATORS, INDEX, SHARE, allocator_rows
-from .chunks import HOLDS_BACK, JUDGEMENT, OWNER_KINDS, WRITTEN, typed
+from .chunks import HOLDS_BACK, JUDGEMENT, WRITTEN, typed
+from .holders import OWNER_KINDS, one_owner
 from .keys import (
     address,
     integer,
@@ -183,27 +184,13 @@ DOCUMENTS = {
             unknown_bytes=size("What nothing leads to in an image that lacks some of what might"),
             owners=rows(
                 "The three that alone hold most",
-                record(
-                    "An owner, as in owners",
-                    kind=one_of("What it is", *OWNER_KINDS[:-2]),
-                    name=text("The variable, or what is mapped; null: not known", null=True),
-                    tid=integer("The thread whose it is", null=True),
-                    retained_bytes=size("What it alone leads to"),
-                ),
+                one_owner("An owner, as in owners", retained_bytes=size("What it alone leads to")),
             ),
             jointly=rows(
                 "Those that together hold most: each of them leads there, and nobody else does",
                 record(
                     "Some owners",
-                    owners=rows(
-                        "Who they are",
-                        record(
-                            "One of them",
-                            kind=one_of("What it is", *OWNER_KINDS[:-2]),
-                            name=text("The variable, or what is mapped; null: not known", null=True),
-                            tid=integer("The thread whose it is", null=True),
-                        ),
-                    ),
+                    owners=rows("Who they are", one_owner("One of them")),
                     retained_bytes=size("What they lead to"),
                 ),
             ),

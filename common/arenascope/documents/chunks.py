@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..recognise.kinds import KINDS
 from .arenas import ARENA, INDEX
+from .holders import held_by
 from .keys import (
     Schema,
     address,
@@ -82,20 +83,6 @@ def typed(**more: Schema) -> dict[str, Schema]:
         "bytes": size("Their bytes, headers included"),
         **more,
     }
-
-
-OWNER_KINDS = ("global", "tls", "stack", "register", "kernel", "mapping", "shared", "unreached")
-
-
-def held_by(meaning: str, **more: Schema) -> Schema:
-    return record(
-        f"{meaning}: as in owners; null without --owners, and where it is not known",
-        True,
-        kind=one_of("What owns it; shared: several together, unreached: nothing", *OWNER_KINDS),
-        name=text("The variable, or what is mapped; null: not known", null=True),
-        tid=integer("The thread whose it is", null=True),
-        **more,
-    )
 
 
 HELD_MOST = held_by("Who holds most of them", blocks=size("How many"), bytes=size("Their bytes"))

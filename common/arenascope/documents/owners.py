@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .arenas import ARENA
-from .chunks import OWNER_KINDS, WRITTEN
+from .chunks import WRITTEN
+from .holders import ROOT_KINDS, one_owner, owner
 from .keys import Schema, address, integer, one_of, record, rows, size, text, truth
 
-KINDS = OWNER_KINDS[:-2]
 STRENGTHS = ("definite", "possible")
 ENCODINGS = ("tagged", "shifted", "unaligned", "relative", None)
 STATES = ("used", "mmapped", "tcache", "fast", "free", "mapping")
@@ -25,7 +25,7 @@ BLOCK = record(
 def pointer(meaning: str) -> Schema:
     return record(
         meaning,
-        kind=one_of("Who has it: a root of this kind, or a block", *KINDS, "block"),
+        kind=one_of("Who has it: a root of this kind, or a block", *ROOT_KINDS, "block"),
         address=address("Where it lies; null: in a register, or in the kernel", null=True),
         name=text("The variable, the function, the register, or what is mapped; null: not known", null=True),
         tid=integer("The thread whose stack, register or variable it is", null=True),
@@ -76,11 +76,9 @@ DOCUMENTS: dict[str, dict[str, Schema]] = {
     "owners": {
         "owners": rows(
             "Whose memory it is, the largest first; with those that are left out they sum to live_bytes",
-            record(
+            owner(
                 "What an owner alone leads to",
-                kind=one_of("What owns it; shared: several together, unreached: nothing", *OWNER_KINDS),
                 name=text("The variable, what is mapped, or of what is shared its type; null: not known", null=True),
-                tid=integer("The thread whose it is", null=True),
                 type=text("What the block is that most of it hangs on; null: on none", null=True),
                 retained_bytes=size("What could be freed were it cleared"),
                 retained_resident_bytes=size("What of that is in memory", null=True),
@@ -91,12 +89,7 @@ DOCUMENTS: dict[str, dict[str, Schema]] = {
                     True,
                     owners=rows(
                         "Whoever leads to a hundredth of it or more, the most first",
-                        record(
-                            "One of them",
-                            kind=one_of("What it is", *KINDS),
-                            name=text("As above", null=True),
-                            tid=integer("The thread whose it is", null=True),
-                        ),
+                        one_owner("One of them"),
                     ),
                     whole=truth("These are all of those; else others lead there as well"),
                 ),

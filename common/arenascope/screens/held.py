@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Mapping, Optional
 
-from ..analysis.held import HeldSums, Holder
+from ..analysis.held import HeldSums
 from ..gather.live import Live
 from ..graph.held import Holders, Most
 from ..graph.owners import SHARED, UNREACHED, Owner
 from ..graph.refs import Search
 from ..records import NamedTuple
-from .owners import whose
+from .owners import owner_json, whose
 
 SEVERAL, NOBODY = "several together", "nobody"
 
@@ -32,12 +32,12 @@ class Held:
     def block(self, user: int) -> Optional[HeldBy]:
         """A block's, by what malloc returned."""
         owner = self._holders.of(user)
-        return HeldBy(_json(owner), self._words(owner)) if owner is not None else None
+        return HeldBy(owner_json(owner), self._words(owner)) if owner is not None else None
 
     def kinds(self, live: Live) -> dict[int, HeldBy]:
         """By the kind's number: whoever holds most of its blocks."""
         return {
-            kind: HeldBy({**_json(most.owner), "blocks": most.blocks, "bytes": most.bytes}, self._most(most))
+            kind: HeldBy({**owner_json(most.owner), "blocks": most.blocks, "bytes": most.bytes}, self._most(most))
             for kind, most in self._holders.of_kinds(live).items()
         }
 
@@ -63,12 +63,8 @@ def sums_json(held: HeldSums) -> dict[str, object]:
         "lost_bytes": held.lost,
         "lost_blocks": held.lost_blocks,
         "unknown_bytes": held.unknown,
-        "owners": [{**_json(each), "retained_bytes": each.bytes} for each in held.keepers],
+        "owners": [{**owner_json(each), "retained_bytes": each.bytes} for each in held.keepers],
         "jointly": [
-            {"owners": [_json(one) for one in each.owners], "retained_bytes": each.bytes} for each in held.jointly
+            {"owners": [owner_json(one) for one in each.owners], "retained_bytes": each.bytes} for each in held.jointly
         ],
     }
-
-
-def _json(owner: Holder) -> dict[str, object]:
-    return {"kind": owner.kind, "name": owner.name, "tid": owner.tid}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
+from ..analysis.held import Holder
 from ..graph.kept import Kept
 from ..graph.owned import Owned
 from ..graph.owners import SHARED, UNREACHED, Holding, Leading, Owner
@@ -38,9 +39,7 @@ class Shown:
         kept = self.kept_by(holding)
         starts = self.search.blocks.starts
         return {
-            "kind": holding.owner.kind,
-            "name": holding.owner.name,
-            "tid": holding.owner.tid,
+            **owner_json(holding.owner),
             "type": self.type_of(holding),
             "retained_bytes": holding.bytes,
             "retained_resident_bytes": kept.resident if kept is not None else None,
@@ -49,7 +48,7 @@ class Shown:
             "leading": None
             if holding.leading is None
             else {
-                "owners": [each._asdict() for each in holding.leading.owners],
+                "owners": [owner_json(each) for each in holding.leading.owners],
                 "whole": holding.leading.whole,
             },
             "path": [
@@ -62,6 +61,10 @@ class Shown:
                 for each in holding.way
             ],
         }
+
+
+def owner_json(owner: Holder) -> dict[str, object]:
+    return {"kind": owner.kind, "name": owner.name, "tid": owner.tid}
 
 
 def whose(search: Search, owner: Owner, leading: Optional[Leading] = None) -> str:
