@@ -15,6 +15,7 @@ from lldb.heap_target import LldbTarget
 from arenascope.apply import Controller
 from arenascope.door import Door
 from arenascope.meter import Meter, Unseen
+from arenascope.nodes import Nodes
 from arenascope.render.progress import Progress
 from arenascope.shell import ShellDoor
 from arenascope.shell_control import ShellController
@@ -34,7 +35,7 @@ from arenascope.sources.live.sigstop import Stopper
 from arenascope.sources.live.still import KeptResidency, StillNodes, StillProcess
 from arenascope.sources.live.target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget
-from arenascope.target import BytesAlone, Image, Nodes, Residency, Target
+from arenascope.target import BytesAlone, Image, Residency, Target
 
 TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, ShellTarget, FakeTarget]
 SOURCES: list[type[Source]] = [ProcessImage, StillProcess, CoreImage, AskedImage]

@@ -12,8 +12,9 @@ from .glibc.chunks.sweep import first_chunk
 from .glibc.derive.rows import with_tcache_seen
 from .glibc.links import Links, read_caches
 from .model import Lists, ThreadCache
+from .nodes import Nodes
 from .session import Session
-from .target import Nodes, Span
+from .target import Span
 
 
 def links_of(session: Session, nodes: Nodes) -> Links:

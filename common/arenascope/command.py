@@ -18,6 +18,7 @@ from .arguments import argument as argument
 from .door import Door
 from .errors import ArenascopeError, HoldOver, UsageError
 from .model import HOLD_OVER, Statement
+from .nodes import Nodes
 from .printable import printable
 from .records import NamedTuple
 from .render.json import envelope
@@ -25,7 +26,7 @@ from .render.problems import first_sentences
 from .render.progress import Progress
 from .render.spool import in_blocks
 from .render.text import Style, fitted, known_form
-from .target import Nodes, Target
+from .target import Target
 
 if TYPE_CHECKING:
     from .before_hold import Ahead

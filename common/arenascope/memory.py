@@ -11,8 +11,9 @@ from typing import Callable, Optional, Sequence
 from weakref import ref
 
 from .errors import MemoryReadError
+from .nodes import ReadNodes, Words
 from .read_ahead import LONG, ReadAhead
-from .target import ByteOrder, ReadNodes, View, Words
+from .target import ByteOrder, View
 
 Read = Callable[[int, int], bytes]
 Fill = Callable[[int, memoryview], int]

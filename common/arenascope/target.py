@@ -7,10 +7,10 @@ behind every door. A Target is made per command, from what is selected at that m
 
 from __future__ import annotations
 
-from array import array
-from typing import Callable, Iterable, Iterator, Literal, Mapping, Optional, Protocol, Sequence
+from typing import Callable, Iterable, Literal, Mapping, Optional, Protocol, Sequence
 
 from .model import Statement
+from .nodes import Nodes, ReadNodes
 from .records import NamedTuple
 
 ByteOrder = Literal["little", "big"]
@@ -22,9 +22,6 @@ HOLD_AT_MOST = 120.0
 """And where half of what is done would be worth nothing: twice what copying 50 GB takes. Nobody may ask for more."""
 HUGE_PAGES = "/anon_hugepage"
 """What the kernel calls an anonymous mapping of hugetlbfs pages: a file of its own, that nobody can open."""
-
-Words = tuple[int, int, int]
-"""(size word, fd, bk) of a free chunk: no record, as there may be millions."""
 
 
 class Region(NamedTuple):
@@ -200,44 +197,6 @@ class Residency(Protocol):
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
         """The resident parts of [start, end), in order; None where that cannot be known."""
-
-
-class Nodes(Protocol):
-    """The free chunks of a process that were found while it ran on, and are read again in bulk while it is held."""
-
-    passed: set[int]
-    """Where links led to that was no free chunk of the heaps then, and may be one later."""
-
-    def __len__(self) -> int: ...
-    def __contains__(self, chunk: int) -> bool: ...
-
-    def node(self, chunk: int) -> Words:
-        """Its words; MemoryReadError."""
-
-    def add(self, chunk: int) -> Optional[Words]:
-        """Reads one more, and keeps it; None where it cannot be read."""
-
-    def read_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
-        """Some more; None for what cannot be read."""
-
-    def read_again(self) -> Iterator[int]:
-        """All of them; those that have changed. From now on they are answered from what was read."""
-
-    def cut_short(self) -> None:
-        """HoldOver came before all were read: of any other that is asked for, Unread."""
-
-
-class NodeWords(NamedTuple):
-    """Words of many free chunks, in their order; 0 for what could not be read."""
-
-    raws: Sequence[int]
-    """Size words."""
-    forward: Sequence[int]
-    backward: Sequence[int]
-
-
-ReadNodes = Callable[["array[int]"], NodeWords]
-"""At each of these places the three words of a free chunk, in few system calls."""
 
 
 class Saved(NamedTuple):

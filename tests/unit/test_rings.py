@@ -15,8 +15,8 @@ from wounds_lists import LISTS
 
 from arenascope.errors import MemoryReadError
 from arenascope.glibc import rings
+from arenascope.nodes import NodeWords
 from arenascope.session import Session
-from arenascope.target import NodeWords
 
 ROWS = ["2.17-64", "2.26-i386", "2.36-64", "2.43-64"]
 WORDS = 40

@@ -14,7 +14,8 @@ from typing import Iterable, Optional, Sequence
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..model import ArenaHeader
-from ..target import Nodes, Span
+from ..nodes import Nodes
+from ..target import Span
 from .bins import NBINS
 from .chunk import PREV_INUSE, SIZE_BITS, masked, reveal
 from .fastbins import fastbin_size

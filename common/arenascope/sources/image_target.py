@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Mapping, Optional, Protocol, Sequence
 
 from ..memory import Fill, Read, Window
-from ..target import ByteOrder, Image, Nodes, Place, ReadNodes, Region, RegisterSets, ThreadInfo
+from ..nodes import Nodes, ReadNodes
+from ..target import ByteOrder, Image, Place, Region, RegisterSets, ThreadInfo
 from .elf.naming import DEBUG_FOLDERS, Naming, files_of
 
 

@@ -15,8 +15,8 @@ from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Fill
+from ...nodes import NodeWords
 from ...records import NamedTuple
-from ...target import NodeWords
 from .beside import Beside
 
 AT_ONCE = 1024

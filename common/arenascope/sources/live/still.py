@@ -17,7 +17,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from ...errors import MemoryReadError, ReadLate, Unread
-from ...target import MappingUse, MemoryUse, Pages, Region, Span, Words
+from ...nodes import Words
+from ...target import MappingUse, MemoryUse, Pages, Region, Span
 from . import procfiles
 from .beside import Beside
 from .many import ManyReader, NodeReader

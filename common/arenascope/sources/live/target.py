@@ -7,7 +7,8 @@ from array import array
 from typing import TYPE_CHECKING, Optional, Sequence
 
 from ...errors import MemoryReadError
-from ...target import NodeWords, RegisterSets, ThreadInfo
+from ...nodes import NodeWords
+from ...target import RegisterSets, ThreadInfo
 from ..elf.naming import Naming
 from ..elf.registers import thread_from_record
 from ..shell_target import ShellTarget
