@@ -75,7 +75,7 @@ companions() {
         lldb-*) echo "python3-$1" ;;
         # gcc-multilib, which would bring it, drives out the compilers for other machines
         libc6-dev-i386) echo "lib32gcc-$(compiler_release)-dev lib32stdc++-$(compiler_release)-dev" ;;
-        libc++-dev) echo clang ;;
+        libc++-dev) echo clang libc++abi-dev ;;
         gcc-aarch64-linux-gnu) echo libc6-dev-arm64-cross ;;
         gcc-arm-linux-gnueabihf) echo libc6-dev-armhf-cross ;;
         gcc-powerpc-linux-gnu) echo libc6-dev-powerpc-cross ;;
@@ -122,7 +122,8 @@ have() {
         java) command -v java && command -v javac ;;
         jemalloc | mimalloc) library "$1" ;;
         jemalloc-dev) [ -e /usr/include/jemalloc/jemalloc.h ] ;;
-        libc++) echo '#include <map>' | clang++ -stdlib=libc++ -E -x c++ - ;;
+        # its headers may be there without what every program that throws is linked with
+        libc++) compiles clang++ -stdlib=libc++ ;;
         libc6-dbg) compgen -G '/usr/lib/debug/.build-id/*/*.debug' ;;
         libc6-dev) echo '#include <pthread.h>' | gcc -E -x c - ;;
         lldb) some_lldb ;;
