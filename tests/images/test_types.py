@@ -20,6 +20,7 @@ from subjects import Subject, await_parked
 
 from arenascope.gather import python_bodies
 from arenascope.gather.single import kinds_of
+from arenascope.screens.types import name_of
 from arenascope.session import Session
 from arenascope.shell import ShellDoor
 
@@ -267,19 +268,94 @@ def test_what_pythons_objects_keep_apart_is_named(release: str) -> None:
         status, said, complained = look(Path(str(process.pid)), "types --limit 0", "--json")
         process.stdin.close()
     assert status == 0, complained
-    rows = {row["type"]: row for row in json.loads(said)["types"] if row["kind"] == "python"}
+    rows = {row["type"]: row for row in json.loads(said)["types"] if row["kind"] == "python" and not row["owner"]}
     assert {name: rows[name]["blocks"] for name in made} == made
     assert all(rows[name]["certain"] for name in [*made, "dict keys"])
-    # modules have some, too
+    # there are some that belong to no object, too
     assert dicts <= rows["dict keys"]["blocks"] < 2 * dicts
 
 
+DICTS = """
+import gc, json, sys, types
+small, empty = 512, {}.__sizeof__()
+class Session:
+    def __init__(self, number):
+        for each in range(number): setattr(self, f"name{each}", each)
+class Loose: pass
+class Slotted:
+    __slots__ = ("kept", "__dict__")
+class Failure(Exception): pass
+class Rows(list): pass
+class Meta(type): pass
+class Modest(metaclass=Meta):
+    def __init__(self): self.one = self.two = 1
+names = {f"other{number}": number for number in range(90)}
+sessions = [Session(40 + number % 9) for number in range(300)]
+others = [made() for made in (Loose, Slotted, Failure, Rows) for _ in range(50)]
+for each in others: each.__dict__.update(names)
+modest = [Modest() for _ in range(1000)]
+crowded = type("Crowded", (), dict(names))
+cleared = [Loose() for _ in range(20)]
+for each in cleared: each.__dict__.update(names)
+del cleared[:]
+# of no object, of one that holds it elsewhere, and of two types
+plain = [dict(names) for _ in range(30)]
+class Wrong:
+    __slots__ = ("mapping",)
+wrong = [Wrong() for _ in range(30)]
+for each in wrong: each.mapping = dict(names)
+shared = dict(names)
+lent = Loose(), Failure()
+for each in lent: each.__dict__ = shared
+gc.collect()
+gc.disable()
+def is_large(table): return table.__sizeof__() - empty > small
+def own(each):
+    if isinstance(each, type): return next(made for made in gc.get_referents(each) if type(made) is dict)
+    return each.__dict__
+# what leads to a dict behind a type, as an object would
+pairs = [(Failure, dict(names)) for _ in range(30)] + [(2, Failure, dict(names)) for _ in range(30)]
+made, wanted = {}, (Session, Loose, Slotted, Failure, Rows, types.ModuleType, type, Meta)
+for each in gc.get_objects():
+    if type(each) in wanted and not any(each is one for one in lent):
+        made[type(each).__name__] = made.get(type(each).__name__, 0) + is_large(own(each))
+# Py_TPFLAGS_MANAGED_DICT, since 3.11
+common = sum(isinstance(each, type) and each.__flags__ >> 4 & 1 for each in gc.get_objects())
+print(json.dumps([made, common, sys.version_info >= (3, 11)]), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("release", ["", *(pytest.param(each, marks=pytest.mark.full) for each in PYTHONS)])
+def test_keys_are_said_to_be_of_the_objects_whose_dict_they_are_in(release: str) -> None:
+    """By class exactly: no dict that is nobody's __dict__, none that two types share, none that was freed."""
+    command = [*(python_of(release) if release else [sys.executable]), "-S", "-c", DICTS]
+    with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+        made, common, each_class = json.loads(process.stdout.readline())
+        await_parked(process.pid)
+        status, said, complained = look(Path(str(process.pid)), "types --limit 0", "--json")
+        process.stdin.close()
+    assert status == 0, complained
+    classes = [row["blocks"] for row in json.loads(said)["types"] if row["type"] == "shared dict keys"]
+    assert classes == [common] * each_class
+    rows = {row["owner"]: row for row in json.loads(said)["types"] if row["type"] == "dict keys"}
+    found = {name: rows[name]["blocks"] if name in rows else 0 for name in made}
+    # before 3.11 a class's table can be as large as that: its first objects have one in common
+    made["Session"] += not each_class
+    assert found == made
+    assert "Wrong" not in rows
+    assert all(row["certain"] for row in rows.values())
+
+
 @pytest.mark.full
-def test_with_numpy_it_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("code", "name", "least"), [(BODIES, "list items", 500), (DICTS, "dict keys of Session", 299)])
+def test_with_numpy_it_says_the_same(code: str, name: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
     told = []
     with subprocess.Popen(
-        [sys.executable, "-S", "-c", BODIES], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-S", "-c", code], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdin
         assert process.stdout
@@ -290,7 +366,7 @@ def test_with_numpy_it_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
             told.append(kinds_by_block(Session(ShellDoor(str(process.pid), "none", ()).target())))
         process.stdin.close()
     assert told[0] == told[1]
-    assert sum(kind.name == "list items" for kind in told[0].values()) > 500
+    assert sum(name_of(kind) == name for kind in told[0].values()) > least
 
 
 def test_pythons_small_objects_where_malloc_has_them() -> None:

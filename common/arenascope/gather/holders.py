@@ -22,7 +22,7 @@ from ..records import NamedTuple
 from ..session import Session
 from .block_index import Index, Known
 from .live import Live
-from .python_bodies import name_python_bodies
+from .python_bodies import name_keys_of_objects, name_python_bodies
 from .ways import Way, name_by_ways
 
 LARGEST = 64 << 10
@@ -111,6 +111,10 @@ class Naming:
                 self._follow()
         if self._catalogue.python.runs:
             for user, kind in name_python_bodies(self._session, self._index, self._catalogue.python, self._live.kinds):
+                self._index.put(user, self._number(kind))
+            for user, kind in name_keys_of_objects(
+                self._session, self._index, self._catalogue.python, self._live.kinds
+            ):
                 self._index.put(user, self._number(kind))
         self._name_plainly()
         for user, kind in name_by_ways(self._index, self._live.kinds, self._ways()):

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from typing import Callable, Iterable, Iterator, Sequence
 
 from ..glibc.mmapped import without
+from ..meter import Meter
 from ..recognise.kinds import Kind
-from ..recognise.python import DEQUE_BLOCK, DEQUE_NEXT, FORMS, Python
+from ..recognise.python import DEQUE_BLOCK, DEQUE_NEXT, DICT_KEYS, FORMS, TO_KEYS, Python
+from ..records import NamedTuple
 from ..session import Session
 from ..target import Region, Span
 from .block_index import Index
-from .finder import finder_of, library
+from .finder import FastFinder, finder_of, library
 
 PIECE = 1 << 20
 """Looked through at once: no pool of pymalloc's lies across its end."""
 MOST_BYTES = 16 << 30
+OBJECT = 512
+"""So much of an object that is a block: what its type has a place for lies in front."""
+
+
+Hits = Callable[[Sequence[int]], Iterable[int]]
+
+
+class Pointer(NamedTuple):
+    """A word of an object."""
+
+    address: int
+    words: Sequence[int]
+    """Of all that was read with it."""
+    block: int
+    """Where its block begins among these."""
+    at: int
+    """And where it is."""
 
 
 def name_python_bodies(
@@ -31,7 +50,7 @@ def name_python_bodies(
     extents = [Span(known[0], known[-1])]
     finder = finder_of(library(size), known, known, extents, word=session.layout.word)
     with session.meter("looking into Python's objects", size) as meter:
-        for words in _pieces(session, parts):
+        for _, words in _pieces(session, parts):
             for at, _ in finder.hits(words):
                 usable = index.usable(words[at])
                 told = python.kept_by(words, at, usable) if usable is not None else None
@@ -48,6 +67,58 @@ def name_python_bodies(
             if told is not None and told.certain:
                 yield word, told
                 yield from _next_ones(session, index, word, told)
+
+
+def name_keys_of_objects(
+    session: Session, index: Index, python: Python, kinds: Sequence[Kind]
+) -> Iterator[tuple[int, Kind]]:
+    """Tables of keys of what objects have as their __dict__, by the type of these. Other dicts say nothing."""
+    tables = {number for number, kind in enumerate(kinds) if kind == DICT_KEYS}
+    known = sorted([*(user for user, _, _ in index.of_kinds(tables)), *index.mapped_of_kinds(tables)])
+    if not known:
+        return
+    own = {number for number, kind in enumerate(kinds) if kind.kind == "python"} - tables
+    arenas = list(_arenas(session))
+    size = sum(end - start for start, end in arenas)
+    numpy, word = library(size), session.layout.word
+
+    def pointers(into: Sequence[int], hits: Hits, meter: Meter) -> Iterator[Pointer]:
+        """Those in objects, which lie in arenas or are blocks. `hits` finds them in an arena."""
+        for start, words in _pieces(session, arenas):
+            for at in hits(words):
+                block = python.block_of(words, start, at)
+                if block is not None:
+                    yield Pointer(start + at * word, words, block, at)
+            meter.advance(len(words) * word)
+        leads = set(into)
+        for user, usable, _ in index.of_kinds(own):
+            words = index.words(user, min(usable, OBJECT) // word) or ()
+            yield from (Pointer(user + at * word, words, 0, at) for at, value in enumerate(words) if value in leads)
+
+    with session.meter("looking for Python's dicts", 2 * size) as meter:
+        finder = finder_of(numpy, known, known, [Span(known[0], known[-1])], word=word)
+        dicts = {
+            each.address - TO_KEYS * word: each.words[each.at]
+            for each in pointers(known, lambda words: (at for at, _ in finder.hits(words)), meter)
+            if python.is_dict_of(each.words, each.block, each.at)
+        }
+
+        def hits_of_dicts(words: Sequence[int]) -> Iterable[int]:
+            # among dicts lies all that pointers lead to: a search by their bytes would find every pointer
+            return (at for at, value in enumerate(words) if value in dicts)
+
+        starts = sorted(dicts)
+        fast = FastFinder(numpy, starts, starts, word) if numpy is not None and starts else None
+        hits = hits_of_dicts if fast is None else lambda words: (at for at, _ in fast.hits(words))
+        told: dict[int, Kind] = {}
+        doubtful = set()
+        for each in pointers(starts, hits, meter):
+            kind = python.keys_of(each.words, each.block, each.at)
+            if kind is not None and told.setdefault(each.words[each.at], kind) != kind:
+                doubtful.add(each.words[each.at])
+    for start, kind in told.items():
+        if start not in doubtful:
+            yield dicts[start], kind
 
 
 def _next_ones(session: Session, index: Index, user: int, kind: Kind) -> Iterator[tuple[int, Kind]]:
@@ -82,7 +153,8 @@ def _may_be(region: Region) -> bool:
     return not region.path and region.writable and region.readable and region.present and not region.shared
 
 
-def _pieces(session: Session, parts: Sequence[tuple[int, int]]) -> Iterator[Sequence[int]]:
+def _pieces(session: Session, parts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, Sequence[int]]]:
+    """Each with its address."""
     memory = session.memory
     for start, end in parts:
         at = start
@@ -91,5 +163,5 @@ def _pieces(session: Session, parts: Sequence[tuple[int, int]]) -> Iterator[Sequ
             size = min(end, at // PIECE * PIECE + PIECE) - at
             data = memory.try_read(at, size)
             if data is not None:
-                yield memory.as_words(data)
+                yield at, memory.as_words(data)
             at += size

@@ -32,10 +32,27 @@ PAGE_SLACK, MAPPED = 64 << 10, 128 << 10
 FARTHEST = 16
 """Words of an object in which a pointer names what it leads to."""
 DICT_KEYS = Kind("dict keys", "python", how="its own counts")
+SHARED_KEYS = DICT_KEYS._replace(name="shared dict keys")
+"""A class's, for all its instances; since 3.11 each has room for so many names, and none is larger."""
+MOST_SHARED = 30
+SPLIT = 2
+"""dk_kind of these."""
 BEFORE_3_11, FROM_3_11 = 40, 32
 """Bytes of struct _dictkeysobject in front of its table."""
 WHOLE, BY_STR = 24, 16
 """Bytes of an entry: with the key's hash, or without, where all keys are strings."""
+TO_KEYS = 4
+"""The word of a dict that leads to its table of keys."""
+TYPE_FLAGS, TYPE_DICT_OFFSET = 21, 36
+"""Words of a type: what it is like, and where its objects have their dict, in bytes."""
+MANAGED, IN_FRONT_OF_ALL = 1 << 4, -3
+"""Since 3.11: a type whose objects have their dict in this word, in front of themselves."""
+FARTHEST_DICT = 40
+"""A type's own lies farthest from its start."""
+POOLS = (16 << 10, 4 << 10)
+"""Bytes of a pool of pymalloc's, which begins at a multiple of that: since 3.10, and before."""
+POOL_WORDS, POOL_GRAIN, MOST_POOLED = 6, 16, 512
+"""Of its header; bytes by which its blocks can differ, and of the largest."""
 
 
 class Form(NamedTuple):
@@ -77,6 +94,7 @@ class Python:
         """Of an object's type, in words; without the global lock there is more in front."""
         self._kinds: dict[int, Optional[Kind]] = {}
         self._sizes: dict[int, int] = {}
+        self._dict_places: dict[int, Optional[int]] = {}
         words = ground.words(self._own, 4) if self._own else None
         if words is None or self._own not in (words[1], words[3]):
             self._own = None
@@ -107,7 +125,27 @@ class Python:
                 and front * self._word + self._sizes[pointer] <= usable
             ):
                 return kind
-        return DICT_KEYS if self._offset == 1 and count > 5 and self._is_keys(words, at, usable) else None
+        if self._offset != 1 or count <= 5:
+            return None
+        if self._is_shared_keys(words, at, usable):
+            return SHARED_KEYS
+        return DICT_KEYS if self._is_keys(words, at, usable) else None
+
+    def _is_shared_keys(self, words: Sequence[int], at: int, usable: int) -> bool:
+        """As below since 3.11, but its room shrinks with each new object; its index tells what is taken."""
+        references, size, room, taken, index = words[at : at + 5]
+        log = size & 0xFF
+        if size & 0xFFFFFF != log | log << 8 | SPLIT << 16 or log not in (5, 6) or self._word != 8:
+            return False
+        if self._ground.memory.byte_order != "little" or not 0 < references < MOST_REFERENCES:
+            return False
+        places = index.to_bytes(8, "little")
+        entries = (2 << log) // 3
+        return (
+            room + taken <= min(entries, MOST_SHARED)
+            and all(place < taken or place == 0xFF for place in places)
+            and self._fits(entries * BY_STR, usable - FROM_3_11 - (1 << log), usable)
+        )
 
     def _is_keys(self, words: Sequence[int], at: int, usable: int) -> bool:
         """The counts of struct _dictkeysobject say together how large it is."""
@@ -152,6 +190,60 @@ class Python:
                 return Kind(f"{owner} body", "holder", None, False, how=POINTED, owner=owner)
             return None
         return None
+
+    def block_of(self, words: Sequence[int], address: int, at: int) -> Optional[int]:
+        """Where the block of pymalloc's begins that words[at] lies in, of memory from `address` on; None: in none."""
+        if self._word != 8 or self._ground.memory.byte_order != "little" or self._offset != 1:
+            return None
+        for pool in POOLS:
+            head = ((address + 8 * at) // pool * pool - address) // 8
+            first = head + POOL_WORDS
+            if head >= 0 and at >= first:
+                # struct pool_header: szidx, and where the last block begins
+                size = ((words[head + 4] >> 32) + 1) * POOL_GRAIN
+                if size <= MOST_POOLED and size + (words[head + 5] >> 32) == pool:
+                    return at - (at - first) % (size // 8)
+        return None
+
+    def is_dict_of(self, words: Sequence[int], block: int, at: int) -> bool:
+        """Whether words[at], of a block that begins at words[block], is a dict's word for its table of keys."""
+        start = self._object_in(words, block)
+        kind = self._kinds[words[start + 1]] if start is not None and start == at - TO_KEYS else None
+        return kind is not None and kind.name == "dict"
+
+    def keys_of(self, words: Sequence[int], block: int, at: int) -> Optional[Kind]:
+        """What a table of keys is whose dict words[at] points to: an object's, if its type has that word for it."""
+        start = self._object_in(words, block)
+        if start is None or self._dict_place(words[start + 1]) != at - start:
+            return None
+        kind = self._kinds[words[start + 1]]
+        return kind and DICT_KEYS._replace(module=kind.module, how="the object whose __dict__ it is", owner=kind.name)
+
+    def _object_in(self, words: Sequence[int], block: int) -> Optional[int]:
+        """Where the object begins that a block has: what is in front of one cannot be a count of references."""
+        for front in IN_FRONT:
+            start = block + front
+            if start + 1 >= len(words):
+                break
+            pointer = words[start + 1]
+            known = (pointer == self._own and pointer in self._kinds) or self._type_at(pointer) is not None
+            if known and self._counts(words[start]):
+                return start
+        return None
+
+    def _dict_place(self, pointer: int) -> Optional[int]:
+        """In words, where objects of a type have their dict; None: nowhere, or that depends on their size."""
+        if pointer not in self._dict_places:
+            words = self._ground.words(pointer, TYPE_DICT_OFFSET + 1)
+            place = None
+            if words is not None:
+                offset = words[TYPE_DICT_OFFSET]
+                if words[TYPE_FLAGS] & MANAGED and offset >> 8 * self._word - 1:
+                    place = IN_FRONT_OF_ALL
+                elif offset % self._word == 0 and offset < FARTHEST_DICT * self._word:
+                    place = offset // self._word or None
+            self._dict_places[pointer] = place
+        return self._dict_places[pointer]
 
     def _type_at(self, pointer: int) -> Optional[Kind]:
         if pointer % (2 * self._word) or pointer == self._own:
