@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
+from partial import look
 from planted import kinds_by_block
-from subjects import Subject
+from subjects import Subject, await_parked
 
 from arenascope.gather.single import kinds_of
 from arenascope.session import Session
@@ -35,3 +41,54 @@ def test_what_comes_after_a_programs_own_header_is_told() -> None:
     }
     told = {name: alone[block - header].name for block, name in planted.items() if not name.endswith("body")}
     assert told == {name: name for name in told}
+
+
+def test_a_pointer_past_such_a_header_is_certain() -> None:
+    """Such a program has no others: by them alone its lists hang together."""
+    with Subject("fronts") as subject:
+        rows = [line.split("\t") for line in (subject.folder / "truth" / "fronts.txt").read_text().splitlines()]
+        place = Path(str(subject.pid))
+        (large,) = (address for address, name in rows if name == "g_large body")
+        status, said, complained = look(place, f"refs {large}", "--json")
+        assert status == 0, complained
+        refs = [each for each in json.loads(said)["refs"] if each["name"] == "g_large"]
+        status, said, complained = look(place, "leaks", "--json")
+    # what only complements lead to is lost
+    assert status == 1, complained
+    assert [(each["into"], each["strength"]) for each in refs] == [(24, "definite")]
+    bodies = {name for _, name in rows if name.endswith(" body")}
+    assert bodies.isdisjoint(row["type"] for row in json.loads(said)["leaks"])
+
+
+OBJECTS = """
+import sys
+class Plain: pass
+class Slotted: __slots__ = ("kept",)
+plain, slotted = Plain(), Slotted()
+kept = [plain, slotted]
+print(id(plain), id(slotted), 32 if sys.version_info >= (3, 11) else 16, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_pointer_to_an_object_past_pythons_own_words_is_certain() -> None:
+    """The collector's two, and since 3.11 two more of what has a __dict__."""
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", OBJECTS],
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONMALLOC": "malloc"},
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        plain, slotted, front = map(int, process.stdout.readline().split())
+        await_parked(process.pid)
+        for user, into in ((plain, front), (slotted, 16)):
+            status, said, complained = look(Path(str(process.pid)), f"refs {user:#x}", "--json")
+            assert status == 0, complained
+            refs = [each for each in json.loads(said)["refs"] if each["into"] == into and each["encoding"] is None]
+            # the list's and the module's
+            assert len(refs) >= 2
+            assert {each["strength"] for each in refs} == {"definite"}
+        process.stdin.close()

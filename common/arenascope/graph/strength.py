@@ -7,9 +7,13 @@ Some insides are as good as the start, by what the block itself holds (the same 
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import cached_property
 from typing import Optional
 
+from ..gather.types import catalogue_of
 from ..memory import Memory
+from ..recognise.catalogue import Catalogue
+from ..recognise.mysql import FRONTS
 from ..session import Session
 from ..target import Region
 from .blocks import LiveBlocks
@@ -25,6 +29,7 @@ class Strength:
     """Judges pointers into the live blocks of one image."""
 
     def __init__(self, session: Session, blocks: LiveBlocks) -> None:
+        self._session = session
         self._memory: Memory = session.memory
         self._blocks = blocks
         self._constant = [each for each in session.regions if each.is_file and each.readable and not each.shared]
@@ -39,11 +44,18 @@ class Strength:
             return True
         if past == word:
             return self._has_count(start, usable - word)
-        if past == 2 * word and self._is_collected(value):
+        if past in (2 * word, 4 * word) and self._is_collected(value):
+            return True
+        if past in FRONTS and self._catalogue.front(start, usable) == past:
             return True
         if past == 3 * word and self._is_old_string(start, usable):
             return True
         return not past % word and past < usable and self._is_second_base(start, value)
+
+    @cached_property
+    def _catalogue(self) -> Catalogue:
+        """Knows what an allocator of the program's own puts in front of blocks, in a program that has one."""
+        return catalogue_of(self._session)
 
     def is_sure(self, ref: Ref, goal: Goal) -> bool:
         """Of what is known to lead there."""
@@ -67,8 +79,8 @@ class Strength:
         return length <= capacity <= room and room - capacity < ROUNDED * word
 
     def _is_collected(self, value: int) -> bool:
-        """CPython puts two words of its collector's in front of objects: what follows is a count and a type, whose own
-        type's type is itself."""
+        """CPython puts two words of its collector's in front of objects, and since 3.11 two more where their dict is
+        managed: what follows is a count and a type, whose own type's type is itself."""
         word = self._memory.pointer_size
         kind = self._memory.try_word(value + word) or 0
         if kind not in self._types:
