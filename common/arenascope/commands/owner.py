@@ -21,17 +21,16 @@ def owner_command(context: Context) -> Answer:
     from ..apart import looked
     from ..graph.paths import find_owner
     from ..graph.told import Told
-    from ..graph.whose import asked, goal_of
+    from ..graph.whose import asked_for
     from ..screens.refs import Asked, Shown, nowhere, owner_lines
 
     place = context.target.evaluate(context.options.address)
     look = looked(context)
-    goal = goal_of(look.search, place)
-    refs = asked(look.search, goal) if goal is not None else []
+    goal, refs = asked_for(look.search, place)
     path = find_owner(look.search, goal, refs) if goal is not None else None
     shown = Shown(Told(look.search, path or (), goal))
     keys: dict[str, object] = {
-        "block": shown.goal_json(goal) if goal is not None else None,
+        "block": shown.goal_json(goal),
         "path": [shown.ref_json(*each) for each in shown.steps(path, goal)] if goal and path else None,
     }
     problems = [*look.problems, *problems_of(look.session)]

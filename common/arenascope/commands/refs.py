@@ -21,16 +21,15 @@ def refs_command(context: Context) -> Answer:
     # all that it takes is loaded here, before a process is held, and not with a debugger's door
     from ..apart import looked
     from ..graph.told import Told
-    from ..graph.whose import asked, goal_of
+    from ..graph.whose import asked_for
     from ..screens.refs import Asked, Shown, nowhere, pointers
 
     place = context.target.evaluate(context.options.address)
     look = looked(context)
-    goal = goal_of(look.search, place)
-    refs = asked(look.search, goal) if goal is not None else []
+    goal, refs = asked_for(look.search, place)
     shown = Shown(Told(look.search, refs, goal))
     keys: dict[str, object] = {
-        "block": shown.goal_json(goal) if goal is not None else None,
+        "block": shown.goal_json(goal),
         "refs": [shown.ref_json(each, goal) for each in refs] if goal is not None else [],
     }
     problems = [*look.problems, *problems_of(look.session)]

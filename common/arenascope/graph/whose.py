@@ -26,8 +26,20 @@ class Goal(NamedTuple):
     """What is mapped there, of a mapping."""
 
 
-def goal_of(search: Search, place: int) -> Optional[Goal]:
+class Pointed(NamedTuple):
+    """What an address stands for, and who points there."""
+
+    goal: Optional[Goal]
     """None where nothing is mapped."""
+    refs: list[Ref]
+
+
+def asked_for(search: Search, place: int) -> Pointed:
+    goal = _goal_of(search, place)
+    return Pointed(goal, _refs_to(search, goal) if goal is not None else [])
+
+
+def _goal_of(search: Search, place: int) -> Optional[Goal]:
     session, blocks = search.session, search.blocks
     index = blocks.find(place)
     header = session.layout.header if session.started else 0
@@ -44,7 +56,7 @@ def goal_of(search: Search, place: int) -> Optional[Goal]:
     return _free(search, place) or _mapping(search, place)
 
 
-def asked(search: Search, goal: Goal) -> list[Ref]:
+def _refs_to(search: Search, goal: Goal) -> list[Ref]:
     """All that points there; where nothing does, what may mean it all the same."""
     if goal.number is not None and search.graph is not None and search.again is not None:
         # the graph of a file: what it does not know of was looked for twice

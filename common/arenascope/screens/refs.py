@@ -35,8 +35,8 @@ class Shown:
     def __init__(self, told: Told) -> None:
         self.told = told
 
-    def goal_json(self, goal: Goal) -> dict[str, object]:
-        return {
+    def goal_json(self, goal: Optional[Goal]) -> Optional[dict[str, object]]:
+        return goal and {
             "address": address(self.told.begin_of(goal)),
             "user_address": address(goal.span.start),
             "bytes": goal.bytes,
