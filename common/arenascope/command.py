@@ -76,6 +76,8 @@ class Answer(NamedTuple):
     """Text that follows the lines."""
     exact: bool = False
     """The text is glibc's own, byte for byte: what a reader must know goes beside it, not into it."""
+    beside: Mapping[str, object] = {}
+    """What a page shows besides the keys."""
 
 
 class Context:

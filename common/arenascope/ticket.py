@@ -6,6 +6,7 @@ pointers, is asked of the copy.
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any, Callable, Mapping, Optional, Sequence
 
@@ -23,8 +24,9 @@ from .render import optional
 from .render.pages.heap_map import packed
 from .render.pages.report import page
 from .render.problems import sentences
+from .render.text import Style
 from .screens.heap_map import sentences as map_sentences
-from .screens.owners import whose
+from .screens.owners import NO_SUM, whose
 from .screens.report import Conclusions
 from .screens.types import name_of
 from .whole_file import write_whole
@@ -100,7 +102,7 @@ class Ticket:
         rows = owners.keys.get("owners")
         if looked is not None and isinstance(rows, list):
             names = [_whose(looked.search, row) for row in rows]
-            self._sections["owners"] = owners._replace(keys={**owners.keys, "whose": names})
+            self._sections["owners"] = owners._replace(keys={**owners.keys, "whose": names, "no_sum": NO_SUM})
         self._sections["map"] = _section(beside, lambda: _map(beside))
 
     def _facts(self, concluded: Conclusions) -> dict[str, object]:
@@ -116,7 +118,7 @@ class Ticket:
             "held": door.held_seconds,
             "door": list(door.describe()),
             "notes": list(concluded.notes),
-            "words": [[word.names, word.meaning] for word in WORDS],
+            "words": [[word.names, _typed_here(word.meaning, style)] for word in WORDS],
             "ways": [list(zip(said.how(style), said.commands(style))) for _, said in concluded.advice],
         }
 
@@ -124,6 +126,15 @@ class Ticket:
         documents = {"report": report, **{each: section.keys for each, section in self._sections.items()}}
         # what draws the strips looks for these
         return {"heaps": [], "types": [], **self._sections["map"].keys, "documents": documents}
+
+
+def _typed_here(meaning: str, style: Style) -> str:
+    """A word's, with its commands as they are typed at this door."""
+    return re.sub("`heap ([^`]+)`", lambda found: f"`{_typed(found[1], style)}`", meaning)
+
+
+def _typed(words: str, style: Style) -> str:
+    return style.applied(words) if "--apply" in words else style.typed(words)
 
 
 def _whose(search: Search, row: Mapping[str, Any]) -> str:
@@ -147,7 +158,7 @@ def _section(context: Context, ask: Callable[[], Answer]) -> Section:
     except KeyboardInterrupt:
         context.session.stopped = True
         return STOPPED
-    return Section(answer.keys, answer.problems)
+    return Section({**answer.keys, **answer.beside}, answer.problems)
 
 
 def _map(context: Context) -> Answer:

@@ -199,13 +199,22 @@ def test_who_holds_what_several_hold() -> None:
         size,
     )
     assert all((each["leading"] is not None) == (each["kind"] == "shared") for each in rows)
-    assert re.search(r"^(left and right|right and left) together: mostly pointers +", told, re.MULTILINE)
+    assert re.search(r"^(`left` and `right`|`right` and `left`) together: mostly pointers +", told, re.MULTILINE)
     joint = report["held"]["jointly"][0]
     assert ({each["name"] for each in joint["owners"]}, joint["retained_bytes"]) == (both, size)
     (cause,) = [each for each in report["causes"] if each["id"] == "held-together"]
     assert (cause["figures"]["bytes"], cause["figures"]["owners"]) == (size, 2)
-    assert re.match("(left and right|right and left) together hold ", cause["text"])
+    assert re.match("(`left` and `right`|`right` and `left`) together hold ", cause["text"])
+    assert both == set(cause["names"]["owners"].split(" and "))  # a document's names have no marks
     assert "held-by-others" not in {each["id"] for each in report["causes"]}
+    # whether it is needed is asked first; then what several hold, and what is lost, each have a step
+    clear = [each for each in report["advice"] if each["id"] == "clear-owner"]
+    assert [{*each["names"]} for each in clear] == [{"owner", "kind"}, {"owners"}]
+    assert clear[1]["figures"] == {"bytes": size, "owners": 2}
+    assert "both of them" in clear[1]["action"]
+    assert re.search("is held by (`left` and `right`|`right` and `left`)$", clear[0]["evidence"])
+    order = [each["id"] for each in report["advice"]]
+    assert order.index("look-again") < order.index("clear-owner")
 
 
 def test_a_long_hold_says_whether_it_comes_again(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:

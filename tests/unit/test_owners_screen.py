@@ -20,9 +20,9 @@ KEPT = Owner(SHARED, "list node"), 70
 @pytest.mark.parametrize(
     ("held", "said"),
     [
-        ([ONE, KEPT], "g_one holds most, 100 B"),
-        ([(Owner(SHARED, POOL), 700), ONE], "g_one holds most, 100 B"),
-        ([ONE, KEPT, (Owner(SHARED, None), 31)], "several together hold 101 B, nobody alone more than 100 B (g_one)"),
+        ([ONE, KEPT], "`g_one` holds most, 100 B"),
+        ([(Owner(SHARED, POOL), 700), ONE], "`g_one` holds most, 100 B"),
+        ([ONE, KEPT, (Owner(SHARED, None), 31)], "several together hold 101 B, nobody alone more than 100 B (`g_one`)"),
         ([KEPT, (Owner(UNREACHED, None), 50)], "several together hold 70 B"),
         ([(Owner(UNREACHED, None), 50)], None),
     ],

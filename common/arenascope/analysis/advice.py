@@ -6,6 +6,7 @@ from typing import Iterator, Mapping, Optional
 
 from ..records import NamedTuple
 from .causes import Facts, lost_of, stranded_by
+from .held import HeldSums
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import SPACE
 from .resident import ArenaResident
@@ -16,6 +17,10 @@ FOLKLORE = 2
 """The value that everybody copies around."""
 WORTH_A_CHANGE = 8 << 20
 """Nobody puts another allocator under a program for less."""
+WORTH_MENDING = 64 << 10
+"""A leak of less is a trifle: it is told of, and where to look."""
+LOOKS = ("look-again", "find-what-grew")
+"""What tells more of what is in use."""
 
 
 class Advice(NamedTuple):
@@ -50,7 +55,11 @@ def find_advice(facts: Facts) -> list[Advice]:
     beside.sort(key=_about, reverse=True)
     first = [each for each in beside if _about(each) > largest]
     rest = [each for each in beside if _about(each) <= largest]
-    return [*first, *helps, *rest, *_clear(facts), *_in_use(facts, bool(helps)), *_folklore(facts)]
+    in_use = list(_in_use(facts, bool(helps)))
+    # whether what is in use is needed has to be known before any of it is cleared
+    looks = [each for each in in_use if each.id in LOOKS]
+    settled = [each for each in in_use if each.id not in LOOKS]
+    return [*first, *helps, *rest, *looks, *_clear(facts), *settled, *_small_leak(facts), *_folklore(facts)]
 
 
 def _about(advice: Advice) -> float:
@@ -165,12 +174,20 @@ def _allocator(facts: Facts) -> Iterator[Advice]:
 
 def _leak(facts: Facts) -> Iterator[Advice]:
     """What would go back are whole pages, of which others may hold a part: not known unless that was asked for."""
-    held = facts.held
-    if held is None or not facts.matters(held.lost):
-        return
+    if facts.held is not None and facts.matters(facts.held.lost):
+        yield _mend(facts.held)
+
+
+def _small_leak(facts: Facts) -> Iterator[Advice]:
+    """Found, but not why memory stays: comes last."""
+    if facts.held is not None and facts.held.lost >= WORTH_MENDING and not facts.matters(facts.held.lost):
+        yield _mend(facts.held)
+
+
+def _mend(held: HeldSums) -> Advice:
     by = lost_of(held)
     figures = {"bytes": held.lost, "blocks": held.lost_blocks, "live_bytes": held.live, **by.figures}
-    yield Advice("mend-leak", held.returns, figures, bound=held.returns_bound, names=by.names)
+    return Advice("mend-leak", held.returns, figures, bound=held.returns_bound, names=by.names)
 
 
 def _clear(facts: Facts) -> Iterator[Advice]:
@@ -180,6 +197,10 @@ def _clear(facts: Facts) -> Iterator[Advice]:
         figures = {"bytes": keeper.bytes, "blocks": keeper.blocks}
         names = {"owner": keeper.called, "kind": keeper.kind}
         yield Advice("clear-owner", keeper.returns, figures, bound=True, names=names)
+    for joint in facts.clearable_jointly:
+        # pages that blocks of two kinds share would go back as well, so that rows of owners do not sum to it
+        names = {"owners": joint.called}
+        yield Advice("clear-owner", None, {"bytes": joint.bytes, "owners": len(joint.owners)}, names=names)
 
 
 def _in_use(facts: Facts, helped: bool) -> Iterator[Advice]:

@@ -6,7 +6,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..model import Allocator, Params, Statement
 from ..records import NamedTuple
-from .held import HeldSums, Keeper
+from .held import HeldSums, Joint, Keeper
 from .holding import Group, Seen
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import Picture
@@ -128,6 +128,12 @@ class Facts(NamedTuple):
             if each.kind in CLEARED and self.matters(each.bytes) and self.matters(brings):
                 return each
         return None
+
+    @property
+    def clearable_jointly(self) -> Sequence[Joint]:
+        """Variables that hold much together, where that is why memory stays."""
+        told = self.held.jointly if self.held and self.keeps else ()
+        return [each for each in told if self.matters(each.bytes) and all(one.kind in CLEARED for one in each.owners)]
 
     @property
     def thresholds_explain(self) -> bool:

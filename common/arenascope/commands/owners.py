@@ -84,7 +84,7 @@ def _files(context: Context, shown: Shown, problems: Sequence[Statement], live: 
     search = shown.search
     kinds = [name_of(each) if each is not None else UNKNOWN for each in kinds_of_all(search)]
     started = search.session.started
-    nodes = grown(search, shown.owners, kinds, shown.words) if started else []
+    nodes = grown(search, shown.owners, kinds, shown.plain_words) if started else []
     said = summary(context.style._replace(exact=False), shown) if started else NO_HEAP
     facts = page_facts(search.session, [said], sentences(problems), context.seen if live else None)
     rows = [

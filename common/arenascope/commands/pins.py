@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.heap_ends import Block, Tail
 from ..analysis.holding import Group
@@ -132,7 +132,16 @@ def pins_command(context: Context) -> Answer:
         owners=held is None and not session.target.image.redacted,
         started=session.started,
     )
-    return Answer(keys, text, problems)
+    return Answer(keys, text, problems, beside=_beside(groups or (), of_groups, pins))
+
+
+def _beside(groups: Sequence[Group], of_groups: Mapping[int, HeldBy], pins: Sequence[Shown]) -> dict[str, object]:
+    """Who holds them, as a page says it."""
+    kinds = [of_groups.get(each.row.index) for each in groups]
+    return {
+        "who_groups": [each.who if each is not None else "" for each in kinds],
+        "who_pins": [each.held_by.who if each.held_by is not None else "" for each in pins],
+    }
 
 
 def _heap_bytes(heaps: Iterable[Heap]) -> int:

@@ -28,6 +28,7 @@ from ..glibc.params import arena_limit
 from ..model import Statement
 from ..records import NamedTuple
 from ..render.json import address
+from ..render.marks import unmarked_names
 from ..render.problems import statement_json
 from ..render.text import NO_HEAP, Style
 from ..screens.advice import words
@@ -334,7 +335,11 @@ def _keys(context: Context, picture: Optional[Picture], concluded: Conclusions) 
         "parts": [{"part": name, "bytes": parts[name], "label": LABELS[name]} for name in PARTS if name in parts],
         "verdict": concluded.verdict,
         "causes": [
-            {"cause": what, "evidence": evidence, **statement_json(said, cause_line((what, evidence)))}
+            {
+                "cause": what,
+                "evidence": evidence,
+                **statement_json(said._replace(names=unmarked_names(said.names)), cause_line((what, evidence))),
+            }
             for said, (what, evidence) in concluded.causes
         ],
         "advice": [
@@ -346,7 +351,9 @@ def _keys(context: Context, picture: Optional[Picture], concluded: Conclusions) 
                 "how": list(said.how(Style())),
                 "cost": said.cost or None,
                 "not_when": said.not_when or None,
-                **statement_json(Statement(each.id, each.figures, each.names), advice_line(Style(), each, said)),
+                **statement_json(
+                    Statement(each.id, each.figures, unmarked_names(each.names)), advice_line(Style(), each, said)
+                ),
             }
             for each, said in concluded.advice
         ],

@@ -119,7 +119,8 @@ def types_command(context: Context) -> Answer:
         retained=retained,
         owners=looked is None and not told,
     )
-    return Answer(keys, text, [*problems, *problems_of(session)])
+    beside = {"who": [held_by[row.index].who if row.index in held_by else "" for row in chosen[:shown]]}
+    return Answer(keys, text, [*problems, *problems_of(session)], beside=beside)
 
 
 def pattern_of(match: str) -> Pattern[str]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from typing import Iterator, Mapping, Optional
+from typing import Collection, Hashable, Iterator, Mapping, Optional
 
 from ..gather.live import Live
 from ..gather.types import live_kinds
 from ..recognise.catalogue import NONE
+from ..recognise.holders import POOL
 from ..recognise.kinds import Kind
 from ..records import NamedTuple
 from .leaks import doubts
-from .owners import SHARED, UNREACHED, Owner, find_owners
+from .owners import SHARED, UNREACHED, Holding, Owner, find_owners
 from .refs import Search
 from .retained import retained
 
@@ -26,6 +27,8 @@ class Most(NamedTuple):
     bytes: int
     of: int
     """All blocks of the kind, whoever holds them."""
+    alike: Optional[Holding] = None
+    """Where several do: one that tells who they are, if that is the same for all of these."""
 
 
 class Holders:
@@ -37,6 +40,7 @@ class Holders:
         doubted = doubts(search.session, search.roots, search.blocks, lost)
         owners = find_owners(search)
         self._whose = owners.whose
+        self._shared = {each.number: each for each in owners.holdings if each.owner.kind == SHARED}
         self._owners = {
             each.number: Owner(SHARED, None) if each.owner.kind == SHARED else each.owner
             for each in owners.holdings
@@ -48,19 +52,34 @@ class Holders:
         number = self.search.blocks.find(user)
         return self._owners.get(self._whose[number]) if number >= 0 else None
 
+    def alike_at(self, user: int) -> Optional[Holding]:
+        """Of a block that several lead to: who they are."""
+        number = self.search.blocks.find(user)
+        return self._alike({self._whose[number]}) if number >= 0 else None
+
+    def _alike(self, numbers: Collection[int]) -> Optional[Holding]:
+        found = [self._shared[each] for each in numbers if each in self._shared]
+        return found[0] if len({_who_leads(each) for each in found}) == 1 else None
+
     def of_kinds(self, live: Live) -> Mapping[int, Most]:
         """By the kind's number, of the blocks that were swept."""
         blocks: dict[int, Counter[Optional[Owner]]] = {}
         sizes: dict[int, Counter[Optional[Owner]]] = {}
+        shared: dict[int, set[int]] = {}
         for kind, number in placed(self.search, live):
-            owner = self._owners.get(self._whose[number])
+            at = self._whose[number]
+            owner = self._owners.get(at)
+            if at in self._shared:
+                shared.setdefault(kind, set()).add(at)
             blocks.setdefault(kind, Counter())[owner] += 1
             sizes.setdefault(kind, Counter())[owner] += self.search.blocks.sizes[number]
         most_of = {}
         for kind, owners in sizes.items():
             owner, size = max(owners.items(), key=lambda each: each[1])
             if owner is not None:
-                most_of[kind] = Most(owner, blocks=blocks[kind][owner], bytes=size, of=sum(blocks[kind].values()))
+                alike = self._alike(shared[kind]) if owner.kind == SHARED else None
+                of = sum(blocks[kind].values())
+                most_of[kind] = Most(owner, blocks=blocks[kind][owner], bytes=size, of=of, alike=alike)
         return most_of
 
     def retained(self, live: Live) -> Mapping[int, int]:
@@ -69,6 +88,12 @@ class Holders:
         for kind, number in placed(self.search, live):
             kinds[number] = kind
         return retained(self.search, kinds) or {}
+
+
+def _who_leads(holding: Holding) -> Hashable:
+    if holding.owner.name == POOL or holding.leading is None:
+        return holding.owner
+    return frozenset(holding.leading.owners), holding.leading.whole
 
 
 def kinds_of_all(search: Search) -> list[Optional[Kind]]:

@@ -9,7 +9,7 @@ from ..analysis.causes import Facts, lost_of, stranded_by
 from ..records import NamedTuple
 from ..render.text import Style, count, duration
 from .types import name_of
-from .verdict import Figures, Say, lost_blocks, owner_called, places, strander
+from .verdict import Figures, Names, Say, lost_blocks, owner_called, places, strander
 from .ways import ByType, Later, Pasted, Traced, Typed, Way
 
 ABOVE = ("nothing to set: fewer arenas do not go to the cause",)
@@ -36,6 +36,8 @@ class Words(NamedTuple):
 
 
 def words(advice: Advice, facts: Facts, say: Say) -> Words:
+    if advice.id == "clear-owner" and "owners" in advice.names:
+        return _clear_all(advice.figures, advice.names, say)
     return ADVICE[advice.id](advice.figures, facts, say)
 
 
@@ -167,7 +169,7 @@ def _apart(figure: Figures, facts: Facts, say: Say) -> Words:
             Typed("types --by holds-back", "what else keeps memory"),
         ),
         "code to change, and a pool that keeps what its largest moment needed",
-        not_when="not where the freed pieces between them are used again at once: compare two `heap snapshot`s",
+        not_when="not where the freed pieces between them are used again at once: compare two snapshots",
     )
 
 
@@ -271,13 +273,39 @@ def _clear(figure: Figures, facts: Facts, say: Say) -> Words:
     if back is not None:
         more = f": once freed, and malloc_trim(0) called, {say(back)} leaves memory"
         if back < keeper.bytes and say(back) != size:
-            more += "; the rest is not in memory, or shares its pages with other blocks"
+            more += f"; {_stays(facts, say)}"
         elif back > keeper.bytes and say(back) != size:
             more += ", as its blocks stand in the way of what is free already"
     return Words(
         f"if the program can spare it, clear {owner_called(keeper.called, keeper.kind)}, or give it a bound",
         f"it alone leads to {size} in {count(figure['blocks'], 'block')}{more}",
         (Typed("owners", "what hangs on what"), Typed("types --owners", "what these blocks are")),
+        "code to change, and the work of making again what is needed after all",
+        not_when="not where all of it is used again at once",
+    )
+
+
+def _stays(facts: Facts, say: Say) -> str:
+    """Why not all of what an owner holds would go back: who has most of the rest, not with whom it shares each page."""
+    held = facts.held
+    assert held is not None
+    others = [(each.bytes, each.called) for each in held.jointly]
+    others += [(each.bytes, each.called) for each in held.keepers if each != facts.clearable]
+    most, whose = max(others, default=(0, ""))
+    rest = "the rest is not in memory, or shares its pages with blocks of others"
+    if not most or most < held.others:
+        return f"{rest}: owners tells whose there are"
+    return f"{rest}: of those that others hold, {say(most)} is held by {whose}"
+
+
+def _clear_all(figure: Figures, names: Names, say: Say) -> Words:
+    """What several lead to goes only once none does any more."""
+    number, size = figure["owners"], say(figure["bytes"])
+    each = "both" if number == 2 else f"all {number}"
+    return Words(
+        f"if the program can spare it, clear {names['owners']} ({each} of them: with one left, all of it stays)",
+        f"together they lead to {size}, and nothing else does",
+        (Typed("owners", "what would go back of it, and what hangs on what"), Typed("types --owners", "what it is")),
         "code to change, and the work of making again what is needed after all",
         not_when="not where all of it is used again at once",
     )

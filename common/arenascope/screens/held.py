@@ -7,12 +7,13 @@ from typing import Mapping, Optional
 from ..analysis.held import HeldSums
 from ..gather.live import Live
 from ..graph.held import Holders, Most
-from ..graph.owners import SHARED, UNREACHED, Owner
+from ..graph.owners import SHARED, UNREACHED, Holding, Owner
 from ..graph.refs import Search
+from ..recognise.holders import POOL
 from ..records import NamedTuple
-from .owners import owner_json, whose
+from .owners import owner_json, those_of, whose
 
-SEVERAL, NOBODY = "several together", "nobody"
+NOBODY = "nobody"
 
 
 class HeldBy(NamedTuple):
@@ -20,6 +21,8 @@ class HeldBy(NamedTuple):
 
     json: Mapping[str, object]
     words: str
+    who: str
+    """The same without of how many."""
 
 
 class Held:
@@ -32,26 +35,32 @@ class Held:
     def block(self, user: int) -> Optional[HeldBy]:
         """A block's, by what malloc returned."""
         owner = self._holders.of(user)
-        return HeldBy(owner_json(owner), self._words(owner)) if owner is not None else None
+        if owner is None:
+            return None
+        words = self._words(owner, self._holders.alike_at(user))
+        return HeldBy(owner_json(owner), words, words)
 
     def kinds(self, live: Live) -> dict[int, HeldBy]:
         """By the kind's number: whoever holds most of its blocks."""
-        return {
-            kind: HeldBy({**owner_json(most.owner), "blocks": most.blocks, "bytes": most.bytes}, self._most(most))
-            for kind, most in self._holders.of_kinds(live).items()
-        }
+        return {kind: self._most(most) for kind, most in self._holders.of_kinds(live).items()}
 
     def retained(self, live: Live) -> Mapping[int, int]:
         """By the kind's number: its blocks' bytes, and those of all that they alone lead to."""
         return self._holders.retained(live)
 
-    def _most(self, most: Most) -> str:
+    def _most(self, most: Most) -> HeldBy:
         part = f" ({most.blocks:,} of {most.of:,})" if most.blocks < most.of else ""
-        return f"{self._words(most.owner)}{part}"
+        who = self._words(most.owner, most.alike)
+        return HeldBy({**owner_json(most.owner), "blocks": most.blocks, "bytes": most.bytes}, f"{who}{part}", who)
 
-    def _words(self, owner: Owner) -> str:
-        short = {SHARED: SEVERAL, UNREACHED: NOBODY}
-        return short.get(owner.kind) or whose(self._holders.search, owner)
+    def _words(self, owner: Owner, alike: Optional[Holding]) -> str:
+        if owner.kind == UNREACHED:
+            return NOBODY
+        if owner.kind != SHARED:
+            return whose(self._holders.search, owner)
+        if alike is not None and alike.owner.name == POOL:
+            return POOL
+        return those_of(self._holders.search, alike.leading if alike is not None else None)
 
 
 def sums_json(held: HeldSums) -> dict[str, object]:

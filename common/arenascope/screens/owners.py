@@ -11,9 +11,14 @@ from ..graph.owners import SHARED, UNREACHED, Holding, Leading, Owner
 from ..graph.refs import Search
 from ..recognise.holders import POOL
 from ..render.json import address
+from ..render.marks import marked, unmarked
 from ..render.text import Style, count, cut, left_out, next_lines, table
 from .refs import of_thread
 
+SEVERAL, NOBODY = "several together", "nobody (leaks tells what)"
+NO_SUM = (
+    "goes back: with one owner alone; pages that blocks of two share go back with neither, so that rows do not add up"
+)
 HEADERS = ("whose", "holds", "resident", "goes back", "blocks", "spreads at")
 FEW, NAMED = 3, 2
 """Of those who lead to something together so many are named; of more than that these."""
@@ -30,6 +35,10 @@ class Shown:
 
     def words(self, holding: Holding) -> str:
         return whose(self.search, holding.owner, holding.leading)
+
+    def plain_words(self, holding: Holding) -> str:
+        """For other programs, and for where a name stands by itself."""
+        return unmarked(self.words(holding))
 
     def type_of(self, holding: Holding) -> Optional[str]:
         """What the block is that most hangs on."""
@@ -72,10 +81,9 @@ def whose(search: Search, owner: Owner, leading: Optional[Leading] = None) -> st
     if owner.kind == SHARED:
         if owner.name == POOL:
             return POOL
-        who = together(search, leading) if leading is not None and leading.owners else "several"
-        return f"{who} together: {owner.name or 'others'}"
+        return f"{those_of(search, leading)}: {owner.name or 'others'}"
     if owner.kind == UNREACHED:
-        return "nobody: leaks tells more"
+        return NOBODY
     thread = of_thread(search.names, owner.tid)
     if owner.kind == "stack":
         return f"stack{thread}"
@@ -84,8 +92,13 @@ def whose(search: Search, owner: Owner, leading: Optional[Leading] = None) -> st
     if owner.kind == "mapping":
         return f"mapping {owner.name}"
     if owner.kind == "tls":
-        return f"{owner.name or 'variables'}{thread}"
-    return owner.name or "a variable"
+        return f"{marked(owner.name) if owner.name else 'variables'}{thread}"
+    return marked(owner.name) if owner.name else "a variable"
+
+
+def those_of(search: Search, leading: Optional[Leading]) -> str:
+    """All who lead to what no one alone does."""
+    return f"{together(search, leading)} together" if leading is not None and leading.owners else SEVERAL
 
 
 def together(search: Search, leading: Leading) -> str:
@@ -136,6 +149,8 @@ def lines(style: Style, shown: Shown, limit: int, written: Sequence[Mapping[str,
     rows, more = cut([_cells(style, shown, each) for each in holdings], limit)
     yield from table(HEADERS, rows, left=(0, 5), width=style.width, expendable=("resident",), form=style.form)
     yield from left_out(style, more, "owner")
+    if len(holdings) > 1:
+        yield style.dim(NO_SUM)
     yield ""
     way = largest.way[-1:] if largest is not None else ()
     typed = [style.typed(f"refs {blocks.starts[each.block]:#x}") for each in way]

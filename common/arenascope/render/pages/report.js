@@ -34,9 +34,14 @@ const named = new Map(data.words.flatMap(([names, meaning]) => names.map((name) 
 const PLAIN = new Set(["free", "used", "list", "state", "system", "core", "small", "large", "fast", "main", "place", "places", "piece", "pieces", "block", "blocks", "page", "pages", "in use", "return", "threads", "params", "released", "in memory"]);
 const word = (names) => new RegExp(`(?<![\\w-])(?:${names.map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})(?![\\w-])`, "g");
 const ANY = word([...named.keys()].filter((name) => !PLAIN.has(name)).sort((one, other) => other.length - one.length));
-/** Each word once. */
+/** What is marked is a name or a command; the rest, with each word of malloc's explained once. */
 function glossed(words) {
-  const pieces = [], met = new Set();
+  const met = new Set();
+  return words.split("`").flatMap((piece, at) => at % 2 ? [make("code", piece)] : explained(piece, met));
+}
+const coded = (words) => put("span", "", ...words.split("`").map((piece, at) => at % 2 ? make("code", piece) : piece));
+function explained(words, met) {
+  const pieces = [];
   let from = 0;
   for (const hit of words.matchAll(ANY)) {
     const { names, meaning } = named.get(hit[0]);
@@ -142,12 +147,11 @@ function way([words, command]) {
 // the sections
 
 const MEASURES = { resident: "RSS", anonymous: "anonymous memory", "address-space": "anonymous address space" };
-const who = (held) => held === null || held === undefined ? "" : held.kind === "unreached" ? "nobody" : held.kind === "shared" ? "several together" : held.name ?? (held.tid === null ? held.kind : `${held.kind} of thread ${held.tid}`);
 /** Who holds most of a row's blocks, and of how many of them that is so where it is not of all. */
-const holder = (base) => ["held by", (row, index) => {
+const holder = (base, names) => ["held by", (row, index) => {
   const { held_by: held, blocks } = row;
-  return put("span", "", who(held), ...(held && held.blocks < blocks ? [" (", said(`${base}/${index}/held_by/blocks`, number), " of ", said(`${base}/${index}/blocks`, number), ")"] : []));
-}, null, { ...LEFT, by: (row) => who(row.held_by) }];
+  return put("span", "", coded(names[index]), ...(held && held.blocks < blocks ? [" (", said(`${base}/${index}/held_by/blocks`, number), " of ", said(`${base}/${index}/blocks`, number), ")"] : []));
+}, null, { ...LEFT, by: (_, index) => names[index] }];
 const typeCell = (row) => { const cell = put("span", "", row.type + (row.owner && row.kind !== "holder" ? ` of ${row.owner}` : "")); if (row.certain === false) { cell.className = "guess"; cell.append(" ?"); cell.title = "a guess, by what is in the blocks"; } return cell; };
 const LEFT = { name: "left" }, MONO = { name: "fixed mono" };
 
@@ -184,7 +188,7 @@ function conclusions() {
   todo.id = "todo";
   report.advice.forEach((each, index) => {
     const effect = each.effect_bytes ? put("span", "effect", each.bound ? ": at most " : ": ", said(`report/advice/${index}/effect_bytes`)) : null;
-    const details = each.cost || each.not_when ? put("details", "", make("summary", "what it costs, and when not"), each.cost && put("div", "", each.cost), each.not_when && put("div", "", each.not_when)) : null;
+    const details = each.cost || each.not_when ? put("details", "", make("summary", "what it costs, and when not"), each.cost && put("div", "", ...glossed(each.cost)), each.not_when && put("div", "", ...glossed(each.not_when))) : null;
     list.append(put("li", "", ...glossed(each.action), effect, put("div", "evidence", ...glossed(each.evidence)), ...data.ways[index].map(way), details));
   });
   todo.append(report.advice.length ? list : put("p", "hint", "nothing"));
@@ -205,7 +209,7 @@ function types() {
   table(box, "types/types", [["type", typeCell, null, { ...LEFT, by: (row) => row.type, hint: "? is a guess, by what is in the blocks or who leads to them" }], ["module", (row) => row.module ?? "", null, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size],
     ...(documents.types.types.some((row) => row.retained_bytes !== null) ? [["with theirs", "retained_bytes", size, { hint: "and what only blocks of the type lead to, such as what their members point to: rows overlap" }]] : []),
     ["resident", "resident_bytes", size], ["holds back", "holds_back_bytes", size, { hint: "what more would leave memory were all blocks of the type freed and malloc_trim(0) called: what is stranded beside them, and their own pages; little where other blocks lie on the same pages" }],
-    holder("types/types"), ["one of them", (row) => row.samples[0] ?? "", null, MONO]]);
+    holder("types/types", documents.types.who), ["one of them", (row) => row.samples[0] ?? "", null, MONO]]);
 }
 
 function owners() {
@@ -218,10 +222,11 @@ function owners() {
       ...(held.possible_bytes ? ["; ", said("report/held/possible_bytes"), " is perhaps lost: only pointers to the blocks' insides lead there"] : []),
       ...(held.unknown_bytes ? ["; ", said("report/held/unknown_bytes"), " is led to by no plain pointer: this image lacks some of what may"] : []), "."));
   }
-  table(box, "owners/owners", [["whose", (_, index) => documents.owners.whose[index], null, { ...LEFT, by: (_, index) => documents.owners.whose[index], hint: "a variable, a thread's stack, a mapping; several together: what two and more of these lead to, by the type of its first block" }],
+  table(box, "owners/owners", [["whose", (_, index) => coded(documents.owners.whose[index]), null, { ...LEFT, by: (_, index) => documents.owners.whose[index], hint: "a variable, a thread's stack, a mapping; several together: what two and more of these lead to, by the type of its first block" }],
     ["holds", "retained_bytes", size, { hint: "what it alone leads to, and could be freed were it cleared" }], ["resident", "retained_resident_bytes", size],
     ["goes back", "returns_bytes", size, { hint: "by how much RSS would fall then, after malloc_trim(0): pages of its blocks, with what is free beside them; those with anything else on them stay" }], ["blocks", "blocks", number],
     ["spreads at", (row) => row.type ?? "", null, { ...LEFT, hint: "the block, and its type, on which most of it hangs" }], ["in", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
+  if (documents.owners.owners.length > 1) box.append(put("p", "hint", documents.owners.no_sum + "."));
   if (documents.owners.left_out) box.append(put("p", "hint", `Not shown: ${many(documents.owners.left_out, "more owner")}.`));
 }
 
@@ -272,9 +277,9 @@ function pins() {
   const box = told("pins", "What is in the way");
   if (!box) return;
   if (documents.pins.groups?.length) table(box, "pins/groups", [["type", typeCell, null, { ...LEFT, by: (row) => row.type }], ["blocks", "blocks", number], ["bytes", "bytes", size], ["holds back", "releases_bytes", size], ["of it in memory", "resident_bytes", size],
-    holder("pins/groups")], { title: "Types of blocks, were all of one freed" });
+    holder("pins/groups", documents.pins.who_groups)], { title: "Types of blocks, were all of one freed" });
   if (documents.pins.pins.length) table(box, "pins/pins", [["block", "user_address", text, MONO], ["what it is", (row) => row.type ?? row.symbol ?? "", null, LEFT], ["arena", "arena", number], ["bytes", "bytes", size], ["holds back", "releases_bytes", size, { hint: "what would leave memory were that block alone freed, its own page among it" }], ["of it in memory", "resident_bytes", size],
-    ["held by", (row) => who(row.held_by), null, LEFT]], { title: "Single blocks" });
+    ["held by", (_, index) => coded(documents.pins.who_pins[index]), null, { ...LEFT, by: (_, index) => documents.pins.who_pins[index] }]], { title: "Single blocks" });
   if (!documents.pins.groups?.length && !documents.pins.pins.length) box.append(put("p", "hint", "No single block, nor all of a type, keeps much more from going back than pages of its own.",
     ...(documents.pins.own_left_out ? [" Not shown: ", said("pins/own_left_out", number), " beside free memory that would mainly give back their own (--own)."] : [])));
 }

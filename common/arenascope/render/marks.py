@@ -1,0 +1,20 @@
+"""How a name of the program's is told from words around it: `left` holds most. Pages make code of what is marked."""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+MARK = "`"
+
+
+def marked(name: str) -> str:
+    return f"{MARK}{name.replace(MARK, chr(39))}{MARK}"
+
+
+def unmarked(words: str) -> str:
+    """For documents and other programs, to which a name is a name."""
+    return words.replace(MARK, "")
+
+
+def unmarked_names(names: Mapping[str, str]) -> dict[str, str]:
+    return {key: unmarked(value) if key in ("owner", "owners") else value for key, value in names.items()}
