@@ -212,9 +212,28 @@ def test_who_holds_what_several_hold() -> None:
     assert [{*each["names"]} for each in clear] == [{"owner", "kind"}, {"owners"}]
     assert clear[1]["figures"] == {"bytes": size, "owners": 2}
     assert "both of them" in clear[1]["action"]
-    assert re.search("is held by (`left` and `right`|`right` and `left`)$", clear[0]["evidence"])
     order = [each["id"] for each in report["advice"]]
     assert order.index("look-again") < order.index("clear-owner")
+
+
+@pytest.mark.full
+def test_with_whom_pages_are_shared_is_said() -> None:
+    """Of ten blocks in a row six are held by one variable and four by two, and a list's node comes next."""
+    with Subject("web", "8000", guard_regions=False) as subject:
+        report = asked(subject.pid, "--owners", command="report")
+    both = "of (`left` and `right`|`right` and `left`)"
+    one, several = [each for each in report["advice"] if each["id"] == "clear-owner"]
+    said = re.search(
+        f"with that {both} freed as well, (.+) more; with that {both} and of `chain`, another ", one["evidence"]
+    )
+    theirs = re.search(
+        "with that of `alone` freed as well, (.+) more; with that of `chain` and of `alone`, another ",
+        several["evidence"],
+    )
+    assert said is not None
+    assert theirs is not None
+    assert said[2] == theirs[1]
+    assert 0 < several["effect_bytes"] < several["figures"]["bytes"]
 
 
 def test_a_long_hold_says_whether_it_comes_again(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,7 +156,7 @@ def test_replaced_file_is_not_taken_for_the_mapped_one(program, start, tmp_path,
         assert image.open_file(region) is None
 
 
-def test_main_thread_has_exited(build, start):
+def test_main_thread_has_exited(build, start, monkeypatch):
     program = build(r"""
 #include <pthread.h>
 #include <stdio.h>
@@ -173,6 +173,11 @@ int main(void) {
         assert image.pid == subject.pid != image.memory_tid
         assert image.read(subject.facts["block"], 1) == b"b"
         assert any(region.path == "[heap]" for region in image.regions())
+    # another thread was still listed, and is gone when it is asked
+    listdir = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: ["2147483646", *listdir(path)])
+    with ProcessImage(subject.pid) as image:
+        assert image.memory_tid in (int(name) for name in listdir(f"/proc/{subject.pid}/task"))
         assert image.environment()["LANG"] == "C"
         # the main thread's own folder has no memory any more
         page = subject.facts["block"] // PAGE * PAGE

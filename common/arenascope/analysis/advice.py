@@ -198,9 +198,8 @@ def _clear(facts: Facts) -> Iterator[Advice]:
         names = {"owner": keeper.called, "kind": keeper.kind}
         yield Advice("clear-owner", keeper.returns, figures, bound=True, names=names)
     for joint in facts.clearable_jointly:
-        # pages that blocks of two kinds share would go back as well, so that rows of owners do not sum to it
-        names = {"owners": joint.called}
-        yield Advice("clear-owner", None, {"bytes": joint.bytes, "owners": len(joint.owners)}, names=names)
+        figures = {"bytes": joint.bytes, "owners": len(joint.owners)}
+        yield Advice("clear-owner", joint.returns, figures, bound=True, names={"owners": joint.called})
 
 
 def _in_use(facts: Facts, helped: bool) -> Iterator[Advice]:

@@ -23,6 +23,14 @@ class Holder(Protocol):
     def tid(self) -> Optional[int]: ...
 
 
+class Beside(NamedTuple):
+    """What leaves memory only once others' blocks are freed as well, which lie on the same pages."""
+
+    others: Sequence[Optional[str]]
+    """What people call them; None: who is not named."""
+    bytes: int
+
+
 class Keeper(NamedTuple):
     """Who alone leads to memory."""
 
@@ -35,6 +43,9 @@ class Keeper(NamedTuple):
     blocks: int = 0
     returns: Optional[int] = None
     """What would leave memory with all of it, pages among it that are free already; None: not known, or not asked."""
+    resident: Optional[int] = None
+    beside: Sequence[Beside] = ()
+    """The most first."""
 
 
 class Joint(NamedTuple):
@@ -43,6 +54,8 @@ class Joint(NamedTuple):
     owners: Sequence[Holder]
     bytes: int
     called: str
+    returns: Optional[int] = None
+    beside: Sequence[Beside] = ()
 
 
 class Lost(NamedTuple):

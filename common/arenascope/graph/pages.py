@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from operator import or_
 from typing import Any, Iterator, Sequence
 
 from ..analysis.present import Present
@@ -80,6 +81,8 @@ class AtOnce:
             starts = numpy.array(places, dtype=numpy.int64)
             return _Stretches(starts, starts + piece.bytes, numpy.full(len(places), NOBODY, dtype=numpy.int64))
         found = chunks(numpy, piece)
+        # malloc_trim(0) merges these before it looks
+        found.taken[[index for index, chunk in piece.marks if self._session.listed[chunk] == "fast"]] = False
         starts, sizes = found.addresses[found.taken], found.sizes[found.taken]
         users = starts + numpy.uint64(self._session.layout.header)
         number = numpy.searchsorted(self._starts, users)
@@ -105,6 +108,8 @@ class AtOnce:
         mixed = numpy.flatnonzero(least != most)
         if self._join is nobodys:
             least[mixed] = NOBODY
+        elif self._join is or_:
+            least = numpy.bitwise_or.reduceat(owners, begins)
         else:
             ends = numpy.append(begins[1:], len(pages))
             for group, begin, stop in zip(mixed.tolist(), begins[mixed].tolist(), ends[mixed].tolist()):

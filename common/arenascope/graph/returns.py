@@ -104,7 +104,8 @@ class OneByOne:
                     yield _Stretch(piece.address, piece.address + piece.bytes, NOBODY)
                 continue
             for chunk, size, state in chunks_of(piece, self._session.listed):
-                if state == "free":
+                # malloc_trim(0) merges fast ones before it looks
+                if state in ("free", "fast"):
                     continue
                 owner = NOBODY
                 if number < last and starts[number] == chunk + start:

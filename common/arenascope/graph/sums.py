@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Callable, Iterable, Optional, Sequence
 
 from ..analysis.causes import WORTH
-from ..analysis.held import FIRST, HeldSums, Joint, Keeper, Lost
+from ..analysis.held import FIRST, Beside, HeldSums, Joint, Keeper, Lost
 from ..records import NamedTuple
 from .components import Lump
 from .edges import build
 from .leak_rows import rows_of
 from .leaks import Leaks, doubts, find_leaks
 from .owned import owned
-from .owners import SHARED, UNREACHED, Holding, Owner, find_owners
+from .owners import SHARED, UNREACHED, Owner, find_owners
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Search
+from .shared_pages import SharedPages, numbers_of, shared_pages
 
 QUICK = 16 << 20
 """So many bytes are looked through a second time unasked without numpy: about a second."""
@@ -38,8 +39,13 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
     lost_blocks = len(unreached) if known else 0
     most_lost = _most_lost(search, leaks) if leaks is not None and lost_blocks else None
     back = _returned(search) if asked and lost_blocks else None
-    keepers = [_keeper(search, each, words([each.owner]), asked=asked) for each in named[:FIRST]]
+    keepers = [Keeper(*each.owner, each.bytes, words([each.owner]), blocks=each.blocks) for each in named[:FIRST]]
     jointly = [Joint(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
+    if asked and max([each.bytes for each in keepers] + [each.bytes for each in jointly], default=0) >= WORTH:
+        groups = [*([each.number] for each in named[:FIRST]), *(numbers_of(search, each) for each in owners.jointly)]
+        pages = shared_pages(search, groups)
+        if pages is not None:
+            keepers, jointly = _with_pages(pages, keepers, jointly)
     held = blocks.bytes - nowhere - possible
     return HeldSums(
         live=blocks.bytes,
@@ -58,10 +64,26 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
     )
 
 
-def _keeper(search: Search, holding: Holding, called: str, asked: bool) -> Keeper:
-    kept = owned(search).kept if asked and holding.bytes >= WORTH else None
-    back = kept[holding.number].returns if kept is not None else None
-    return Keeper(*holding.owner, holding.bytes, called, blocks=holding.blocks, returns=back)
+def _with_pages(
+    pages: SharedPages, keepers: Sequence[Keeper], jointly: Sequence[Joint]
+) -> tuple[list[Keeper], list[Joint]]:
+    called = [*(each.called for each in keepers), *(each.called for each in jointly), None]
+
+    def beside(group: int) -> Sequence[Beside]:
+        return [Beside([called[each] for each in who], size) for who, size in pages.beside(group).items()]
+
+    def own(place: int, each: Keeper) -> Keeper:
+        kept = pages.of(place)
+        return each._replace(returns=kept.returns, resident=kept.resident, beside=beside(place))
+
+    def theirs(place: int, each: Joint) -> Joint:
+        kept = pages.of(place)
+        return each._replace(returns=kept.returns, beside=beside(place)) if kept.resident else each
+
+    return (
+        [own(place, each) for place, each in enumerate(keepers)],
+        [theirs(place, each) for place, each in enumerate(jointly, len(keepers))],
+    )
 
 
 def _most_lost(search: Search, leaks: Leaks) -> Lost:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Mapping, Optional
+from typing import Callable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.advice import Advice
 from ..analysis.causes import Facts, lost_of, stranded_by
+from ..analysis.held import Beside, Keeper
 from ..records import NamedTuple
 from ..render.text import Style, count, duration
 from .types import name_of
@@ -37,7 +38,7 @@ class Words(NamedTuple):
 
 def words(advice: Advice, facts: Facts, say: Say) -> Words:
     if advice.id == "clear-owner" and "owners" in advice.names:
-        return _clear_all(advice.figures, advice.names, say)
+        return _clear_all(advice.figures, advice.names, facts, say)
     return ADVICE[advice.id](advice.figures, facts, say)
 
 
@@ -273,7 +274,7 @@ def _clear(figure: Figures, facts: Facts, say: Say) -> Words:
     if back is not None:
         more = f": once freed, and malloc_trim(0) called, {say(back)} leaves memory"
         if back < keeper.bytes and say(back) != size:
-            more += f"; {_stays(facts, say)}"
+            more += f"; {_stays(keeper, facts, say)}"
         elif back > keeper.bytes and say(back) != size:
             more += ", as its blocks stand in the way of what is free already"
     return Words(
@@ -285,26 +286,38 @@ def _clear(figure: Figures, facts: Facts, say: Say) -> Words:
     )
 
 
-def _stays(facts: Facts, say: Say) -> str:
-    """Why not all of what an owner holds would go back: who has most of the rest, not with whom it shares each page."""
-    held = facts.held
-    assert held is not None
-    others = [(each.bytes, each.called) for each in held.jointly]
-    others += [(each.bytes, each.called) for each in held.keepers if each != facts.clearable]
-    most, whose = max(others, default=(0, ""))
-    rest = "the rest is not in memory, or shares its pages with blocks of others"
-    if not most or most < held.others:
-        return f"{rest}: owners tells whose there are"
-    return f"{rest}: of those that others hold, {say(most)} is held by {whose}"
+def _stays(keeper: Keeper, facts: Facts, say: Say) -> str:
+    """Why not all of what an owner holds would go back, and with whose blocks more of it would."""
+    away = keeper.bytes - (keeper.resident if keeper.resident is not None else keeper.bytes)
+    why = f"{say(away)} is not in memory, and the rest" if say(away) != say(0) else "the rest"
+    return f"{why} shares its pages with what others hold{_beside(keeper.beside, facts, say)}"
 
 
-def _clear_all(figure: Figures, names: Names, say: Say) -> Words:
+def _beside(beside: Sequence[Beside], facts: Facts, say: Say) -> str:
+    """The two that bring most."""
+    told = [each for each in beside if None not in each.others and facts.matters(each.bytes)][:2]
+    said = [f"with that {_of(each.others)}" for each in told]
+    more = (" freed as well, {} more", ", another {}")
+    return "".join(f"; {words}{form.format(say(each.bytes))}" for words, form, each in zip(said, more, told))
+
+
+def _of(others: Sequence[Optional[str]]) -> str:
+    """Any of them can be several itself: these come last."""
+    return " and ".join(f"of {each}" for each in reversed(others) if each)
+
+
+def _clear_all(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
     """What several lead to goes only once none does any more."""
     number, size = figure["owners"], say(figure["bytes"])
+    joint = next((each for each in facts.clearable_jointly if each.called == names["owners"]), None)
+    back = ""
+    if joint is not None and joint.returns is not None:
+        back = f": once freed, and malloc_trim(0) called, {say(joint.returns)} leaves memory"
+        back += _beside(joint.beside, facts, say)
     each = "both" if number == 2 else f"all {number}"
     return Words(
         f"if the program can spare it, clear {names['owners']} ({each} of them: with one left, all of it stays)",
-        f"together they lead to {size}, and nothing else does",
+        f"together they lead to {size}, and nothing else does{back}",
         (Typed("owners", "what would go back of it, and what hangs on what"), Typed("types --owners", "what it is")),
         "code to change, and the work of making again what is needed after all",
         not_when="not where all of it is used again at once",

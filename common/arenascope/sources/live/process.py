@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Callable, Mapping, Optional, Sequence, TypeVar
 
 from ... import target
@@ -290,9 +291,12 @@ def _find_process(pid: int) -> tuple[procfiles.Status, int]:
             status = procfiles.read_status(status.tgid)
         if status.state in "ZX":
             # main may leave by pthread_exit while others go on: the memory is theirs then
-            for other in (procfiles.read_status(int(name)) for name in os.listdir(f"/proc/{status.tgid}/task")):
-                if other.rss is not None:
-                    return other, other.tid
+            for name in os.listdir(f"/proc/{status.tgid}/task"):
+                # when all are killed, others may be gone before main is
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    other = procfiles.read_status(int(name))
+                    if other.rss is not None:
+                        return other, other.tid
     except (FileNotFoundError, ProcessLookupError) as error:
         raise TargetError(f"there is no process {pid}", "ps -e lists those that can be seen here") from error
     except PermissionError as error:

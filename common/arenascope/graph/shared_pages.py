@@ -1,0 +1,59 @@
+"""With whom those that hold most share pages: what leaves memory with each of them, and what only with several."""
+
+from __future__ import annotations
+
+from operator import or_
+from typing import Mapping, Optional, Sequence
+
+from ..records import NamedTuple
+from .kept import NOBODY, Kept
+from .owned import owned
+from .owners import Jointly
+from .refs import Search
+from .returns import returns
+from .together import TRIFLE
+
+
+class SharedPages(NamedTuple):
+    """Of groups of holdings by their places; what is in none of them is the last."""
+
+    kept: Sequence[Kept]
+    """By who has something on a page, a bit for each group."""
+
+    def of(self, group: int) -> Kept:
+        """With this group alone."""
+        return self.kept[1 << group]
+
+    def beside(self, group: int) -> Mapping[Sequence[int], int]:
+        """What leaves memory only with others as well: the most first."""
+        found = {
+            tuple(other for other in range(who.bit_length()) if who >> other & 1 and other != group): each.returns
+            for who, each in enumerate(self.kept)
+            if who >> group & 1 and who != 1 << group and each.returns
+        }
+        return dict(sorted(found.items(), key=lambda each: -each[1]))
+
+
+def shared_pages(search: Search, groups: Sequence[Sequence[int]]) -> Optional[SharedPages]:
+    """`groups`: the holdings' numbers; None where it is not known what is in memory."""
+    owners = owned(search).owners
+    bits = [1 << len(groups)] * (1 + max((each.number for each in owners.holdings), default=0))
+    for place, numbers in enumerate(groups):
+        for number in numbers:
+            bits[number] = 1 << place
+    bits.append(NOBODY)  # which is the last as well as -1
+    whose = [bits[number] for number in owners.whose]
+    # all that is set stays so beside nobody's
+    kept = returns(search, whose, 2 << len(groups), or_)
+    return None if kept is None else SharedPages(kept)
+
+
+def numbers_of(search: Search, jointly: Jointly) -> Sequence[int]:
+    """The holdings of what these lead to, all of them and nobody else but for trifles; none where that is not so."""
+    found = [
+        each
+        for each in owned(search).owners.holdings
+        if each.leading is not None and each.leading.whole and set(each.leading.owners) == set(jointly.owners)
+    ]
+    size = sum(each.bytes for each in found)
+    return [each.number for each in found] if TRIFLE * abs(size - jointly.bytes) <= size else ()
