@@ -255,8 +255,9 @@ def _nothing_more(figure: Figures, facts: Facts, say: Say) -> Words:
 def _leak(figure: Figures, facts: Facts, say: Say) -> Words:
     which = lost_blocks(figure, lost_of(facts.held).names, say) if facts.held else ""
     back = ""
-    if facts.held and facts.held.returns:
-        back = f"; once they are freed, and malloc_trim(0) called, {say(facts.held.returns)} leaves memory"
+    if facts.held and facts.held.returns is not None:
+        goes = say(facts.held.returns) if facts.held.returns else "nothing"
+        back = f"; once they are freed, and malloc_trim(0) called, {goes} leaves memory"
     return Words(
         f"mend the leak: nothing leads to {say(figure['bytes'])} in {count(figure['blocks'], 'block')} any more"
         + (f", {which}" if which else ""),
@@ -279,7 +280,7 @@ def _clear(figure: Figures, facts: Facts, say: Say) -> Words:
             more += ", as its blocks stand in the way of what is free already"
     return Words(
         f"if the program can spare it, clear {owner_called(keeper.called, keeper.kind)}, or give it a bound",
-        f"it alone leads to {size} in {count(figure['blocks'], 'block')}{more}",
+        f"nothing else leads to {size} in {count(figure['blocks'], 'block')}{more}",
         (Typed("owners", "what hangs on what"), Typed("types --owners", "what these blocks are")),
         "code to change, and the work of making again what is needed after all",
         not_when="not where all of it is used again at once",

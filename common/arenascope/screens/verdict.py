@@ -244,7 +244,10 @@ def lost_blocks(figure: Figures, names: Names, say: Say) -> str:
     if "type" not in names:
         return ""
     part = "all" if figure["type_bytes"] == figure["bytes"] else say(figure["type_bytes"])
-    hang = f" with {count(figure['indirect_blocks'], 'block')} that hang on them" if figure["indirect_blocks"] else ""
+    below, hang = figure["indirect_blocks"], ""
+    if below:
+        on = "it" if figure["type_blocks"] == 1 else "them"
+        hang = f" with {count(below, 'block')} that {'hangs' if below == 1 else 'hang'} on {on}"
     return f"{part} of it {count(figure['type_blocks'], 'block')} of {names['type']}{hang}"
 
 
