@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 from partial import look
 from planted import kinds_by_block
-from subjects import Subject, await_parked
+from pythons import resting
+from subjects import Subject
 
 from arenascope.gather.single import kinds_of
 from arenascope.session import Session
@@ -73,17 +71,8 @@ sys.stdin.read()
 
 def test_a_pointer_to_an_object_past_pythons_own_words_is_certain() -> None:
     """The collector's two, and since 3.11 two more of what has a __dict__."""
-    with subprocess.Popen(
-        [sys.executable, "-S", "-c", OBJECTS],
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONMALLOC": "malloc"},
-    ) as process:
-        assert process.stdin
-        assert process.stdout
-        plain, slotted, front = map(int, process.stdout.readline().split())
-        await_parked(process.pid)
+    with resting(OBJECTS, PYTHONMALLOC="malloc") as process:
+        plain, slotted, front = map(int, process.said.split())
         for user, into in ((plain, front), (slotted, 16)):
             status, said, complained = look(Path(str(process.pid)), f"refs {user:#x}", "--json")
             assert status == 0, complained
@@ -91,4 +80,3 @@ def test_a_pointer_to_an_object_past_pythons_own_words_is_certain() -> None:
             # the list's and the module's
             assert len(refs) >= 2
             assert {each["strength"] for each in refs} == {"definite"}
-        process.stdin.close()

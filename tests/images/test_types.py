@@ -15,8 +15,9 @@ import pytest
 from partial import look
 from planted import CLAIMING, GUESSED, MANY, is_right, kinds_by_block, planted_by
 from platforms import BUILD
+from pythons import resting
 from schemas import valid
-from subjects import Subject, await_parked
+from subjects import Subject
 
 from arenascope.gather import python_bodies
 from arenascope.gather.single import kinds_of
@@ -194,15 +195,9 @@ sys.stdin.read()
 
 def test_pythons_objects_are_those_that_its_collector_knows() -> None:
     """Beyond 512 bytes, where its own allocator asks malloc."""
-    with subprocess.Popen(
-        [sys.executable, "-c", PYTHON], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdin
-        assert process.stdout
-        names = json.loads(process.stdout.readline())
-        await_parked(process.pid)
+    with resting(PYTHON) as process:
+        names = json.loads(process.said)
         status, said, complained = look(Path(str(process.pid)), "types --quick --limit 0", "--json")
-        process.stdin.close()
     assert status == 0, complained
     document = valid(json.loads(said))
     assert [each["id"] for each in document["notes"]] == ["pymalloc-apart"]
@@ -259,14 +254,9 @@ def python_of(release: str) -> list[str]:
 @pytest.mark.parametrize("release", ["", *(pytest.param(each, marks=pytest.mark.full) for each in PYTHONS)])
 def test_what_pythons_objects_keep_apart_is_named(release: str) -> None:
     """Exactly as many as there are beyond what its own allocator keeps."""
-    command = [*(python_of(release) if release else [sys.executable]), "-S", "-c", BODIES]
-    with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin
-        assert process.stdout
-        made, dicts = json.loads(process.stdout.readline())
-        await_parked(process.pid)
+    with resting(BODIES, python_of(release) if release else [sys.executable]) as process:
+        made, dicts = json.loads(process.said)
         status, said, complained = look(Path(str(process.pid)), "types --limit 0", "--json")
-        process.stdin.close()
     assert status == 0, complained
     rows = {row["type"]: row for row in json.loads(said)["types"] if row["kind"] == "python" and not row["owner"]}
     assert {name: rows[name]["blocks"] for name in made} == made
@@ -329,14 +319,9 @@ sys.stdin.read()
 @pytest.mark.parametrize("release", ["", *(pytest.param(each, marks=pytest.mark.full) for each in PYTHONS)])
 def test_keys_are_said_to_be_of_the_objects_whose_dict_they_are_in(release: str) -> None:
     """By class exactly: no dict that is nobody's __dict__, none that two types share, none that was freed."""
-    command = [*(python_of(release) if release else [sys.executable]), "-S", "-c", DICTS]
-    with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin
-        assert process.stdout
-        made, common, each_class = json.loads(process.stdout.readline())
-        await_parked(process.pid)
+    with resting(DICTS, python_of(release) if release else [sys.executable]) as process:
+        made, common, each_class = json.loads(process.said)
         status, said, complained = look(Path(str(process.pid)), "types --limit 0", "--json")
-        process.stdin.close()
     assert status == 0, complained
     classes = [row["blocks"] for row in json.loads(said)["types"] if row["type"] == "shared dict keys"]
     assert classes == [common] * each_class
@@ -354,36 +339,18 @@ def test_keys_are_said_to_be_of_the_objects_whose_dict_they_are_in(release: str)
 def test_with_numpy_it_says_the_same(code: str, name: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
     told = []
-    with subprocess.Popen(
-        [sys.executable, "-S", "-c", code], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdin
-        assert process.stdout
-        process.stdout.readline()
-        await_parked(process.pid)
+    with resting(code) as process:
         for library in (numpy, None):
             monkeypatch.setattr(python_bodies, "library", lambda _, library=library: library)
             told.append(kinds_by_block(Session(ShellDoor(str(process.pid), "none", ()).target())))
-        process.stdin.close()
     assert told[0] == told[1]
     assert sum(name_of(kind) == name for kind in told[0].values()) > least
 
 
 def test_pythons_small_objects_where_malloc_has_them() -> None:
     code = "import sys; kept = [f'{number:05d} of many' for number in range(5000)]; print(flush=True); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONMALLOC": "malloc"},
-    ) as process:
-        assert process.stdin
-        assert process.stdout
-        process.stdout.readline()
-        await_parked(process.pid)
+    with resting(code, PYTHONMALLOC="malloc") as process:
         status, said, complained = look(Path(str(process.pid)), "types --quick --match ^str$", "--json")
-        process.stdin.close()
     assert status == 0, complained
     document = json.loads(said)
     (row,) = document["types"]
