@@ -221,19 +221,18 @@ def test_with_whom_pages_are_shared_is_said() -> None:
     """Of ten blocks in a row six are held by one variable and four by two, and a list's node comes next."""
     with Subject("web", "8000", guard_regions=False) as subject:
         report = asked(subject.pid, "--owners", command="report")
-    both = "of (`left` and `right`|`right` and `left`)"
     one, several = [each for each in report["advice"] if each["id"] == "clear-owner"]
-    said = re.search(
-        f"with that {both} freed as well, (.+) more; with that {both} and of `chain`, another ", one["evidence"]
-    )
-    theirs = re.search(
-        "with that of `alone` freed as well, (.+) more; with that of `chain` and of `alone`, another ",
-        several["evidence"],
-    )
-    assert said is not None
-    assert theirs is not None
-    assert said[2] == theirs[1]
+    more, theirs = more_with(one["evidence"]), more_with(several["evidence"])
+    both = {"left", "right"}
+    assert more[frozenset(both)] == theirs[frozenset({"alone"})]
+    assert more[frozenset({*both, "chain"})] == theirs[frozenset({"alone", "chain"})]
     assert 0 < several["effect_bytes"] < several["figures"]["bytes"]
+
+
+def more_with(evidence: str) -> dict[frozenset[str], str]:
+    """How much more goes back, by whose blocks are freed as well."""
+    told = re.findall(r"with that ((?:of|and|`|\w|\s)+?)(?: freed as well)?, (?:another )?([0-9.]+ .iB)", evidence)
+    return {frozenset(re.findall("`(.+?)`", names)): size for names, size in told}
 
 
 def test_a_long_hold_says_whether_it_comes_again(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
