@@ -39,7 +39,7 @@ function glossed(words) {
   const met = new Set();
   return words.split("`").flatMap((piece, at) => at % 2 ? [make("code", piece)] : explained(piece, met));
 }
-const coded = (words) => put("span", "", ...words.split("`").map((piece, at) => at % 2 ? make("code", piece) : piece));
+const coded = (words) => put("span", "", ...(words ?? "").split("`").map((piece, at) => at % 2 ? make("code", piece) : piece));
 function explained(words, met) {
   const pieces = [];
   let from = 0;
