@@ -24,11 +24,13 @@ class Holder(Protocol):
 
 
 class Beside(NamedTuple):
-    """What leaves memory only once others' blocks are freed as well, which lie on the same pages."""
+    """Who has blocks on the same pages."""
 
-    others: Sequence[Optional[str]]
-    """What people call them; None: who is not named."""
-    bytes: int
+    called: str
+    more: int
+    """What leaves memory only once these are freed as well."""
+    returns: int
+    """What does in all, with those that are named before."""
 
 
 class Keeper(NamedTuple):
@@ -45,7 +47,6 @@ class Keeper(NamedTuple):
     """What would leave memory with all of it, pages among it that are free already; None: not known, or not asked."""
     resident: Optional[int] = None
     beside: Sequence[Beside] = ()
-    """The most first."""
 
 
 class Joint(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import or_
-from typing import Mapping, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ..records import NamedTuple
 from .kept import NOBODY, Kept
@@ -12,6 +12,16 @@ from .owners import Jointly
 from .refs import Search
 from .returns import returns
 from .together import TRIFLE
+
+
+class Shared(NamedTuple):
+    """One more of the groups."""
+
+    other: int
+    more: int
+    """What leaves memory only with both."""
+    returns: int
+    """What does in all."""
 
 
 class SharedPages(NamedTuple):
@@ -24,14 +34,22 @@ class SharedPages(NamedTuple):
         """With this group alone."""
         return self.kept[1 << group]
 
-    def beside(self, group: int) -> Mapping[Sequence[int], int]:
-        """What leaves memory only with others as well: the most first."""
-        found = {
-            tuple(other for other in range(who.bit_length()) if who >> other & 1 and other != group): each.returns
-            for who, each in enumerate(self.kept)
-            if who >> group & 1 and who != 1 << group and each.returns
-        }
-        return dict(sorted(found.items(), key=lambda each: -each[1]))
+    def together(self, groups: int) -> int:
+        """What leaves memory with all of some, a bit for each."""
+        return sum(each.returns for who, each in enumerate(self.kept) if who and who & groups == who)
+
+    def beside(self, group: int) -> Iterator[Shared]:
+        """With it and one other after the other, whoever it shares most pages with first."""
+        groups, rest = 1 << group, (len(self.kept) >> 1) - 1 & ~(1 << group)
+        while rest:
+            found = [self._with(groups, other) for other in range(rest.bit_length()) if rest >> other & 1]
+            most = max(found, key=lambda each: each.more)
+            yield most
+            groups, rest = groups | 1 << most.other, rest & ~(1 << most.other)
+
+    def _with(self, groups: int, other: int) -> Shared:
+        returns = self.together(groups | 1 << other)
+        return Shared(other, returns - self.together(groups) - self.together(1 << other), returns)
 
 
 def shared_pages(search: Search, groups: Sequence[Sequence[int]]) -> Optional[SharedPages]:

@@ -67,10 +67,10 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
 def _with_pages(
     pages: SharedPages, keepers: Sequence[Keeper], jointly: Sequence[Joint]
 ) -> tuple[list[Keeper], list[Joint]]:
-    called = [*(each.called for each in keepers), *(each.called for each in jointly), None]
+    called = [*(each.called for each in keepers), *(each.called for each in jointly)]
 
     def beside(group: int) -> Sequence[Beside]:
-        return [Beside([called[each] for each in who], size) for who, size in pages.beside(group).items()]
+        return [Beside(called[each.other], each.more, each.returns) for each in pages.beside(group)]
 
     def own(place: int, each: Keeper) -> Keeper:
         kept = pages.of(place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Callable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.advice import Advice
@@ -295,16 +296,10 @@ def _stays(keeper: Keeper, facts: Facts, say: Say) -> str:
 
 
 def _beside(beside: Sequence[Beside], facts: Facts, say: Say) -> str:
-    """The two that bring most."""
-    told = [each for each in beside if None not in each.others and facts.matters(each.bytes)][:2]
-    said = [f"with that {_of(each.others)}" for each in told]
-    more = (" freed as well, {} more", ", another {}")
-    return "".join(f"; {words}{form.format(say(each.bytes))}" for words, form, each in zip(said, more, told))
-
-
-def _of(others: Sequence[Optional[str]]) -> str:
-    """Any of them can be several itself: these come last."""
-    return " and ".join(f"of {each}" for each in reversed(others) if each)
+    """Two, as far as they matter: what leaves memory with the first, and with both."""
+    told = list(takewhile(lambda each: facts.matters(each.more), beside[:2]))
+    forms = ("; freed together with that of {}, {} leaves in all", "; with that of {} as well, {}")
+    return "".join(form.format(each.called, say(each.returns)) for form, each in zip(forms, told))
 
 
 def _clear_all(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
