@@ -7,8 +7,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..records import NamedTuple
 from .kept import NOBODY, Kept
-from .owned import owned
-from .owners import Jointly
+from .owners import Jointly, find_owners
 from .refs import Search
 from .returns import returns
 from .together import TRIFLE
@@ -54,7 +53,7 @@ class SharedPages(NamedTuple):
 
 def shared_pages(search: Search, groups: Sequence[Sequence[int]]) -> Optional[SharedPages]:
     """`groups`: the holdings' numbers; None where it is not known what is in memory."""
-    owners = owned(search).owners
+    owners = find_owners(search)
     bits = [1 << len(groups)] * (1 + max((each.number for each in owners.holdings), default=0))
     for place, numbers in enumerate(groups):
         for number in numbers:
@@ -70,7 +69,7 @@ def numbers_of(search: Search, jointly: Jointly) -> Sequence[int]:
     """The holdings of what these lead to, all of them and nobody else but for trifles; none where that is not so."""
     found = [
         each
-        for each in owned(search).owners.holdings
+        for each in find_owners(search).holdings
         if each.leading is not None and each.leading.whole and set(each.leading.owners) == set(jointly.owners)
     ]
     size = sum(each.bytes for each in found)
