@@ -274,17 +274,15 @@ def _clear(figure: Figures, facts: Facts, say: Say) -> Words:
     size, back = say(figure["bytes"]), keeper.returns
     more = ""
     if back is not None:
-        more = f": once freed, and malloc_trim(0) called, {say(back)} leaves memory"
+        more = _once_freed(back, say)
         if back < keeper.bytes and say(back) != size:
             more += f"; {_stays(keeper, facts, say)}"
         elif back > keeper.bytes and say(back) != size:
             more += ", as its blocks stand in the way of what is free already"
-    return Words(
-        f"if the program can spare it, clear {owner_called(keeper.called, keeper.kind)}, or give it a bound",
+    return _spared(
+        f"{owner_called(keeper.called, keeper.kind)}, or give it a bound",
         f"nothing else leads to {size} in {count(figure['blocks'], 'block')}{more}",
         (Typed("owners", "what hangs on what"), Typed("types --owners", "what these blocks are")),
-        "code to change, and the work of making again what is needed after all",
-        not_when="not where all of it is used again at once",
     )
 
 
@@ -308,16 +306,28 @@ def _clear_all(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
     joint = next((each for each in facts.clearable_jointly if each.called == names["owners"]), None)
     back = ""
     if joint is not None and joint.returns is not None:
-        back = f": once freed, and malloc_trim(0) called, {say(joint.returns)} leaves memory"
-        back += _beside(joint.beside, facts, say)
+        back = _once_freed(joint.returns, say) + _beside(joint.beside, facts, say)
     each = "both" if number == 2 else f"all {number}"
-    return Words(
-        f"if the program can spare it, clear {names['owners']} ({each} of them: with one left, all of it stays)",
+    return _spared(
+        f"{names['owners']} ({each} of them: with one left, all of it stays)",
         f"together they lead to {size}, and nothing else does{back}",
         (Typed("owners", "what would go back of it, and what hangs on what"), Typed("types --owners", "what it is")),
+    )
+
+
+def _spared(what: str, why: str, ways: tuple[Way, ...]) -> Words:
+    """Of what is in use: whether it is needed only the program knows."""
+    return Words(
+        f"if the program can spare it, clear {what}",
+        why,
+        ways,
         "code to change, and the work of making again what is needed after all",
         not_when="not where all of it is used again at once",
     )
+
+
+def _once_freed(size: int, say: Say) -> str:
+    return f": once freed, and malloc_trim(0) called, {say(size)} leaves memory"
 
 
 def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
