@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Runs the tests again and again and reports each run: `make flaky N=10`, `TARGET=test-all`, `LOAD=1`.
 
-Addresses are random in every run. Under load, two busy processes for each core fight for it the whole time. What a run
-that failed has printed is kept in build/flaky/: it may be a long time until that is seen again.
+Addresses are random in every run. Under load, two busy processes for each core fight for it the whole time; one of each
+two starts and ends others, so that pids run through, and whoever shares libc's pages comes and goes. What a run that
+failed has printed is kept in build/flaky/: it may be a long time until that is seen again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "build" / "flaky"
 WORDS = ("passed", "failed", "error", "skipped")
+BUSY = (
+    "while True: pass",
+    "import subprocess\nwhile True: subprocess.call('/bin/true')",
+)
 
 
 class Run(NamedTuple):
@@ -40,8 +45,8 @@ def children() -> float:
 def run(target: str, load: bool) -> Run:
     start, before = time.monotonic(), children()
     with ExitStack() as stack:
-        for _ in range(2 * len(os.sched_getaffinity(0)) if load else 0):
-            busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for program in BUSY * len(os.sched_getaffinity(0)) if load else ():
+            busy = subprocess.Popen([sys.executable, "-c", program])
             stack.callback(busy.wait)
             stack.callback(busy.kill)
         done = subprocess.run(

@@ -33,9 +33,9 @@ class Subject:
     def pid(self) -> int:
         return self.process.pid
 
-    def smaps(self) -> dict[int, dict[str, int]]:
+    def smaps(self, text: str | None = None) -> dict[int, dict[str, int]]:
         """Start of mapping: its counters, in bytes. By a parser that is not the one under test."""
-        text = Path(f"/proc/{self.pid}/smaps").read_text()
+        text = text or Path(f"/proc/{self.pid}/smaps").read_text()
         entries = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", text, flags=re.MULTILINE)[1:]
         return {
             int(entry.split("-")[0], 16): {

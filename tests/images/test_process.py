@@ -285,10 +285,21 @@ int main(void) { setgid(65534); setuid(65534); prctl(PR_SET_DUMPABLE, 0); printf
     assert "sudo" in said
 
 
+def test_every_counter_of_smaps(subject, monkeypatch):
+    """Of one text: Pss changes whenever another process maps or leaves the same file."""
+    text = Path(f"/proc/{subject.pid}/smaps").read_bytes()
+    monkeypatch.setattr(procfiles, "read_smaps", lambda pid: text)
+    entries = procfiles.smaps(subject.pid)
+    assert {entry.region.start: entry.sizes for entry in entries} == subject.smaps(text.decode())
+
+
 def test_smaps_and_rollup(subject):
     truth = subject.smaps()
     entries = list(procfiles.smaps(subject.pid))
-    assert {entry.region.start: entry.sizes for entry in entries} == truth
+    for key in ("Size", "Rss", "Anonymous", "Swap", "Locked"):
+        assert [(entry.region.start, entry.sizes[key]) for entry in entries] == [
+            (start, sizes[key]) for start, sizes in truth.items()
+        ]
     for key in ("Rss", "Anonymous", "Swap"):
         assert procfiles.rollup(subject.pid)[key] == sum(sizes[key] for sizes in truth.values())
     locked = subject.facts["locked"]
