@@ -27,7 +27,8 @@ from .render.problems import sentences
 from .render.text import Style
 from .screens.heap_map import sentences as map_sentences
 from .screens.owners import NO_SUM, whose
-from .screens.report import Conclusions
+from .screens.report import NO_SUM as NO_SUM_OF_STEPS
+from .screens.report import Conclusions, pages_line, worth_telling
 from .screens.types import name_of
 from .whole_file import write_whole
 
@@ -109,6 +110,7 @@ class Ticket:
         """What lies beside the documents."""
         located, target, door = self._context.session.located, self._context.session.target, self._context.door
         style = self._context.style
+        held = concluded.facts.held if concluded.facts is not None else None
         return {
             "pid": target.pid,
             "kind": target.kind,
@@ -118,6 +120,11 @@ class Ticket:
             "held": door.held_seconds,
             "door": list(door.describe()),
             "notes": list(concluded.notes),
+            "no_sum": NO_SUM_OF_STEPS,
+            "jointly": [each.called if worth_telling(held, each.bytes) else None for each in held.jointly]
+            if held is not None
+            else [],
+            "shared_pages": list(pages_line(style, held)) if held is not None else [],
             "words": [[word.names, _typed_here(word.meaning, style)] for word in WORDS],
             "ways": [list(zip(said.how(style), said.commands(style))) for _, said in concluded.advice],
         }

@@ -36,6 +36,9 @@ def test_a_web_of_pointers(tmp_path: Path) -> None:
     held = {each["name"]: (each["blocks"], each["retained_bytes"]) for each in rows if each["kind"] == "global"}
     assert (held["alone"], held["chain"]) == (alone, chain)
     shared = [each for each in rows if each["kind"] == "shared"]
+    # what two others lead to is not theirs, however little it is
+    theirs = [each for each in shared if {one["name"] for one in each["leading"]["owners"]} == {"left", "right"}]
+    assert tuple(sum(each[key] for each in theirs) for key in ("blocks", "retained_bytes")) == both
     # libc has some that two lead to, besides
     assert 0 <= sum(each["blocks"] for each in shared) - both[0] <= LIBC
     assert 0 <= sum(each["retained_bytes"] for each in shared) - both[1] <= LIBC * 1024

@@ -254,8 +254,10 @@ def test_who_leads_to_a_trifle_is_not_named_for_all() -> None:
     """Two hold a great deal together, a third one a little of it with the first."""
     graph = Graph(range(2), array("Q", [0, 0, 0]), array("I"), (), numpy=None)  # type: ignore[arg-type]
     common = Common(graph, Tops([[0, 1], [0], [1]], [Shared(0, 1 << 20), Shared(1, 96)], array("i", [3, 4])))
-    assert common.of([0, 1]).owners == [0, 1]
-    assert common.of([1]).owners == [0, 2]
+    assert common.of([0, 1]) == ([0, 1], False)
+    assert common.of([0]) == ([0, 1], True)
+    assert common.of([1]) == ([0, 2], True)
+    assert common.large() == {frozenset({0, 1})}
 
 
 @pytest.mark.parametrize("seed", range(20))

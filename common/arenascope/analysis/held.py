@@ -24,13 +24,13 @@ class Holder(Protocol):
 
 
 class Beside(NamedTuple):
-    """Who has blocks on the same pages."""
+    """Who has most blocks on the same pages."""
 
     called: str
     more: int
     """What leaves memory only once these are freed as well."""
     returns: int
-    """What does in all, with those that are named before."""
+    """What does in all."""
 
 
 class Keeper(NamedTuple):
@@ -46,7 +46,7 @@ class Keeper(NamedTuple):
     returns: Optional[int] = None
     """What would leave memory with all of it, pages among it that are free already; None: not known, or not asked."""
     resident: Optional[int] = None
-    beside: Sequence[Beside] = ()
+    beside: Optional[Beside] = None
 
 
 class Joint(NamedTuple):
@@ -56,7 +56,19 @@ class Joint(NamedTuple):
     bytes: int
     called: str
     returns: Optional[int] = None
-    beside: Sequence[Beside] = ()
+    beside: Optional[Beside] = None
+
+
+class Turn(NamedTuple):
+    """One more of those that hold most, freed after those before."""
+
+    owners: Sequence[Holder]
+    bytes: int
+    called: str
+    alone: int
+    """What leaves memory with this one alone."""
+    returns: int
+    """What does in all by then."""
 
 
 class Lost(NamedTuple):
@@ -90,6 +102,8 @@ class HeldSums(NamedTuple):
     """What owners hold that are not among these, and several together that are not among the next."""
     jointly: Sequence[Joint] = ()
     """Those that hold most together."""
+    in_turn: Sequence[Turn] = ()
+    """Those that hold most, by themselves or together, where what leaves memory is known: they may share pages."""
     most_lost: Optional[Lost] = None
     returns: Optional[int] = None
     """What would leave memory with what nothing leads to; None: not known, or not asked for."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from typing import Iterable, Iterator, Mapping, Optional, Sequence
 
+from ..recognise.holders import POOL
 from ..records import NamedTuple
 from .dominators import Dominators, dominators
 from .edges import Graph, Seed, build
@@ -160,6 +161,14 @@ def _ranks(graph: Graph, ranks: Sequence[int], edges: Sequence[Sequence[int]], p
     return marks.translate(bytes((last + 1 - mark) % 256 for mark in range(256)))
 
 
+class _Group(NamedTuple):
+    """What is one row: an owner, or what several lead to."""
+
+    owner: Owner
+    tops: Sequence[int]
+    """Places of its uppermost nodes."""
+
+
 class _Tree:
     """Nodes by the places at which they were met: 0, owners and blocks, each below the one that leads to it alone."""
 
@@ -182,32 +191,30 @@ class _Tree:
                 self._largest[over] = at
 
     def summed(self, graph: Graph, held: Sequence[Sequence[int]]) -> Owners:
-        """Each owner's; by type what several hold; what nobody does."""
-        groups: dict[Owner, list[int]] = {}
-        for at, owner in self._tops():
-            groups.setdefault(owner, []).append(at)
-        numbers = {owner: number for number, owner in enumerate(groups)}
-        unreached = len(numbers)
+        """Each owner's; by type and who leads there what several hold; what nobody does."""
+        uppermost = list(self._tops())
+        shared = [at for at, owner in uppermost if owner.kind == SHARED]
+        places = {at: place for place, at in enumerate(shared)}
+        common = Common(graph, self._laid(held, shared, places))
+        groups = self._grouped(uppermost, shared, common)
+        unreached = len(groups)
         leads = array("q", [NOBODY]) * len(self._sizes)
         of, whose = array("q", bytes(8 * len(self._nodes))), array("q", [unreached]) * len(self._sizes)
-        for owner, tops in groups.items():
-            for at in tops:
-                of[at] = numbers[owner]
+        for number, group in enumerate(groups):
+            for at in group.tops:
+                of[at] = number
         for at in range(1, len(self._nodes)):
             if self._above[at]:
                 of[at] = of[self._above[at]]
             if self._nodes[at] >= self._first:
                 whose[self._nodes[at] - self._first] = of[at]
                 leads[self._nodes[at] - self._first] = max(NOBODY, self._nodes[self._above[at]] - self._first)
-        rows = [self._holding(owner, numbers[owner], tops) for owner, tops in groups.items()]
-        shared = [at for row in rows if row.owner.kind == SHARED for at in groups[row.owner]]
-        places = {at: place for place, at in enumerate(shared)}
-        common = Common(graph, self._laid(held, shared, places))
+        rows = [self._holding(group.owner, number, group.tops) for number, group in enumerate(groups)]
         rows = [
-            row._replace(leading=self._leading(common.of([places[at] for at in groups[row.owner]])))
+            row._replace(leading=self._leading(common.of([places[at] for at in group.tops])))
             if row.owner.kind == SHARED
             else row
-            for row in rows
+            for row, group in zip(rows, groups)
         ]
         lost = [size for size, owner in zip(self._sizes, whose) if owner == unreached]
         if lost:
@@ -217,6 +224,19 @@ class _Tree:
         jointly = [Jointly(self._named(owners), size) for owners, size in common.sums().items()]
         jointly.sort(key=lambda each: (-each.bytes, repr(each.owners)))
         return Owners(rows, whose, leads, jointly[:MOST_JOINTLY])
+
+    def _grouped(
+        self, uppermost: Sequence[tuple[int, Owner]], shared: Sequence[int], common: Common
+    ) -> Sequence[_Group]:
+        """What several lead to by who they are as well, where that is much: of what is put together none is named for
+        what only others lead to."""
+        large = common.large()
+        leaders = {at: owners for at, owners in zip(shared, common.leaders()) if owners in large}
+        groups: dict[tuple[Owner, Optional[frozenset[int]]], list[int]] = {}
+        for at, owner in uppermost:
+            who = leaders.get(at) if owner.name != POOL else None
+            groups.setdefault((owner, who), []).append(at)
+        return [_Group(owner, tops) for (owner, _), tops in groups.items()]
 
     def _laid(self, held: Sequence[Sequence[int]], shared: Sequence[int], places: Mapping[int, int]) -> Tops:
         """Of each block what it hangs on below 0."""

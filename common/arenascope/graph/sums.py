@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Optional, Sequence
 
 from ..analysis.causes import WORTH
-from ..analysis.held import FIRST, Beside, HeldSums, Joint, Keeper, Lost
+from ..analysis.held import FIRST, Beside, HeldSums, Joint, Keeper, Lost, Turn
 from ..records import NamedTuple
 from .components import Lump
 from .edges import build
@@ -39,6 +39,7 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
     lost_blocks = len(unreached) if known else 0
     most_lost = _most_lost(search, leaks) if leaks is not None and lost_blocks else None
     back = _returned(search) if asked and lost_blocks else None
+    turns: Sequence[Turn] = ()
     keepers = [Keeper(*each.owner, each.bytes, words([each.owner]), blocks=each.blocks) for each in named[:FIRST]]
     jointly = [Joint(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
     if asked and max([each.bytes for each in keepers] + [each.bytes for each in jointly], default=0) >= WORTH:
@@ -46,6 +47,7 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
         pages = shared_pages(search, groups)
         if pages is not None:
             keepers, jointly = _with_pages(pages, keepers, jointly)
+            turns = list(_in_turn(pages, keepers, jointly))
     held = blocks.bytes - nowhere - possible
     return HeldSums(
         live=blocks.bytes,
@@ -58,6 +60,7 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
         keepers=keepers,
         others=max(0, held - sum(each.bytes for each in keepers) - sum(each.bytes for each in jointly)),
         jointly=jointly,
+        in_turn=turns,
         most_lost=most_lost,
         returns=back and back.returns,
         returns_bound=back is not None and back.bytes != nowhere,
@@ -69,8 +72,9 @@ def _with_pages(
 ) -> tuple[list[Keeper], list[Joint]]:
     called = [*(each.called for each in keepers), *(each.called for each in jointly)]
 
-    def beside(group: int) -> Sequence[Beside]:
-        return [Beside(called[each.other], each.more, each.returns) for each in pages.beside(group)]
+    def beside(group: int) -> Optional[Beside]:
+        most = next(pages.beside(group), None)
+        return Beside(called[most.other], most.more, most.returns) if most is not None else None
 
     def own(place: int, each: Keeper) -> Keeper:
         kept = pages.of(place)
@@ -84,6 +88,22 @@ def _with_pages(
         [own(place, each) for place, each in enumerate(keepers)],
         [theirs(place, each) for place, each in enumerate(jointly, len(keepers))],
     )
+
+
+def _in_turn(pages: SharedPages, keepers: Sequence[Keeper], jointly: Sequence[Joint]) -> Iterator[Turn]:
+    """Whoever brings most first, then whoever brings most after these."""
+    held = [
+        *(
+            Turn([Owner(each.kind, each.name, each.tid)], each.bytes, each.called, alone=0, returns=0)
+            for each in keepers
+        ),
+        *(Turn(each.owners, each.bytes, each.called, alone=0, returns=0) for each in jointly),
+    ]
+    alone = [pages.of(place).returns for place in range(len(held))]
+    first = max(range(len(held)), key=lambda place: alone[place])
+    yield held[first]._replace(alone=alone[first], returns=alone[first])
+    for each in pages.beside(first):
+        yield held[each.other]._replace(alone=alone[each.other], returns=each.returns)
 
 
 def _most_lost(search: Search, leaks: Leaks) -> Lost:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, deque
 from itertools import accumulate
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 from ..records import NamedTuple
 from .edges import Graph
@@ -111,22 +111,33 @@ class Common:
         return begins, placed
 
     def of(self, places: Sequence[int]) -> Together:
-        """Of some shared blocks, by their places in the list. Who leads to a trifle of them is none of those meant."""
+        """Of some shared blocks, by their places in the list. Who leads to a trifle of them is not named."""
         sizes: Counter[int] = Counter()
         for at in places:
             for owner in self._known[at]:
                 sizes[owner] += self._sizes[at]
         least = sum(self._sizes[at] for at in places) // TRIFLE
         owners = sorted((each for each in sizes if sizes[each] >= least), key=lambda each: (-sizes[each], each))
-        return Together(owners, self._whole and all(len(self._known[at]) < MOST for at in places))
+        every = self._whole and all(len(self._known[at]) < MOST for at in places)
+        return Together(owners, every and len(owners) == len(sizes))
+
+    def leaders(self) -> Iterator[Optional[frozenset[int]]]:
+        """Of each block all who lead there, where these are known."""
+        for known in self._known:
+            yield frozenset(known) if self._whole and len(known) < MOST else None
 
     def sums(self) -> Counter[frozenset[int]]:
         """Bytes by all who lead there, where these are known."""
         found: Counter[frozenset[int]] = Counter()
-        for known, size in zip(self._known, self._sizes):
-            if self._whole and len(known) < MOST:
-                found[frozenset(known)] += size
+        for owners, size in zip(self.leaders(), self._sizes):
+            if owners is not None:
+                found[owners] += size
         return found
+
+    def large(self) -> set[frozenset[int]]:
+        """Those that lead to more than a trifle of all that several do."""
+        least = sum(self._sizes) // TRIFLE
+        return {owners for owners, size in self.sums().items() if size > least}
 
 
 def _slowly(graph: Graph, whose: Sequence[int], place: Sequence[int]) -> Pointers:

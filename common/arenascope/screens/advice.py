@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
-from typing import Callable, Iterator, Mapping, Optional, Sequence
+from typing import Callable, Iterator, Mapping, Optional
 
 from ..analysis.advice import Advice
 from ..analysis.causes import Facts, lost_of, stranded_by
@@ -259,8 +258,9 @@ def _leak(figure: Figures, facts: Facts, say: Say) -> Words:
     if facts.held and facts.held.returns is not None:
         goes = say(facts.held.returns) if facts.held.returns else "nothing"
         back = f"; once they are freed, and malloc_trim(0) called, {goes} leaves memory"
+    what = "leak" if facts.matters(figure["bytes"] or 0) else "small leak"
     return Words(
-        f"mend the leak: nothing leads to {say(figure['bytes'])} in {count(figure['blocks'], 'block')} any more"
+        f"mend the {what}: nothing leads to {say(figure['bytes'])} in {count(figure['blocks'], 'block')} any more"
         + (f", {which}" if which else ""),
         f"of {say(figure['live_bytes'])} in blocks, in memory or not; pointers were followed from variables, stacks "
         f"and registers{back}",
@@ -293,11 +293,11 @@ def _stays(keeper: Keeper, facts: Facts, say: Say) -> str:
     return f"{why} shares its pages with what others hold{_beside(keeper.beside, facts, say)}"
 
 
-def _beside(beside: Sequence[Beside], facts: Facts, say: Say) -> str:
-    """Two, as far as they matter: what leaves memory with the first, and with both."""
-    told = list(takewhile(lambda each: facts.matters(each.more), beside[:2]))
-    forms = ("; freed together with that of {}, {} leaves in all", "; with that of {} as well, {}")
-    return "".join(form.format(each.called, say(each.returns)) for form, each in zip(forms, told))
+def _beside(beside: Optional[Beside], facts: Facts, say: Say) -> str:
+    """What leaves memory with both, if that matters."""
+    if beside is None or not facts.matters(beside.more):
+        return ""
+    return f"; freed together with that of {beside.called}, {say(beside.returns)} leaves in all"
 
 
 def _clear_all(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:

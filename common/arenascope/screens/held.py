@@ -76,4 +76,13 @@ def sums_json(held: HeldSums) -> dict[str, object]:
         "jointly": [
             {"owners": [owner_json(one) for one in each.owners], "retained_bytes": each.bytes} for each in held.jointly
         ],
+        "in_turn": [
+            {
+                "owners": [owner_json(one) for one in each.owners],
+                "retained_bytes": each.bytes,
+                "alone_bytes": each.alone,
+                "returns_bytes": each.returns,
+            }
+            for each in held.in_turn
+        ],
     }

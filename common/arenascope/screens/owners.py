@@ -19,7 +19,11 @@ SEVERAL, NOBODY = "several together", "nobody (leaks tells what)"
 NO_SUM = (
     "goes back: with one owner alone; pages that blocks of two share go back with neither, so that rows do not add up"
 )
+OTHERS = "smaller ones"
+"""Of what several hold: blocks that were not asked what they are."""
 HEADERS = ("whose", "holds", "resident", "goes back", "blocks", "spreads at")
+MUCH = 10
+"""What several hold together is told where it is such a part of all."""
 FEW, NAMED = 3, 2
 """Of those who lead to something together so many are named; of more than that these."""
 
@@ -81,7 +85,7 @@ def whose(search: Search, owner: Owner, leading: Optional[Leading] = None) -> st
     if owner.kind == SHARED:
         if owner.name == POOL:
             return POOL
-        return f"{those_of(search, leading)}: {owner.name or 'others'}"
+        return f"{those_of(search, leading)}: {owner.name or OTHERS}"
     if owner.kind == UNREACHED:
         return NOBODY
     thread = of_thread(search.names, owner.tid)
@@ -118,14 +122,22 @@ def summary(style: Style, shown: Shown) -> str:
     """The answer in a sentence."""
     blocks, largest = shown.search.blocks, _largest(shown)
     said = f"{style.size(blocks.bytes)} in use in {count(len(blocks), 'block')}"
-    together = sum(each.bytes for each in shown.owners.holdings if _is_shared(each.owner))
+    shared = sum(each.bytes for each in shown.owners.holdings if _is_shared(each.owner))
     if largest is None:
-        return f"{said}; several together hold {style.size(together)}" if together else said
+        return f"{said}; several together hold {style.size(shared)}" if shared else said
     who, alone = whose(shown.search, largest.owner), style.size(largest.bytes)
-    if together > largest.bytes:
+    if shared > largest.bytes:
         # what one holds alone can be next to nothing of it
-        return f"{said}; several together hold {style.size(together)}, nobody alone more than {alone} ({who})"
-    return f"{said}; {who} holds most, {alone}"
+        return f"{said}; several together hold {style.size(shared)}, nobody alone more than {alone} ({who})"
+    return f"{said}; {who} holds most, {alone}{_most_jointly(style, shown)}"
+
+
+def _most_jointly(style: Style, shown: Shown) -> str:
+    most = next(iter(shown.owners.jointly), None)
+    if most is None or MUCH * most.bytes < shown.search.blocks.bytes:
+        return ""
+    names = together(shown.search, Leading(most.owners, whole=True))
+    return f"; {names} hold {style.size(most.bytes)} together"
 
 
 def _is_shared(owner: Owner) -> bool:

@@ -26,6 +26,7 @@ TYPES = 5
 """So many types are shown of what is in use."""
 STRANDERS = 3
 """And so many of those that strand what is free."""
+NO_SUM = "each figure is of that step alone: do not add them"
 WITHIN = "of which "
 """In front of what is a part of the row above."""
 SMALL = 200
@@ -94,8 +95,8 @@ def lines(
             yield from _item(cause_line(pair), width)
     if concluded.advice:
         yield ""
-        overlap = sum(1 for each, _ in concluded.advice if each.effect) > 1
-        yield style.bold("what to do") + (" (figures overlap: do not add them)" if overlap else "")
+        several = sum(1 for each, _ in concluded.advice if each.effect) > 1
+        yield style.bold("what to do") + (f" ({NO_SUM})" if several else "")
         for number, (each, words) in enumerate(concluded.advice, 1):
             yield from _item(advice_line(style, each, words), width, f"{number}.")
             yield from _details(style, words, width, full)
@@ -132,13 +133,27 @@ def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
     if held.unknown:
         why = "this image lacks some of what may" if held.doubted else f"{style.typed('leaks')} looks a second time"
         yield f"no plain pointer leads to {size(held.unknown)}: {why}"
-    keepers = [each for each in held.keepers if SMALL * each.bytes >= held.live]
+    keepers = [each for each in held.keepers if worth_telling(held, each.bytes)]
     if keepers:
         then = "".join(f", {each.called} {size(each.bytes)}" for each in keepers[1:])
         yield f"{keepers[0].called} holds most, {size(keepers[0].bytes)} alone{f'; then{then[1:]}' if then else ''}"
     for joint in held.jointly:
-        if SMALL * joint.bytes >= held.live:
+        if worth_telling(held, joint.bytes):
             yield f"{joint.called} hold {size(joint.bytes)} together: each leads there, and nothing else does"
+    yield from pages_line(style, held)
+
+
+def worth_telling(held: HeldSums, size: int) -> bool:
+    return SMALL * size >= held.live
+
+
+def pages_line(style: Style, held: HeldSums) -> Iterator[str]:
+    """What leaves memory with several, where that is more than with each of them."""
+    turns, size = [each for each in held.in_turn if worth_telling(held, each.bytes)], style.size
+    if turns and worth_telling(held, turns[-1].returns - sum(each.alone for each in turns)):
+        first, *then = turns
+        more = "".join(f", then of {each.called} ({size(each.bytes)}) {size(each.returns)} in all" for each in then)
+        yield f"their blocks share pages: freeing those of {first.called} brings {size(first.returns)}{more}"
 
 
 def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool) -> Iterator[str]:

@@ -192,7 +192,7 @@ function conclusions() {
     list.append(put("li", "", ...glossed(each.action), effect, put("div", "evidence", ...glossed(each.evidence)), ...data.ways[index].map(way), details));
   });
   todo.append(report.advice.length ? list : put("p", "hint", "nothing"));
-  if (report.advice.filter((each) => each.effect_bytes).length > 1) todo.append(put("p", "hint", "The figures overlap: do not add them."));
+  if (report.advice.filter((each) => each.effect_bytes).length > 1) todo.append(put("p", "hint", data.no_sum[0].toUpperCase() + data.no_sum.slice(1) + "."));
   box.append(todo);
   for (const part of [why, todo]) { const link = make("a", part.firstChild.textContent); link.href = "#" + part.id; $("nav").append(link); }
   $("main").append(box);
@@ -206,7 +206,7 @@ function types() {
     ...(documents.types.totals.bookkeeping_bytes ? ["; ", said("types/totals/bookkeeping_bytes"), " is malloc's bookkeeping"] : []), ".",
     documents.types.left_out ? ` Not shown: ${many(documents.types.left_out, "more type")}.` : ""));
   documents.types.notes.forEach((note) => box.append(put("p", "hint", note.text)));
-  table(box, "types/types", [["type", typeCell, null, { ...LEFT, by: (row) => row.type, hint: "? is a guess, by what is in the blocks or who leads to them" }], ["module", (row) => row.module ?? "", null, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size],
+  table(box, "types/types", [["type", typeCell, null, { ...LEFT, by: (row) => row.type, hint: "? is a guess, by what is in the blocks or who leads to them" }], ["module", (row) => row.module ?? "", null, LEFT], ["blocks", "blocks", number], ["bytes", "bytes", size], ["each", (row) => size(Math.round(row.bytes / row.blocks)), null, { by: (row) => row.bytes / row.blocks, hint: "on average" }],
     ...(documents.types.types.some((row) => row.retained_bytes !== null) ? [["with theirs", "retained_bytes", size, { hint: "and what only blocks of the type lead to, such as what their members point to: rows overlap" }]] : []),
     ["resident", "resident_bytes", size], ["holds back", "holds_back_bytes", size, { hint: "what more would leave memory were all blocks of the type freed and malloc_trim(0) called: what is stranded beside them, and their own pages; little where other blocks lie on the same pages" }],
     holder("types/types", documents.types.who), ["one of them", (row) => row.samples[0] ?? "", null, MONO]]);
@@ -221,11 +221,13 @@ function owners() {
       ...(held.lost_bytes ? ["; ", said("report/held/lost_bytes"), " in ", said("report/held/lost_blocks", number), " blocks is lost: nothing leads there"] : []),
       ...(held.possible_bytes ? ["; ", said("report/held/possible_bytes"), " is perhaps lost: only pointers to the blocks' insides lead there"] : []),
       ...(held.unknown_bytes ? ["; ", said("report/held/unknown_bytes"), " is led to by no plain pointer: this image lacks some of what may"] : []), "."));
+    held.jointly.forEach((_, index) => { if (data.jointly[index]) box.append(says(coded(data.jointly[index]), " hold ", said(`report/held/jointly/${index}/retained_bytes`), " together: each leads there, and nothing else does.")); });
+    data.shared_pages.forEach((line) => box.append(says(coded(line), ".")));
   }
   table(box, "owners/owners", [["whose", (_, index) => coded(documents.owners.whose[index]), null, { ...LEFT, by: (_, index) => documents.owners.whose[index], hint: "a variable, a thread's stack, a mapping; several together: what two and more of these lead to, by the type of its first block" }],
     ["holds", "retained_bytes", size, { hint: "what it alone leads to, and could be freed were it cleared" }], ["resident", "retained_resident_bytes", size],
     ["goes back", "returns_bytes", size, { hint: "by how much RSS would fall then, after malloc_trim(0): pages of its blocks, with what is free beside them; those with anything else on them stay" }], ["blocks", "blocks", number],
-    ["spreads at", (row) => row.type ?? "", null, { ...LEFT, hint: "the block, and its type, on which most of it hangs" }], ["in", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
+    ["spreads at", (row) => row.type ?? "", null, { ...LEFT, hint: "the block, and its type, on which most of it hangs" }], ["that block", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
   if (documents.owners.owners.length > 1) box.append(put("p", "hint", documents.owners.no_sum + "."));
   if (documents.owners.left_out) box.append(put("p", "hint", `Not shown: ${many(documents.owners.left_out, "more owner")}.`));
 }
@@ -280,7 +282,8 @@ function pins() {
     holder("pins/groups", documents.pins.who_groups)], { title: "Types of blocks, were all of one freed" });
   if (documents.pins.pins.length) table(box, "pins/pins", [["block", "user_address", text, MONO], ["what it is", (row) => row.type ?? row.symbol ?? "", null, LEFT], ["arena", "arena", number], ["bytes", "bytes", size], ["holds back", "releases_bytes", size, { hint: "what would leave memory were that block alone freed, its own page among it" }], ["of it in memory", "resident_bytes", size],
     ["held by", (_, index) => coded(documents.pins.who_pins[index]), null, { ...LEFT, by: (_, index) => documents.pins.who_pins[index] }]], { title: "Single blocks" });
-  if (!documents.pins.groups?.length && !documents.pins.pins.length) box.append(put("p", "hint", "No single block, nor all of a type, keeps much more from going back than pages of its own.",
+  if (!documents.pins.groups?.length && !documents.pins.pins.length) box.append(put("p", "hint", "Of free memory: no single block, nor all of a type, keeps much more of it from going back than pages of its own.",
+    ...(data.shared_pages.length ? [" Of memory in use: ", ...data.shared_pages.flatMap((line) => [coded(line), "."])] : []),
     ...(documents.pins.own_left_out ? [" Not shown: ", said("pins/own_left_out", number), " beside free memory that would mainly give back their own (--own)."] : [])));
 }
 
