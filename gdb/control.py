@@ -30,6 +30,7 @@ class GdbController:
     """Drives the selected inferior; settings, breakpoints, thread and frame are as they were when it is done."""
 
     rounds = ROUNDS
+    doubts = 0
 
     def frames(self, thread: ThreadInfo, limit: int) -> Sequence[StackFrame]:
         with _selected(thread):

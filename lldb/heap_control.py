@@ -31,6 +31,7 @@ class LldbController:
     """Drives the selected process; held threads, mode and the selected thread are as they were when it is done."""
 
     rounds = ROUNDS
+    doubts = 0
 
     def __init__(self, debugger: lldb.SBDebugger, target: lldb.SBTarget) -> None:
         self.debugger = debugger

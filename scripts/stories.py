@@ -136,7 +136,9 @@ def shape(text: str) -> list[str]:
     for paragraph in re.split(r"\n[ ]*\n", text):
         is_table = "----" in paragraph
         lines += paragraph.splitlines() if is_table else [" ".join(paragraph.splitlines())]
-    lines = [re.sub(r"0x[0-9a-f]+|[0-9][0-9,.]*( [KMGT]?i?B\b)?", "#", line) for line in lines]
+    # what is busy takes seconds, and says that of a long hold, too
+    lines = [re.sub(r", once: the next such look takes about as long", "", line) for line in lines]
+    lines = [re.sub(r"0x[0-9a-f]+|[0-9][0-9,.]*( ([KMGT]?i?B|[mµ]?s)\b)?", "#", line) for line in lines]
     return sorted({re.sub(r"[\s-]+", " ", line).strip() for line in lines})
 
 

@@ -82,6 +82,8 @@ class Controller(Protocol):
 
     rounds: int
     """How often threads are let run before they are given up."""
+    doubts: int
+    """How often one that may be inside: where it is let run to a place that a guess names, never."""
 
     def frames(self, thread: ThreadInfo, limit: int) -> Sequence[StackFrame]: ...
 
@@ -129,12 +131,16 @@ def settle(controller: Controller, session: Session) -> None:
         raise RefusedError("where malloc's code lies is not known: a thread could be inside", "load libc's symbols")
     patience = iter(STEP_SECONDS)
     seconds = next(patience)
+    doubts = controller.doubts
     for _ in range(controller.rounds):
         inside = list(_inside(controller, session, code))
         if not inside:
             return
         unsure = next((each for each in inside if each.unsure), None)
         if unsure is not None:
+            if doubts and controller.step_out(unsure.thread, 0, seconds):
+                doubts -= 1
+                continue  # it may stand elsewhere now
             raise RefusedError(
                 f"{_who(unsure.thread)} may be inside malloc: its stack cannot be followed to its end, "
                 f"and {unsure.unsure}",

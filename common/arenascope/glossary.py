@@ -63,7 +63,8 @@ WORDS = (
     ),
     Word(
         ("block", "blocks"),
-        "What one call of malloc returned. It is the part of a chunk that the program may write to.",
+        "What one call of malloc returned: the part of a chunk that the program may write to. Its bytes are counted "
+        "with the chunk's header.",
     ),
     Word(
         ("body", "node"),
@@ -223,7 +224,7 @@ WORDS = (
     Word(
         ("other anonymous memory",),
         "Memory with no file behind it that neither malloc nor a stack holds: another allocator, a language "
-        "runtime, or the program's own calls of mmap.",
+        "runtime, the program's own calls of mmap, variables that begin as zeros (.bss).",
     ),
     Word(
         ("outside malloc",),

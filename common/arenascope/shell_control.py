@@ -49,6 +49,7 @@ class ShellController:
 
     rounds = 500
     """Nobody can stop a thread just where it leaves malloc: it runs for a moment, and is looked at again."""
+    doubts = 5
 
     def __init__(self, target: ProcessTarget, freeze: Freeze) -> None:
         if freeze.how != "ptrace":

@@ -28,7 +28,7 @@ from .render.text import Style
 from .screens.heap_map import sentences as map_sentences
 from .screens.owners import NO_SUM, whose
 from .screens.report import NO_SUM as NO_SUM_OF_STEPS
-from .screens.report import Conclusions, pages_line, worth_telling
+from .screens.report import Conclusions, effect_of, pages_line, worth_telling
 from .screens.types import name_of
 from .whole_file import write_whole
 
@@ -121,6 +121,7 @@ class Ticket:
             "door": list(door.describe()),
             "notes": list(concluded.notes),
             "no_sum": NO_SUM_OF_STEPS,
+            "effects": [effect_of(*each) for each in concluded.advice],
             "jointly": [each.called if worth_telling(held, each.bytes) else None for each in held.jointly]
             if held is not None
             else [],

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 from applying import ANOTHER_WAY, APPLY, CONSOLIDATE, FREE, applied, drive, lives_on, stands_at, stop_at, tell
 from doors import DOORS, GDB, LOAD, SHELL, Live
 from lldb_door import LLDB_LOAD, NEWEST_LLDB
 from looks import HERE, Outcome, one_line, opened
-from platforms import HOST
+from platforms import HOST, ROOT
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("lldb")
@@ -77,6 +79,37 @@ def test_a_parked_handler_means_refusal(
         assert [each for each in check.json()["breaches"] if not each["transient"]] == []
         os.kill(subject.pid, signal.SIGUSR2)
         assert subject.hear() in ("ticked", "trimmed 1")
+        lives_on(subject)
+
+
+LET_GO = """
+import os, signal, sys
+from arenascope import cli
+from arenascope.shell_control import ShellController
+run = ShellController.step_out
+def told_to_go_on(self, *arguments):
+    if not told:
+        told.append(os.kill(int(sys.argv[1]), signal.SIGUSR2))
+    return run(self, *arguments)
+told, ShellController.step_out = [], told_to_go_on
+sys.exit(cli.main(["trim", sys.argv[1], "--apply", "-y", "--json"]))
+"""
+
+
+@pytest.mark.skipif(HOST.machine != "x86_64", reason="the handler without unwind tables is written for x86-64")
+def test_who_may_be_inside_for_a_moment_is_let_out() -> None:
+    """The handler is told to end once its thread, which nobody can follow, is let run alone."""
+    with Subject("interrupted", "bare") as subject:
+        park(subject, FREE, "tick")
+        done = subprocess.run(
+            [sys.executable, "-c", LET_GO, str(subject.pid)],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["applied"]["released_bytes"] >= 0
+        assert subject.hear() == "ticked"
         lives_on(subject)
 
 

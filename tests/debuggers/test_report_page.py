@@ -41,7 +41,7 @@ APART = 90
 """Of two colours, at least: black and white are 765 apart."""
 PINS = ("pins/pins/0/releases_bytes", "pins/pins/0/user_address")
 QUESTIONS = {
-    "why did malloc_trim return so little": ("trim/totals/resident_bytes", "trim/totals/tops_resident_bytes"),
+    "why did malloc_trim return so little": ("trim/totals/resident_bytes", "trim/arenas/0/madvise_bytes"),
     "why does it stay": ("report/parts/0/bytes", "report/rss_bytes", "arenas/totals/bins/bytes"),
     "where is the cut-off, and did a tunable move it": ("params/params/0/value", "params/params/0/default"),
     "how many arenas, and why": ("params/arenas/count", "params/arenas/limit", "arenas/arenas/0/system_bytes"),

@@ -249,7 +249,15 @@ def test_with_whom_pages_are_shared_is_said() -> None:
     assert in_all == sorted(in_all)
     assert held - 100 * page <= in_all[2] <= held + 100 * page
     assert in_all[2] - in_all[1] > 10 * turns[2]["retained_bytes"]
-    assert re.search(r"\bblocks share pages: .+then of `chain` .+in all", " ".join(screen.split()))
+    assert re.search(r"hold most share pages: .+then `chain` .+in all", " ".join(screen.split()))
+    # whoever has little, but on all of these pages, is in the way, and has a step of its own
+    assert turns[2]["holds_up_bytes"] == in_all[-1] - in_all[1]
+    (cause,) = [each for each in report["causes"] if each["id"] == "shares-pages"]
+    (apart,) = [each for each in report["advice"] if each["id"] == "keep-owner-apart"]
+    figures = {key: turns[2][name] for key, name in (("bytes", "retained_bytes"), ("holds_up_bytes", "holds_up_bytes"))}
+    assert cause["names"] == apart["names"] == {"owners": "chain"}
+    assert cause["figures"] == {**figures, "returns_bytes": in_all[-1]}
+    assert (apart["figures"], apart["effect_bytes"]) == (figures, 0)
     assert 0 < several["effect_bytes"] < several["figures"]["bytes"]
 
 

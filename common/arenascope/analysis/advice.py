@@ -200,6 +200,10 @@ def _clear(facts: Facts) -> Iterator[Advice]:
     for joint in facts.clearable_jointly:
         figures = {"bytes": joint.bytes, "owners": len(joint.owners)}
         yield Advice("clear-owner", joint.returns, figures, bound=True, names={"owners": joint.called})
+    for turn in facts.in_the_way:
+        # by itself it brings nothing: what others hold lies there as well
+        figures = {"bytes": turn.bytes, "holds_up_bytes": turn.holds_up}
+        yield Advice("keep-owner-apart", 0, figures, names={"owners": turn.called})
 
 
 def _in_use(facts: Facts, helped: bool) -> Iterator[Advice]:

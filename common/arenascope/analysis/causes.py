@@ -6,7 +6,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..model import Allocator, Params, Statement
 from ..records import NamedTuple
-from .held import HeldSums, Joint, Keeper
+from .held import HeldSums, Joint, Keeper, Turn
 from .holding import Group, Seen
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import Picture
@@ -15,6 +15,8 @@ from .usage import ArenaUsage, orphans, total
 
 WORTH = 1 << 20
 CLEARED = ("global", "tls")
+LITTLE = 4
+"""Who holds up so many times what it holds is in the way."""
 """Owners that a program can clear: variables."""
 
 
@@ -134,6 +136,15 @@ class Facts(NamedTuple):
         """Variables that hold much together, where that is why memory stays."""
         told = self.held.jointly if self.held and self.keeps else ()
         return [each for each in told if self.matters(each.bytes) and all(one.kind in CLEARED for one in each.owners)]
+
+    @property
+    def in_the_way(self) -> Sequence[Turn]:
+        """Who holds little, but on the pages of what others hold: whoever holds up most."""
+        told = self.held.in_turn if self.held and self.keeps else ()
+        found = [
+            each for each in told if self.matters(each.holds_up - each.bytes) and each.holds_up > LITTLE * each.bytes
+        ]
+        return sorted(found, key=lambda each: -each.holds_up)[:1]
 
     @property
     def thresholds_explain(self) -> bool:
@@ -292,6 +303,9 @@ def _held(facts: Facts) -> Iterator[Cause]:
         if facts.matters(joint.bytes):
             figures = {"bytes": joint.bytes, "live_bytes": held.live, "owners": len(joint.owners)}
             yield Cause(Statement("held-together", figures, {"owners": joint.called}), joint.bytes)
+    for turn in facts.in_the_way:
+        figures = {"bytes": turn.bytes, "holds_up_bytes": turn.holds_up, "returns_bytes": held.in_turn[-1].returns}
+        yield Cause(Statement("shares-pages", figures, {"owners": turn.called}), turn.holds_up)
     if facts.matters(held.others):
         yield Cause(Statement("held-by-others", {"bytes": held.others, "live_bytes": held.live}), held.others)
 

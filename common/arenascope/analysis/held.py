@@ -69,6 +69,8 @@ class Turn(NamedTuple):
     """What leaves memory with this one alone."""
     returns: int
     """What does in all by then."""
+    holds_up: int
+    """What stays of all that if only this one does."""
 
 
 class Lost(NamedTuple):

@@ -202,6 +202,7 @@ DOCUMENTS = {
                     retained_bytes=size("What they lead to"),
                     alone_bytes=size("What leaves memory if only that is freed, and malloc_trim(0) called"),
                     returns_bytes=size("What does in all, with those before: pages that they share among it"),
+                    holds_up_bytes=size("What stays if all the others are freed, and only that is not"),
                 ),
             ),
         ),

@@ -232,10 +232,12 @@ class _Tree:
         what only others lead to."""
         large = common.large()
         leaders = {at: owners for at, owners in zip(shared, common.leaders()) if owners in large}
+        # where not all of a group's were asked what they are, what some are says nothing
+        untold = {leaders[at] for at, owner in uppermost if owner.name is None and at in leaders}
         groups: dict[tuple[Owner, Optional[frozenset[int]]], list[int]] = {}
         for at, owner in uppermost:
             who = leaders.get(at) if owner.name != POOL else None
-            groups.setdefault((owner, who), []).append(at)
+            groups.setdefault((Owner(SHARED, None) if who in untold else owner, who), []).append(at)
         return [_Group(owner, tops) for (owner, _), tops in groups.items()]
 
     def _laid(self, held: Sequence[Sequence[int]], shared: Sequence[int], places: Mapping[int, int]) -> Tops:

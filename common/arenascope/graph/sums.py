@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Iterable, Iterator, Optional, Sequence
 
 from ..analysis.causes import WORTH
-from ..analysis.held import FIRST, Beside, HeldSums, Joint, Keeper, Lost, Turn
+from ..analysis.held import FIRST, Beside, HeldSums, Holder, Joint, Keeper, Lost, Turn
 from ..records import NamedTuple
 from .components import Lump
 from .edges import build
@@ -17,6 +17,8 @@ from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Search
 from .shared_pages import SharedPages, numbers_of, shared_pages
 
+ASKED = 6
+"""Of so many owners it is asked whose pages they share: who holds little can be in the way."""
 QUICK = 16 << 20
 """So many bytes are looked through a second time unasked without numpy: about a second."""
 
@@ -40,10 +42,10 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
     most_lost = _most_lost(search, leaks) if leaks is not None and lost_blocks else None
     back = _returned(search) if asked and lost_blocks else None
     turns: Sequence[Turn] = ()
-    keepers = [Keeper(*each.owner, each.bytes, words([each.owner]), blocks=each.blocks) for each in named[:FIRST]]
+    keepers = [Keeper(*each.owner, each.bytes, words([each.owner]), blocks=each.blocks) for each in named[:ASKED]]
     jointly = [Joint(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
     if asked and max([each.bytes for each in keepers] + [each.bytes for each in jointly], default=0) >= WORTH:
-        groups = [*([each.number] for each in named[:FIRST]), *(numbers_of(search, each) for each in owners.jointly)]
+        groups = [*([each.number] for each in named[:ASKED]), *(numbers_of(search, each) for each in owners.jointly)]
         pages = shared_pages(search, groups)
         if pages is not None:
             keepers, jointly = _with_pages(pages, keepers, jointly)
@@ -57,8 +59,8 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
         unknown=0 if known else nowhere,
         lost_blocks=lost_blocks,
         doubted=doubted,
-        keepers=keepers,
-        others=max(0, held - sum(each.bytes for each in keepers) - sum(each.bytes for each in jointly)),
+        keepers=keepers[:FIRST],
+        others=max(0, held - sum(each.bytes for each in keepers[:FIRST]) - sum(each.bytes for each in jointly)),
         jointly=jointly,
         in_turn=turns,
         most_lost=most_lost,
@@ -92,18 +94,23 @@ def _with_pages(
 
 def _in_turn(pages: SharedPages, keepers: Sequence[Keeper], jointly: Sequence[Joint]) -> Iterator[Turn]:
     """Whoever brings most first, then whoever brings most after these."""
-    held = [
-        *(
-            Turn([Owner(each.kind, each.name, each.tid)], each.bytes, each.called, alone=0, returns=0)
-            for each in keepers
-        ),
-        *(Turn(each.owners, each.bytes, each.called, alone=0, returns=0) for each in jointly),
+    held: list[tuple[str, Sequence[Holder], int]] = [
+        (each.called, [Owner(each.kind, each.name, each.tid)], each.bytes) for each in keepers
     ]
+    held += [(each.called, each.owners, each.bytes) for each in jointly]
     alone = [pages.of(place).returns for place in range(len(held))]
+    every = (1 << len(held)) - 1
+    returns = pages.together(every)
+
+    def turn(place: int, so_far: int) -> Turn:
+        called, owners, size = held[place]
+        holds_up = returns - pages.together(every & ~(1 << place))
+        return Turn(owners, size, called, alone=alone[place], returns=so_far, holds_up=holds_up)
+
     first = max(range(len(held)), key=lambda place: alone[place])
-    yield held[first]._replace(alone=alone[first], returns=alone[first])
+    yield turn(first, alone[first])
     for each in pages.beside(first):
-        yield held[each.other]._replace(alone=alone[each.other], returns=each.returns)
+        yield turn(each.other, each.returns)
 
 
 def _most_lost(search: Search, leaks: Leaks) -> Lost:

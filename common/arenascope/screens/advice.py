@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Mapping, Optional
+from typing import Callable, Iterator, Mapping
 
 from ..analysis.advice import Advice
 from ..analysis.causes import Facts, lost_of, stranded_by
-from ..analysis.held import Beside, Keeper
-from ..records import NamedTuple
-from ..render.text import Style, count, duration
+from ..render.text import count, duration
+from .owner_advice import OWNERS
 from .types import name_of
-from .verdict import Figures, Names, Say, lost_blocks, owner_called, places, strander
-from .ways import ByType, Later, Pasted, Traced, Typed, Way
+from .verdict import Figures, Say, lost_blocks, places, strander
+from .ways import POOL_COST, POOLS, ByType, Later, Pasted, Traced, Typed, Way, Words
 
 ABOVE = ("nothing to set: fewer arenas do not go to the cause",)
 
 
-class Words(NamedTuple):
-    """An advice as people read it: what it costs and when not to are "" where there is nothing to say."""
-
-    action: str
-    evidence: str
-    ways: tuple[Way, ...]
-    cost: str = ""
-    not_when: str = ""
-    all_apply: bool = False
-    """Each way is about something else: all are shown."""
-
-    def how(self, style: Style) -> tuple[str, ...]:
-        """As a user can paste it here."""
-        return tuple(way if isinstance(way, str) else way.text(style) for way in self.ways)
-
-    def commands(self, style: Style) -> tuple[Optional[str], ...]:
-        """Of each of these what can be pasted; None where it is to be read."""
-        return tuple(None if isinstance(way, str) else way.command(style) for way in self.ways)
-
-
 def words(advice: Advice, facts: Facts, say: Say) -> Words:
-    if advice.id == "clear-owner" and "owners" in advice.names:
-        return _clear_all(advice.figures, advice.names, facts, say)
+    if advice.id in OWNERS:
+        return OWNERS[advice.id](advice.figures, advice.names, facts, say)
     return ADVICE[advice.id](advice.figures, facts, say)
 
 
@@ -165,11 +144,10 @@ def _apart(figure: Figures, facts: Facts, say: Say) -> Words:
         f"{whose} lie among free pieces: all of them freed, {say(figure['beside_bytes'])} more than their own would go "
         f"back, and {say(figure['scraps_bytes'])} is stranded in all",
         (
-            "a pool of their own: a slab, std::pmr, an array that reserve() makes at once",
-            "made all at once, or by a thread that makes nothing else: its arena has nothing between them",
+            *POOLS,
             Typed("types --by holds-back", "what else keeps memory"),
         ),
-        "code to change, and a pool that keeps what its largest moment needed",
+        POOL_COST,
         not_when="not where the freed pieces between them are used again at once: compare two snapshots",
     )
 
@@ -268,68 +246,6 @@ def _leak(figure: Figures, facts: Facts, say: Say) -> Words:
     )
 
 
-def _clear(figure: Figures, facts: Facts, say: Say) -> Words:
-    keeper = facts.clearable
-    assert keeper is not None
-    size, back = say(figure["bytes"]), keeper.returns
-    more = ""
-    if back is not None:
-        more = _once_freed(back, say)
-        if back < keeper.bytes and say(back) != size:
-            more += f"; {_stays(keeper, facts, say)}"
-        elif back > keeper.bytes and say(back) != size:
-            more += ", as its blocks stand in the way of what is free already"
-    return _spared(
-        f"{owner_called(keeper.called, keeper.kind)}, or give it a bound",
-        f"nothing else leads to {size} in {count(figure['blocks'], 'block')}{more}",
-        (Typed("owners", "what hangs on what"), Typed("types --owners", "what these blocks are")),
-    )
-
-
-def _stays(keeper: Keeper, facts: Facts, say: Say) -> str:
-    """Why not all of what an owner holds would go back, and with whose blocks more of it would."""
-    away = keeper.bytes - (keeper.resident if keeper.resident is not None else keeper.bytes)
-    why = f"{say(away)} is not in memory, and the rest" if say(away) != say(0) else "the rest"
-    return f"{why} shares its pages with what others hold{_beside(keeper.beside, facts, say)}"
-
-
-def _beside(beside: Optional[Beside], facts: Facts, say: Say) -> str:
-    """What leaves memory with both, if that matters."""
-    if beside is None or not facts.matters(beside.more):
-        return ""
-    return f"; freed together with that of {beside.called}, {say(beside.returns)} leaves in all"
-
-
-def _clear_all(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
-    """What several lead to goes only once none does any more."""
-    number, size = figure["owners"], say(figure["bytes"])
-    joint = next((each for each in facts.clearable_jointly if each.called == names["owners"]), None)
-    back = ""
-    if joint is not None and joint.returns is not None:
-        back = _once_freed(joint.returns, say) + _beside(joint.beside, facts, say)
-    each = "both" if number == 2 else f"all {number}"
-    return _spared(
-        f"{names['owners']} ({each} of them: with one left, all of it stays)",
-        f"together they lead to {size}, and nothing else does{back}",
-        (Typed("owners", "what would go back of it, and what hangs on what"), Typed("types --owners", "what it is")),
-    )
-
-
-def _spared(what: str, why: str, ways: tuple[Way, ...]) -> Words:
-    """Of what is in use: whether it is needed only the program knows."""
-    return Words(
-        f"if the program can spare it, clear {what}",
-        why,
-        ways,
-        "code to change, and the work of making again what is needed after all",
-        not_when="not where all of it is used again at once",
-    )
-
-
-def _once_freed(size: int, say: Say) -> str:
-    return f": once freed, and malloc_trim(0) called, {say(size)} leaves memory"
-
-
 def _ask(figure: Figures, facts: Facts, say: Say) -> Words:
     instead = tuple(f"{each.name}: {each.instead}" for each in facts.allocators)
     return Words(
@@ -384,7 +300,6 @@ ADVICE: Mapping[str, Callable[[Figures, Facts, Say], Words]] = {
     "keep-type-apart": _apart,
     "other-allocator": _allocator,
     "mend-leak": _leak,
-    "clear-owner": _clear,
     "look-again": _again,
     "find-what-grew": _grew,
     "nothing-more-to-tune": _nothing_more,

@@ -82,6 +82,7 @@ def sums_json(held: HeldSums) -> dict[str, object]:
                 "retained_bytes": each.bytes,
                 "alone_bytes": each.alone,
                 "returns_bytes": each.returns,
+                "holds_up_bytes": each.holds_up,
             }
             for each in held.in_turn
         ],

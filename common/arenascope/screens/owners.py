@@ -19,8 +19,6 @@ SEVERAL, NOBODY = "several together", "nobody (leaks tells what)"
 NO_SUM = (
     "goes back: with one owner alone; pages that blocks of two share go back with neither, so that rows do not add up"
 )
-OTHERS = "smaller ones"
-"""Of what several hold: blocks that were not asked what they are."""
 HEADERS = ("whose", "holds", "resident", "goes back", "blocks", "spreads at")
 MUCH = 10
 """What several hold together is told where it is such a part of all."""
@@ -85,7 +83,10 @@ def whose(search: Search, owner: Owner, leading: Optional[Leading] = None) -> st
     if owner.kind == SHARED:
         if owner.name == POOL:
             return POOL
-        return f"{those_of(search, leading)}: {owner.name or OTHERS}"
+        who = those_of(search, leading)
+        if owner.name is None:
+            return who if who != SEVERAL else f"{who}: others"
+        return f"{who}: {owner.name}"
     if owner.kind == UNREACHED:
         return NOBODY
     thread = of_thread(search.names, owner.tid)

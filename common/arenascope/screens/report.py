@@ -13,11 +13,11 @@ from ..analysis.types import TypeRow
 from ..model import Statement
 from ..records import NamedTuple
 from ..render.text import Style, count, next_lines, table
-from .advice import Words
 from .growth import growth_sentence
 from .parts import LABELS
 from .types import name_of
 from .verdict import ELSEWHERE, Pair
+from .ways import Words
 
 WIDTH = 100
 """Nobody reads a longer line."""
@@ -26,7 +26,7 @@ TYPES = 5
 """So many types are shown of what is in use."""
 STRANDERS = 3
 """And so many of those that strand what is free."""
-NO_SUM = "each figure is of that step alone: do not add them"
+NO_SUM = "each figure is of that step alone: several bring less than the sum, or more"
 WITHIN = "of which "
 """In front of what is a part of the row above."""
 SMALL = 200
@@ -152,8 +152,9 @@ def pages_line(style: Style, held: HeldSums) -> Iterator[str]:
     turns, size = [each for each in held.in_turn if worth_telling(held, each.bytes)], style.size
     if turns and worth_telling(held, turns[-1].returns - sum(each.alone for each in turns)):
         first, *then = turns
-        more = "".join(f", then of {each.called} ({size(each.bytes)}) {size(each.returns)} in all" for each in then)
-        yield f"their blocks share pages: freeing those of {first.called} brings {size(first.returns)}{more}"
+        more = "".join(f", then {each.called} ({size(each.bytes)}) {size(each.returns)} in all" for each in then)
+        brings = f"freeing what {first.called} leads to brings {size(first.returns)}"
+        yield f"those that hold most share pages: {brings}{more}"
 
 
 def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool) -> Iterator[str]:
@@ -223,10 +224,13 @@ def cause_line(pair: Pair) -> str:
 
 
 def advice_line(style: Style, advice: Advice, words: Words) -> str:
-    effect = ""
-    if advice.effect:
-        effect = f": {'at most ' if advice.bound else ''}{style.size(advice.effect)}"
+    effect = f": {effect_of(advice, words)}{style.size(advice.effect)}" if advice.effect else ""
     return f"{words.action}{effect} [{words.evidence}]"
+
+
+def effect_of(advice: Advice, words: Words) -> str:
+    """What is said in front of the figure."""
+    return f"{'by itself ' if words.by_itself else ''}{'at most ' if advice.bound else ''}"
 
 
 def _details(style: Style, words: Words, width: int, full: bool) -> Iterator[str]:

@@ -268,7 +268,7 @@ def _held(figure: Figures, names: Names, say: Say) -> Pair:
     size, whole = figure["bytes"], figure["live_bytes"]
     owner = owner_called(names["owner"], names["kind"])
     return (
-        f"{owner} holds {say(size)} that is in use: it stays until that is cleared",
+        f"{owner} holds {say(size)} that is in use: it stays until the program frees it",
         f"{100 * size / whole:.0f} % of {say(whole)} in blocks; nothing else leads there",
     )
 
@@ -277,15 +277,24 @@ def _held_together(figure: Figures, names: Names, say: Say) -> Pair:
     size, whole = figure["bytes"], figure["live_bytes"]
     all_of_them = "both are" if figure["owners"] == 2 else f"all {figure['owners']} are"
     return (
-        f"{names['owners']} together hold {say(size)} that is in use: it stays until {all_of_them} cleared",
+        f"{names['owners']} together hold {say(size)} that is in use: it stays until {all_of_them} done with it",
         f"{100 * size / whole:.0f} % of {say(whole)} in blocks; each leads there, and nothing else does",
+    )
+
+
+def _shares_pages(figure: Figures, names: Names, say: Say) -> Pair:
+    size, up, whole = figure["bytes"], figure["holds_up_bytes"], figure["returns_bytes"]
+    return (
+        f"what {names['owners']} leads to, only {say(size)}, lies on the pages of what others hold: while it stays, "
+        f"{say(up)} stays, too",
+        f"if the others that hold most are freed, {say(whole - up)} leaves memory; with it as well {say(whole)}",
     )
 
 
 def _held_by_others(figure: Figures, names: Names, say: Say) -> Pair:
     size, whole = figure["bytes"], figure["live_bytes"]
     return (
-        f"other owners, or several together, hold {say(size)} that is in use: it stays until these are cleared",
+        f"other owners, or several together, hold {say(size)} that is in use: it stays until the program frees it",
         f"{100 * size / whole:.0f} % of {say(whole)} in blocks; owners tells whose it is",
     )
 
@@ -302,6 +311,7 @@ CAUSES: Mapping[str, Callable[[Figures, Names, Say], Pair]] = {
     "lost-blocks": _lost,
     "held-by-owner": _held,
     "held-together": _held_together,
+    "shares-pages": _shares_pages,
     "held-by-others": _held_by_others,
 }
 

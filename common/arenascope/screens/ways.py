@@ -1,8 +1,8 @@
-"""Ways to do what an advice says: each as it can be pasted where the reader is, and what is said around it."""
+"""An advice in words, and ways to do it: each as it can be pasted where the reader is, and what is said around it."""
 
 from __future__ import annotations
 
-from typing import Union
+from typing import Optional, Union
 
 from ..records import NamedTuple
 from ..render.text import Style
@@ -76,4 +76,32 @@ class ByType(NamedTuple):
         return f"{self.command(style)} (and later {style.typed('diff types.json')}: which grew)"
 
 
+POOLS = (
+    "a pool of their own: a slab, std::pmr, an array that reserve() makes at once",
+    "made all at once, or by a thread that makes nothing else: its arena has nothing between them",
+)
+"""How blocks come to lie apart from others."""
+POOL_COST = "code to change, and a pool that keeps what its largest moment needed"
 Way = Union[str, Typed, Later, Traced, ByType, Pasted]
+
+
+class Words(NamedTuple):
+    """An advice as people read it: what it costs and when not to are "" where there is nothing to say."""
+
+    action: str
+    evidence: str
+    ways: tuple[Way, ...]
+    cost: str = ""
+    not_when: str = ""
+    by_itself: bool = False
+    """What it brings is more once others do theirs."""
+    all_apply: bool = False
+    """Each way is about something else: all are shown."""
+
+    def how(self, style: Style) -> tuple[str, ...]:
+        """As a user can paste it here."""
+        return tuple(way if isinstance(way, str) else way.text(style) for way in self.ways)
+
+    def commands(self, style: Style) -> tuple[Optional[str], ...]:
+        """Of each of these what can be pasted; None where it is to be read."""
+        return tuple(None if isinstance(way, str) else way.command(style) for way in self.ways)

@@ -187,7 +187,7 @@ function conclusions() {
   const todo = put("section", "", make("h2", "What to do")), list = put("ol");
   todo.id = "todo";
   report.advice.forEach((each, index) => {
-    const effect = each.effect_bytes ? put("span", "effect", each.bound ? ": at most " : ": ", said(`report/advice/${index}/effect_bytes`)) : null;
+    const effect = each.effect_bytes ? put("span", "effect", ": " + data.effects[index], said(`report/advice/${index}/effect_bytes`)) : null;
     const details = each.cost || each.not_when ? put("details", "", make("summary", "what it costs, and when not"), each.cost && put("div", "", ...glossed(each.cost)), each.not_when && put("div", "", ...glossed(each.not_when))) : null;
     list.append(put("li", "", ...glossed(each.action), effect, put("div", "evidence", ...glossed(each.evidence)), ...data.ways[index].map(way), details));
   });
@@ -225,8 +225,8 @@ function owners() {
     data.shared_pages.forEach((line) => box.append(says(coded(line), ".")));
   }
   table(box, "owners/owners", [["whose", (_, index) => coded(documents.owners.whose[index]), null, { ...LEFT, by: (_, index) => documents.owners.whose[index], hint: "a variable, a thread's stack, a mapping; several together: what two and more of these lead to, by the type of its first block" }],
-    ["holds", "retained_bytes", size, { hint: "what it alone leads to, and could be freed were it cleared" }], ["resident", "retained_resident_bytes", size],
-    ["goes back", "returns_bytes", size, { hint: "by how much RSS would fall then, after malloc_trim(0): pages of its blocks, with what is free beside them; those with anything else on them stay" }], ["blocks", "blocks", number],
+    ["holds", "retained_bytes", size, { hint: "what it alone leads to, and could be freed with it" }], ["resident", "retained_resident_bytes", size],
+    ["goes back", "returns_bytes", size, { hint: "by how much RSS would fall once that is freed and malloc_trim(0) called: pages of its blocks, with what is free beside them; those with anything else on them stay" }], ["blocks", "blocks", number],
     ["spreads at", (row) => row.type ?? "", null, { ...LEFT, hint: "the block, and its type, on which most of it hangs" }], ["that block", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
   if (documents.owners.owners.length > 1) box.append(put("p", "hint", documents.owners.no_sum + "."));
   if (documents.owners.left_out) box.append(put("p", "hint", `Not shown: ${many(documents.owners.left_out, "more owner")}.`));
@@ -264,9 +264,9 @@ function trim() {
   const { resident_bytes: back, release_bytes: released } = documents.trim.totals, or = (value) => value ? size(value) : value === 0 ? "no" : "?";
   box.append(says("malloc_trim(0) would return ", said("trim/totals/resident_bytes", or), back ? " of resident memory" : " resident memory",
     ...(released && back !== null && back < released ? [" (it would give up ", said("trim/totals/release_bytes"), " of addresses, ", back ? "the rest of them" : "all of them", " not in memory)"] : []),
-    "; the tops of thread arenas, which it never touches, have ", said("trim/totals/tops_resident_bytes", or), " more (--tops)."));
+    ...(documents.trim.arenas.length > 1 ? ["; the tops of thread arenas, which it never touches, have ", said("trim/totals/tops_resident_bytes", or), " more (--tops)."] : ["."])));
   const keys = ["madvise_bytes", "brk_bytes", "resident_bytes", "kept/top_bytes", "kept/top_resident_bytes", "kept/subpage_bytes", "kept/tcache_bytes", "tops_bytes"];
-  const names = ["by madvise", "by brk", "RSS falls", "top stays", "resident", "stranded", "tcache", "--tops"];
+  const names = ["by madvise", "by brk", "RSS falls", "top stays", "of it in memory", "stranded", "tcache", "--tops"];
   const hints = { "by madvise": "whole free pages between blocks", "by brk": "the end of the main arena's top", "RSS falls": "what of both is in memory", "top stays": "free, at the arena's end",
     stranded: "free, in pages that blocks in use share", tcache: "free, kept by threads", "--tops": "what trim --tops would give back besides" };
   table(box, "trim/arenas", [["arena", "index", text, { name: "fixed" }], ...keys.map((key, index) => [names[index], key, size, { hint: hints[names[index]] }])], { sort: "RSS falls" });
