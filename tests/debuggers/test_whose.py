@@ -254,10 +254,10 @@ def test_with_whom_pages_are_shared_is_said() -> None:
     assert turns[2]["holds_up_bytes"] == in_all[-1] - in_all[1]
     (cause,) = [each for each in report["causes"] if each["id"] == "shares-pages"]
     (apart,) = [each for each in report["advice"] if each["id"] == "keep-owner-apart"]
-    figures = {key: turns[2][name] for key, name in (("bytes", "retained_bytes"), ("holds_up_bytes", "holds_up_bytes"))}
+    figures = {"bytes": turns[2]["retained_bytes"], "holds_up_bytes": turns[2]["holds_up_bytes"]}
+    figures["returns_bytes"] = in_all[-1]
     assert cause["names"] == apart["names"] == {"owners": "chain"}
-    assert cause["figures"] == {**figures, "returns_bytes": in_all[-1]}
-    assert (apart["figures"], apart["effect_bytes"]) == (figures, 0)
+    assert (cause["figures"], apart["figures"], apart["effect_bytes"]) == (figures, figures, 0)
     assert 0 < several["effect_bytes"] < several["figures"]["bytes"]
 
 

@@ -25,8 +25,8 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
 CALL_ONCE = Path(__file__).with_name("call_once.py")
 PATIENCE = int(os.environ.get("ARENASCOPE_PATIENCE", "1"))
 """How many times slower this machine may be than a real one (tests/machines/guest.py)."""
-WAIT = str(5 + 5 * PATIENCE)
-"""Seconds: all of its threads are to be asked meanwhile."""
+WAIT = str(min(10 * PATIENCE, 55))
+"""Seconds: all of its threads are to be asked meanwhile, and nobody is silent for a minute."""
 NEVER = -1
 OF_A_TRIM, OF_A_TOP = 6, 12
 """How often the guard calls ptrace(2) for one call, and for one under a lock: three steps."""

@@ -202,8 +202,7 @@ def _clear(facts: Facts) -> Iterator[Advice]:
         yield Advice("clear-owner", joint.returns, figures, bound=True, names={"owners": joint.called})
     for turn in facts.in_the_way:
         # by itself it brings nothing: what others hold lies there as well
-        figures = {"bytes": turn.bytes, "holds_up_bytes": turn.holds_up}
-        yield Advice("keep-owner-apart", 0, figures, names={"owners": turn.called})
+        yield Advice("keep-owner-apart", 0, facts.held_up(turn), names={"owners": turn.called})
 
 
 def _in_use(facts: Facts, helped: bool) -> Iterator[Advice]:

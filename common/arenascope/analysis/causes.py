@@ -146,6 +146,11 @@ class Facts(NamedTuple):
         ]
         return sorted(found, key=lambda each: -each.holds_up)[:1]
 
+    def held_up(self, turn: Turn) -> dict[str, Optional[float]]:
+        """By one of these, for a statement."""
+        in_all = self.held.in_turn[-1].returns if self.held else None
+        return {"bytes": turn.bytes, "holds_up_bytes": turn.holds_up, "returns_bytes": in_all}
+
     @property
     def thresholds_explain(self) -> bool:
         """Whether what thresholds at their defaults would have given back is the largest part of what is free."""
@@ -304,8 +309,7 @@ def _held(facts: Facts) -> Iterator[Cause]:
             figures = {"bytes": joint.bytes, "live_bytes": held.live, "owners": len(joint.owners)}
             yield Cause(Statement("held-together", figures, {"owners": joint.called}), joint.bytes)
     for turn in facts.in_the_way:
-        figures = {"bytes": turn.bytes, "holds_up_bytes": turn.holds_up, "returns_bytes": held.in_turn[-1].returns}
-        yield Cause(Statement("shares-pages", figures, {"owners": turn.called}), turn.holds_up)
+        yield Cause(Statement("shares-pages", facts.held_up(turn), {"owners": turn.called}), turn.holds_up)
     if facts.matters(held.others):
         yield Cause(Statement("held-by-others", {"bytes": held.others, "live_bytes": held.live}), held.others)
 

@@ -27,7 +27,7 @@ from .live import HeapBlocks, Live, Swept, Typed
 from .sweeps import Part, swept
 
 THREAD_CACHE = Kind("glibc's thread cache", "holder", how="its thread's own pointer to it")
-FAR = 16 << 10
+FAR = 32 << 10
 """Blocks further apart are read one by one."""
 
 

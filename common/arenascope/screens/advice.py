@@ -235,7 +235,7 @@ def _leak(figure: Figures, facts: Facts, say: Say) -> Words:
     back = ""
     if facts.held and facts.held.returns is not None:
         goes = say(facts.held.returns) if facts.held.returns else "nothing"
-        back = f"; once they are freed, and malloc_trim(0) called, {goes} leaves memory"
+        back = f"; once they are freed, and malloc_trim(0) called, {goes} leaves memory by that alone"
     what = "leak" if facts.matters(figure["bytes"] or 0) else "small leak"
     return Words(
         f"mend the {what}: nothing leads to {say(figure['bytes'])} in {count(figure['blocks'], 'block')} any more"

@@ -76,11 +76,12 @@ def _once_freed(size: int, say: Say) -> str:
 
 def _keep_apart(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
     """Of little that lies on the pages of much."""
-    size, up = say(figure["bytes"]), say(figure["holds_up_bytes"])
+    size, up, in_all = figure["bytes"], figure["holds_up_bytes"], figure["returns_bytes"]
     return Words(
-        f"with what others hold freed, free what {names['owners']} leads to as well, or keep its blocks apart from "
-        f"those of others: {up} more leaves then",
-        f"only {size}, but on the pages of what others hold",
+        f"free what {names['owners']} leads to as well, or keep its blocks apart from those of others: by itself "
+        f"nothing, but with what others hold freed, {say(up)} more leaves, {say(in_all)} in all (kept apart, "
+        f"{say(up - size)} more)",
+        f"only {say(size)}, but on the pages of what others hold",
         (*POOLS, Typed("owners", "what hangs on what")),
         POOL_COST,
         not_when="not while the rest of what lies on those pages stays",

@@ -26,7 +26,7 @@ TYPES = 5
 """So many types are shown of what is in use."""
 STRANDERS = 3
 """And so many of those that strand what is free."""
-NO_SUM = "each figure is of that step alone: several bring less than the sum, or more"
+NO_SUM = "each figure is of that step alone: together they may bring less, or more"
 WITHIN = "of which "
 """In front of what is a part of the row above."""
 SMALL = 200

@@ -286,7 +286,7 @@ def _shares_pages(figure: Figures, names: Names, say: Say) -> Pair:
     size, up, whole = figure["bytes"], figure["holds_up_bytes"], figure["returns_bytes"]
     return (
         f"what {names['owners']} leads to, only {say(size)}, lies on the pages of what others hold: while it stays, "
-        f"{say(up)} stays, too",
+        f"{say(up - size)} of theirs stays, too",
         f"if the others that hold most are freed, {say(whole - up)} leaves memory; with it as well {say(whole)}",
     )
 

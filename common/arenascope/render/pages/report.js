@@ -40,6 +40,7 @@ function glossed(words) {
   return words.split("`").flatMap((piece, at) => at % 2 ? [make("code", piece)] : explained(piece, met));
 }
 const coded = (words) => put("span", "", ...(words ?? "").split("`").map((piece, at) => at % 2 ? make("code", piece) : piece));
+const sentence = (words) => coded(words[0].toUpperCase() + words.slice(1) + ".");
 function explained(words, met) {
   const pieces = [];
   let from = 0;
@@ -152,7 +153,7 @@ const holder = (base, names) => ["held by", (row, index) => {
   const { held_by: held, blocks } = row;
   return put("span", "", coded(names[index]), ...(held && held.blocks < blocks ? [" (", said(`${base}/${index}/held_by/blocks`, number), " of ", said(`${base}/${index}/blocks`, number), ")"] : []));
 }, null, { ...LEFT, by: (_, index) => names[index] }];
-const typeCell = (row) => { const cell = put("span", "", row.type + (row.owner && row.kind !== "holder" ? ` of ${row.owner}` : "")); if (row.certain === false) { cell.className = "guess"; cell.append(" ?"); cell.title = "a guess, by what is in the blocks"; } return cell; };
+const typeCell = (row) => { const cell = put("span", "", row.type + (row.owner && row.kind !== "holder" ? ` of ${row.owner}` : "")); if (row.certain === false) { cell.className = "guess"; cell.append(" ?"); } if (row.how) cell.title = (row.certain === false ? "a guess: " : "") + row.how; return cell; };
 const LEFT = { name: "left" }, MONO = { name: "fixed mono" };
 
 function split() {
@@ -192,7 +193,7 @@ function conclusions() {
     list.append(put("li", "", ...glossed(each.action), effect, put("div", "evidence", ...glossed(each.evidence)), ...data.ways[index].map(way), details));
   });
   todo.append(report.advice.length ? list : put("p", "hint", "nothing"));
-  if (report.advice.filter((each) => each.effect_bytes).length > 1) todo.append(put("p", "hint", data.no_sum[0].toUpperCase() + data.no_sum.slice(1) + "."));
+  if (report.advice.filter((each) => each.effect_bytes).length > 1) todo.append(put("p", "hint", sentence(data.no_sum), ...data.shared_pages.flatMap((line) => [" ", sentence(line)])));
   box.append(todo);
   for (const part of [why, todo]) { const link = make("a", part.firstChild.textContent); link.href = "#" + part.id; $("nav").append(link); }
   $("main").append(box);
@@ -222,7 +223,7 @@ function owners() {
       ...(held.possible_bytes ? ["; ", said("report/held/possible_bytes"), " is perhaps lost: only pointers to the blocks' insides lead there"] : []),
       ...(held.unknown_bytes ? ["; ", said("report/held/unknown_bytes"), " is led to by no plain pointer: this image lacks some of what may"] : []), "."));
     held.jointly.forEach((_, index) => { if (data.jointly[index]) box.append(says(coded(data.jointly[index]), " hold ", said(`report/held/jointly/${index}/retained_bytes`), " together: each leads there, and nothing else does.")); });
-    data.shared_pages.forEach((line) => box.append(says(coded(line), ".")));
+    data.shared_pages.forEach((line) => box.append(says(sentence(line))));
   }
   table(box, "owners/owners", [["whose", (_, index) => coded(documents.owners.whose[index]), null, { ...LEFT, by: (_, index) => documents.owners.whose[index], hint: "a variable, a thread's stack, a mapping; several together: what two and more of these lead to, by the type of its first block" }],
     ["holds", "retained_bytes", size, { hint: "what it alone leads to, and could be freed with it" }], ["resident", "retained_resident_bytes", size],
@@ -266,7 +267,7 @@ function trim() {
     ...(released && back !== null && back < released ? [" (it would give up ", said("trim/totals/release_bytes"), " of addresses, ", back ? "the rest of them" : "all of them", " not in memory)"] : []),
     ...(documents.trim.arenas.length > 1 ? ["; the tops of thread arenas, which it never touches, have ", said("trim/totals/tops_resident_bytes", or), " more (--tops)."] : ["."])));
   const keys = ["madvise_bytes", "brk_bytes", "resident_bytes", "kept/top_bytes", "kept/top_resident_bytes", "kept/subpage_bytes", "kept/tcache_bytes", "tops_bytes"];
-  const names = ["by madvise", "by brk", "RSS falls", "top stays", "of it in memory", "stranded", "tcache", "--tops"];
+  const names = ["by madvise", "by brk", "RSS falls", "top stays", "its pages in memory", "stranded", "tcache", "--tops"];
   const hints = { "by madvise": "whole free pages between blocks", "by brk": "the end of the main arena's top", "RSS falls": "what of both is in memory", "top stays": "free, at the arena's end",
     stranded: "free, in pages that blocks in use share", tcache: "free, kept by threads", "--tops": "what trim --tops would give back besides" };
   table(box, "trim/arenas", [["arena", "index", text, { name: "fixed" }], ...keys.map((key, index) => [names[index], key, size, { hint: hints[names[index]] }])], { sort: "RSS falls" });
