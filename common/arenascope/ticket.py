@@ -125,6 +125,7 @@ class Ticket:
             "jointly": [each.called if worth_telling(held, each.bytes) else None for each in held.jointly]
             if held is not None
             else [],
+            "turns": [each.called for each in held.in_turn] if held is not None else [],
             "shared_pages": list(pages_line(style, held)) if held is not None else [],
             "words": [[word.names, _typed_here(word.meaning, style)] for word in WORDS],
             "ways": [list(zip(said.how(style), said.commands(style))) for _, said in concluded.advice],

@@ -220,6 +220,7 @@ def test_who_holds_what_several_hold() -> None:
 def test_with_whom_pages_are_shared_is_said() -> None:
     """Of ten blocks in a row six are held by one variable and four by two, and a list's node comes next."""
     with Subject("web", "8000", guard_regions=False) as subject:
+        lines = (subject.folder / "truth" / "web.txt").read_text().splitlines()
         report = asked(subject.pid, "--owners", command="report")
         alone = [each for each in asked(subject.pid)["owners"] if each["name"] == "alone"]
         _, screen, _ = look(Path(str(subject.pid)), "report --owners")
@@ -231,7 +232,12 @@ def test_with_whom_pages_are_shared_is_said() -> None:
     assert theirs is not None
     assert said.groups() == theirs.groups()
     assert ("`left`" in said[0], "`alone`" in theirs[0]) == (True, True)
-    turns = report["held"]["in_turn"]
+    *turns, lost = report["held"]["in_turn"]
+    blocks, size = map(int, lines[2].split())
+    assert (lost["owners"], lost["retained_bytes"]) == ([], size)
+    # each of these lies on two pages at most
+    page = os.sysconf("SC_PAGE_SIZE")
+    assert 0 < lost["returns_bytes"] - turns[-1]["returns_bytes"] <= 2 * page * blocks
     assert [{each["name"] for each in turn["owners"]} for turn in turns[:3]] == [
         {"alone"},
         {"left", "right"},
@@ -245,7 +251,7 @@ def test_with_whom_pages_are_shared_is_said() -> None:
     assert turns[1]["alone_bytes"] == several["effect_bytes"]
     in_all = [each["returns_bytes"] for each in turns]
     # a page has blocks of all three: with the last of them nearly all goes, and some 100 pages have what nobody holds
-    page, held = os.sysconf("SC_PAGE_SIZE"), sum(each["retained_bytes"] for each in turns)
+    held = sum(each["retained_bytes"] for each in turns)
     assert in_all == sorted(in_all)
     assert held - 100 * page <= in_all[2] <= held + 100 * page
     assert in_all[2] - in_all[1] > 10 * turns[2]["retained_bytes"]

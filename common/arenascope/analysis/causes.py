@@ -148,7 +148,7 @@ class Facts(NamedTuple):
 
     def held_up(self, turn: Turn) -> dict[str, Optional[float]]:
         """By one of these, for a statement."""
-        in_all = self.held.in_turn[-1].returns if self.held else None
+        in_all = self.held.held_returns if self.held else None
         return {"bytes": turn.bytes, "holds_up_bytes": turn.holds_up, "returns_bytes": in_all}
 
     @property

@@ -60,9 +60,10 @@ class Joint(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """One more of those that hold most, freed after those before."""
+    """One more of those that hold most, freed after those before; last, what nobody holds."""
 
     owners: Sequence[Holder]
+    """None: nobody."""
     bytes: int
     called: str
     alone: int
@@ -70,7 +71,7 @@ class Turn(NamedTuple):
     returns: int
     """What does in all by then."""
     holds_up: int
-    """What stays of all that if only this one does."""
+    """What stays of all that owners hold if only this one does."""
 
 
 class Lost(NamedTuple):
@@ -106,6 +107,8 @@ class HeldSums(NamedTuple):
     """Those that hold most together."""
     in_turn: Sequence[Turn] = ()
     """Those that hold most, by themselves or together, where what leaves memory is known: they may share pages."""
+    held_returns: int = 0
+    """What leaves memory with all of these but what nobody holds."""
     most_lost: Optional[Lost] = None
     returns: Optional[int] = None
     """What would leave memory with what nothing leads to; None: not known, or not asked for."""

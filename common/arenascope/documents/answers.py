@@ -195,10 +195,11 @@ DOCUMENTS = {
                 ),
             ),
             in_turn=rows(
-                "All of these, freed one after the other, whoever brings most first; empty where that is not known",
+                "All of these, freed one after the other, whoever brings most first, then what nobody holds; empty: "
+                "that is not known",
                 record(
                     "Whoever is freed next",
-                    owners=rows("Who they are", one_owner("One of them")),
+                    owners=rows("Who they are; none: nobody", one_owner("One of them")),
                     retained_bytes=size("What they lead to"),
                     alone_bytes=size("What leaves memory if only that is freed, and malloc_trim(0) called"),
                     returns_bytes=size("What does in all, with those before: pages that they share among it"),

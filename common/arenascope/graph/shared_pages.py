@@ -37,9 +37,9 @@ class SharedPages(NamedTuple):
         """What leaves memory with all of some, a bit for each."""
         return sum(each.returns for who, each in enumerate(self.kept) if who and who & groups == who)
 
-    def beside(self, group: int) -> Iterator[Shared]:
-        """With it and one other after the other, whoever it shares most pages with first."""
-        groups, rest = 1 << group, (len(self.kept) >> 1) - 1 & ~(1 << group)
+    def beside(self, group: int, among: int) -> Iterator[Shared]:
+        """With it and one other after the other, whoever it shares most pages with first; `among`: a bit for each."""
+        groups, rest = 1 << group, among & ~(1 << group)
         while rest:
             found = [self._with(groups, other) for other in range(rest.bit_length()) if rest >> other & 1]
             most = max(found, key=lambda each: each.more)

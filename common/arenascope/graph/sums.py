@@ -17,6 +17,7 @@ from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Search
 from .shared_pages import SharedPages, numbers_of, shared_pages
 
+NOBODYS = "what nobody holds"
 ASKED = 6
 """Of so many owners it is asked whose pages they share: who holds little can be in the way."""
 QUICK = 16 << 20
@@ -41,15 +42,16 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
     lost_blocks = len(unreached) if known else 0
     most_lost = _most_lost(search, leaks) if leaks is not None and lost_blocks else None
     back = _returned(search) if asked and lost_blocks else None
-    turns: Sequence[Turn] = ()
     keepers = [Keeper(*each.owner, each.bytes, words([each.owner]), blocks=each.blocks) for each in named[:ASKED]]
     jointly = [Joint(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
+    steps: Optional[_Steps] = None
     if asked and max([each.bytes for each in keepers] + [each.bytes for each in jointly], default=0) >= WORTH:
         groups = [*([each.number] for each in named[:ASKED]), *(numbers_of(search, each) for each in owners.jointly)]
-        pages = shared_pages(search, groups)
+        nobodys = [each.number for each in owners.holdings if each.owner.kind == UNREACHED and each.bytes == nowhere]
+        pages = shared_pages(search, [*groups, nobodys if lost_blocks else []])
         if pages is not None:
-            keepers, jointly = _with_pages(pages, keepers, jointly)
-            turns = list(_in_turn(pages, keepers, jointly))
+            steps = _Steps(pages, keepers, jointly, nowhere)
+            keepers, jointly = steps.owners()
     held = blocks.bytes - nowhere - possible
     return HeldSums(
         live=blocks.bytes,
@@ -62,55 +64,79 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
         keepers=keepers[:FIRST],
         others=max(0, held - sum(each.bytes for each in keepers[:FIRST]) - sum(each.bytes for each in jointly)),
         jointly=jointly,
-        in_turn=turns,
+        in_turn=list(steps.in_turn()) if steps is not None else (),
+        held_returns=steps.returns if steps is not None else 0,
         most_lost=most_lost,
         returns=back and back.returns,
         returns_bound=back is not None and back.bytes != nowhere,
     )
 
 
-def _with_pages(
-    pages: SharedPages, keepers: Sequence[Keeper], jointly: Sequence[Joint]
-) -> tuple[list[Keeper], list[Joint]]:
-    called = [*(each.called for each in keepers), *(each.called for each in jointly)]
+class _Member(NamedTuple):
+    """One of the groups that pages are told of."""
 
-    def beside(group: int) -> Optional[Beside]:
-        most = next(pages.beside(group), None)
-        return Beside(called[most.other], most.more, most.returns) if most is not None else None
-
-    def own(place: int, each: Keeper) -> Keeper:
-        kept = pages.of(place)
-        return each._replace(returns=kept.returns, resident=kept.resident, beside=beside(place))
-
-    def theirs(place: int, each: Joint) -> Joint:
-        kept = pages.of(place)
-        return each._replace(returns=kept.returns, beside=beside(place)) if kept.resident else each
-
-    return (
-        [own(place, each) for place, each in enumerate(keepers)],
-        [theirs(place, each) for place, each in enumerate(jointly, len(keepers))],
-    )
+    place: int
+    called: str
+    owners: Sequence[Holder]
+    bytes: int
 
 
-def _in_turn(pages: SharedPages, keepers: Sequence[Keeper], jointly: Sequence[Joint]) -> Iterator[Turn]:
-    """Whoever brings most first, then whoever brings most after these."""
-    held: list[tuple[str, Sequence[Holder], int]] = [
-        (each.called, [Owner(each.kind, each.name, each.tid)], each.bytes) for each in keepers
-    ]
-    held += [(each.called, each.owners, each.bytes) for each in jointly]
-    alone = [pages.of(place).returns for place in range(len(held))]
-    every = (1 << len(held)) - 1
-    returns = pages.together(every)
+class _Steps:
+    """What leaves memory with those that hold most: with each alone, and one after the other."""
 
-    def turn(place: int, so_far: int) -> Turn:
-        called, owners, size = held[place]
-        holds_up = returns - pages.together(every & ~(1 << place))
-        return Turn(owners, size, called, alone=alone[place], returns=so_far, holds_up=holds_up)
+    def __init__(self, pages: SharedPages, keepers: Sequence[Keeper], jointly: Sequence[Joint], lost: int) -> None:
+        """`lost`: of the last group, which nobody holds."""
+        self._pages, self._keepers, self._jointly, self._lost = pages, keepers, jointly, lost
+        self._called = [*(each.called for each in keepers), *(each.called for each in jointly)]
+        self._nobody = len(self._called)
+        held = [_Member(at, each.called, [_owner(each)], each.bytes) for at, each in enumerate(keepers)]
+        held += [_Member(at, each.called, each.owners, each.bytes) for at, each in enumerate(jointly, len(keepers))]
+        # of some that hold together it is not known which blocks are theirs alone
+        self._held = [each for each in held if pages.of(each.place).resident]
+        self._every = sum(1 << each.place for each in self._held)
+        self.returns = pages.together(self._every)
 
-    first = max(range(len(held)), key=lambda place: alone[place])
-    yield turn(first, alone[first])
-    for each in pages.beside(first):
-        yield turn(each.other, each.returns)
+    def owners(self) -> tuple[list[Keeper], list[Joint]]:
+        """These, with what they alone bring, and with whom more."""
+        return (
+            [self._own(place, each) for place, each in enumerate(self._keepers)],
+            [self._theirs(place, each) for place, each in enumerate(self._jointly, len(self._keepers))],
+        )
+
+    def _own(self, place: int, each: Keeper) -> Keeper:
+        kept = self._pages.of(place)
+        return each._replace(returns=kept.returns, resident=kept.resident, beside=self._beside(place))
+
+    def _theirs(self, place: int, each: Joint) -> Joint:
+        kept = self._pages.of(place)
+        return each._replace(returns=kept.returns, beside=self._beside(place)) if kept.resident else each
+
+    def _beside(self, place: int) -> Optional[Beside]:
+        most = next(self._pages.beside(place, self._every), None)
+        return Beside(self._called[most.other], most.more, most.returns) if most is not None else None
+
+    def in_turn(self) -> Iterator[Turn]:
+        """Whoever brings most first, then whoever brings most after these; what nobody holds comes last."""
+        if not self._held:
+            return
+        held, pages = {each.place: each for each in self._held}, self._pages
+        first = max(held, key=lambda place: pages.of(place).returns)
+        yield self._turn(held[first], pages.of(first).returns)
+        for each in pages.beside(first, self._every):
+            yield self._turn(held[each.other], each.returns)
+        if pages.of(self._nobody).resident:
+            returns = pages.together(self._every | 1 << self._nobody)
+            yield self._turn(_Member(self._nobody, NOBODYS, (), self._lost), returns)
+
+    def _turn(self, member: _Member, so_far: int) -> Turn:
+        place, called, owners, size = member
+        holds_up = self.returns - self._pages.together(self._every & ~(1 << place))
+        alone = self._pages.of(place).returns
+        return Turn(owners, size, called, alone=alone, returns=so_far, holds_up=holds_up)
+
+
+def _owner(keeper: Keeper) -> Owner:
+    return Owner(keeper.kind, keeper.name, keeper.tid)
 
 
 def _most_lost(search: Search, leaks: Leaks) -> Lost:

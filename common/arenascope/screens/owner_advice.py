@@ -79,8 +79,8 @@ def _keep_apart(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
     size, up, in_all = figure["bytes"], figure["holds_up_bytes"], figure["returns_bytes"]
     return Words(
         f"free what {names['owners']} leads to as well, or keep its blocks apart from those of others: by itself "
-        f"nothing, but with what others hold freed, {say(up)} more leaves, {say(in_all)} in all (kept apart, "
-        f"{say(up - size)} more)",
+        f"nothing, but with what others hold freed, {say(up)} more leaves, {say(in_all)} in all (kept apart, all of "
+        f"that but its own {say(size)})",
         f"only {say(size)}, but on the pages of what others hold",
         (*POOLS, Typed("owners", "what hangs on what")),
         POOL_COST,

@@ -193,7 +193,8 @@ function conclusions() {
     list.append(put("li", "", ...glossed(each.action), effect, put("div", "evidence", ...glossed(each.evidence)), ...data.ways[index].map(way), details));
   });
   todo.append(report.advice.length ? list : put("p", "hint", "nothing"));
-  if (report.advice.filter((each) => each.effect_bytes).length > 1) todo.append(put("p", "hint", sentence(data.no_sum), ...data.shared_pages.flatMap((line) => [" ", sentence(line)])));
+  if (report.advice.filter((each) => each.effect_bytes).length > 1) todo.append(put("p", "hint", sentence(data.no_sum)));
+  if (data.shared_pages.length) table(todo, "report/held/in_turn", [["freed, one after the other", (_, index) => coded(data.turns[index]), null, LEFT], ["holds", "retained_bytes", size], ["by itself brings", "alone_bytes", size], ["in all by then", "returns_bytes", size]], { whole: true });
   box.append(todo);
   for (const part of [why, todo]) { const link = make("a", part.firstChild.textContent); link.href = "#" + part.id; $("nav").append(link); }
   $("main").append(box);
@@ -223,7 +224,6 @@ function owners() {
       ...(held.possible_bytes ? ["; ", said("report/held/possible_bytes"), " is perhaps lost: only pointers to the blocks' insides lead there"] : []),
       ...(held.unknown_bytes ? ["; ", said("report/held/unknown_bytes"), " is led to by no plain pointer: this image lacks some of what may"] : []), "."));
     held.jointly.forEach((_, index) => { if (data.jointly[index]) box.append(says(coded(data.jointly[index]), " hold ", said(`report/held/jointly/${index}/retained_bytes`), " together: each leads there, and nothing else does.")); });
-    data.shared_pages.forEach((line) => box.append(says(sentence(line))));
   }
   table(box, "owners/owners", [["whose", (_, index) => coded(documents.owners.whose[index]), null, { ...LEFT, by: (_, index) => documents.owners.whose[index], hint: "a variable, a thread's stack, a mapping; several together: what two and more of these lead to, by the type of its first block" }],
     ["holds", "retained_bytes", size, { hint: "what it alone leads to, and could be freed with it" }], ["resident", "retained_resident_bytes", size],
