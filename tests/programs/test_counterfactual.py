@@ -135,8 +135,15 @@ READY: Load = Running.await_line
 TRIM = ("free-between-live", "trim-once")
 PINS = ("thresholds-grew", "pin-thresholds")
 ROWS = (
-    Row("python-small", python(SMALL), READY, ("freed",), TRIM, (*PINS, "limit-arenas", *FOREIGN)),
-    Row("python-large", python(LARGE), READY, ("freed-thresholds-grew",), PINS, ("limit-arenas", *FOREIGN, *IN_USE)),
+    Row("python-small", python(SMALL), READY, ("freed",), TRIM, (*PINS, "limit-arenas", "ask-who-mapped")),
+    Row(
+        "python-large",
+        python(LARGE),
+        READY,
+        ("freed-thresholds-grew",),
+        PINS,
+        ("limit-arenas", "ask-who-mapped", *IN_USE),
+    ),
     Row(
         "node",
         script("node", "--expose-gc", HERE / "freed.js"),

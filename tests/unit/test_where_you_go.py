@@ -12,6 +12,7 @@ from arenascope.analysis import advice, causes
 from arenascope.analysis.report import PARTS
 from arenascope.glibc.find.allocators import KINDS
 from arenascope.screens.advice import ADVICE
+from arenascope.screens.owner_advice import OWNERS
 from arenascope.screens.parts import LABELS
 from arenascope.screens.verdict import CAUSES
 
@@ -35,7 +36,7 @@ def untested(names: Iterable[str]) -> set[str]:
 
 @pytest.mark.parametrize(
     ("module", "said", "words"),
-    [(advice, ADVICE, "ADVICE of screens/advice.py"), (causes, CAUSES, "CAUSES of screens/verdict.py")],
+    [(advice, {**ADVICE, **OWNERS}, "ADVICE of screens/advice.py"), (causes, CAUSES, "CAUSES of screens/verdict.py")],
     ids=["advice", "causes"],
 )
 def test_what_is_concluded_has_words(module: object, said: Iterable[str], words: str) -> None:
@@ -48,7 +49,7 @@ def test_each_part_of_rss_has_words() -> None:
 
 
 def test_each_advice_has_a_test() -> None:
-    assert not untested(ADVICE), "tests/debuggers/test_advice.py takes each advice and measures"
+    assert not untested({**ADVICE, **OWNERS}), "tests/debuggers/test_advice.py takes each advice and measures"
 
 
 def test_each_cause_has_a_test() -> None:

@@ -90,7 +90,7 @@ class _Parser:
 
     def _type(self) -> _Type:
         letter = self.peek()
-        for size in (1, 2):
+        for size in (1, 2, 5, 6):
             if self.peek(size) in BUILTIN:
                 self.at += size
                 return _Type(BUILTIN[self.text[self.at - size : self.at]])

@@ -30,6 +30,12 @@ BUILTIN = {
     "Ds": "char16_t",
     "Du": "char8_t",
     "Da": "auto",
+    "Dd": "decimal64",
+    "De": "decimal128",
+    "Df": "decimal32",
+    "DF16b": "std::bfloat16_t",
+    **{f"DF{bits}_": f"_Float{bits}" for bits in (16, 32, 64, 128)},
+    **{f"DF{bits}x": f"_Float{bits}x" for bits in (32, 64, 128)},
 }
 STANDARD = {
     "t": "std",

@@ -27,6 +27,12 @@ WITH_TILES, WITHOUT_TILES = 11008, 2816
 TIMED = -516
 RESTARTS = (-512, -513, -514, TIMED)
 """-ERESTARTSYS and its like: what the kernel leaves in rax where it will make the system call again."""
+RESTARTED = (7, 35, 202, 230)
+"""poll, nanosleep, futex, clock_nanosleep: all that the kernel begins again by restart_syscall."""
+CANCELLABLE = bytes.fromhex("4c895c24080f05")
+"""mov %r11, 8(%rsp); syscall: the end of __syscall_cancel_arch."""
+PASSED_ON, PASSING = bytes.fromhex("488b7424"), 40
+"""mov N(%rsp), %rsi, so many bytes at most in front of where __syscall_cancel_arch returns to."""
 ARGUMENTS = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
 SYSTEM_ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
 ERRNO = bytes.fromhex("644803042500000000c3")
@@ -83,7 +89,9 @@ class X8664:
             return number
         # it was interrupted before: which call it is says the instruction in front: mov $N, %eax; syscall
         code = memory.try_read(registers["rip"] - 7, 7) or b""
-        return int.from_bytes(code[1:5], "little") if code[:1] == b"\xb8" and code[5:] == b"\x0f\x05" else UNKNOWN
+        if code[:1] == b"\xb8" and code[5:] == b"\x0f\x05":
+            return int.from_bytes(code[1:5], "little")
+        return _number_passed(registers["rsp"], memory) if code == CANCELLABLE else UNKNOWN
 
     def making(self, registers: Registers, number: int) -> dict[str, int]:
         return {**registers, "orig_rax": number}
@@ -106,6 +114,18 @@ class X8664:
 
     def frames(self, thread: Thread, gadgets: Mapping[str, int]) -> Frames:
         return X8664Frames(thread, gadgets)
+
+
+def _number_passed(stack: int, memory: Memory) -> int:
+    """Since glibc 2.41 one function makes all calls that end a thread which is cancelled: its caller, which was given
+    the number on the stack, passes it on: mov N(%rsp), %rsi; some moves; call."""
+    goes_on = memory.try_word(stack)
+    code = memory.try_read(goes_on - PASSING, PASSING) or b"" if goes_on is not None else b""
+    at = code.rfind(PASSED_ON) + len(PASSED_ON)
+    if not len(PASSED_ON) <= at < len(code):
+        return UNKNOWN
+    number = memory.try_word(stack + WORD + code[at])
+    return number if number in RESTARTED else UNKNOWN
 
 
 def interrupted_call(registers: Registers) -> Optional[int]:
