@@ -20,6 +20,7 @@ from .sources.live import injection, procfiles
 from .sources.live.freeze import Freeze
 from .sources.live.injection_aarch64 import Aarch64
 from .sources.live.injection_x86_64 import X8664
+from .sources.live.pagekinds import last_guard
 from .sources.live.target import ProcessTarget
 from .target import Region, Span, ThreadInfo
 
@@ -27,6 +28,8 @@ PROCESSORS: Sequence[injection.Processor] = (X8664(), Aarch64())
 SLICES = (0.0002, 0.001, 0.005, 0.02)
 """For how long a thread is let run until it is looked at again."""
 MAIN, VDSO = "[stack]", "[vdso]"
+LARGEST_STACK = 1 << 28
+"""Further down no guard of a stack's is looked for."""
 AT_END = (signal.SIGURG, signal.SIGWINCH, signal.SIGCHLD)
 """Signals that mean nothing to a process without a handler for them."""
 LOCK = "__lll_lock_wait_private"
@@ -258,6 +261,11 @@ class _Moment:
             return region
         below = self.regions[at - 1] if at else None
         guarded = below is not None and below.end == region.start and not (below.readable or below.writable)
+        if not guarded:
+            # since glibc 2.42 guards are no mappings of their own, and what lies below them may be another's
+            low = max(region.start, pointer - LARGEST_STACK)
+            start = last_guard(self.target.image.memory_tid, low, pointer, self.target.page_size)
+            guarded, region = start is not None, region._replace(start=start or region.start)
         name = self.processor.thread
         thread = stand.registers[name]
         others = [each.registers[name] for each in self.stands.values() if each.tid != stand.tid]

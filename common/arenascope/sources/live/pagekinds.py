@@ -214,6 +214,19 @@ def guards_hidden(page_size: int) -> bool:
     return not entry >> 56 & GUARD
 
 
+def last_guard(pid: int, start: int, end: int, page_size: int) -> Optional[int]:
+    """Where the last guard in a part of a mapping ends; None where there is none, or this kernel does not tell."""
+    first = start // page_size
+    try:
+        with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as file:
+            data = os.pread(file.fileno(), 8 * (-(-end // page_size) - first), 8 * first)
+    except OSError:
+        return None
+    tops = data[7 if sys.byteorder == "little" else 0 :: 8]
+    at = next((at for at in range(len(tops) - 1, -1, -1) if tops[at] & GUARD and not tops[at] & PRESENT), None)
+    return (first + at + 1) * page_size if at is not None else None
+
+
 def _own_entries(memory: mmap.mmap, page_size: int) -> array[int]:
     """OSError where this program has changed its user, ImportError where a debugger's Python has no ctypes."""
     import ctypes
