@@ -39,6 +39,10 @@ class Platform:
         return 4 * self.pointer_bytes
 
     @property
+    def has_fastbins(self) -> bool:
+        return tuple(map(int, self.release.split("."))) < (2, 43)
+
+    @property
     def heap_max(self) -> int:
         """HEAP_MAX_SIZE: the address space of a heap, and what it is aligned to."""
         return (64 << 20) if self.pointer_bytes == 8 else 1 << 20
