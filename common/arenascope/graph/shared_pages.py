@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import or_
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ..records import NamedTuple
 from .kept import NOBODY, Kept
@@ -28,6 +28,8 @@ class SharedPages(NamedTuple):
 
     kept: Sequence[Kept]
     """By who has something on a page, a bit for each group."""
+    returning: Mapping[int, int]
+    """What leaves memory with all of these, by the same; of most there is nothing."""
 
     def of(self, group: int) -> Kept:
         """With this group alone."""
@@ -35,7 +37,7 @@ class SharedPages(NamedTuple):
 
     def together(self, groups: int) -> int:
         """What leaves memory with all of some, a bit for each."""
-        return sum(each.returns for who, each in enumerate(self.kept) if who and who & groups == who)
+        return sum(size for who, size in self.returning.items() if who & groups == who)
 
     def beside(self, group: int, among: int) -> Iterator[Shared]:
         """With it and one other after the other, whoever it shares most pages with first; `among`: a bit for each."""
@@ -62,7 +64,9 @@ def shared_pages(search: Search, groups: Sequence[Sequence[int]]) -> Optional[Sh
     whose = [bits[number] for number in owners.whose]
     # all that is set stays so beside nobody's
     kept = returns(search, whose, 2 << len(groups), or_)
-    return None if kept is None else SharedPages(kept)
+    if kept is None:
+        return None
+    return SharedPages(kept, {who: each.returns for who, each in enumerate(kept) if who and each.returns})
 
 
 def numbers_of(search: Search, jointly: Jointly) -> Sequence[int]:
