@@ -354,6 +354,11 @@ def test_what_is_said_of_it(row: Row) -> None:
     assert not set(row.never) & seen.ids, seen.ids
 
 
+def slack(row: Row, known: int) -> int:
+    """What may have come or gone between two looks: a JVM gives back by itself when it has nothing to do."""
+    return max(MIB, known // 50, NOISY if row.noise == NOISY else 0)
+
+
 @each_row(*(row for row in ROWS if row.ours))
 def test_malloc_trim_returns_what_was_promised(row: Row) -> None:
     seen = looked(row)
@@ -362,7 +367,7 @@ def test_malloc_trim_returns_what_was_promised(row: Row) -> None:
     # advice is given from a size on that is as large as what the kernel's figures are off by
     parts = {each["part"]: each["bytes"] for each in seen.report["parts"]}
     promised = seen.effects.get("trim-once", parts.get("returnable", 0))
-    assert abs(returned - promised) <= max(MIB, known // 50)
+    assert abs(returned - promised) <= slack(row, known)
     # a tenth of all and more is not "little to give back"
     assert (seen.report["judgement"]["id"] == "live-data") <= (10 * returned < known)
 
@@ -373,7 +378,7 @@ def test_tops_return_what_was_promised(row: Row) -> None:
     if seen.topped is None:
         pytest.skip(" ".join(complaints(seen.refused)))  # a JIT's frames, say, which no table describes
     known = sum(each["bytes"] for each in seen.report["parts"])
-    assert abs(seen.trimmed - seen.topped - seen.effects.get("release-tops", 0)) <= max(MIB, known // 50)
+    assert abs(seen.trimmed - seen.topped - seen.effects.get("release-tops", 0)) <= slack(row, known)
 
 
 # another allocator gives back when it likes: what it has then is not what was set for malloc
