@@ -63,7 +63,7 @@ class Turn(NamedTuple):
     """One more of those that hold most, freed after those before; last, what nobody holds."""
 
     owners: Sequence[Holder]
-    """None: nobody."""
+    """Empty: nobody."""
     bytes: int
     called: str
     alone: int

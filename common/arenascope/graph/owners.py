@@ -231,7 +231,7 @@ class _Tree:
         """What several lead to by who they are as well, where that is much: of what is put together none is named for
         what only others lead to."""
         large = common.large()
-        leaders = {at: owners for at, owners in zip(shared, common.leaders()) if owners in large}
+        leaders = {at: owners for at, owners in zip(shared, common.leaders) if owners in large}
         # where not all of a group's were asked what they are, what some are says nothing
         untold = {leaders[at] for at, owner in uppermost if owner.name is None and at in leaders}
         groups: dict[tuple[Owner, Optional[frozenset[int]]], list[int]] = {}

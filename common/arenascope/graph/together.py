@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, deque
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, Iterator, Optional, Sequence
 
@@ -121,15 +122,17 @@ class Common:
         every = self._whole and all(len(self._known[at]) < MOST for at in places)
         return Together(owners, every and len(owners) == len(sizes))
 
-    def leaders(self) -> Iterator[Optional[frozenset[int]]]:
-        """Of each block all who lead there, where these are known."""
-        for known in self._known:
-            yield frozenset(known) if self._whole and len(known) < MOST else None
+    @cached_property
+    def leaders(self) -> Sequence[Optional[frozenset[int]]]:
+        """Of each block all who lead there, where these are known; blocks are many, and few sets."""
+        same: dict[frozenset[int], frozenset[int]] = {}
+        every = (frozenset(known) if self._whole and len(known) < MOST else None for known in self._known)
+        return [None if owners is None else same.setdefault(owners, owners) for owners in every]
 
     def sums(self) -> Counter[frozenset[int]]:
         """Bytes by all who lead there, where these are known."""
         found: Counter[frozenset[int]] = Counter()
-        for owners, size in zip(self.leaders(), self._sizes):
+        for owners, size in zip(self.leaders, self._sizes):
             if owners is not None:
                 found[owners] += size
         return found
