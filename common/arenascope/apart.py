@@ -12,9 +12,9 @@ from typing import Optional, Sequence, Union
 
 from .command import Context
 from .errors import ArenascopeError, RedactedError, TargetError, UsageError
-from .gather.finder import WORTH_IT, library
+from .gather.finder import library
 from .gather.sweeps import likely_chunks
-from .graph.blocks import LiveBlocks, heap_spans, live_blocks
+from .graph.blocks import LiveBlocks, live_blocks
 from .graph.refs import Search
 from .graph.roots import find_roots
 from .model import Statement
@@ -32,8 +32,6 @@ from .whole_file import partial_name
 
 SLOW, SPEED = 256 << 20, 20 << 20
 """From so many bytes on it is said that numpy would help, by so many that are followed in a second without."""
-UNASKED, UNASKED_BLOCKS = 128 << 20, 200_000
-"""Up to so many bytes and blocks of a core are followed unasked."""
 LOOKED = "looked"
 FOLDERS = ("/var/tmp", "/tmp")
 COPIED_AT_ONCE = 64 << 20
@@ -144,7 +142,7 @@ def _looked(context: Context) -> Looked:
         raise RedactedError("what points to them")
     if path is not None:
         return Looked(_from_file(context, session, path), lost)
-    search = _search(session, live_blocks(session))
+    search = search_of(session, live_blocks(session))
     if search.bytes >= SLOW and library(search.bytes) is None:
         context.door.notice(f"note: without numpy this takes {search.bytes / SPEED:,.0f} s and more\n")
     return Looked(search, lost)
@@ -157,7 +155,7 @@ def _from_file(context: Context, session: Session, path: str) -> Search:
     identity = identity_of(session, _likeness(session))
     if os.path.lexists(path):
         filed = unpacked(_contents(path), path, identity)
-        search = _search(session, filed.blocks)
+        search = search_of(session, filed.blocks)
         if roots_digest(search.roots) != filed.roots:
             raise ArenascopeError(f"{path} is of another core, or of another moment of this one", AGAIN)
         search.graph, search.again, search.marked, search.owned = filed.graph, filed.again, filed.marked, filed.owned
@@ -166,7 +164,7 @@ def _from_file(context: Context, session: Session, path: str) -> Search:
     from .graph.owned import owned
     from .whole_file import write_whole
 
-    search = _search(session, live_blocks(session))
+    search = search_of(session, live_blocks(session))
     find_leaks(search, 0)
     owned(search)
     if session.findings or search.blocks.damaged or search.words.lost:
@@ -198,21 +196,7 @@ def _contents(path: str) -> Union[bytes, mmap.mmap]:
         raise ArenascopeError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def looked_unasked(context: Context) -> Optional[Looked]:
-    """The same of a core where it costs a second at most: None where it is larger. A document is the same for a process
-    and its core: there it is asked for."""
-    session = context.session
-    if context.options.json or session.target.kind != "core" or session.target.image.redacted:
-        return None
-    if not session.started or session.stopped or sum(each.bytes for each in heap_spans(session)) > UNASKED:
-        return None
-    blocks = live_blocks(session)
-    search = _search(session, blocks) if len(blocks) <= UNASKED_BLOCKS else None
-    slow = search is None or search.bytes > (WORTH_IT if library(search.bytes) is None else UNASKED)
-    return None if slow or search is None else Looked(search, 0)
-
-
-def _search(session: Session, blocks: LiveBlocks) -> Search:
+def search_of(session: Session, blocks: LiveBlocks) -> Search:
     return Search(session, blocks, find_roots(session, blocks))
 
 

@@ -13,7 +13,6 @@ from .command import INTERRUPTED, Command, answer, find_command
 from .errors import ArenascopeError, TargetError, UsageError
 from .overview import meaning
 from .printable import make_streams_safe, one_line
-from .render import optional
 from .render.text import fitted, folded
 from .shell import ShellDoor, seconds_to_hold, terminal_width, unbroken
 from .target import HOLD_AT_MOST
@@ -26,7 +25,6 @@ TRIES = 10
 def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] = lambda: None) -> int:
     """The shell's door; its result is the exit status. `loaded` is called once the command's modules are loaded."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    optional.in_a_hurry = True
     make_streams_safe()
     try:
         status = _run(words, loaded)

@@ -51,8 +51,15 @@ class Memory:
         self._ahead: Optional[ReadAhead] = None
         self.read_nodes: Optional[ReadNodes] = None
         self.node = _node_reader(read, f"{self.mark}3{self.code}", pointer_size)
+        self._windows: Optional[_Windows] = None
         if window is not None:
-            self.node = _Windows(self, window, f"{self.mark}3{self.code}").first
+            self._windows = _Windows(self, window, f"{self.mark}3{self.code}")
+            self.node = self._windows.first
+
+    def let_go(self) -> None:
+        """Before lists that lead elsewhere: what was seen where it is mapped is no longer held as ours."""
+        if self._windows is not None:
+            self._windows.let_go()
 
     def word(self, address: int) -> int:
         value: int = self._word.unpack(self.read(address, self.pointer_size))[0]
@@ -136,28 +143,37 @@ def _node_reader(read: Read, form: str, word: int) -> Node:
 
 
 SLOT_SHIFT = 20
+MOST_SLOTS = 256
+"""Megabytes that lists may lead to before the rest is read: all pages seen where they are mapped count as this
+process's memory."""
 
 
 class _Windows:
-    """The same without a copy, or by one call: windows are kept per megabyte, as a list leads from heap to heap and
-    back. All of an image are of one kind, which the first tells."""
+    """The same without a copy: windows are kept per megabyte, as a list leads from heap to heap and back. What is
+    beyond so many of them is read by one call."""
 
     def __init__(self, memory: Memory, window: Window, form: str) -> None:
-        # both are held by whom they were made for alone: in a circle, the image's file would stay open
-        self._node: Callable[[], Optional[Node]] = lambda: None
+        # held by whom it was made for alone: in a circle, the image's file would stay open
         self._memory, self._window, self._slow = ref(memory), window, memory.node
         self._word, self._form = memory.pointer_size, struct.Struct(form)
         self._slots: dict[int, tuple[memoryview, int]] = {}
         self._files: dict[int, tuple[int, int]] = {}
+        self._forget: Optional[Callable[[], None]] = None
 
     def first(self, chunk: int) -> Words:
-        node, memory = self._node(), self._memory()
-        if node is not None:
-            return node(chunk)  # a long list was begun before
+        memory = self._memory()
+        if memory is not None and memory.node != self.first:
+            return memory.node(chunk)  # a long list was begun before
         if memory is not None and self._find(chunk):
-            memory.node = self._by_file() if self._files else self._by_window()
-            self._node = ref(memory.node)
+            memory.node = self._by_window(self._by_file())
         return self._slow(chunk)
+
+    def let_go(self) -> None:
+        """Of what was seen, where that is much."""
+        if self._forget is not None and 2 * len(self._slots) >= MOST_SLOTS:
+            self._slots.clear()
+            self._files.clear()
+            self._forget()
 
     def _find(self, chunk: int) -> bool:
         """Whether there is one around that chunk."""
@@ -165,37 +181,37 @@ class _Windows:
         start = chunk >> SLOT_SHIFT << SLOT_SHIFT
         if around is None or around.base > start or start + (1 << SLOT_SHIFT) + 4 * self._word > around.limit:
             return False
-        if around.file >= 0:
+        if around.file >= 0 and len(self._slots) >= MOST_SLOTS:
             self._files[chunk >> SLOT_SHIFT] = around.file, around.offset - around.base + self._word
         else:
             self._slots[chunk >> SLOT_SHIFT] = around.data, around.base - self._word
+            self._forget = around.forget
         return True
 
     # closures, not methods: see _node_reader
 
     def _by_file(self) -> Node:
-        unpack, size, pread = self._form.unpack, self._form.size, os.pread
-        known, find, slow = self._files.get, self._find, self._slow
+        unpack, unpack_from, size, pread = self._form.unpack, self._form.unpack_from, self._form.size, os.pread
+        slots, files, find, slow = self._slots.get, self._files.get, self._find, self._slow
 
         def node(chunk: int) -> Words:
-            place = known(chunk >> SLOT_SHIFT)
+            place = files(chunk >> SLOT_SHIFT)
             if place is None:
-                find(chunk)
-                return slow(chunk)
+                slot = slots(chunk >> SLOT_SHIFT) if find(chunk) else None
+                return slow(chunk) if slot is None else unpack_from(slot[0], chunk - slot[1])
             data = pread(place[0], size, chunk + place[1])
             # a file that was cut meanwhile
             return unpack(data) if len(data) == size else slow(chunk)
 
         return node
 
-    def _by_window(self) -> Node:
-        unpack, known, find, slow = self._form.unpack_from, self._slots.get, self._find, self._slow
+    def _by_window(self, beyond: Node) -> Node:
+        unpack, known = self._form.unpack_from, self._slots.get
 
         def node(chunk: int) -> Words:
             slot = known(chunk >> SLOT_SHIFT)
             if slot is None:
-                find(chunk)
-                return slow(chunk)
+                return beyond(chunk)
             return unpack(slot[0], chunk - slot[1])
 
         return node

@@ -145,9 +145,11 @@ class View(NamedTuple):
     limit: int
     """The address after the last."""
     file: int = -1
-    """Of a large image: to be read from rather, as every page that is looked at would count as this process's."""
+    """To be read from rather, where much is looked at: every page that is would count as this process's memory."""
     offset: int = 0
     """The first byte's place in that file."""
+    forget: Optional[Callable[[], None]] = None
+    """Pages that were looked at no longer count as such."""
 
 
 class Place(NamedTuple):

@@ -121,6 +121,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "sources/elf",
         "sources/live",
     ),
+    # of a small core the same without being asked
+    "unasked": ("command", "gather", "graph", "apart"),
     "overview": ("arguments", "command", "errors", "glossary"),
     "glossary": ("arguments",),
     "load_once": (),
@@ -170,6 +172,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "graph",
         "screens",
         "apart",
+        "unasked",
         "ticket",
         "apply",
         "audit",

@@ -79,7 +79,7 @@ def test_tables_are_the_same_without_tabulate(case: tuple[object, ...], monkeypa
     headers, rows, left, footer, width = case
     pytest.importorskip("tabulate")
     with_it = list(table(headers, rows, left=left, footer=footer, width=width, expendable=("to",)))  # type: ignore[arg-type]
-    monkeypatch.setattr(optional, "load", lambda name: None)
+    monkeypatch.setattr(optional, "loaded", lambda name: None)
     without = list(table(headers, rows, left=left, footer=footer, width=width, expendable=("to",)))  # type: ignore[arg-type]
     assert without == with_it
     assert not [line for line in without if line != line.rstrip()]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.check import Busy
-from ..audit import Audit, audit
 from ..command import ARENA, LIMIT, Answer, Context, command
 from ..gather.problems import problems_of
 from ..model import WHAT, Breach, Statement
@@ -15,6 +14,9 @@ from ..render.problems import sentence, statement_json
 from ..render.text import NO_HEAP, Style, count, cut, left_out, table
 from ..session import Session
 from .types import sweep_a_copy_if_sooner
+
+if TYPE_CHECKING:
+    from ..audit import Audit
 
 BROKEN = 1
 
@@ -29,6 +31,8 @@ BROKEN = 1
     arguments=(ARENA, LIMIT),
 )
 def check_command(context: Context) -> Answer:
+    from ..audit import audit  # by few commands, and a debugger loads all of them
+
     sweep_a_copy_if_sooner(context)
     session = context.session
     context.check_arena(context.options.arena)

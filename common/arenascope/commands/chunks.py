@@ -21,7 +21,6 @@ from ..errors import UsageError
 from ..gather.foremost import ORDERS, Foremost, chunks_of
 from ..gather.problems import listed_not_met, parts_differ, problems_of, top_differs
 from ..gather.sweeps import Part, swept
-from ..gather.types import live_kinds
 from ..glibc.chunks.blocks import Block
 from ..meter import Meter, metered
 from ..model import ArenaHeader, Piece, Statement, Tally
@@ -205,6 +204,8 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
 
 def _sweep_types(context: Context, wanted: Filter, sweep: Sweep) -> None:
     """The same of blocks whose type has such a name."""
+    from ..gather.types import live_kinds  # by few commands, and a debugger loads all of them
+
     session, options = context.session, context.options
     assert wanted.type is not None
     sweep.doubtful = not (session.caches_known and session.fast_known)

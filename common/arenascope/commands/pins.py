@@ -12,7 +12,6 @@ from ..analysis.ranking import Gain, Pin, Ranking, Step, Together, bytes_of
 from ..analysis.trim import Rules, until_locked
 from ..analysis.usage import total
 from ..command import ARENA, Answer, Context, argument, command
-from ..gather.holding import Types, in_memory, types_of
 from ..gather.problems import problems_of
 from ..gather.sweeps import Part, swept
 from ..gather.trims import resident_bytes, thresholds_of, trim_rules
@@ -28,6 +27,7 @@ from ..session import Session
 from .types import OWNERS, find_held, kind_json, looked_for_owners
 
 if TYPE_CHECKING:
+    from ..gather.holding import Types
     from ..screens.held import HeldBy
 
 BY_ITSELF = 256 << 20
@@ -55,8 +55,8 @@ BY_ITSELF = 256 << 20
 )
 def pins_command(context: Context) -> Answer:
     options = context.options
-    # loaded before the process is held
-    from ..apart import can_be_apart, is_small, look_apart
+    from ..apart import can_be_apart, is_small, look_apart  # loaded before the process is held
+    from ..gather.holding import in_memory, types_of
 
     looked = looked_for_owners(context)
     with_types = options.types or is_small(context, BY_ITSELF)

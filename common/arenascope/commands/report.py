@@ -176,7 +176,7 @@ def _looked(context: Context) -> Iterator[Looked]:
 
         yield looked(context.beside(options))
     elif session.target.kind == "core":
-        from ..apart import looked_unasked
+        from ..unasked import looked_unasked
 
         unasked = looked_unasked(context)
         if unasked is not None:

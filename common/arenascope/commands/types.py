@@ -9,7 +9,6 @@ from ..analysis.types import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_
 from ..analysis.usage import total
 from ..command import ARENA, LIMIT, Answer, Context, always, argument, command, parse_size
 from ..errors import UsageError
-from ..gather.holding import types_of
 from ..gather.problems import parts_differ, problems_of
 from ..model import Statement
 from ..render.json import address
@@ -63,6 +62,8 @@ def sweep_a_copy_if_sooner(context: Context) -> None:
     whole=always,
 )
 def types_command(context: Context) -> Answer:
+    from ..gather.holding import types_of  # by few commands, and a debugger loads all of them
+
     options, looked = context.options, looked_for_owners(context)
     if looked is None:
         look_at_a_copy(context)
@@ -153,7 +154,7 @@ def find_held(context: Context, looked: Optional[Looked]) -> Optional[Held]:
     try:
         session.heed_ctrl_c()
         if looked is None and context.target.kind == "core":
-            from ..apart import looked_unasked
+            from ..unasked import looked_unasked
 
             looked = looked_unasked(context)
         if looked is None or not session.started:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import sys
 from typing import Iterable, Iterator, Optional, Sequence
 
 from .. import __version__
@@ -24,6 +24,7 @@ from ..screens.candidates import candidates_json, candidates_lines
 from ..screens.evidence import check_words, evidence
 from ..session import Session
 
+_PYTHON = sys.version.split()[0]
 HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for none of the threads"}
 
 
@@ -54,7 +55,7 @@ def version_command(context: Context) -> Answer:
     keys = {
         "arenascope": __version__,
         "debugger": door[0] if door else None,
-        "python": platform.python_version(),
+        "python": _PYTHON,
         "libraries": libraries,
         "layout": _layout(context) if problem is None else None,
         "checks": _checks_json(checks),
@@ -138,7 +139,7 @@ def _lines(
 ) -> Iterator[str]:
     yield f"arenascope {__version__}"
     yield from context.door.describe()
-    yield f"Python {platform.python_version()}"
+    yield f"Python {_PYTHON}"
     yield from libraries
     if problem is not None:
         for each in _allocators(context, problem):

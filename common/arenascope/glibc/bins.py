@@ -59,8 +59,19 @@ class BinSizes(NamedTuple):
         return Sizes(self.least, limit if self.most is None else min(self.most, limit))
 
 
+_known_sizes: dict[tuple[int, int, int], BinSizes] = {}
+"""By word, alignment and index: every arena has the same."""
+
+
 def bin_sizes(layout: Layout, index: int) -> BinSizes:
     """The chunk sizes that bin_index() sends here."""
+    place = layout.word, layout.align, index
+    if place not in _known_sizes:
+        _known_sizes[place] = _find_sizes(layout, index)
+    return _known_sizes[place]
+
+
+def _find_sizes(layout: Layout, index: int) -> BinSizes:
     if index == UNSORTED:
         return BinSizes(layout.min_size, most=None)
     if index >= LAST_USED:
@@ -99,6 +110,7 @@ def walk_bins(
 ) -> Iterator[Bin]:
     """The non-empty bins of an arena, by index; of `rings` those that were followed already."""
     base = header.address + layout.arena["bins"]
+    memory.let_go()
     try:
         links = memory.words(base, 2 * (NBINS - 1))
     except MemoryReadError as error:

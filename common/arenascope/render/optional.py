@@ -10,8 +10,6 @@ from types import ModuleType
 from typing import Iterator, Optional
 
 NAMES = ("tabulate", "pygments", "tqdm", "numpy")
-in_a_hurry = False
-"""Set by the shell, where each look is a new program: loading tabulate would take longer than printing every table."""
 
 
 def load(name: str) -> Optional[ModuleType]:
@@ -32,9 +30,10 @@ def load(name: str) -> Optional[ModuleType]:
     return None
 
 
-def load_soon(name: str) -> Optional[ModuleType]:
-    """The same for a library whose stand-in prints the same: not loaded where that would only cost time."""
-    return sys.modules.get(name) if in_a_hurry else load(name)
+def loaded(name: str) -> Optional[ModuleType]:
+    """The same for a library whose stand-in prints the same: a process is held while it is loaded, or the look is a new
+    program, and loading tabulate takes longer than printing every table."""
+    return sys.modules.get(name)
 
 
 def where(name: str) -> str:

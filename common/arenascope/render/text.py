@@ -248,7 +248,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> list[str]:
-    tabulate: Any = optional.load_soon("tabulate")
+    tabulate: Any = optional.loaded("tabulate")
     if tabulate is None:
         return list(_plain_table(headers, rows, align))
     # tabulate would make columns two wider than their headers

@@ -56,6 +56,9 @@ class CoreBytes(Protocol):
     def view(self, offset: int, size: int) -> Optional[memoryview]:
         """Without a copy; None where that is not to be had."""
 
+    def forget(self) -> None:
+        """What was looked at in views is not likely to be needed again."""
+
     def close(self) -> None: ...
 
 
@@ -83,6 +86,9 @@ class CoreFile:
         with memoryview(self.map) as whole:
             self._views.append(whole[offset : offset + size])
         return self._views[-1]
+
+    def forget(self) -> None:
+        self.map.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
         """Lets go of the file; where a slice of a window is still held, the mapping goes with that."""

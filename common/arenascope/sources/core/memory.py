@@ -205,11 +205,7 @@ class CoreMemory:
         if index not in self._views:
             self._views[index] = self.held.view(offset, limit - base)
         view = self._views[index]
-        return (
-            target.View(view, base, limit, self.file if self.size > corefile.LARGE else -1, offset=offset)
-            if view
-            else None
-        )
+        return target.View(view, base, limit, self.file, offset=offset, forget=self.held.forget) if view else None
 
     @cached_property
     def _regions(self) -> tuple[target.Region, ...]:
