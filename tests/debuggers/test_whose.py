@@ -71,7 +71,8 @@ def test_in_a_debugger(subject: Subject, door: str) -> None:
 
 
 def test_who_holds_what_is_shown(tmp_path: Path) -> None:
-    """One of the sessions may be known to what was freed and taken again, besides."""
+    """A few of the sessions may be known besides to what was freed and taken again: a stream's buffer, as it is never
+    cleared."""
     saved = tmp_path / "saved.core"
     with Subject("sessions", "2000", "1") as held:
         assert look(Path(str(held.pid)), f"save {saved}")[0] == 0
@@ -81,7 +82,11 @@ def test_who_holds_what_is_shown(tmp_path: Path) -> None:
             (row,) = [each for each in types if each["type"] == "Session"]
             held_by = row["held_by"]
             assert (held_by["kind"], held_by["name"]) == ("global", "g_sessions")
-            assert held_by["blocks"] in (1999, 2000)
+            besides = [each for each in asked(image)["owners"] if (each["kind"], each["type"]) == ("shared", "Session")]
+            assert all("g_sessions" in {one["name"] for one in each["leading"]["owners"]} for each in besides)
+            known = sum(each["blocks"] for each in besides)
+            assert held_by["blocks"] + known == 2000
+            assert known < 10
             assert held_by["bytes"] == held_by["blocks"] * 48
             assert [each["held_by"] for each in pins["groups"] if each["type"] == "Session"] == [held_by]
             assert {each["held_by"]["name"] for each in pins["pins"]} == {"g_sessions"}
@@ -257,7 +262,8 @@ def test_with_whom_pages_are_shared_is_said() -> None:
     assert in_all[2] - in_all[1] > 10 * turns[2]["retained_bytes"]
     assert re.search(r"hold most share pages: .+then `chain` .+in all", " ".join(screen.split()))
     # whoever has little, but on all of these pages, is in the way, and has a step of its own
-    assert turns[2]["holds_up_bytes"] == in_all[-1] - in_all[1]
+    beside = in_all[-1] - in_all[1] - turns[2]["holds_up_bytes"]
+    assert 0 <= beside <= 2 * page * blocks  # what nobody holds may give back some of that by itself
     (cause,) = [each for each in report["causes"] if each["id"] == "shares-pages"]
     (apart,) = [each for each in report["advice"] if each["id"] == "keep-owner-apart"]
     figures = {"bytes": turns[2]["retained_bytes"], "holds_up_bytes": turns[2]["holds_up_bytes"]}

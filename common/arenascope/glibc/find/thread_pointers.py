@@ -35,7 +35,7 @@ BLOCK_LIMIT = 0x1000
 VECTOR_ENTRIES, FIRST_TLS = 8, 256
 """How many modules with TLS are looked at for the one whose block comes first, aligned to that much at most."""
 ENDED = frozenset((0, 0xFFFFFFFF))
-"""What `tid` is made by the kernel at a thread's end, and by pthread_join() afterwards."""
+"""What `tid` is made by the kernel at a thread's end, and by pthread_join() afterwards; until 2.42."""
 SMALL = 256 << 10
 """The first thread's control block lies in a small mapping of ld.so's."""
 
@@ -74,19 +74,26 @@ def left_by_the_main_thread(
     if pid is None or (listed is not None and listed.thread_pointer is not None) or not threads:
         return []
     known = {each.thread_pointer for each in threads}
-    blocks = _blocks_without_a_thread(memory, machine, libc, regions, threads=threads)
+    tids = ENDED | {pid}
+    blocks = _blocks_without_a_thread(memory, machine, libc, regions, threads=threads, tids=tids)
     return [(listed or ThreadInfo(pid))._replace(thread_pointer=each) for each in blocks if each not in known]
 
 
 def _blocks_without_a_thread(
-    memory: Memory, machine: str, libc: Libc, regions: Sequence[Region], threads: Sequence[ThreadInfo]
+    memory: Memory,
+    machine: str,
+    libc: Libc,
+    regions: Sequence[Region],
+    threads: Sequence[ThreadInfo],
+    tids: AbstractSet[int],
 ) -> list[int]:
-    """Control blocks that no thread has any more.
+    """Control blocks that no thread has any more, by what `tid` is there.
 
-    The kernel clears `tid` of whatever thread ends (CLONE_CHILD_CLEARTID), so a thread that waits to be joined has a
+    The kernel clears it of whatever thread ends (CLONE_CHILD_CLEARTID), so a thread that waits to be joined has a
     block like the main thread's, too, and on x86 what is kept of a stack that is free: of these none has a cache.
+    Since 2.43 the kernel clears another word (`joinstate`), and `tid` remains.
     """
-    pointers = [pointer for tid, pointer in _by_lists(memory, machine, libc) if tid == 0]
+    pointers = [pointer for tid, pointer in _by_lists(memory, machine, libc) if tid in tids]
     if machine in X86:
         # whom pthread_join() has seen off is in no list any more, where others are that wait for theirs
         at = Counter(
@@ -97,7 +104,7 @@ def _blocks_without_a_thread(
         )
         place = max(at, key=lambda offset: (at[offset], -offset)) if at else 0
         blocks = [block for span in _places(regions, threads) for block in _self_pointing(memory, *span)]
-        pointers += [block for block in blocks if place and _tids_in(memory, block, ENDED).get(place) in ENDED]
+        pointers += [block for block in blocks if place and _tids_in(memory, block, tids).get(place) in tids]
     return list(dict.fromkeys(pointers))
 
 
