@@ -18,7 +18,7 @@ from subjects import Subject
 
 from arenascope import apart, before_hold, fleet, session
 from arenascope.command import find_command
-from arenascope.commands import pins, types
+from arenascope.commands import pins
 from arenascope.errors import MemoryReadError, ReadLate, TargetError
 from arenascope.gather import holding
 from arenascope.sources.live import freeze, many, process, procfiles, still
@@ -302,15 +302,18 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
     """Some batches of free chunks, then time is up: arenas whose lists were read are told, of the others nothing."""
     with Subject("big", "40") as subject:
         whole = answer(subject.pid, "arenas", early=True)
-        find, again, read_now, left = many._find_call, before_hold.find_lists_again, still.StillProcess.read_now, [0]
+        find, again, read_now = many._find_call, before_hold.find_lists_again, still.StillProcess.read_now
+        reads, enough = [0], [0]
 
         def begins(session, nodes):
-            left[0] = 4 if call == "process_vm_readv" else 5000
+            reads[0] = 0
             again(session, nodes)
+            if not time_is_up[0]:
+                enough[0] = reads[0] // 2
 
         def count():
-            left[0] -= 1
-            time_is_up[0] = left[0] == 0 or time_is_up[0]
+            reads[0] += 1
+            time_is_up[0] = reads[0] == enough[0] or time_is_up[0]
 
         monkeypatch.setattr(before_hold, "find_lists_again", begins)
         if call == "process_vm_readv":
@@ -320,7 +323,8 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
             monkeypatch.setattr(still.StillProcess, "read_now", lambda *words: (read_now(*words), count())[0])
         try:
             for words in ("arenas", "trim", "bins", "report"):
-                time_is_up[0] = False
+                time_is_up[0], enough[0] = False, 0
+                fleet._look(asked(subject.pid, words), True)  # how often lists are read
                 seen = fleet._look(asked(subject.pid, words), True)
                 part = valid(json.loads(seen.text))
                 assert (seen.status, part["complete"]) == (0, False), words
@@ -340,8 +344,7 @@ def test_types_are_looked_for_in_a_copy(monkeypatch, tmp_path, words):
     """`pins` asks what the blocks are by itself; no process waits for it."""
     done, release, look = [], freeze.Freeze.release, holding.types_of
     monkeypatch.setattr(freeze.Freeze, "release", lambda self: (done.append("let go"), release(self))[1])
-    for module in (holding, pins, types):
-        monkeypatch.setattr(module, "types_of", lambda *each, **more: (done.append("types"), look(*each, **more))[1])
+    monkeypatch.setattr(holding, "types_of", lambda *each, **more: (done.append("types"), look(*each, **more))[1])
     file = tmp_path / "snapshot"
     with Subject("mystery", "scattered", "4") as subject:
         document = valid(json.loads(fleet.look(asked(subject.pid, words.replace("FILE", str(file)))).text))
