@@ -16,6 +16,9 @@ from subjects import Subject
 from arenascope.errors import MemoryReadError, TargetError
 from arenascope.session import Session
 from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.regions import build_regions
+from arenascope.sources.elf.file import PF_R, PF_W, PT_LOAD, Segment
+from arenascope.sources.elf.kernel import FileMapping
 from arenascope.sources.shell_target import ShellTarget
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +43,9 @@ class Elsewhere:
 
     def view(self, offset: int, size: int) -> None:
         return None
+
+    def forget(self) -> None:
+        pass
 
     def close(self) -> None:
         self.data = b""
@@ -260,6 +266,22 @@ def test_other_files(program, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TargetError, match="not a regular file"):
         CoreImage(str(tmp_path / "pipe"))
+
+
+def test_what_nobody_may_read_is_told_from_what_was_left_out():
+    """GDB 18 and later write a header without bytes for PROT_NONE, as if it could be read; of a process that has a
+    guard page or a heap that may grow, pointers in there are no question."""
+    rows = {
+        "protected": Segment(PT_LOAD, PF_R, 0, 0x10000, 0, memory_size=PAGE, align=1),
+        "written to": Segment(PT_LOAD, PF_R | PF_W, 0, 0x20000, 0, memory_size=PAGE, align=1),
+        "of a file": Segment(PT_LOAD, PF_R, 0, 0x30000, 0, memory_size=PAGE, align=1),
+        "dumped": Segment(PT_LOAD, PF_R, 0, 0x40000, PAGE, memory_size=PAGE, align=1),
+    }
+    files = [FileMapping(0x30000, 0x30000 + PAGE, 0, "/usr/lib/libc.so.6")]
+    ends = [each.address + each.file_size for each in rows.values()]
+    for by_gcore, expected in ((True, {"protected"}), (False, set())):
+        regions = build_regions(list(rows.values()), ends, files, {}, by_gcore=by_gcore)
+        assert {name for name, region in zip(rows, regions) if not region.readable} == expected
 
 
 AS_FILE_OR_MAPPED = """

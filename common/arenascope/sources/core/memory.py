@@ -211,7 +211,8 @@ class CoreMemory:
     def _regions(self) -> tuple[target.Region, ...]:
         if self.moment is not None:
             return tuple(self._present(use.region) for use in self.moment.uses)
-        regions = build_regions(self.segments, self._ends, self.notes.files, self.auxv)
+        by_gcore = self.made_by == "gcore"
+        regions = build_regions(self.segments, self._ends, self.notes.files, self.auxv, by_gcore=by_gcore)
         if not self.notes.files:
             regions = named_regions(Memory(self.read, self.pointer_size, self.byte_order), self.auxv, regions)
         return tuple(regions)

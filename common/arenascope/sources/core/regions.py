@@ -14,11 +14,16 @@ _SHARED = ("/dev/zero", "/SYSV")
 
 
 def build_regions(
-    segments: Sequence[Segment], readable_ends: Sequence[int], files: Sequence[FileMapping], auxv: Mapping[int, int]
+    segments: Sequence[Segment],
+    readable_ends: Sequence[int],
+    files: Sequence[FileMapping],
+    auxv: Mapping[int, int],
+    by_gcore: bool = False,
 ) -> list[Region]:
     """By address. `present` only where every byte is there: the first page of a file mapping alone does not count.
 
-    Permissions are as the core says: gcore makes PROT_NONE readable.
+    Permissions are as the core says. gcore makes PROT_NONE readable: since GDB 18 without its bytes, which it writes of
+    all else that is no file's.
     """
     rows = sorted(files)
     names = _Names(rows, auxv)
@@ -32,7 +37,7 @@ def build_regions(
             Region(
                 start,
                 end,
-                readable=bool(segment.flags & PF_R),
+                readable=bool(segment.flags & PF_R) and not (by_gcore and not path and _is_bare(segment)),
                 writable=bool(segment.flags & PF_W),
                 executable=bool(segment.flags & PF_X),
                 path=path,
@@ -44,6 +49,10 @@ def build_regions(
     regions += _left_out(rows, regions)
     regions.sort(key=lambda region: region.start)
     return regions
+
+
+def _is_bare(segment: Segment) -> bool:
+    return not segment.file_size and not segment.flags & (PF_W | PF_X)
 
 
 def _left_out(rows: Sequence[FileMapping], regions: Sequence[Region]) -> Iterator[Region]:
