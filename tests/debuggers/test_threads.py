@@ -77,8 +77,10 @@ def test_arena_and_cache_are_what_gdb_reads_by_symbol(sight: Sight) -> None:
 
 
 def has_cache(words: dict) -> bool:
-    is_dummy = words["dummy"] is not None and words["dummy"] <= words["tcache"] < words["dummy_end"]
-    return words["tcache"] != 0 and not is_dummy
+    first, end = words["dummy"], words["dummy_end"]
+    if first is not None and end is None:
+        end = first + 1  # no debug information has its size
+    return words["tcache"] != 0 and not (first is not None and first <= words["tcache"] < end)
 
 
 def counts_of(words: dict, most: int) -> list[int]:
