@@ -50,11 +50,16 @@ class Memory:
         self._threaded_fill = threaded_fill if byte_order == sys.byteorder else None
         self._ahead: Optional[ReadAhead] = None
         self.read_nodes: Optional[ReadNodes] = None
-        self.node = _node_reader(read, f"{self.mark}3{self.code}", pointer_size)
+        self.node = self._node = _node_reader(read, f"{self.mark}3{self.code}", pointer_size)
         self._windows: Optional[_Windows] = None
         if window is not None:
             self._windows = _Windows(self, window, f"{self.mark}3{self.code}")
             self.node = self._windows.first
+
+    @property
+    def after(self) -> Node:
+        """The three words after the one at an address, as fast as they are had; `node` may know free chunks alone."""
+        return self._node if self._windows is None else self.node
 
     def let_go(self) -> None:
         """Before lists that lead elsewhere: what was seen where it is mapped is no longer held as ours."""

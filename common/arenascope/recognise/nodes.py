@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Optional, Sequence
 
+from ..errors import MemoryReadError
 from ..memory import Memory
 
 WordAt = Callable[[int], Optional[int]]
@@ -72,6 +73,11 @@ class Links:
         at = (pointer - base) // self._word
         if at >= 0 and at + places[-1] < len(words):
             return any(words[at + place] == own for place in places)
+        size = places[-1] - places[0] + 1
         first = pointer + places[0] * self._word
-        data = self._memory.try_read(first, (places[-1] - places[0] + 1) * self._word)
-        return data is not None and own in self._memory.unpack_words(data)
+        try:
+            return own in self._memory.after(first - self._word)[:size]
+        except MemoryReadError:
+            # what follows may be where memory ends
+            data = self._memory.try_read(first, size * self._word)
+            return data is not None and own in self._memory.unpack_words(data)
