@@ -52,7 +52,8 @@ class ShellController:
 
     rounds = 500
     """Nobody can stop a thread just where it leaves malloc: it runs for a moment, and is looked at again."""
-    doubts = 5
+    doubts = 20
+    """On aarch64 no table tells of a PLT's stubs, where one that calls in a loop is often met."""
 
     def __init__(self, target: ProcessTarget, freeze: Freeze) -> None:
         if freeze.how != "ptrace":
