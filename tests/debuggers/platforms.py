@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"
@@ -84,6 +86,15 @@ class Libc:
     def libraries(self) -> Path:
         """Where libc.so.6 and libthread_db.so.1 are."""
         return next(self.root.glob("lib/*/libc.so.6")).parent
+
+
+def host_and(*releases: str) -> list[Any]:
+    """Parameters: the host's own glibc, and for the same machine these, which `make test-all` runs alone."""
+    return [
+        pytest.param(each, id=each.id, marks=[] if each == HOST else pytest.mark.full)
+        for each in (HOST, *ELSEWHERE)
+        if each.machine == HOST.machine and each.release in (HOST.release, *releases)
+    ]
 
 
 def libc_of(program: Path) -> Optional[Libc]:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from platforms import ELSEWHERE, HOST
+from platforms import HOST, host_and
 from subjects import Subject
 
 pytestmark = pytest.mark.skipif(
@@ -31,11 +31,7 @@ NEVER = -1
 OF_A_TRIM, OF_A_TOP = 6, 12
 """How often the guard calls ptrace(2) for one call, and for one under a lock: three steps."""
 TOPS = ("--tops", "--arena", "1")
-WAITING = [
-    pytest.param(each, id=each.id, marks=[] if each == HOST else pytest.mark.full)
-    for each in (HOST, *ELSEWHERE)
-    if each.machine == HOST.machine and each.release in (HOST.release, "2.41", "2.43")
-]
+WAITING = host_and("2.41", "2.43")
 """What tells which call waits lies elsewhere since 2.41, and so do stacks' guards since 2.42."""
 
 

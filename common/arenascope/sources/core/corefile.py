@@ -25,7 +25,8 @@ _FOREIGN: Sequence[tuple[bytes, str, str]] = (
 
 
 LARGE = 256 << 20
-"""A file of more bytes is read, not looked at where it is mapped: all pages of a heap count as memory otherwise."""
+"""A file of more bytes is read, not looked at where it is mapped: all pages of a heap count as memory otherwise. Lists
+lead through so much of it where it is mapped that they are worth it (memory.py, MOST_SLOTS)."""
 MOST_READ = 1 << 20
 """A longer piece is copied from the mapping."""
 
