@@ -1,22 +1,28 @@
 #!/usr/bin/env bash
 # Unpacks another release's C library, with its debug symbols, for the tests to run programs on.
-#   scripts/fetch_libc.sh SUITE ARCH FOLDER [PACKAGE...]      e.g. trixie amd64 fixtures/build/libc/trixie-amd64
-# @PACKAGE is what that one depends on first, as linux-image-arm64 does on the newest kernel.
+#   scripts/fetch_libc.sh SUITE ARCH FOLDER [=RELEASE] [PACKAGE...]      e.g. trixie amd64 fixtures/build/2.41/libc =2.41
+# Of the library that release alone, where one is given; testing's goes on. @PACKAGE is what that one depends on first, as
+# linux-image-arm64 does on the newest kernel.
 # FOLDER/root is then what a machine of that release would have at /, and FOLDER/version the library's package version.
+# Why there is none is in FOLDER.absent, for the tests (tests/debuggers/platforms.py).
 # Nothing to do where it is there already. The archive is the one that this machine's apt is set up with; apt's state is
 # private to the run, nothing is installed. Needs no root.
 set -euo pipefail
 
+folder=
 die() {
     printf 'fetch_libc: %s\n' "$*" >&2
+    [ -z "$folder" ] || echo "$*" >"$folder.absent"
     exit 1
 }
 
-[ $# -ge 3 ] || die "usage: fetch_libc.sh SUITE ARCH FOLDER [PACKAGE...]"
-suite=$1 arch=$2 folder=$3
+[ $# -ge 3 ] || die "usage: fetch_libc.sh SUITE ARCH FOLDER [=RELEASE] [PACKAGE...]"
+suite=$1 arch=$2 folder=$(realpath -m "$3") release=
 shift 3
+[ "${1:0:1}" != = ] || { release=${1#=} && shift; }
 packages=(libc6 libc6-dbg libgcc-s1 "$@")
 [ ! -e "$folder/version" ] || exit 0
+mkdir -p "$(dirname "$folder")"
 
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 command -v apt-get >/dev/null || die "$suite $arch: no apt-get here"
@@ -26,7 +32,6 @@ archive=$(apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' 'Create
     sed -n 's/^Debian|Debian|//p' | sort -u | head -n 1)
 [ -n "$archive" ] || die "$suite $arch: apt knows no archive of Debian's here (or apt-get update was never run)"
 
-mkdir -p "$(dirname "$folder")"
 work=$(mktemp -d "$folder.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work"/apt/{lists,cache/archives}/partial "$work"/{debs,root}
@@ -43,7 +48,7 @@ apt=(apt-get -qq "${options[@]}")
 
 attempt() {
     "$@" >"$work/log" 2>&1 </dev/null && return
-    die "$suite $arch: $( (grep -m 1 '^E: ' "$work/log" || tail -n 1 "$work/log") | sed 's#[a-z]*://[^ ]* *##')"
+    die "$suite $arch: $( (grep -m 1 '^E: ' "$work/log" || tail -n 1 "$work/log") | sed 's#[a-z]*://[^ ]* *##; s# *\[IP: .*##')"
 }
 
 attempt "${apt[@]}" update
@@ -54,6 +59,8 @@ for at in "${!packages[@]}"; do
     [ -n "${packages[at]}" ] || die "$suite $arch: there is no $name"
 done
 (cd "$work/debs" && attempt "${apt[@]}" download "${packages[@]}")
+found=$(dpkg-deb -f "$work"/debs/libc6_*.deb Version)
+[ -z "$release" ] || [ "${found%%-*}" = "$release" ] || die "$suite $arch: it has glibc ${found%%-*} now, not $release"
 for package in "$work"/debs/*.deb; do
     dpkg-deb -x "$package" "$work/root"
 done
@@ -68,9 +75,9 @@ find "$work/root" -type l -lname '/*' | while IFS= read -r link; do
     ln -sfn "$(realpath -m --relative-to="$(dirname "$link")" "$work/root$target")" "$link"
 done
 
-dpkg-deb -f "$work"/debs/libc6_*.deb Version >"$work/version"
+echo "$found" >"$work/version"
 rm -rf "$work"/{apt,debs,log}
-rm -rf "$folder"
+rm -rf "$folder" "$folder.absent"
 mv "$work" "$folder"
 chmod 755 "$folder"
 trap - EXIT

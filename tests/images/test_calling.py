@@ -106,8 +106,6 @@ def test_a_thread_that_computes_is_left_as_it_was():
 @pytest.mark.parametrize("platform", WAITING)
 def test_whoever_waits_goes_on_waiting(platform):
     """Each of the threads calls in its turn, also those whose time to wait the kernel alone remembers."""
-    if platform.missing:
-        pytest.skip(platform.missing)
     with Subject("waiting", WAIT, platform=platform) as subject:
         told, left_alone = told_and_left_alone(subject)
         # first, while it waits

@@ -46,8 +46,6 @@ def is_refused(subject, why):
 @pytest.mark.parametrize("platform", RELEASES)
 def test_another_release(platform: Platform) -> None:
     """As much leaves memory as was foretold, by the kernel's own count; blocks, threads and signals stay."""
-    if platform.missing:
-        pytest.skip(platform.missing)
     with Subject("hoard", "3", "12", platform=platform) as subject:
         for words in ((), ("--tops",)):
             before = subject.rollup("Anonymous")
@@ -71,10 +69,9 @@ def test_a_static_program_is_refused(fixture: str) -> None:
         is_refused(subject, "where malloc's code lies is not known")
 
 
+@pytest.mark.full
 def test_another_machine_is_refused() -> None:
     platform = next(each for each in ELSEWHERE if each.machine == "i386")
-    if platform.missing:
-        pytest.skip(platform.missing)
     with Subject("hoard", "2", "8", platform=platform) as subject:
         is_refused(subject, "the shell calls into x86-64 and aarch64 processes alone, and this is i386")
 

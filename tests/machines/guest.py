@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Iterator, Mapping, Optional, Sequence
 
 from looks import give_up
-from platforms import BUILD, ROOT
+from platforms import BUILD, ROOT, why_absent
 
 GUEST = BUILD / "guest"
 EMULATOR = "qemu-system-aarch64"
@@ -99,7 +99,7 @@ def boot(tests: Sequence[str], folder: Path) -> Mapping[str, str]:
     if not shutil.which(EMULATOR):
         give_up(f"{EMULATOR} is not installed")
     if not (GUEST / "built").exists():
-        give_up("there is no guest to boot here: make releases says why")
+        give_up(f"there is no guest to boot here: {why_absent(GUEST / 'libc')}")
     files = folder / "initramfs"
     with files.open("wb") as file:
         _fill(Archive(file), tests)
