@@ -18,7 +18,7 @@ from .glibc.find.thread_pointers import complete
 from .model import Range, Statement
 from .records import NamedTuple
 from .session import Session
-from .sources.live.procfiles import seccomp_modes
+from .sources.live.procfiles import is_zombie, seccomp_modes
 from .target import ThreadInfo
 
 MADV_DONTNEED = 4
@@ -168,6 +168,8 @@ def _inside(controller: Controller, session: Session, code: MallocCode) -> Itera
     for thread in threads:
         if thread.runs:
             continue  # it leaves malloc by itself
+        if now.target.pid is not None and is_zombie(now.target.pid, thread.tid):
+            continue  # main's, which pthread_exit() ended: the kernel keeps no more of it than a name
         frames = controller.frames(thread, FRAMES)
         believed = stacks.believed(frames, thread)
         depths = [depth for depth, frame in enumerate(believed.frames) if code.owns(frame)]

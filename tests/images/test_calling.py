@@ -120,6 +120,27 @@ def test_whoever_waits_goes_on_waiting(platform):
         assert subject.quit() == 0
 
 
+def anonymous(subject, tid):
+    """By the kernel; of a process whose main thread has exited one of the others is to be asked."""
+    rows = Path(f"/proc/{tid}/smaps_rollup").read_text().splitlines()
+    return next(int(row.split()[1]) << 10 for row in rows if row.startswith("Anonymous:"))
+
+
+@pytest.mark.parametrize("how", ["left", "joined"])
+def test_a_process_whose_main_thread_has_exited(how):
+    """Of that one the kernel has a zombie, which stands nowhere; another calls."""
+    with Subject("headless", how) as subject:
+        alive = next(tid for tid in threads(subject) if tid != subject.pid)
+        before = anonymous(subject, alive)
+        told = done(subject)
+        after = anonymous(subject, alive)
+        assert told["predicted_bytes"] > 1 << 20
+        assert before - after == pytest.approx(told["predicted_bytes"], abs=64 << 10)
+        assert told["released_bytes"] == pytest.approx(before - after, abs=16 << 10)
+        is_well(subject)
+        assert subject.quit() == 0
+
+
 def test_a_guard_that_is_killed_anywhere_leaves_it_sound():
     """At each step of a call, with the thread standing there or just let run."""
     with Subject("spinning") as subject:

@@ -142,7 +142,12 @@ def is_dead(pid: int) -> bool:
         tids = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return True
-    return all(_stat(f"/proc/{pid}/task/{tid}")[:1] in ([], [b"Z"], [b"X"]) for tid in tids)
+    return all(is_zombie(pid, int(tid)) or not _stat(f"/proc/{pid}/task/{tid}") for tid in tids)
+
+
+def is_zombie(pid: int, tid: int) -> bool:
+    """Whether the kernel itself says that this thread has ended; not so where there is none of that number."""
+    return _stat(f"/proc/{pid}/task/{tid}")[:1] in ([b"Z"], [b"X"])
 
 
 def exit_code(pid: int) -> Optional[int]:
