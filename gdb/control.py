@@ -30,11 +30,13 @@ class GdbController:
     """Drives the selected inferior; settings, breakpoints, thread and frame are as they were when it is done."""
 
     rounds = ROUNDS
-    doubts = 0
 
     def frames(self, thread: ThreadInfo, limit: int) -> Sequence[StackFrame]:
         with _selected(thread):
             return [StackFrame(frame.pc(), frame.name(), _stack_pointer(frame)) for frame in _stack(limit)]
+
+    def let_run(self, thread: ThreadInfo, times: int) -> bool:
+        return False  # nor stopped by anything but a breakpoint, and where it would return to is a guess
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
         with _selected(thread), _settings(*QUIET), _without_breakpoints():

@@ -31,7 +31,6 @@ class LldbController:
     """Drives the selected process; held threads, mode and the selected thread are as they were when it is done."""
 
     rounds = ROUNDS
-    doubts = 0
 
     def __init__(self, debugger: lldb.SBDebugger, target: lldb.SBTarget) -> None:
         self.debugger = debugger
@@ -45,6 +44,9 @@ class LldbController:
             StackFrame(frame.GetPC(), frame.GetFunctionName(), frame.GetSP())
             for frame in _stack(self._thread(thread), limit)
         ]
+
+    def let_run(self, thread: ThreadInfo, times: int) -> bool:
+        return False  # nor stopped by anything but a breakpoint, and where it would return to is a guess
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
         chosen = self._thread(thread)

@@ -82,8 +82,6 @@ class Controller(Protocol):
 
     rounds: int
     """How often threads are let run before they are given up."""
-    doubts: int
-    """How often one that may be inside: where it is let run to a place that a guess names, never."""
 
     def frames(self, thread: ThreadInfo, limit: int) -> Sequence[StackFrame]: ...
 
@@ -92,6 +90,10 @@ class Controller(Protocol):
 
         Who cannot stop it just there lets it run for a moment, many `rounds`; False where it went nowhere.
         """
+
+    def let_run(self, thread: ThreadInfo, times: int) -> bool:
+        """Lets this thread alone run for a moment, as it may be inside; after so many `times` a longer one. False where
+        that was often enough, or can only be done up to a place that a guess names."""
 
     def call(self, what: Call, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
         """Calls a function in the process while every other thread is held; RefusedError where it does not return."""
@@ -131,15 +133,15 @@ def settle(controller: Controller, session: Session) -> None:
         raise RefusedError("where malloc's code lies is not known: a thread could be inside", "load libc's symbols")
     patience = iter(STEP_SECONDS)
     seconds = next(patience)
-    doubts = controller.doubts
+    doubts = 0
     for _ in range(controller.rounds):
         inside = list(_inside(controller, session, code))
         if not inside:
             return
         unsure = next((each for each in inside if each.unsure), None)
         if unsure is not None:
-            if doubts and controller.step_out(unsure.thread, 0, seconds):
-                doubts -= 1
+            if controller.let_run(unsure.thread, doubts):
+                doubts += 1
                 continue  # it may stand elsewhere now
             raise RefusedError(
                 f"{_who(unsure.thread)} may be inside malloc: its stack cannot be followed to its end, "

@@ -26,6 +26,8 @@ from .target import Region, Span, ThreadInfo
 
 PROCESSORS: Sequence[injection.Processor] = (X8664(), Aarch64())
 SLICES = (0.0002, 0.001, 0.005, 0.02)
+DOUBTS = 5
+"""So often each of them for one that may be inside malloc."""
 """For how long a thread is let run until it is looked at again."""
 MAIN, VDSO = "[stack]", "[vdso]"
 LARGEST_STACK = 1 << 28
@@ -52,7 +54,6 @@ class ShellController:
 
     rounds = 500
     """Nobody can stop a thread just where it leaves malloc: it runs for a moment, and is looked at again."""
-    doubts = 20
     """On aarch64 no table tells of a PLT's stubs, where one that calls in a loop is often met."""
 
     def __init__(self, target: ProcessTarget, freeze: Freeze) -> None:
@@ -99,6 +100,14 @@ class ShellController:
         self._obey("run", thread.tid, max(seconds - spent, 0.0))
         self._moved()
         return self._now.stand(thread.tid).registers != before
+
+    def let_run(self, thread: ThreadInfo, times: int) -> bool:
+        if times >= len(SLICES) * DOUBTS:
+            return False
+        # one whose handlers run one after the other, on a slow machine, needs long until all have returned
+        self._obey("run", thread.tid, SLICES[times // DOUBTS])
+        self._moved()
+        return True
 
     def _obey(self, *order: object, seconds: float = 30.0) -> Any:
         said = self.freeze.obey(order, seconds)

@@ -86,12 +86,12 @@ LET_GO = """
 import os, signal, sys
 from arenascope import cli
 from arenascope.shell_control import ShellController
-run = ShellController.step_out
+run = ShellController.let_run
 def told_to_go_on(self, *arguments):
     if not told:
         told.append(os.kill(int(sys.argv[1]), signal.SIGUSR2))
     return run(self, *arguments)
-told, ShellController.step_out = [], told_to_go_on
+told, ShellController.let_run = [], told_to_go_on
 sys.exit(cli.main(["trim", sys.argv[1], "--apply", "-y", "--json"]))
 """
 
