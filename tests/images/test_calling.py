@@ -170,6 +170,34 @@ def test_a_guard_that_is_killed_leaves_waits_sound():
         assert subject.quit() == 0
 
 
+STOPPED = """
+import os, signal, sys
+from arenascope import audit, cli
+check = audit._arena
+def interrupted(*arguments, **more):
+    os.kill(os.getpid(), signal.SIGINT)
+    return check(*arguments, **more)
+audit._arena = interrupted
+sys.exit(cli.main(["trim", sys.argv[1], "--apply", "-y"]))
+"""
+
+
+def test_ctrl_c_while_the_heap_is_checked_does_nothing():
+    """That it was not checked whole is not taken for damage."""
+    with Subject("headless") as subject:
+        alive = next(tid for tid in threads(subject) if tid != subject.pid)
+        before = anonymous(subject, alive)
+        words = [sys.executable, "-c", STOPPED, str(subject.pid)]
+        said = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=60 * PATIENCE)
+        assert (said.returncode, said.stdout) == (130, "")
+        first, held, last = said.stderr.splitlines()
+        assert (first, last) == ("nothing was done", "arenascope: stopped")
+        assert f"process {subject.pid} stood still for" in held
+        assert anonymous(subject, alive) >= before
+        is_well(subject)
+        assert subject.quit() == 0
+
+
 def rounds(number, arguments, env, at_once=1):
     """All goes on beside it: blocks are written, checked and freed, tops are taken from. `at_once`: by one Python."""
     with Subject("churn", *arguments, env=env) as subject:

@@ -13,9 +13,9 @@ from fake_door import FakeDoor, run_json
 from heap_mixtures import everything
 from schemas import valid
 
+from arenascope import audit
 from arenascope.command import execute, find_command
 from arenascope.commands import trim
-from arenascope.errors import RefusedError
 from arenascope.glibc import bins
 from arenascope.render import optional, progress
 from arenascope.render.progress import OverwrittenLine, Progress
@@ -145,8 +145,9 @@ def test_ctrl_c_anywhere_is_never_taken_for_the_whole(command: str) -> None:
     assert told, "no moment at which the command keeps what it has"
 
 
-def test_trim_applies_nothing_of_a_plan_that_was_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while the plan is made means: do not."""
+@pytest.mark.parametrize(("place", "what"), [(bins, "walk_bins"), (audit, "_arenas")], ids=["planned", "checked"])
+def test_trim_applies_nothing_where_it_was_stopped(monkeypatch: pytest.MonkeyPatch, place: Any, what: str) -> None:
+    """Ctrl-C while the plan is made, or while the heap is checked for damage, means: do not."""
 
     class LiveDoor(FakeDoor):
         def controller(self) -> Any:
@@ -159,19 +160,24 @@ def test_trim_applies_nothing_of_a_plan_that_was_stopped(monkeypatch: pytest.Mon
         monkeypatch.setattr(trim, name, lambda *arguments: None)
     monkeypatch.setattr(trim, "call_trim", lambda *arguments: called.append("malloc_trim"))
 
+    notices: list[str] = []
+
     def apply() -> None:
-        execute(find_command("trim"), ["--apply", "--yes"], LiveDoor(target))
+        door = LiveDoor(target)
+        door.notices = notices
+        execute(find_command("trim"), ["--apply", "--yes"], door)
 
     apply()
-    assert called == ["malloc_trim"]
+    assert (called, notices) == (["malloc_trim"], [])
 
     def stopped(*arguments: Any, **named: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bins, "walk_bins", stopped)
-    with pytest.raises(RefusedError, match="stopped"):
+    monkeypatch.setattr(place, what, stopped)
+    with pytest.raises(KeyboardInterrupt):
         apply()
     assert called == ["malloc_trim"]
+    assert notices == ["nothing was done\n"]
 
 
 def test_a_walk_that_ends_well_does_not_undo_a_stop() -> None:

@@ -72,6 +72,7 @@ def trim_command(context: Context) -> Answer:
         problems.append(Statement("brk-not-found"))
     applied = None
     if controller is not None:
+        _heed_ctrl_c(context)
         # malloc_trim takes malloc's own locks: other threads may run on
         unsound = [each for each in problems if each.id != RUN_ON]
         if unsound:
@@ -150,11 +151,19 @@ def _confirm(context: Context, process: str) -> bool:
     return True
 
 
+def _heed_ctrl_c(context: Context) -> None:
+    """What was read until then is enough for a plan, and not for doing it."""
+    if context.session.stopped:
+        context.door.notice("nothing was done\n")
+        raise KeyboardInterrupt
+
+
 def _check_soundness(context: Context) -> None:
     """malloc_trim aborts the process at the first damage that it meets: `check` finds it beforehand."""
     from ..audit import audit
 
     outcome = audit(context.session)
+    _heed_ctrl_c(context)
     for breach in outcome.breaches:
         raise RefusedError(
             f"the heap is damaged at {breach.address:#x} ({breach.rule}): malloc_trim could end the process",
@@ -165,8 +174,6 @@ def _check_soundness(context: Context) -> None:
 
 
 def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> Applied:
-    if context.session.stopped:
-        raise RefusedError("not done: stopped before all was read")
     start = context.target.image.memory_use() or MemoryUse(0, 0)
     calls: list[Statement] = []
     predicted: list[Optional[int]] = []
