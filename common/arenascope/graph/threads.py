@@ -7,13 +7,17 @@ from collections import Counter
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ..errors import MemoryReadError
+from ..glibc.find.stack_cache import UsedStack, used_stacks
 from ..memory import Memory
 from ..records import NamedTuple
 from ..session import Session
 from ..sources.elf.kernel import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
 from ..sources.elf.machines import EM_386, EM_AARCH64, EM_X86_64
+from ..sources.elf.modules import Modules
+from ..sources.elf.naming import modules_of
 from ..sources.elf.registers import GENERAL, WIDE_BYTES
 from ..target import Region, RegisterSet, RegisterSets, ThreadInfo
+from .constants import with_constants
 from .spans import Mark
 
 MAIN = "[stack]"
@@ -96,11 +100,14 @@ class Stacks:
         self._page = session.target.page_size
         self._regions = [each for each in session.regions if each.writable]
         self._starts = [each.start for each in self._regions]
+        self._by_end = {each.end: each for each in session.regions}
         self._main = next((each for each in self._regions if each.path == MAIN), None)
         self._threads = threads
         self._dtvs = dtvs
         places = {(each.tid, self._region(at)) for each in threads for at in (each.stack_pointer, each.thread_pointer)}
         self._users = Counter(region for _, region in places)
+        constants = with_constants(session, Modules(session.target, modules_of(session.regions)))
+        self._known = used_stacks(constants, self._machine, session.located.libc)
 
     def marks(self) -> Iterator[Mark]:
         """Stacks and TLS, and what lies below a stack pointer. Of what bears no mark all counts."""
@@ -115,6 +122,11 @@ class Stacks:
         index = bisect_right(self._starts, address) - 1
         return self._regions[index] if index >= 0 and self._regions[index].contains(address) else None
 
+    def _own(self, thread: ThreadInfo) -> Optional[Region]:
+        """Where its first stack lies."""
+        main = self._main if thread.tid == self._pid else None
+        return main if main is not None else self._region(thread.thread_pointer)
+
     def _variables(self, thread: ThreadInfo) -> Iterator[Mark]:
         """struct pthread and the TLS blocks beside it."""
         pointer, region = thread.thread_pointer, self._region(thread.thread_pointer)
@@ -123,31 +135,61 @@ class Stacks:
         dtv = self._dtvs.get(thread.tid)
         beside = [each.start for each in dtv.blocks if region.contains(each.start)] if dtv is not None else []
         if self._machine in TLS_BELOW:
-            start, end = min([pointer, *beside]), -(-(pointer + CONTROL) // self._page) * self._page
+            start, end = min([pointer, *beside]), self._end(thread, pointer)
         else:
-            start, end = pointer - CONTROL, region.end
+            known = self._stack_of(thread)
+            start, end = pointer - CONTROL, known.stack.end if known is not None else region.end
         yield Mark(max(start, region.start), min(end, region.end), "tls", thread.tid)
 
     def _stack(self, thread: ThreadInfo) -> Iterator[Mark]:
         pointer, here = thread.stack_pointer, self._region(thread.stack_pointer)
-        own = self._main if thread.tid == self._pid and self._main is not None else self._region(thread.thread_pointer)
+        own = self._own(thread)
         if own is not None and own != here:
             # it is on another one meanwhile (sigaltstack, swapcontext): all of its own counts
-            yield Mark(own.start, self._limit(own, thread), "stack", thread.tid)
+            known = self._stack_of(thread) if own != self._main else None
+            start = max(own.start, known.stack.start) if known is not None else own.start
+            yield Mark(start, self._limit(own, thread), "stack", thread.tid)
         if pointer is None or here is None:
             return
         start = max(here.start, pointer - RED_ZONE.get(self._machine, 0))
-        if own == here and self._users[here] == 1:
-            # no other thread has anything there: what lies below can only be this stack's
-            yield Mark(here.start, start, None)
+        begin = self._begin(thread, pointer, here)
+        if begin is not None:
+            yield Mark(begin, start, None)
         yield Mark(start, self._limit(here, thread), "stack", thread.tid)
 
+    def _stack_of(self, thread: ThreadInfo) -> Optional[UsedStack]:
+        pointer = thread.thread_pointer
+        return self._known.get(pointer) if self._known is not None and pointer is not None else None
+
+    def _begin(self, thread: ThreadInfo, at: int, here: Region) -> Optional[int]:
+        """Where the stack that a thread is on certainly begins; None: below it may be anything of the program's."""
+        if self._known is not None and here != self._main:
+            known = self._stack_of(thread)
+            sure = known is not None and not known.given and known.stack.start <= at < known.stack.end
+            return max(known.stack.start, here.start) if known is not None and sure else None
+        # no other thread has anything there
+        alone = here == self._own(thread) and self._users[here] == 1
+        return here.start if alone and (here == self._main or self._is_guarded(here)) else None
+
+    def _is_guarded(self, region: Region) -> bool:
+        """Whether it begins above what nobody may touch: the kernel joins mappings, and a stack can lie in .bss."""
+        below = self._by_end.get(region.start)
+        if below is None or below.readable or below.is_file:
+            return False
+        while below is not None and not below.is_file:
+            below = self._by_end.get(below.start)
+        return below is None or not below.writable
+
     def _limit(self, region: Region, thread: ThreadInfo) -> int:
-        """After a thread's control block lies what the kernel has joined with its stack."""
         pointer = thread.thread_pointer
         if region.path == MAIN or pointer is None or not region.contains(pointer):
             return region.end
-        return min(region.end, -(-(pointer + CONTROL) // self._page) * self._page)
+        return min(region.end, self._end(thread, pointer))
+
+    def _end(self, thread: ThreadInfo, pointer: int) -> int:
+        """After a thread's control block lies what the kernel has joined with its stack."""
+        known = self._stack_of(thread)
+        return known.stack.end if known is not None else -(-(pointer + CONTROL) // self._page) * self._page
 
 
 def registers(session: Session, sets: Sequence[RegisterSets]) -> Iterator[Held]:

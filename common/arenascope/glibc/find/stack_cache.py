@@ -1,6 +1,6 @@
-"""Stacks of threads that have ended, which pthread_create keeps to use them again (nptl/allocatestack.c).
+"""Stacks that pthread_create made (nptl/allocatestack.c): its threads', and those of ended ones, which it keeps.
 
-What lies there is nobody's any more, but for the vector of TLS blocks, which the next thread takes over.
+What lies on these is nobody's any more, but for the vector of TLS blocks, which the next thread takes over.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ LEAST = 1 << 12
 class CachedStack(NamedTuple):
     stack: Span
     thread_pointer: int
+
+
+class UsedStack(NamedTuple):
+    stack: Span
+    given: bool
+    """By the program, which may have put other things there, too."""
 
 
 def cached_stacks(memory: Memory, machine: str, libc: Libc) -> list[CachedStack]:
@@ -42,6 +48,25 @@ def cached_stacks(memory: Memory, machine: str, libc: Libc) -> list[CachedStack]
         return stacks if sum(each.stack.bytes for each in stacks) == memory.word(head + 2 * word) else []
     except MemoryReadError:
         return []
+
+
+def used_stacks(memory: Memory, machine: str, libc: Libc) -> Optional[dict[int, UsedStack]]:
+    """By thread pointers; None where libc does not tell, or not to the end."""
+    lists = read_lists(memory, libc) if machine in (*AT_BLOCK, *BEHIND_BLOCK) else None
+    if lists is None:
+        return None
+    skipped = lists.size if machine in BEHIND_BLOCK else 0
+    stacks = {}
+    try:
+        for head in (lists.used, lists.user):
+            for entry in walk_list(memory, head, lists.next):
+                block = entry - lists.link
+                stack = _stack_of(memory, lists, block)
+                if stack is not None:
+                    stacks[block + skipped] = UsedStack(stack, given=head == lists.user)
+    except MemoryReadError:
+        return None
+    return stacks
 
 
 def _stack_of(memory: Memory, lists: Lists, block: int) -> Optional[Span]:
