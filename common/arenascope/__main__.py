@@ -4,6 +4,8 @@ import gc
 import os
 import sys
 
+from . import INTERRUPTED, STOPPED
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     # while the working directory is on the path, import nothing that Python has not loaded by itself
@@ -12,12 +14,17 @@ if TYPE_CHECKING:
 
 def run() -> "NoReturn":
     """Starts and ends faster than plain Python would: each look at a heap is a new program."""
-    _leave_out_the_working_directory()
-    # what importing creates stays: there is nothing to collect
-    gc.disable()
-    from .cli import main
+    try:
+        _leave_out_the_working_directory()
+        # what importing creates stays: there is nothing to collect
+        gc.disable()
+        from .cli import main
 
-    status = main(loaded=_all_is_loaded)
+        status = main(loaded=_all_is_loaded)
+    except KeyboardInterrupt:
+        # while it was loaded, or a second one while main() made an end of the first
+        sys.stderr.write(STOPPED)
+        status = INTERRUPTED
     # all is written; destroying every object would cost a tenth of the start
     os._exit(status)
 

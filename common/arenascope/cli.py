@@ -7,9 +7,9 @@ import os
 import sys
 from typing import Callable, Optional, Sequence
 
-from . import __version__
+from . import INTERRUPTED, STOPPED, __version__
 from .arguments import HelpAsked
-from .command import INTERRUPTED, Command, answer, find_command
+from .command import Command, answer, find_command
 from .errors import ArenascopeError, TargetError, UsageError
 from .overview import meaning
 from .printable import make_streams_safe, one_line
@@ -35,7 +35,7 @@ def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] =
         sys.stderr.write(folded(f"{said}: {one_line(str(error))}", terminal_width(sys.stderr)) + "\n")
         return FAILED
     except KeyboardInterrupt:
-        sys.stderr.write("arenascope: stopped\n")
+        sys.stderr.write(STOPPED)
         return INTERRUPTED
     except BrokenPipeError:
         # the reader of a pipe has seen enough; Python would complain once more at exit

@@ -12,7 +12,7 @@ from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Callable, Iterable, Mapping, Optional, Sequence
 
-from . import commands
+from . import INTERRUPTED, commands
 from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser
 from .arguments import argument as argument
 from .door import Door
@@ -31,10 +31,6 @@ from .target import Target
 if TYPE_CHECKING:
     from .before_hold import Ahead
     from .session import Session
-
-INTERRUPTED = 130
-"""The exit status that the shell gives a command stopped by SIGINT."""
-
 
 GROUPS = (
     "where it went",
