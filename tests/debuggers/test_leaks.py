@@ -20,6 +20,8 @@ from platforms import ELSEWHERE
 from schemas import valid
 from subjects import Subject
 
+from arenascope.graph import refs
+
 LOST = 1
 NARROW = next(each for each in ELSEWHERE if each.id == "i386")
 
@@ -86,6 +88,43 @@ def test_what_is_held_in_any_way_is_not_lost() -> None:
     assert sums(document)["blocks"] == 0
     assert document["complete"]
     assert {each["encoding"] for each in document["saved"]} == {"tagged", "shifted", "unaligned", "relative"}
+
+
+GIGABYTES = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+char *volatile inside;
+int main(void) {
+    char *block = malloc(6ul << 30);
+    if (!block) return 1;
+    inside = block + (5ul << 30);
+    block = NULL;
+    printf("ready\\n");
+    fflush(stdout);
+    pause();
+}
+"""
+
+
+@pytest.mark.parametrize("by", ["numpy", "hand"])
+def test_a_pointer_far_inside_a_block(by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of its pages is in memory."""
+    reason = "numpy is not installed: scripts/setup.sh installs it"
+    numpy = pytest.importorskip("numpy", reason=reason) if by == "numpy" else None
+    monkeypatch.setattr(refs, "library", lambda _: numpy)
+    program = tmp_path / "gigabytes"
+    subprocess.run(["gcc", "-O1", "-x", "c", "-", "-o", str(program)], input=GIGABYTES, text=True, check=True)
+    with subprocess.Popen([str(program)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            pytest.skip("this machine does not give 6 GiB of addresses")
+        try:
+            document = asked(process.pid)
+        finally:
+            process.kill()
+    assert sums(document)["blocks"] == 0
+    assert sum(each["bytes"] for each in document["leaks"]) > 6 << 30
 
 
 PROGRAM = """

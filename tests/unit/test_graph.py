@@ -174,7 +174,7 @@ def test_lumps_hold_each_block_once(seed: int) -> None:
 
 @pytest.mark.parametrize("word", [8, 4])
 def test_numpy_finds_the_same_blocks(word: int) -> None:
-    """Of blocks in two heaps far apart, or not: by the bitmap and by a search."""
+    """Of blocks in heaps far apart, or not, and of gigabytes: by the bitmap and by a search."""
     numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
     from arenascope.graph.numbers import Places
 
@@ -190,9 +190,17 @@ def test_numpy_finds_the_same_blocks(word: int) -> None:
                 at += 16 * rng.randrange(2) + size
             stretches.append(stretch)
             at += apart
+        if word == 8:
+            # mapped by itself each, the next one right behind it or not
+            for size in (5 << 30, (1 << 32) - 4096, 9 << 30, 1 << 20, 40 << 30):
+                stretch = Stretch()
+                stretch.add(at + 16, at + size - 1, size)
+                stretches.append(stretch)
+                at += size + 4096 * rng.randrange(2)
         blocks = put_in_order(stretches)
         edges = [each + past for each in (*blocks.starts, *blocks.ends) for past in (-17, -1, 0, 1, 9)]
-        values = [*edges, *(rng.getrandbits(8 * word) for _ in range(300)), 0, (1 << 8 * word) - 1]
+        inside = [rng.randint(start, end) for start, end in zip(blocks.starts, blocks.ends) for _ in range(3)]
+        values = [*edges, *inside, *(rng.getrandbits(8 * word) for _ in range(300)), 0, (1 << 8 * word) - 1]
         index, which = Places(numpy, blocks).of(numpy.array(values, dtype=numpy.uint64))
         truth = [(place, blocks.find(value)) for place, value in enumerate(values) if blocks.find(value) >= 0]
         assert list(zip(index.tolist(), which.tolist())) == truth

@@ -17,7 +17,7 @@ from .refs import Search
 SHIFT = 3
 """Blocks lie at multiples of 8 at least."""
 APART = 1 << 32
-"""Between blocks further apart than that another bitmap begins."""
+"""Between starts further apart than that another bitmap begins."""
 BITS = 64
 
 
@@ -28,7 +28,7 @@ class Places:
         self._numpy = numpy
         self._starts = numpy.frombuffer(blocks.starts, dtype=numpy.uint64)
         self._ends = numpy.frombuffer(blocks.ends, dtype=numpy.uint64)
-        self._parts = [_Part(numpy, self._starts, first, last) for first, last in _runs(blocks)]
+        self._parts = [_Part(numpy, blocks, first, last) for first, last in _runs(blocks)]
 
     def of(self, values: Any) -> tuple[Any, Any]:
         """(the indices of the values that lead to a block, which block each)."""
@@ -63,11 +63,11 @@ class Places:
 
 
 def _runs(blocks: LiveBlocks) -> Iterator[tuple[int, int]]:
-    """(first, last and one) of blocks that lie close together."""
+    """(first, last and one) of blocks that begin close together, a long one's end aside."""
     first = last = 0
-    for count, extent, after in zip(blocks.counts, blocks.extents, [*blocks.extents[1:], None]):
+    for count in blocks.counts:
         last += count
-        if after is None or after.start - extent.end > APART:
+        if last == len(blocks) or blocks.starts[last] - blocks.starts[last - 1] > APART:
             yield first, last
             first = last
 
@@ -75,9 +75,9 @@ def _runs(blocks: LiveBlocks) -> Iterator[tuple[int, int]]:
 class _Part:
     """A bitmap of some blocks' starts."""
 
-    def __init__(self, numpy: Any, starts: Any, first: int, last: int) -> None:
+    def __init__(self, numpy: Any, blocks: LiveBlocks, first: int, last: int) -> None:
         self._numpy, self._first = numpy, first
-        mine = starts[first:last]
+        mine = numpy.frombuffer(blocks.starts, dtype=numpy.uint64)[first:last]
         self._low = mine[0]
         places = (mine - self._low) >> numpy.uint64(SHIFT)
         self._bits = numpy.zeros(int(places[-1]) // BITS + 1, dtype=numpy.uint64)
@@ -86,7 +86,8 @@ class _Part:
         numpy.cumsum(self._ones(self._bits), out=counts[1:])
         self._before = counts
         self._reach = int(places[-1]) << SHIFT
-        self._size = int(last - first)
+        # a damaged block's end may be anywhere
+        self._end = max(self._reach, blocks.ends[last - 1] - blocks.starts[first])
 
     def _ones(self, words: Any) -> Any:
         numpy = self._numpy
@@ -100,7 +101,7 @@ class _Part:
         """Of what lies past the first start the last start before it: a long block's end may lie beyond the bitmap."""
         numpy = self._numpy
         past = values - self._low
-        index = numpy.flatnonzero(past < numpy.uint64(APART + self._reach))
+        index = numpy.flatnonzero(past <= numpy.uint64(self._end))
         place = numpy.minimum(past[index], numpy.uint64(self._reach)) >> numpy.uint64(SHIFT)
         word = (place >> numpy.uint64(BITS.bit_length() - 1)).view(numpy.int64)
         # as many bits as stand in front of the place's own, and that
