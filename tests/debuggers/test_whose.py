@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -219,6 +220,66 @@ def test_who_holds_what_several_hold() -> None:
     assert "both of them" in clear[1]["action"]
     order = [each["id"] for each in report["advice"]]
     assert order.index("look-again") < order.index("clear-owner")
+
+
+# Three threads: one has its block on the stack and in a register, as a compiler leaves it, one each in one of these.
+LOCALS = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static volatile int parked;
+static void *work(void *where) {
+    size_t how = (size_t)where, size = how << 20, tid = syscall(SYS_gettid);
+    char *block = malloc(size), *volatile here;
+    memset(block, 'x', size);
+    printf("%zu %zu\\n", tid, size);
+    here = how & 1 ? block : NULL;
+    if (!(how & 2)) block = NULL;
+    __asm__ volatile("xor %%esi, %%esi\\n xor %%edi, %%edi\\n xor %%edx, %%edx\\n xor %%r8d, %%r8d\\n"
+                     "xor %%r9d, %%r9d\\n xor %%r10d, %%r10d\\n xor %%r12d, %%r12d\\n xor %%r13d, %%r13d\\n"
+                     "xor %%r14d, %%r14d\\n xor %%r15d, %%r15d\\n incl parked(%%rip)\\n 1: mov $34, %%eax\\n syscall\\n jmp 1b"
+                     : : "b"(block), "m"(here)
+                     : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+                       "memory");
+    return where;
+}
+int main(void) {
+    pthread_t thread;
+    for (size_t how = 1; how < 4; how++) {
+        if (pthread_create(&thread, NULL, work, (void *)how)) return 1;
+        while (parked < (int)how) usleep(1000);
+    }
+    puts("ready");
+    fflush(stdout);
+    pause();
+}
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="it names x86-64's registers")
+def test_a_thread_is_one_owner(tmp_path: Path) -> None:
+    program = tmp_path / "locals"
+    words = ["gcc", "-O1", "-pthread", "-x", "c", "-", "-o", str(program)]
+    subprocess.run(words, input=LOCALS, text=True, check=True)
+    with subprocess.Popen([str(program)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        threads = [[*map(int, line.split())] for line in iter(process.stdout.readline, "ready\n")]
+        try:
+            document = asked(process.pid, "--limit", "0")
+            report = asked(process.pid, "--owners", command="report")
+            types = asked(process.pid, "--owners", command="types")["types"]
+        finally:
+            process.kill()
+    expected = [(tid, kind, size) for (tid, size), kind in zip(threads, ("stack", "register", "stack"))]
+    large = [each for each in document["owners"] if each["retained_bytes"] >= 1 << 20]
+    assert {(each["tid"], each["kind"], each["retained_bytes"] >> 20 << 20) for each in large} == {*expected}
+    assert {each["kind"] for each in document["owners"]} <= {"stack", "register", "tls", "global", "shared"}
+    held = [(each["tid"], each["kind"], each["retained_bytes"] >> 20 << 20) for each in report["held"]["owners"]]
+    assert held[:3] == expected[::-1]
+    assert {each["held_by"]["kind"] for each in types if each["bytes"] >= 1 << 20} <= {"stack", "register"}
 
 
 @pytest.mark.full

@@ -101,6 +101,7 @@ def _find_owners(search: Search) -> Owners:
     rank_of = _ranks(graph, ranks, edges, parents)
     # no owner has what one of a higher rank leads to
     held = [[block for block in each if rank_of[block] == rank] for each, rank in zip(edges, ranks)]
+    owners, held = _threads_as_one(owners, held)
     return _Tree(search, owners, _dominators(graph, held, parents)).summed(graph, held)
 
 
@@ -134,6 +135,19 @@ def _owners(search: Search, graph: Graph) -> tuple[list[Owner], list[list[int]]]
             edges.append([])
         edges[known[owner]].append(seed.edge >> 1)
     return list(known), edges
+
+
+def _threads_as_one(owners: list[Owner], held: list[list[int]]) -> tuple[list[Owner], list[list[int]]]:
+    """What a thread holds by its stack and its registers is one owner's, the stack's: a compiler keeps one and the same
+    variable in both. Of what only registers hold they are the owner."""
+    stacks = {owner.tid: at for at, owner in enumerate(owners) if owner.kind == "stack" and held[at]}
+    left = []
+    for at, owner in enumerate(owners):
+        if owner.kind == "register" and owner.tid in stacks:
+            held[stacks[owner.tid]] += held[at]
+        else:
+            left.append(at)
+    return [owners[at] for at in left], [held[at] for at in left]
 
 
 def _owner(search: Search, seed: Seed) -> Owner:
