@@ -240,7 +240,8 @@ static void *work(void *where) {
     if (!(how & 2)) block = NULL;
     __asm__ volatile("xor %%esi, %%esi\\n xor %%edi, %%edi\\n xor %%edx, %%edx\\n xor %%r8d, %%r8d\\n"
                      "xor %%r9d, %%r9d\\n xor %%r10d, %%r10d\\n xor %%r12d, %%r12d\\n xor %%r13d, %%r13d\\n"
-                     "xor %%r14d, %%r14d\\n xor %%r15d, %%r15d\\n incl parked(%%rip)\\n 1: mov $34, %%eax\\n syscall\\n jmp 1b"
+                     "xor %%r14d, %%r14d\\n xor %%r15d, %%r15d\\n"
+                     "incl parked(%%rip)\\n 1: mov $34, %%eax\\n syscall\\n jmp 1b"
                      : : "b"(block), "m"(here)
                      : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
                        "memory");
