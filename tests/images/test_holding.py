@@ -7,11 +7,16 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from subjects import Subject
+
+from arenascope.errors import TargetError
+from arenascope.sources.live import freeze, guard, procfiles, stopping
+from arenascope.sources.live.procfiles import born, thread_state
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
@@ -170,6 +175,79 @@ def test_it_runs_on_when_all_are_stopped(sender, how):
         is_well(sender)
         os.kill(holder.pid, signal.SIGCONT)
         assert "stood still for 0.5 s" in holder.let_go()
+
+
+@pytest.fixture
+def vforked():
+    """A program with a thread inside vfork(), whose child ends when it is killed; and the thread that is."""
+    with Subject("vforked") as subject:
+        (parent,) = {int(each) for each in os.listdir(f"/proc/{subject.pid}/task")} - {subject.pid}
+        wait_until(lambda: thread_state(subject.pid, parent) == "D")
+        yield subject, parent
+
+
+def hold(subject, how, at_most):
+    """What it is refused with; the guard is a fork of this very program, with all that a test has put into it."""
+    held = freeze.Freeze(how, at_most)
+    try:
+        held.hold(subject.pid, born(subject.pid))
+    except TargetError as error:
+        return str(error)
+    finally:
+        held.drop()
+    return None
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("ends", ["patience", "hold-at-most"])
+def test_a_thread_that_cannot_be_stopped(vforked, monkeypatch, how, ends):
+    """All others stand still meanwhile: not for longer than such a one is waited for, nor than was allowed."""
+    subject, parent = vforked
+    monkeypatch.setattr(stopping, "LONGEST", 1000.0)
+    monkeypatch.setattr(guard, "GRACE", 1000.0)
+    if ends == "hold-at-most":
+        monkeypatch.setattr(stopping, "IN_THE_KERNEL", 1000.0)
+    said = hold(subject, how, 0.2 if ends == "hold-at-most" else 1000.0)
+    assert said.startswith(f"thread {parent} is in vfork() and does not stop until the child calls exec or ends")
+    wait_until(lambda: set(states(subject.pid)) <= {"R", "S", "D"})
+    assert thread_state(subject.pid, parent) == "D"
+    is_well(subject)
+    assert subject.quit() == 0
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_vfork_that_ends_in_time(vforked, monkeypatch, how):
+    """As nearly all do: it is waited for, and then held with the others."""
+    subject, parent = vforked
+    monkeypatch.setattr(stopping, "IN_THE_KERNEL", 1000.0)
+    waits, child = [], subject.truth["notes"]["child"]
+
+    def end_child():
+        wait_until(lambda: thread_state(subject.pid, subject.pid) in "tT")
+        waits.append(thread_state(subject.pid, parent))
+        os.kill(child, signal.SIGKILL)
+
+    ending = threading.Thread(target=end_child)
+    held = freeze.Freeze(how, 1000.0)
+    ending.start()
+    try:
+        held.hold(subject.pid, born(subject.pid))
+        assert is_held(subject.pid)
+    finally:
+        held.drop()
+        ending.join()
+    assert waits == ["D"]
+    is_well(subject)
+    assert subject.quit() == 0
+
+
+def test_time_that_is_up_before_all_stand_still(sender, monkeypatch):
+    """Says so, and not that a thread did not stop."""
+    monkeypatch.setattr(guard, "GRACE", 1000.0)
+    monkeypatch.setattr(procfiles, "thread_state", lambda pid, tid: "S")
+    assert "it had stood still for 0.05 s" in hold(sender, "signal", 0.05)
+    monkeypatch.undo()
+    is_well(sender)
 
 
 @pytest.mark.parametrize("how", HOWS)

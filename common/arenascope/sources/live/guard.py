@@ -30,7 +30,8 @@ DONE, SUSPENDED, TOO_LONG, ENDED = b"d", b"s", b"l", b""
 class Holder(Protocol):
     name: str
 
-    def hold(self) -> None: ...
+    def hold(self, until: float) -> None:
+        """TargetError where it cannot be done, TimeoutError where not by then; release() lets go what was stopped."""
 
     def records(self) -> list[tuple[int, bytes, bytes]]: ...
 
@@ -111,10 +112,14 @@ class _Guard:
         try:
             if self._ptrace:
                 self._ptrace.die_in(at_most + GRACE, signal.SIGKILL)
-            holder.hold()
+            holder.hold(started + at_most)
         except TargetError as error:
             holder.release()
             send(self._replies, (False, error.message, error.hint))
+            return
+        except TimeoutError:
+            holder.release()
+            os.write(self._last_word, TOO_LONG)
             return
         except (FileNotFoundError, ProcessLookupError):
             holder.release()

@@ -331,6 +331,15 @@ def thread_state(pid: int, tid: int) -> str:
     return fields[0].decode() if fields else "X"
 
 
+def waits_at(pid: int, tid: int) -> str:
+    """The function in which the kernel has this thread wait; "" where it does not say."""
+    try:
+        place = read_bytes(f"/proc/{pid}/task/{tid}/wchan").decode()
+    except OSError:
+        return ""
+    return "" if place == "0" else place
+
+
 def tracer_of(tid: int) -> int:
     """The pid of the debugger that traces this thread; 0 where none does."""
     try:

@@ -16,6 +16,7 @@ from typing import Optional
 from ...errors import TargetError
 from ..elf.kernel import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
 from . import procfiles
+from .stopping import Wait
 
 PTRACE_GETREGSET, PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4204, 0x4206, 0x4207, 17
 PTRACE_EVENT_STOP = 128
@@ -24,7 +25,6 @@ ROUNDS = 100
 """Threads may start others while they are being seized: until a round finds no new one."""
 REGISTER_BYTES = 16384
 """The largest set is x86's XSAVE area with its tiles, 11 KiB."""
-WAIT_SECONDS = 10.0
 
 
 class _Iovec(ctypes.Structure):
@@ -41,17 +41,23 @@ class Tracer:
         self.ptrace = ctypes.CDLL(None, use_errno=True).ptrace
         self.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
         self.ptrace.restype = ctypes.c_long
+        self._until = 0.0
         self.held: dict[int, int] = {}
         """By thread: the signal at whose delivery it stopped; 0: at our own asking, or with its whole process."""
 
-    def hold(self) -> None:
-        limit = time.monotonic() + WAIT_SECONDS
+    def hold(self, until: float) -> None:
+        self._until = until
+        self.hold_all()
+
+    def hold_all(self) -> None:
+        """Those that have come since, too."""
+        wait = self.wait()
         for _ in range(ROUNDS):
             new = [tid for tid in procfiles.thread_ids(self.pid) if tid not in self.held]
             # all are told to stop before the first is waited for
             seized = [tid for tid in new if self._seize(tid)]
             for tid in seized:
-                self.await_stop(tid, limit)
+                self.await_stop(tid, wait)
             if not seized:
                 procfiles.check_born(self.pid, self._born)
                 return
@@ -75,15 +81,20 @@ class Tracer:
         self.ptrace(PTRACE_INTERRUPT, tid, None, None)
         return True
 
-    def await_stop(self, tid: int, limit: float) -> None:
+    def wait(self) -> Wait:
+        return Wait(self.pid, self._until)
+
+    def await_stop(self, tid: int, wait: Wait) -> None:
         while True:
+            state = ""
             try:
                 told = os.waitid(os.P_PID, tid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG | WALL)
             except ChildProcessError:
                 told = None
                 gone = True  # it ended, or its number went to another thread of its process that called execve
             else:
-                gone = told is None and procfiles.thread_state(self.pid, tid) in "ZX"
+                state = procfiles.thread_state(self.pid, tid) if told is None else ""
+                gone = bool(state) and state in "ZX"
             if told is not None and told.si_code in (os.CLD_TRAPPED, os.CLD_STOPPED):
                 event, number = told.si_status >> 8, told.si_status & 0x7F
                 self.held[tid] = 0 if event else number
@@ -94,10 +105,7 @@ class Tracer:
             if gone or told is not None:
                 del self.held[tid]
                 return
-            if time.monotonic() > limit:
-                raise TargetError(
-                    f"thread {tid} does not stop (in an uninterruptible wait?)", "--no-stop reads all the same"
-                )
+            wait.heed(tid, state)
             time.sleep(0.00005)
 
     def records(self) -> list[tuple[int, bytes, bytes]]:

@@ -19,7 +19,6 @@ from .ptrace import PTRACE_INTERRUPT, Tracer
 
 PTRACE_CONT, PTRACE_SETREGSET, PTRACE_GETSIGMASK, PTRACE_SETSIGMASK = 7, 0x4205, 0x420A, 0x420B
 PTRACE_GET_RSEQ_CONFIGURATION = 0x420F
-STOPS_IN = 10.0
 RSEQ_CS = 8
 """Where struct rseq has the address of the critical section that the thread is in."""
 FATAL = tuple(int(each) for each in (signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE))
@@ -84,8 +83,8 @@ class Runner:
         if self._stopped(tid) is None:
             # not in vain: it would stop once more when it is let run again
             self._ptrace(PTRACE_INTERRUPT, tid, None, None)
-        self._await_stop(tid, time.monotonic() + STOPS_IN)
-        self._tracer.hold()
+        self._await_stop(tid, self._tracer.wait())
+        self._tracer.hold_all()
         return tid in self._tracer.held
 
     def _continue(self, tid: int, number: int) -> bool:
@@ -142,7 +141,7 @@ class Runner:
                     break
                 if time.monotonic() > limit:
                     self._ptrace(PTRACE_INTERRUPT, tid, None, None)
-                    self._await_stop(tid, time.monotonic() + STOPS_IN)
+                    self._await_stop(tid, self._tracer.wait())
                     return AT_WORK, 0
                 time.sleep(0.00005)
             event, number = stopped

@@ -10,8 +10,7 @@ from typing import Optional
 
 from ...errors import TargetError
 from . import procfiles
-
-WAIT_SECONDS = 10.0
+from .stopping import Wait
 
 
 class Stopper:
@@ -23,18 +22,18 @@ class Stopper:
         self._pid, self._born = pid, born
         self._switch: Optional[tuple[int, int]] = None
 
-    def hold(self) -> None:
-        if self._stopped():
+    def hold(self, until: float) -> None:
+        if not self._running():
             return  # and not ours to let go
         try:
             self._switch = _continued_at_our_end(self._pid)
             self._send(signal.SIGSTOP)
         except PermissionError:
             raise TargetError(f"not permitted to stop process {self._pid}", "use sudo, or --no-stop") from None
-        limit = time.monotonic() + WAIT_SECONDS
-        while not self._stopped():
-            if time.monotonic() > limit:
-                raise TargetError(f"process {self._pid} does not stop", "--no-stop reads all the same")
+        wait = Wait(self._pid, until)
+        while running := self._running():
+            for tid, state in running:
+                wait.heed(tid, state)
             time.sleep(0.0005)
 
     def _send(self, number: int) -> None:
@@ -50,9 +49,13 @@ class Stopper:
             signal.pidfd_send_signal(handle, number)
             os.close(handle)
 
-    def _stopped(self) -> bool:
-        states = [procfiles.thread_state(self._pid, tid) for tid in procfiles.thread_ids(self._pid)]
-        return all(state in "TtZX" for state in states)
+    def _running(self) -> list[tuple[int, str]]:
+        """The threads that do not stand still, each with its state."""
+        states = self._states()
+        return [(tid, state) for tid, state in states if state not in "TtZX"]
+
+    def _states(self) -> list[tuple[int, str]]:
+        return [(tid, procfiles.thread_state(self._pid, tid)) for tid in procfiles.thread_ids(self._pid)]
 
     def records(self) -> list[tuple[int, bytes, bytes]]:
         return []
@@ -66,7 +69,8 @@ class Stopper:
             return
         os.close(switch[0])
         try:
-            if self._stopped():
+            # others are, where one did not stop
+            if not self._running() or "T" in (state for _, state in self._states()):
                 # by a capability, where the kernel's own sending asks for the user alone
                 self._send(signal.SIGCONT)
         except (OSError, TargetError):

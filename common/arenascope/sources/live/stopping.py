@@ -1,0 +1,42 @@
+"""How long it is waited for a thread that was told to stop, while all others of its process stand still for it."""
+
+from __future__ import annotations
+
+import time
+
+from ...errors import TargetError
+from . import procfiles
+
+LONGEST = 10.0
+"""Seconds: on a crowded machine a thread may not come to run for some time."""
+IN_THE_KERNEL = 1.0
+"""In an uninterruptible wait no thread stops. Most are over at once, and what is not may last for long."""
+VFORKS = ("kernel_clone", "_do_fork", "do_fork", "wait_for_vfork_done")
+"""Where the kernel waits until a child of vfork or posix_spawn has memory of its own; the first since Linux 5.10."""
+
+
+class Wait:
+    """Begun as the threads are told to stop."""
+
+    def __init__(self, pid: int, until: float) -> None:
+        """`until`: for so long may the process be held in all, by time.monotonic()."""
+        self._pid, self._until = pid, until
+        self._started = time.monotonic()
+
+    def heed(self, tid: int, state: str) -> None:
+        """Of a thread that is still in that state: TargetError where it is waited for no longer, TimeoutError where
+        nothing is any longer."""
+        now = time.monotonic()
+        if now > self._until and state != "D":
+            raise TimeoutError
+        patience = IN_THE_KERNEL if state == "D" else LONGEST
+        if now > min(self._started + patience, self._until):
+            raise TargetError(f"thread {tid} {self._why(tid, state)}", "look again, or use --no-stop")
+
+    def _why(self, tid: int, state: str) -> str:
+        if state != "D":
+            return f"does not stop (state {state})"
+        place = procfiles.waits_at(self._pid, tid)
+        if place in VFORKS:
+            return "is in vfork() and does not stop until the child calls exec or ends"
+        return f"waits in the kernel and does not stop (state D{f', in {place}' if place else ''})"
