@@ -26,9 +26,10 @@ from .target import Region, Span, ThreadInfo
 
 PROCESSORS: Sequence[injection.Processor] = (X8664(), Aarch64())
 SLICES = (0.0002, 0.001, 0.005, 0.02)
-DOUBTS = 5
-"""So often each of them for one that may be inside malloc."""
 """For how long a thread is let run until it is looked at again."""
+DOUBTS = 5
+"""So often each of them for one that may be inside malloc: on aarch64 no table tells of a PLT's stubs, where one that
+calls in a loop is often met."""
 MAIN, VDSO = "[stack]", "[vdso]"
 LARGEST_STACK = 1 << 28
 """Further down no guard of a stack's is looked for."""
@@ -54,7 +55,6 @@ class ShellController:
 
     rounds = 500
     """Nobody can stop a thread just where it leaves malloc: it runs for a moment, and is looked at again."""
-    """On aarch64 no table tells of a PLT's stubs, where one that calls in a loop is often met."""
 
     def __init__(self, target: ProcessTarget, freeze: Freeze) -> None:
         if freeze.how != "ptrace":

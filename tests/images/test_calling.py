@@ -17,6 +17,11 @@ import pytest
 from platforms import HOST, host_and
 from subjects import Subject
 
+from arenascope.shell_control import ShellController
+from arenascope.sources.live import freeze
+from arenascope.sources.live.process import ProcessImage
+from arenascope.sources.live.target import ProcessTarget
+
 pytestmark = pytest.mark.skipif(
     HOST.machine not in ("x86_64", "aarch64"), reason="the shell calls into x86-64 and aarch64 processes alone"
 )
@@ -139,6 +144,30 @@ def test_a_process_whose_main_thread_has_exited(how):
         assert told["predicted_bytes"] > 1 << 20
         assert before - after == pytest.approx(told["predicted_bytes"], abs=64 << 10)
         assert told["released_bytes"] == pytest.approx(before - after, abs=16 << 10)
+        is_well(subject)
+        assert subject.quit() == 0
+
+
+def test_a_thread_that_was_let_run_stands_elsewhere():
+    """By the kernel: whether it is inside malloc is asked of where it is now."""
+    with Subject("spinning") as subject:
+        tid = spinner(subject)
+        target = ProcessTarget(ProcessImage(subject.pid), (), symbols=False)
+        held = freeze.Freeze("ptrace")
+        held.hold(subject.pid, target.image.born)
+        try:
+            target.look(held)
+            controller = ShellController(target, held)
+            places = []
+            for _ in range(50):
+                thread = next(each for each in target.threads() if each.tid == tid)
+                pointer, counter = Path(f"/proc/{tid}/syscall").read_text().split()[-2:]
+                assert (thread.stack_pointer, thread.program_counter) == (int(pointer, 16), int(counter, 16))
+                places.append(counter)
+                assert controller.let_run(thread, 0)
+        finally:
+            held.drop()
+        assert len(set(places)) > 1
         is_well(subject)
         assert subject.quit() == 0
 

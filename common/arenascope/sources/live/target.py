@@ -81,8 +81,8 @@ class ProcessTarget(ShellTarget):
         self.read_nodes = nodes_on if read_nodes is not None else None
 
     def moved(self) -> None:
-        """It ran for a while: its mappings are others."""
-        self._regions = None
+        """It ran for a while: its mappings are others, and its threads stand elsewhere."""
+        self._regions, self._threads = None, None
 
     def register_sets(self) -> Sequence[RegisterSets]:
         return self._freeze.register_sets() if self._freeze is not None else ()
