@@ -198,11 +198,23 @@ def test_a_thread_cache_itself() -> None:
         ("_ZTS3BoxIPDoFvPvEE", "typeinfo name for Box<void (*)(void*) noexcept>"),
         ("_ZTS1HIM3FooKFiRA3_KcEE", "typeinfo name for H<int (Foo::*)(char const (&) [3]) const>"),
         ("_ZTSZ4mainEUlT_E0_", "typeinfo name for main::{lambda(auto:1)#2}"),
+        ("_ZL6workerv", "worker()"),
+        ("_ZL5cache", "cache"),
+        ("_ZZ4mainE4kept", "main::kept"),
+        ("_ZN3foo3barEi", "foo::bar(int)"),
+        ("_ZN3FooIiE3putERKi.isra.0", "Foo<int>::put(int const&) [clone .isra.0]"),
+        (
+            "_Z3addISt6vectorIiSaIiEEiEvT_T0_",
+            "add<std::vector<int, std::allocator<int>>, int>(std::vector<int, std::allocator<int>>, int)",
+        ),
+        ("_ZN3FooC2I3BarEET_", "Foo::Foo<Bar>(Bar)"),
+        ("_ZNO3Foo4takeEv", "Foo::take() &&"),
+        ("_Z4makeIJiiEEvDpOT_", "_Z4makeIJiiEEvDpOT_"),
         ("_ZTV9Short", "_ZTV9Short"),
         ("_ZTV", "_ZTV"),
         ("_ZTVN", "_ZTVN"),
         ("malloc", "malloc"),
     ],
 )
-def test_names_of_vtables(mangled: str, name: str) -> None:
+def test_readable_names(mangled: str, name: str) -> None:
     assert demangle(mangled) == name

@@ -1,13 +1,15 @@
-"""C++ names of classes, as the first words of blocks lead to them: _ZTVN2ns4BaseE is "vtable for ns::Base".
+"""C++ names of classes, as the first words of blocks lead to them (_ZTVN2ns4BaseE is "vtable for ns::Base"), variables
+and functions.
 
-The Itanium C++ ABI's mangling of types, and of functions as far as classes lie in them. What is not of it (expressions
-among template arguments) stays as it is. The words are those of
-binutils' c++filt, without the spaces that C++98 wanted between brackets.
+The Itanium C++ ABI's mangling of types, and of functions, without what templates of these return. What is not of it
+(expressions among template arguments) stays as it is. The words are those of binutils' c++filt, without the spaces
+that C++98 wanted between brackets.
 """
 
 from __future__ import annotations
 
-from typing import Callable
+import re
+from typing import Callable, Sequence, TypeVar
 
 from ...records import NamedTuple
 from .mangling import BUILTIN, NUMBERS, OPERATORS, QUALIFIERS, SPECIAL, STANDARD, SUFFIXES
@@ -15,6 +17,7 @@ from .mangling import BUILTIN, NUMBERS, OPERATORS, QUALIFIERS, SPECIAL, STANDARD
 DEEPEST = 64
 LONGEST = 16 << 10
 """Each substitution can double the name."""
+_CLONE = re.compile(r"(\.[a-zA-Z_]+(?:\.\d+)*)")
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -25,11 +28,14 @@ def demangle(name: str) -> str:
         return name
     parser = _Parser(name, 4 if prefix else 2)
     try:
-        # of what is no class only variables: nobody calls a function "foo" where there are several
-        readable = parser.type() if prefix else parser.name()
+        readable = str(parser.type()) if prefix else parser.whole()
     except (_Unknown, IndexError, ValueError, RecursionError):
         return name
-    return f"{prefix}{readable}" if parser.at == len(name) else name
+    return f"{prefix}{readable}" if parser.at == len(parser.text) else name
+
+
+_BRACKETS = ("operator>", "operator>>", "operator->", "operator<=>")
+_Any = TypeVar("_Any")
 
 
 class _Unknown(Exception):
@@ -56,11 +62,13 @@ class _Parser:
         self.depth = 0
         self.known: list[_Type] = []
         """What substitutions stand for, in the order in which it was met."""
-        self.arguments: list[str] = []
+        self.arguments: list[_Type] = []
         """Of the last template, which T_ stands for."""
         self.in_lambda = 0
-        self.constant = False
-        """Whether the last nested name was that of a member function that is const."""
+        self.suffix = ""
+        """Of the last nested name: " const" of a member function that is."""
+        self.makes = False
+        """Whether it was that of a constructor or destructor, which returns nothing."""
 
     def peek(self, count: int = 1) -> str:
         return self.text[self.at : self.at + count]
@@ -104,13 +112,15 @@ class _Parser:
             self.at += 1
             return self.keep(readers[letter]())
         if self.take("Dp"):
+            if self.arguments and not self.in_lambda and self.peek() != "T":
+                raise _Unknown  # each of a pack by itself
             return self.keep(self.type())
         if self.peek(3) == "DoF":
             self.at += 3
             function = self._function()
             return self.keep(function._replace(right=f"{function.right} noexcept"))
         if letter == "T" and self.peek(2)[1:] in (*DIGITS[:10], "_"):
-            parameter = self.keep(_Type(self._parameter()))
+            parameter = self.keep(self._parameter())
             return self._with_arguments(parameter) if self.peek() == "I" else parameter
         return self._class()
 
@@ -119,7 +129,8 @@ class _Parser:
         while self.peek() in QUALIFIERS:
             words = QUALIFIERS[self.peek()] + words
             self.at += 1
-        kind = self.type()
+        # what "this" is declared to be: the function's type without that counts for no substitution
+        kind = self._function() if self.take("F") else self.type()
         return kind._replace(right=kind.right + words) if kind.open else kind._replace(left=kind.left + words)
 
     def _function(self) -> _Type:
@@ -150,15 +161,15 @@ class _Parser:
     def _parameters(self, *ends: str) -> str:
         parameters = []
         while not (self.peek() in ends or self.peek(2) in ("RE", "OE") or self.at == len(self.text)):
-            parameters.append(str(self.type()))
-        return "" if parameters == ["void"] else ", ".join(each for each in parameters if each)
+            parameters.append(self._apart(self.type))
+        return "" if parameters == [_Type("void")] else _listed(parameters)
 
-    def _parameter(self) -> str:
+    def _parameter(self) -> _Type:
         """T_, T0_ … : in a generic lambda its own `auto`s."""
         self.expect("T")
         number = self._sequence(10)
         if self.in_lambda:
-            return f"auto:{number + 1}"
+            return _Type(f"auto:{number + 1}")
         if number >= len(self.arguments):
             raise _Unknown
         return self.arguments[number]
@@ -191,14 +202,14 @@ class _Parser:
             name = "std::" + self._step("") if self.take("St") else self._step("")
             if self.peek() == "I":
                 self.keep(_Type(name))
-        return name + self._template() if self.peek() == "I" else name
+        return name + self._template(name) if self.peek() == "I" else name
 
     def _nested(self) -> str:
-        constant = False
+        makes, suffix = False, ""
         while self.peek() in QUALIFIERS:
-            constant |= self.peek() == "K"
+            suffix = QUALIFIERS[self.peek()] + suffix
             self.at += 1
-        self.take("R") or self.take("O")
+        suffix += " &" if self.take("R") else " &&" if self.take("O") else ""
         name = ""
         while not self.take("E"):
             first = not name
@@ -209,14 +220,15 @@ class _Parser:
                 name = str(self._substitution())
                 continue
             if self.peek() == "T":
-                name = self._parameter()
+                name = str(self._parameter())
             elif self.peek() == "I":
-                name += self._template()
+                name += self._template(name)
             else:
+                makes = self.peek() in ("C", "D")
                 name = (f"{name}::" if name else "") + self._step(name)
             if self.peek() != "E":
                 self.keep(_Type(name))
-        self.constant = constant
+        self.suffix, self.makes = suffix, makes
         return name
 
     def _local(self) -> str:
@@ -232,16 +244,21 @@ class _Parser:
             self.at += 2
         return f"{function}::{name}"
 
+    def whole(self) -> str:
+        """A variable, or a function, or what a compiler made of one (".isra.0")."""
+        self.text, *made = _CLONE.split(self.text)
+        return "".join([self._encoding(), *(f" [clone {each}]" for each in made if each)])
+
     def _encoding(self) -> str:
-        """A function with its parameters."""
-        self.constant = False
-        name, constant = self.name(), self.constant
-        if self.peek() == "E":
+        """A function with its parameters, or a variable."""
+        self.suffix, self.makes = "", False
+        name, suffix, makes = self.name(), self.suffix, self.makes
+        if self.peek() in ("E", ""):
             return name
-        # what a template returns is mangled, too
-        if name.endswith(">") and not name.endswith(("operator>", "operator>>", "operator->")):
-            self.type()
-        return f"{name}({self._parameters('E')})" + (" const" if constant else "")
+        # what a template returns is mangled, too, and not said
+        if name.endswith(">") and not makes and not name.endswith(_BRACKETS):
+            self._apart(self.type)
+        return f"{name}({self._parameters('E')}){suffix}"
 
     def _step(self, within: str) -> str:
         """One step of a name, without template arguments."""
@@ -254,7 +271,7 @@ class _Parser:
             step = self._unnamed()
         elif letter in ("C", "D") and self.peek(2)[1:].isdigit():
             self.at += 2
-            own = _without_arguments(within).rpartition("::")[2]
+            own = _without_arguments(within).rpartition("::")[2].partition("[abi:")[0]
             step = own if letter == "C" else f"~{own}"
         elif self.peek(2) in OPERATORS:
             step = OPERATORS[self.peek(2)]
@@ -300,27 +317,34 @@ class _Parser:
 
     # template arguments
 
-    def _template(self) -> str:
+    def _apart(self, read: Callable[[], _Any]) -> _Any:
+        """What is known of names in it is nothing of what comes after it."""
+        before = self.arguments, self.suffix, self.makes
+        found = read()
+        self.arguments, self.suffix, self.makes = before
+        return found
+
+    def _template(self, of: str = "") -> str:
         arguments = self._list("I")
         self.arguments = arguments
-        return f"<{', '.join(each for each in arguments if each)}>"
+        return f"{' ' * of.endswith(('operator<', 'operator<<'))}<{_listed(arguments)}>"
 
-    def _list(self, mark: str) -> list[str]:
+    def _list(self, mark: str) -> list[_Type]:
         self.expect(mark)
         items = []
         while not self.take("E"):
-            items.append(self._argument())
+            items.append(self._apart(self._argument))
         return items
 
-    def _argument(self) -> str:
+    def _argument(self) -> _Type:
         letter = self.peek()
         if letter == "L":
-            return self._literal()
+            return _Type(self._literal())
         if letter == "J":
-            return ", ".join(each for each in self._list("J") if each)
+            return _Type(_listed(self._list("J")))
         if letter == "X":
             raise _Unknown
-        return str(self.type())
+        return self.type()
 
     def _literal(self) -> str:
         """A number: Lm42E; an enumerator: LN2ns1EE2E."""
@@ -342,6 +366,11 @@ class _Parser:
         if letter == "b" and value in ("0", "1"):
             return "true" if value == "1" else "false"
         return value + NUMBERS[letter] if letter in NUMBERS else f"({of}){value}"
+
+
+def _listed(kinds: Sequence[_Type]) -> str:
+    """An empty pack is none."""
+    return ", ".join(filter(None, map(str, kinds)))
 
 
 def _pointing(of: _Type, mark: str) -> _Type:
