@@ -26,6 +26,7 @@ from .meter import MakeMeter, unseen
 from .model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
 from .printable import one_line
 from .records import NamedTuple
+from .sources.elf.bss import bss_ends
 from .target import Pages, Region, Residency, Span, Target, ThreadInfo
 
 if TYPE_CHECKING:
@@ -112,6 +113,10 @@ class Session:
     @cached_property
     def regions(self) -> Sequence[Region]:
         return self.target.regions()
+
+    @cached_property
+    def bss_ends(self) -> Mapping[int, int]:
+        return bss_ends(self.memory.read, self.target.page_size, self.regions)
 
     @cached_property
     def any_residency(self) -> Optional[Residency]:
@@ -278,11 +283,10 @@ class Session:
 
     @cached_property
     def threads_found(self) -> threads.ThreadsFound:
-        libc, machine = self.located.libc, self.target.machine
-        everyone = thread_pointers.complete(self.memory, machine, libc, self.regions, threads=self.target_threads)
-        left = thread_pointers.left_by_the_main_thread(
-            self.memory, machine, libc, self.regions, threads=everyone, pid=self.target.pid
-        )
+        libc = self.located.libc
+        where = self.memory, self.target.machine, libc, self.regions
+        everyone = thread_pointers.complete(*where, threads=self.target_threads)
+        left = thread_pointers.left_by_the_main_thread(*where, threads=everyone, pid=self.target.pid)
         return threads.find_thread_words(
             self.memory,
             self.located.layout,
@@ -334,10 +338,6 @@ class Session:
     def listed_order(self) -> Sequence[int]:
         return sorted(self.listed)
 
-    def find_listed(self) -> None:
-        """Walks caches and fastbins now, not when a sweep first asks."""
-        _ = self.listed_order
-
     def sweep(self, header: ArenaHeader, only: Optional[Heap] = None, feet: bool = False) -> Iterator[Piece]:
         """An arena, or one heap of it, in address order; not kept, as it can be as large as the heap itself."""
         for part in self.heaps[header.index] if only is None else (only,):
@@ -349,10 +349,8 @@ class Session:
         self, header: ArenaHeader, heap: Heap, stretch: Optional[Span], findings: list[Finding], feet: bool = False
     ) -> Iterator[Piece]:
         """A heap, or a stretch of it; what is found goes where it is told."""
-        memory, marked = self.memory, self.listed_order
-        return sweep_heap(
-            memory, self.layout, header, heap, findings=findings, marked=marked, stretch=stretch, feet=feet
-        )
+        memory, layout, marked = self.memory, self.layout, self.listed_order
+        return sweep_heap(memory, layout, header, heap, findings=findings, marked=marked, stretch=stretch, feet=feet)
 
     def keep_findings(self, findings: Sequence[Finding]) -> None:
         """Those of the sweep of one heap."""

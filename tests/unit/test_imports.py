@@ -94,7 +94,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "glibc/derive": (*LOW, "glibc"),
     "glibc/find": (*LOW, "glibc", "glibc/derive", "sources/elf"),
     "recognise": (*LOW, "sources/elf"),
-    "session": (*LOW, *GLIBC),
+    "session": (*LOW, *GLIBC, "sources/elf"),
     "before_hold": (*LOW, *GLIBC, "session"),
     "analysis": ("errors", "model", "target", "glibc", "recognise"),
     # render/json.py's envelope says what was looked at, and how it was found

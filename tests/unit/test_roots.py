@@ -2,38 +2,97 @@
 
 from __future__ import annotations
 
+import struct
 from types import SimpleNamespace
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import pytest
 
+from arenascope.errors import MemoryReadError
 from arenascope.graph import threads
 from arenascope.graph.roots import _candidates
+from arenascope.sources.elf.bss import bss_ends
 from arenascope.target import Region, ThreadInfo
 
 PAGE = 0x1000
 
 
-def region(number: int, flags: str, path: str = "") -> Region:
+PROGRAM = "/usr/sbin/mariadbd"
+
+
+def region(number: int, flags: str, path: str = "", pages: int = 1) -> Region:
     start = 0x555500000000 + number * PAGE
-    return Region(start, start + PAGE, "r" in flags, "w" in flags, "x" in flags, path=path)
+    return Region(
+        start, start + pages * PAGE, "r" in flags, "w" in flags, "x" in flags, path=path, offset=number * PAGE
+    )
+
+
+def unreadable(address: int, size: int) -> bytes:
+    raise MemoryReadError(address, size)
+
+
+def header(memory: int) -> Callable[[int, int], bytes]:
+    """Of a file whose one segment takes so many bytes."""
+    elf = b"\x7fELF\2\1\1".ljust(16, b"\0") + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    image = elf + struct.pack("<IIQQQQQQ", 1, 6, 0, 0, 0, 0x1800, memory, PAGE)
+    start = region(0, "r").start
+    return lambda address, size: image[address - start :][:size].ljust(size, b"\0")
 
 
 @pytest.mark.parametrize(
     ("protected", "kind"),
     [
-        (("rw", "/usr/sbin/mariadbd"), "global"),
+        (("rw", PROGRAM), "global"),
         # the end of .data, protected by the program
-        (("r", "/usr/sbin/mariadbd"), "global"),
+        (("r", PROGRAM), "global"),
         # somebody else's file that lies there
         (("r", "/usr/share/words"), "mapping"),
         (("", ""), "mapping"),
     ],
 )
 def test_bss_is_a_programs_variables(protected: tuple[str, str], kind: str) -> None:
-    path = "/usr/sbin/mariadbd"
-    regions = [region(0, "rx", path), region(1, "rw", path), region(2, *protected), region(3, "rw")]
-    assert dict(_candidates(regions))[regions[3]] == kind
+    """Also where its headers cannot be read."""
+    regions = [region(0, "rx", PROGRAM), region(1, "rw", PROGRAM), region(2, *protected), region(3, "rw")]
+    assert dict(_candidates(regions, bss_ends(unreadable, PAGE, regions)))[regions[3]] == kind
+
+
+@pytest.mark.parametrize(("end", "variables"), [(0x2000, 0), (0x2001, 1), (0x5000, 3), (0x6000, 4), (0x7000, 4)])
+def test_what_lies_behind_bss_is_no_variable(end: int, variables: int) -> None:
+    regions = [region(0, "rx", PROGRAM), region(1, "rw", PROGRAM), region(2, "rw", pages=4)]
+    found = [(each.start, each.size // PAGE, kind) for each, kind in _candidates(regions, ends(end, regions))]
+    start = regions[2].start
+    after = (start + variables * PAGE, 4 - variables, "mapping")
+    assert found[1:] == [each for each in ((start, variables, "global"), after) if each[1]]
+
+
+def test_who_follows_is_not_protected() -> None:
+    """Another library's first mapping, right behind variables."""
+    other = region(3, "r", "/usr/lib/libz.so.1")
+    regions = [region(0, "rx", PROGRAM), region(1, "rw", PROGRAM), region(2, "rw"), other, region(4, "rx", other.path)]
+    again = [*regions[:2], region(2, "r", PROGRAM)._replace(offset=0), region(3, "rx", PROGRAM)._replace(offset=PAGE)]
+    assert [each for each, _ in _candidates(regions, ends(0x3000, regions))] == regions[1:3]
+    assert [each for each, _ in _candidates(again, ends(0x2000, again))] == again[1:2]
+
+
+def ends(end: int, regions: list[Region]) -> dict[int, int]:
+    return bss_ends(header(end), PAGE, regions)
+
+
+DATA = region(1, "r", PROGRAM)
+
+
+@pytest.mark.parametrize(
+    "regions",
+    [
+        [DATA, region(2, "rw", PROGRAM)],
+        [region(1, "rw", PROGRAM), region(2, "r", PROGRAM)],
+        [DATA, region(2, "rw")],
+    ],
+    ids=["relro", "the end of .data", "all in front of .bss"],
+)
+def test_variables_that_a_program_protected(regions: list[Region]) -> None:
+    regions = [region(0, "rx", PROGRAM), *regions]
+    assert [kind for _, kind in _candidates(regions, ends(0x3000, regions))] == ["global", "global"]
 
 
 OUT, ALL = False, True

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+NAMELESS = "a variable"
 IN_PASSING = ("stack", "register")
 """Kinds of owners that hold what is being worked on: what they have comes and goes with every request."""
 
@@ -41,4 +42,4 @@ def owner_name(row: Mapping[str, Any]) -> str:
         return f"{name or 'variables'} of threads"
     if kind in ("shared", "unreached"):
         return f"several together: {name or 'others'}" if kind == "shared" else "nobody"
-    return f"mapping {name}" if kind == "mapping" else name or "a variable"
+    return f"mapping {name}" if kind == "mapping" else name or NAMELESS

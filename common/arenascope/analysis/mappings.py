@@ -42,9 +42,15 @@ class Mapped(NamedTuple):
 
 
 def mapped(
-    uses: Sequence[MappingUse], extents: Sequence[Extent], stacks: Mapping[int, int], known: bool
+    uses: Sequence[MappingUse],
+    extents: Sequence[Extent],
+    stacks: Mapping[int, int],
+    *,
+    known: bool,
+    bss: Mapping[int, int],
 ) -> list[Mapped]:
-    """`stacks` are threads by their stack pointers; `known`: the extents tell what of them is resident."""
+    """`stacks` are threads by their stack pointers; `known`: the extents tell what of them is resident; `bss`: where
+    that begins in memory, and ends."""
     ordered = sorted(extents)
     starts = [each.start for each in ordered]
     pointers = sorted(stacks)
@@ -74,7 +80,7 @@ def mapped(
                 if part == "stacks"
                 else None,
                 reserve=reserve,
-                name=region.path or bss_name(before, use),
+                name=region.path or bss_name(before, use, bss),
             )
         )
     return rows

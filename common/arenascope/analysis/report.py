@@ -6,7 +6,7 @@ from bisect import bisect_left
 from typing import Callable, Iterable, Mapping, Optional, Sequence
 
 from ..records import NamedTuple
-from ..target import HUGE_PAGES, MappingUse, Region
+from ..target import HUGE_PAGES, MappingUse, Region, Span
 from .resident import ArenaResident
 
 SHARED_MEMORY = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "[anon_shmem")
@@ -51,6 +51,7 @@ class Owner(NamedTuple):
     """A mapping that is not malloc's, or not only, for the list of the largest."""
 
     region: Region
+    """Where it has neighbours in the same mapping, the largest piece that is of none of them."""
     bytes: int
     """What in it is not malloc's."""
     name: str
@@ -107,9 +108,10 @@ def picture(
     stacks: Iterable[int],
     space: bool = False,
     maker_of: Callable[[Region], str] = lambda region: "",
+    bss: Mapping[int, int] = {},
 ) -> Picture:
     """`extents` are all that malloc has, `stacks` the threads' stack pointers; `space`: in memory or not; `maker_of`
-    names the allocator whose a mapping is."""
+    names the allocator whose a mapping is; `bss`: where that begins in memory, and ends."""
     parts = {
         "live": sum(each.live for each in arenas),
         "mmapped": mmapped,
@@ -132,11 +134,14 @@ def picture(
     shared_made = 0
     for before, use in zip([None, *uses], uses):
         beside = within[use.region.start]
+        # the kernel merges neighbouring mappings, whoever asked for them
+        ends = [bss[use.region.start]] if use.region.start in bss else []
+        variables = [Span(use.region.start, end) for end in ends if end < use.region.end]
+        gap = largest_gap(use.region, [*variables, *(Span(each.start, each.end) for each in beside)])
         if beside:
-            # the kernel merges neighbouring mappings, whoever asked for them
             rest = (use.rss or 0) - sum(each.resident for each in beside)
             inside = all(use.region.start <= each.start and each.end <= use.region.end for each in beside)
-            others += [Owner(use.region, rest, use.region.path)] if inside and rest > 0 else []
+            others += [Owner(gap, rest, use.region.path)] if inside and rest > 0 else []
             continue
         kind = part_of(use.region, pointers)
         parts[kind] += use.rss or 0
@@ -145,7 +150,8 @@ def picture(
             made[maker] = made.get(maker, 0) + (use.rss or 0)
             shared_made += (use.rss or 0) if kind == "shared" else 0
         if use.rss and (maker or kind == "other"):
-            others.append(Owner(use.region, use.rss, use.region.path or bss_name(before, use), maker))
+            name = use.region.path or ("" if variables else bss_name(before, use, bss))
+            others.append(Owner(gap, use.rss, name, maker))
     others.sort(key=lambda owner: -owner.bytes)
     whole = all(use.rss is not None for use in uses)
     return Picture(
@@ -170,16 +176,20 @@ def extents_in(region: Region, starts: Sequence[int], extents: Sequence[Extent])
     return extents[first:last]
 
 
-def bss_name(before: Optional[MappingUse], use: MappingUse) -> str:
-    """The loader maps zeroed variables right after a file's data."""
-    if (
-        before is None
-        or before.region.end != use.region.start
-        or not before.region.is_file
-        or not (before.region.writable and use.region.writable)
-    ):
+def bss_name(before: Optional[MappingUse], use: MappingUse, bss: Mapping[int, int]) -> str:
+    """Of a mapping that begins as zeroed variables, which the loader puts right after a file's data."""
+    end = bss.get(use.region.start)
+    if before is None or end is None:
         return ""
-    return f".bss of {before.region.path.rpartition('/')[2]}"
+    return f".bss of {before.region.path.rpartition('/')[2]}{' and more' if end < use.region.end else ''}"
+
+
+def largest_gap(region: Region, taken: Sequence[Span]) -> Region:
+    """What none of these, which are in order, has of the mapping: the largest such piece."""
+    starts = [region.start, *(max(region.start, each.end) for each in taken)]
+    ends = [*(min(each.start, region.end) for each in taken), region.end]
+    start, end = max(zip(starts, ends), key=lambda gap: gap[1] - gap[0])
+    return region._replace(start=start, end=end)
 
 
 def part_of(region: Region, pointers: Sequence[int]) -> str:

@@ -90,7 +90,7 @@ def _rows(session: Session) -> Optional[list[Mapped]]:
                 *(Extent(block.base, block.base + block.bytes, 0) for block in session.mmapped),
             ]
     stacks = {each.stack_pointer: each.tid for each in session.target_threads if each.stack_pointer}
-    return mapped(uses, extents, stacks, known)
+    return mapped(uses, extents, stacks, known=known, bss=session.bss_ends)
 
 
 def _access(row: Mapped) -> str:

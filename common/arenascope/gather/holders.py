@@ -157,12 +157,13 @@ class Naming:
 
     def _fixed(self) -> Iterator[Area]:
         """Variables of modules, and what lies on stacks."""
-        following = {region.start: region for region in self._session.regions if not region.path}
+        ends = self._session.bss_ends
+        bss = {each.start: each._replace(end=ends[each.start]) for each in self._session.regions if each.start in ends}
         # the break can go on where .bss ends
         heaps = sorted((heap.address, heap.end) for each in self._session.heaps.values() for heap in each)
         for module in self._ground.modules.all:
             last = module.regions[-1]
-            for region in [*module.regions, *filter(None, [following.get(last.end)])]:
+            for region in [*module.regions, *filter(None, [bss.get(last.end)])]:
                 if region.writable and region.present and not region.shared:
                     for start, end in without(region, heaps):
                         yield Area(start, min(end - start, GLOBALS), None)

@@ -62,9 +62,12 @@ def _picture(
     def whose(region: Region) -> str:
         return maker_of(region, allocators)
 
+    bss = session.bss_ends
     if not session.started:
         all_read()
-        return picture((), unread=0, mmapped=0, uses=uses, extents=(), stacks=stacks, space=space, maker_of=whose)
+        return picture(
+            (), unread=0, mmapped=0, uses=uses, extents=(), stacks=stacks, space=space, maker_of=whose, bss=bss
+        )
     pages = heap_pages(session, residency)
     alone = mmapped_extents(session, residency)
     extents = [*pages.extents, *alone]
@@ -93,6 +96,7 @@ def _picture(
         stacks=stacks,
         space=space,
         maker_of=whose,
+        bss=bss,
     )
 
 

@@ -87,7 +87,7 @@ def swept(
 def _swept(
     session: Session, headers: Sequence[ArenaHeader], look: Look[Result], processes: int, meter: Meter, feet: bool
 ) -> Generator[list[Result], None, None]:
-    session.find_listed()  # every worker needs them: before there are any
+    _ = session.listed_order  # caches and fastbins, which every worker needs: before there are any
     heaps = [(header, heap) for header in headers for heap in session.heaps[header.index]]
     longest: Optional[int] = None
     if processes > 1:

@@ -6,7 +6,7 @@ nor what an arena has given up. See docs/owners.md.
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ..glibc.find.stack_cache import CachedStack, cached_stacks
 from ..records import NamedTuple
@@ -70,7 +70,7 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     marks = Marks([*_not_roots(session, ended), *Stacks(session, threads, dtvs).marks()])
     roots: list[Root] = [Root("mapping", each.start, each.end) for each in blocks.strangers]
     missing: list[Region] = []
-    for region, kind in _candidates(session.regions):
+    for region, kind in _candidates(session.regions, session.bss_ends):
         if not region.present and _may_hold(region) and not _is_known(session, region):
             missing.append(region)
         for part, mark in marks.over(region.start, region.end):
@@ -145,32 +145,32 @@ def _is_known(session: Session, region: Region) -> bool:
     return residency is not None and residency.count(region.start, region.end) is not None
 
 
-def _candidates(regions: Sequence[Region]) -> Iterator[tuple[Region, str]]:
-    """Mappings with words of the program's, and what kind of root they are."""
-    before: Optional[Region] = None
-    data = ""  # the file whose mappings these are, from its first writable one on
-    for index, region in enumerate(regions):
-        kind = _kind(region, before, regions[index + 1] if index + 1 < len(regions) else None, data)
-        if kind is not None and region.readable and not region.path.startswith(KERNEL_OWN):
+def _candidates(regions: Sequence[Region], bss: Mapping[int, int]) -> Iterator[tuple[Region, str]]:
+    """Mappings with words of the program's, or the parts of one, and what kind of root they are."""
+    for before, region, after in zip([None, *regions], regions, [*regions[1:], None]):
+        if not region.readable or region.path.startswith(KERNEL_OWN):
+            continue
+        end = bss.get(region.start)
+        if end is not None:
+            yield region._replace(end=end), "global"
+            region = region._replace(start=end)
+        kind = _kind(region, before, after, bss)
+        if kind is not None and region.size:
             yield region, kind
-        if region.is_file and not region.writable:
-            data = data if data == region.path else ""
-        else:
-            data = region.path if region.is_file else ""
-        before = region
 
 
-def _kind(region: Region, before: Optional[Region], after: Optional[Region], data: str) -> Optional[str]:
-    if region.path.startswith(NAMELESS_FILES):
+def _kind(region: Region, before: Optional[Region], after: Optional[Region], bss: Mapping[int, int]) -> Optional[str]:
+    path = region.path
+    if not region.is_file or path.startswith(NAMELESS_FILES):
         return "mapping"
-    if region.is_file:
-        if region.shared or (region.executable and not region.writable):
-            return None
-        # RELRO lies right in front of .data
-        relro = after is not None and (after.path, after.start) == (region.path, region.end) and after.writable
-        return "global" if region.writable or relro else None
-    if region.path:
-        return "mapping"
-    # a program may have protected the end of its .data
-    bss = before is not None and before.is_file and before.end == region.start and before.path == data
-    return "global" if bss and region.writable else "mapping"
+    if region.shared or (region.executable and not region.writable):
+        return None
+    if region.writable:
+        return "global"
+    # RELRO lies right in front of .data, which the program may have protected as well
+    if after is not None and after.writable and after.start == region.end:
+        return "global" if after.path == path or after.start in bss else None
+    # or the end of it alone
+    if before is not None and before.writable and (before.path, before.end) == (path, region.start):
+        return "global" if before.offset < region.offset else None
+    return None

@@ -8,6 +8,7 @@ from ..glibc.chunks.blocks import Placed, find_blocks
 from ..records import NamedTuple
 from ..target import Span
 from .backwards import pointers_to
+from .blocks import heap_spans
 from .refs import Ref, Search
 
 
@@ -85,4 +86,14 @@ def _mapping(search: Search, place: int) -> Optional[Goal]:
     region = next((each for each in search.session.regions if each.contains(place)), None)
     if region is None:
         return None
-    return Goal(Span(region.start, region.end - 1), region.size, "mapping", path=region.path)
+    # the kernel makes one mapping of neighbours: what lies between those that are known is somebody else's
+    own = [Span(region.start, end) for end in [search.session.bss_ends.get(region.start)] if end is not None]
+    start, end = region.start, region.end
+    for each in [*own, *heap_spans(search.session)]:
+        if each.start <= place < each.end:
+            start, end = max(start, each.start), min(end, each.end)
+        elif each.end <= place:
+            start = max(start, each.end)
+        else:
+            end = min(end, each.start)
+    return Goal(Span(start, end - 1), end - start, "mapping", path=region.path)

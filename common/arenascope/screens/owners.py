@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
+from ..analysis.figure_names import NAMELESS
 from ..analysis.held import Holder
 from ..graph.kept import Kept
 from ..graph.owned import Owned
@@ -98,7 +99,7 @@ def whose(search: Search, owner: Owner, leading: Optional[Leading] = None) -> st
         return f"mapping {owner.name}"
     if owner.kind == "tls":
         return f"{marked(owner.name) if owner.name else 'variables'}{thread}"
-    return marked(owner.name) if owner.name else "a variable"
+    return marked(owner.name) if owner.name else NAMELESS
 
 
 def those_of(search: Search, leading: Optional[Leading]) -> str:

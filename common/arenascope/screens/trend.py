@@ -39,7 +39,9 @@ def sentence(style: Style, trend: Trend) -> str:
     rss, life = trend.rss, trend.life
     moments = count(len(life.documents), "snapshot")
     if rss is None:
-        return f"what grew is not known: {moments} too few tell RSS"
+        several = len(life.documents) > 1
+        why = f"of {moments} too few tell RSS" if several else "it takes two snapshots, and there is one"
+        return f"what grew is not known: {why}"
     over, now = time_apart(life.last - life.first), style.size(rss.moments[-1].value)
     if rss.since is None:
         return f"RSS held still at {now} over {over} ({moments})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, Optional
 
 from ..analysis.causes import matters
+from ..analysis.figure_names import NAMELESS
 from ..analysis.report import ANONYMOUS, RESIDENT, SPACE
 from ..model import Statement
 from ..render.text import count, duration
@@ -261,7 +262,7 @@ def _lost(figure: Figures, names: Names, say: Say) -> Pair:
 
 def owner_called(name: str, kind: str) -> str:
     """A name alone may be a word like any other."""
-    return f"the variable {name}" if kind == "global" else name
+    return f"the variable {name}" if kind == "global" and name != NAMELESS else name
 
 
 def _held(figure: Figures, names: Names, say: Say) -> Pair:

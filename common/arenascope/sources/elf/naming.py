@@ -10,15 +10,14 @@ import struct
 from bisect import bisect_right
 from typing import Iterator, Optional, Protocol, Sequence
 
-from ...errors import ArenascopeError, MemoryReadError
+from ...errors import ArenascopeError
 from ...records import NamedTuple
 from ...target import Place, Region
+from .bss import memory_end
 from .demangle import demangle
 from .file import (
-    PT_LOAD,
     SHT_DYNSYM,
     SHT_SYMTAB,
-    Elf,
     ElfFile,
     Read,
     Section,
@@ -115,7 +114,7 @@ class Naming:
             return True
         start = module[0].start
         if start not in self._ends:
-            self._ends[start] = _end_of(image, start)
+            self._ends[start] = memory_end(image.read, start)
         end = self._ends[start]
         return end is None or address < end
 
@@ -151,17 +150,6 @@ class Naming:
             if names:
                 yield from names
                 return
-
-
-def _end_of(image: Named, start: int) -> Optional[int]:
-    """Where the memory of a module ends by its program headers; None where these cannot be read."""
-    try:
-        elf = Elf(image.read, start, mapped=True)
-        return max(elf.bias + each.address + each.memory_size for each in elf.segments if each.type == PT_LOAD)
-    except MemoryReadError:
-        return None
-    except (ArenascopeError, struct.error, ValueError):
-        return start  # no program: what lies after it is not its own
 
 
 def tls_names(file: ElfFile) -> list[_Name]:
