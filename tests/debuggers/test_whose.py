@@ -280,6 +280,9 @@ def test_a_thread_is_one_owner(tmp_path: Path) -> None:
     assert {each["kind"] for each in document["owners"]} <= {"stack", "register", "tls", "global", "shared"}
     held = [(each["tid"], each["kind"], each["retained_bytes"] >> 20 << 20) for each in report["held"]["owners"]]
     assert held[:3] == expected[::-1]
+    (clear,) = [each for each in report["advice"] if each["id"] == "clear-owner"]
+    assert (clear["names"]["kind"], clear["figures"]["bytes"] >> 20) == ("stack", 3)
+    assert f"local variables (stack of thread {threads[2][0]} locals) lead to" in clear["action"]
     assert {each["held_by"]["kind"] for each in types if each["bytes"] >= 1 << 20} <= {"stack", "register"}
 
 

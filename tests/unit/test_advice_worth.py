@@ -201,10 +201,11 @@ def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
         ("global", 0, 12 * MIB, "at most 12.0 MiB"),
         ("global", 0, None, "in 9 blocks]"),
         ("global", 0, 4096, None),
-        ("stack", 0, 12 * MIB, None),
+        ("stack", 0, 12 * MIB, "what local variables (cache) lead to"),
+        ("mapping", 0, 12 * MIB, None),
         ("global", 70 * MIB, 12 * MIB, None),
     ],
-    ids=["known", "not known", "nothing to be had", "no variable", "what is free stays"],
+    ids=["known", "not known", "nothing to be had", "a thread's", "no variable", "what is free stays"],
 )
 def test_what_is_a_cause_is_told_what_its_end_would_bring(
     kind: str, free: int, returns: Optional[int], told: Optional[str]

@@ -123,13 +123,19 @@ class Facts(NamedTuple):
         return self.picture.free <= self.picture.live
 
     @property
-    def clearable(self) -> Optional[Keeper]:
-        """The variable that holds most, where that is why memory stays, and clearing it would bring some back."""
+    def clearable(self) -> Sequence[Keeper]:
+        """The variable that holds most, where that is why memory stays, and clearing it would bring some back; before
+        it a thread's stack that holds more."""
+        found: list[Keeper] = []
         for each in self.held.keepers if self.held and self.keeps else ():
             brings = each.bytes if each.returns is None else each.returns
-            if each.kind in CLEARED and self.matters(each.bytes) and self.matters(brings):
-                return each
-        return None
+            if not (self.matters(each.bytes) and self.matters(brings)):
+                continue
+            if each.kind in CLEARED:
+                return [*found, each]
+            if each.kind == "stack" and not found:
+                found.append(each)
+        return found
 
     @property
     def clearable_jointly(self) -> Sequence[Joint]:

@@ -11,9 +11,8 @@ from .verdict import Figures, Names, Say, owner_called
 from .ways import POOL_COST, POOLS, Typed, Way, Words
 
 
-def _clear(figure: Figures, facts: Facts, say: Say) -> Words:
-    keeper = facts.clearable
-    assert keeper is not None
+def _clear(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
+    keeper = next(each for each in facts.clearable if each.called == names["owner"])
     size, back = say(figure["bytes"]), keeper.returns
     more = ""
     if back is not None:
@@ -22,8 +21,14 @@ def _clear(figure: Figures, facts: Facts, say: Say) -> Words:
             more += f"; {_stays(keeper, facts, say)}"
         elif back > keeper.bytes and say(back) != size:
             more += ", as its blocks stand in the way of what is free already"
+    local = keeper.kind == "stack"
+    what = (
+        f"what local variables ({keeper.called}) lead"
+        if local
+        else f"what {owner_called(keeper.called, keeper.kind)} leads"
+    )
     return _spared(
-        f"what {owner_called(keeper.called, keeper.kind)} leads to, or give it a bound",
+        f"{what} to, or give it a bound",
         f"nothing else leads to {size} in {count(figure['blocks'], 'block')}{more}",
         (Typed("owners", "what hangs on what"), Typed("types --owners", "what these blocks are")),
     )
@@ -89,7 +94,7 @@ def _keep_apart(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
 
 
 def _clear_owner(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
-    return _clear_all(figure, names, facts, say) if "owners" in names else _clear(figure, facts, say)
+    return _clear_all(figure, names, facts, say) if "owners" in names else _clear(figure, names, facts, say)
 
 
 OWNERS: Mapping[str, Callable[[Figures, Names, Facts, Say], Words]] = {
