@@ -156,13 +156,19 @@ class SavedResidency:
         self.exact = moment.exact
         self._page = page_size
         self._resident, self._swapped = _Runs(moment.resident), _Runs(moment.swapped)
+        # the core that it was made of did not tell of files and shared memory
+        untold = (each.region for each in moment.uses if each.rss is None)
+        self._untold = _Runs([Span(each.start, each.end) for each in untold])
 
     def count(self, start: int, end: int) -> Optional[Pages]:
         start, end = self._whole(start, end)
+        if self._untold.bytes_in(start, end):
+            return None
         return Pages(self._resident.bytes_in(start, end), self._swapped.bytes_in(start, end))
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
-        return self._resident.within(*self._whole(start, end))
+        start, end = self._whole(start, end)
+        return None if self._untold.bytes_in(start, end) else self._resident.within(start, end)
 
     def _whole(self, start: int, end: int) -> Span:
         return Span(start // self._page * self._page, -(-end // self._page) * self._page)
