@@ -150,6 +150,10 @@ def test_a_leak_is_told_from_a_cache() -> None:
         report = asked(subject.pid, "--owners", command="report")
         params = asked(subject.pid, command="params")
         _, told, _ = look(Path(str(subject.pid)), "types", "--owners")
+        lost_one = valid(json.loads(said))["leaks"][0]["samples"][0]
+        further = [look(Path(str(subject.pid)), f"{command} {lost_one}")[1] for command in ("refs", "owner")]
+    # each sends to what tells more, and not to the other
+    assert all(re.search(r"^next: arenascope leaks \d+ \(whether it is lost", each, re.MULTILINE) for each in further)
     (row,) = valid(json.loads(said))["leaks"]
     assert (code, row["type"], row["blocks"], row["strength"]) == (1, "Request", 400, "definite")
     assert (row["blocks"] + row["indirect_blocks"], row["bytes"] + row["indirect_bytes"]) == (lost, lost_bytes)

@@ -222,7 +222,12 @@ def _nothing(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "nothing to tune: it is in use, and did not grow",
         _what_is_in_use(figure, facts, say),
-        (_which_blocks(figure, facts), PROFILER),
+        (
+            # what was lost once does not grow either
+            *([Typed("report --owners", "whether it is lost, and who holds it")] if facts.held is None else ()),
+            _which_blocks(figure, facts),
+            PROFILER,
+        ),
     )
 
 

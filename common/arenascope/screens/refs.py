@@ -141,7 +141,8 @@ def pointers(style: Style, shown: Shown, asked: Asked, refs: Sequence[Ref], limi
     else:
         yield NOTHING
     yield ""
-    yield from next_lines(style, style.typed(f"owner {place:#x}"), style.typed(f"chunk {place:#x}"))
+    further = [style.typed(f"owner {place:#x}")] if refs else _if_lost(style, goal)
+    yield from next_lines(style, *further, style.typed(f"chunk {place:#x}"))
 
 
 def owner_lines(
@@ -158,7 +159,13 @@ def owner_lines(
         yield ""
         yield f"{count(len(refs), 'pointer')} to it, in nothing that a root leads to" if refs else NOTHING
     yield ""
-    yield from next_lines(style, style.typed(f"refs {place:#x}"), style.typed(f"chunk {place:#x}"))
+    further = [] if path else _if_lost(style, goal)
+    further += [style.typed(f"refs {place:#x}")] if refs else []
+    yield from next_lines(style, *further, style.typed(f"chunk {place:#x}"))
+
+
+def _if_lost(style: Style, goal: Goal) -> list[str]:
+    return [f"{style.typed('leaks')} (whether it is lost, with what)"] if goal.number is not None else []
 
 
 def trail(shown: Shown, path: Sequence[Ref], goal: Goal) -> Iterator[str]:
