@@ -22,6 +22,8 @@ HOLD_AT_MOST = 120.0
 """And where half of what is done would be worth nothing: twice what copying 50 GB takes. Nobody may ask for more."""
 HUGE_PAGES = "/anon_hugepage"
 """What the kernel calls an anonymous mapping of hugetlbfs pages: a file of its own, that nobody can open."""
+NAMELESS_FILES = ("/memfd:", "/dev/zero", "/SYSV", HUGE_PAGES)
+"""Shared memory without a file that a name leads to."""
 
 
 class Region(NamedTuple):
@@ -47,6 +49,11 @@ class Region(NamedTuple):
     @property
     def is_file(self) -> bool:
         return self.path.startswith("/") and self.path != HUGE_PAGES
+
+    @property
+    def is_shared_memory(self) -> bool:
+        """Others may have written there what this process never touched."""
+        return self.shared and self.path.startswith(NAMELESS_FILES)
 
     @property
     def finds_malloc(self) -> bool:
@@ -222,6 +229,24 @@ class Watched(NamedTuple):
     data: int
 
 
+class Timer(NamedTuple):
+    """A POSIX timer, and the word that its signal brings (sigev_value)."""
+
+    number: int
+    data: int
+
+
+class SharedMemory(NamedTuple):
+    """What there is in it, whether this process has touched it or not."""
+
+    mappings: Sequence[Span]
+    """Those of which that is known, in order."""
+    pages: Sequence[Span]
+    """All that these have, in order: the rest are zeros."""
+    unknown: Sequence[Span]
+    """The other mappings, where something may be besides what is resident."""
+
+
 class Image(Protocol):
     """What stands behind a Target: a process, a core's file, or something that only the debugger reaches. It answers
     what the kernel knows about memory besides the bytes; None wherever that cannot be known from here."""
@@ -248,6 +273,12 @@ class Image(Protocol):
 
     def watched(self) -> Optional[Sequence[Watched]]:
         """What epoll keeps for the process."""
+
+    def timers(self) -> Sequence[Timer]:
+        """Its POSIX timers, as far as they are to be had."""
+
+    def shared_memory(self) -> Optional[SharedMemory]:
+        """What residency does not tell; None where the image has all that there is of it, or lacks it."""
 
     def shortage(self) -> Sequence[Statement]:
         """Why it lacks memory that the process had (a core cut short), with words; empty where it does not."""
@@ -279,6 +310,12 @@ class BytesAlone:
         return None
 
     def watched(self) -> Optional[Sequence[Watched]]:
+        return None
+
+    def timers(self) -> Sequence[Timer]:
+        return ()
+
+    def shared_memory(self) -> Optional[SharedMemory]:
         return None
 
     def shortage(self) -> Sequence[Statement]:

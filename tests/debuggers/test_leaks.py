@@ -18,7 +18,7 @@ from looks import ROOT, give_up, opened
 from partial import look
 from platforms import ELSEWHERE
 from schemas import valid
-from subjects import Subject
+from subjects import Subject, may_look_into_shared_memory
 
 from arenascope.graph import refs
 
@@ -125,6 +125,46 @@ def test_a_pointer_far_inside_a_block(by: str, tmp_path: Path, monkeypatch: pyte
             process.kill()
     assert sums(document)["blocks"] == 0
     assert sum(each["bytes"] for each in document["leaks"]) > 6 << 30
+
+
+UNPRIVILEGED = ("setpriv", "--bounding-set", "-sys_admin,-checkpoint_restore")
+ARENASCOPE = (sys.executable, str(ROOT / "bin" / "arenascope"))
+
+
+def test_what_others_may_have_written_is_not_lost(tmp_path: Path) -> None:
+    """Who may not look into shared memory itself sees of it what is in the process's page tables, and that has nothing
+    where a child's parent has kept its pointers."""
+    saved = tmp_path / "saved.core"
+    with Subject("owners") as held:
+        ways = (held.folder / "truth" / "owners.txt").read_text().splitlines()
+        command = [*(UNPRIVILEGED if may_look_into_shared_memory() else ()), *ARENASCOPE]
+        live = subprocess.run([*command, "leaks", str(held.pid), "--json"], stdout=subprocess.PIPE)
+        subprocess.run([*command, "save", str(held.pid), str(saved)], check=True)
+    assert live.returncode == 0
+    for document in (valid(json.loads(live.stdout)), asked(saved)):
+        assert sums(document)["blocks"] == 0
+        assert document["unknown"]["blocks"] == sum(", unmapped|" in each for each in ways) == 3
+        assert "roots-missing" in {each["id"] for each in document["problem_records"]}
+
+
+def shared_memory(pid: int) -> tuple[int, list[int]]:
+    """What the process has mapped of it, and what there is of each."""
+    rows = [row.split() for row in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    shared = [row[0] for row in rows if row[1][3] == "s"]
+    (mapped,) = re.findall(r"RssShmem:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(mapped), [Path(f"/proc/{pid}/map_files/{each}").stat().st_blocks for each in shared]
+
+
+@pytest.mark.parametrize("door", NEWEST)
+def test_reading_shared_memory_makes_no_pages(door: str) -> None:
+    if not may_look_into_shared_memory():
+        give_up("looking into shared memory needs CAP_CHECKPOINT_RESTORE")
+    with Subject("owners", guard_regions=False) as held:
+        before = shared_memory(held.pid)
+        (outcome,) = opened(DOORS[door]).run(Live(held.pid, held.program), ["leaks --json"])
+        assert sums(outcome.json())["blocks"] == 0
+        assert shared_memory(held.pid) == before
+        assert len(before[1]) == 4
 
 
 PROGRAM = """

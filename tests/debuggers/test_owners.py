@@ -13,8 +13,10 @@ from doors import DOORS, NEWEST, Live
 from looks import opened
 from partial import look
 from schemas import valid
-from subjects import Subject
+from subjects import Subject, may_look_into_shared_memory
 
+OF_THE_KERNEL = ("epoll", "timer")
+"""Its own pointers are no part of a core that we did not write."""
 ENCODINGS = {"high tag": "tagged", "shifted": "shifted", "unaligned": "unaligned", "relative": "relative"}
 INSIDE = ("inside, linked", "past the end", "inside", "low tag")
 """Ways that only a pointer to the block's inside leads: perhaps it is none."""
@@ -40,7 +42,8 @@ class Told(NamedTuple):
 
 def ways_of(subject: Subject) -> list[Way]:
     rows = [line.split("|") for line in (subject.folder / "truth" / "owners.txt").read_text().splitlines()]
-    return [Way(way, address, kind, name, int(tid), int(steps)) for way, address, kind, name, tid, steps in rows]
+    ways = [Way(way, address, kind, name, int(tid), int(steps)) for way, address, kind, name, tid, steps in rows]
+    return [each for each in ways if may_look_into_shared_memory() or "unmapped" not in each.way]
 
 
 def wrong(way: Way, path: Optional[list[dict[str, Any]]]) -> Optional[str]:
@@ -72,7 +75,10 @@ def images(subject: Subject, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     paths = {"live": Path(str(subject.pid)), "saved": saved, "gcore": subject.gcore()}
     with Subject("owners", guard_regions=False) as another:  # which the dump ends
         kernel = Told(another.kernel_core(), ways_of(another))
-        yield {**{name: Told(path, ways_of(subject)) for name, path in paths.items()}, "kernel": kernel}
+        anew = saved.with_name("anew.core")
+        assert look(kernel.path, f"save {anew}")[0] == 0
+        others = {"kernel": kernel, "kernel, saved anew": kernel._replace(path=anew)}
+        yield {**{name: Told(path, ways_of(subject)) for name, path in paths.items()}, **others}
 
 
 def answer(image: Path, *words: str) -> dict[str, Any]:
@@ -83,11 +89,10 @@ def answer(image: Path, *words: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("image", ["live", "saved", "gcore", "kernel"])
+@pytest.mark.parametrize("image", ["live", "saved", "gcore", "kernel", "kernel, saved anew"])
 def test_who_holds_it(images: dict[str, Told], image: str) -> None:
     assert len(images[image].ways) >= 30
-    # the kernel's own pointers are no part of a core that we did not write
-    known = [each for each in images[image].ways if image in ("live", "saved") or each.way != "epoll"]
+    known = [each for each in images[image].ways if image in ("live", "saved") or each.way not in OF_THE_KERNEL]
     if image == "gcore":
         # what GDB writes has no constants of files, and all that is reserved
         known = [each for each in known if each.way in BY_GCORE]
@@ -97,9 +102,9 @@ def test_who_holds_it(images: dict[str, Told], image: str) -> None:
 
 @pytest.mark.parametrize("door", [name for name in NEWEST if name != "shell"])
 def test_in_a_debugger(subject: Subject, images: dict[str, Told], door: str) -> None:
-    """What it alone tells of: the threads."""
-    threads = ("tls", "stack", "register", "kernel")
-    ways = [each for each in images["live"].ways if each.kind in threads]
+    """What it alone tells of: the threads; and what it is in the way of: reading where nothing is mapped."""
+    kinds = ("tls", "stack", "register", "kernel", "mapping")
+    ways = [each for each in images["live"].ways if each.kind in kinds]
     asked = [f"owner {each.address} --json" for each in ways]
     outcomes = opened(DOORS[door]).run(Live(subject.pid, subject.program), asked)
     assert [said for said in map(wrong, ways, (each.json()["path"] for each in outcomes)) if said] == []

@@ -14,12 +14,12 @@ LOST = 1
     "whose it is",
     "Find live blocks that nothing leads to: lost for good, by what they are.",
     "leaks --possible",
-    "From variables, stacks, registers, other mappings and what epoll keeps, every pointer is followed. A block that "
-    "nothing leads to is lost; what hangs on it alone is added to it, and a cycle counts as one. Before that is said, "
-    "pointers that are written otherwise are looked for (tagged, shifted, unaligned, relative). What only pointers to "
-    "its inside lead to is possibly lost. Where this image lacks something that may hold pointers nothing is called "
-    "lost: it is unknown then. In the shell the exit status is 1 where something is lost. A live process is copied, "
-    "and runs on meanwhile.",
+    "From variables, stacks, registers, other mappings and what epoll and timers keep, every pointer is followed. A "
+    "block that nothing leads to is lost; what hangs on it alone is added to it, and a cycle counts as one. Before "
+    "that is said, pointers that are written otherwise are looked for (tagged, shifted, unaligned, relative). What "
+    "only pointers to its inside lead to is possibly lost. Where this image lacks something that may hold pointers "
+    "nothing is called lost: it is unknown then. In the shell the exit status is 1 where something is lost. A live "
+    "process is copied, and runs on meanwhile.",
     arguments=(argument("--possible", action="store_true", help="also rows of what is possibly lost"), GRAPH, LIMIT),
     whole=always,
 )

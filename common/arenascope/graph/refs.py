@@ -54,7 +54,7 @@ class Search:
 
     def __init__(self, session: Session, blocks: LiveBlocks, roots: Roots) -> None:
         self.session, self.blocks, self.roots = session, blocks, roots
-        self.words = Words(session)
+        self.words = Words(session, roots.shared)
         self.graph: Any = None
         """What edges.py made of it."""
         self.again: Any = None

@@ -6,22 +6,20 @@ nor what an arena has given up. See docs/owners.md.
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Collection, Iterator, Mapping, Optional, Sequence
 
 from ..glibc.find.stack_cache import CachedStack, cached_stacks
 from ..records import NamedTuple
 from ..session import Session
 from ..sources.elf.modules import Modules
 from ..sources.elf.naming import modules_of
-from ..target import Region, ThreadInfo
+from ..target import NAMELESS_FILES, Region, SharedMemory, ThreadInfo
 from .blocks import LiveBlocks, heap_spans
 from .constants import with_constants
 from .spans import Mark, Marks
 from .threads import Dtv, Stacks, read_dtv, registers
 
 KERNEL_OWN = ("[vvar", "[vdso", "[vsyscall", "[uprobes")
-NAMELESS_FILES = ("/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage")
-"""Shared memory without a file that a name leads to."""
 EPOLL = "epoll_ctl"
 KINDS = ("global", "tls", "stack", "register", "kernel", "mapping")
 """The first that leads to a block names its owner."""
@@ -58,6 +56,8 @@ class Roots(NamedTuple):
     unwatched: bool
     """Epoll may keep pointers that this image lacks."""
     dtvs: Sequence[Dtv]
+    shared: Optional[SharedMemory]
+    """What residency does not tell of these."""
 
 
 def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
@@ -70,8 +70,11 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     marks = Marks([*_not_roots(session, ended), *Stacks(session, threads, dtvs).marks()])
     roots: list[Root] = [Root("mapping", each.start, each.end) for each in blocks.strangers]
     missing: list[Region] = []
-    for region, kind in _candidates(session.regions, session.bss_ends):
-        if not region.present and _may_hold(region) and not _is_known(session, region):
+    shared = session.target.image.shared_memory()
+    unknown = {each.start for each in shared.unknown} if shared is not None else set()
+    for region, kind in _candidates(session.regions, session.bss_ends, _protected(session)):
+        absent = not region.present and _may_hold(region) and not _is_known(session, region)
+        if absent or region.start in unknown:
             missing.append(region)
         for part, mark in marks.over(region.start, region.end):
             if mark is None:
@@ -85,11 +88,12 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     words += [RootWord("tls", address, "dtv of an ended thread") for address in _left_dtvs(session, ended)]
     watched = session.target.image.watched()
     words += [RootWord("kernel", each.data, f"epoll {each.epoll}, file {each.file}") for each in watched or ()]
+    words += [RootWord("kernel", each.data, f"timer {each.number}") for each in session.target.image.timers()]
     known = {each.tid for each in sets if each.general}
     blind = [each.tid for each in threads if each.runs or each.tid not in known]
     roots.sort(key=lambda each: each.start)
     unwatched = watched is None and _may_use_epoll(modules)
-    return Roots(roots, words, missing, blind=blind, unwatched=unwatched, dtvs=list(dtvs.values()))
+    return Roots(roots, words, missing, blind=blind, unwatched=unwatched, dtvs=list(dtvs.values()), shared=shared)
 
 
 def _may_use_epoll(modules: Modules) -> bool:
@@ -145,10 +149,23 @@ def _is_known(session: Session, region: Region) -> bool:
     return residency is not None and residency.count(region.start, region.end) is not None
 
 
-def _candidates(regions: Sequence[Region], bss: Mapping[int, int]) -> Iterator[tuple[Region, str]]:
+def _protected(session: Session) -> set[int]:
+    """The starts of mappings that nobody may read and that have pages of the program's all the same: guards and what is
+    reserved have none."""
+    closed = (each for each in session.regions if not (each.readable or each.shared or each.is_file))
+    likely = {each.start: each for each in closed if not each.path.startswith(KERNEL_OWN)}
+    if session.target.kind == "core":
+        return {start for start, each in likely.items() if each.present}
+    uses = session.target.image.mapping_use() if likely else None
+    return {use.region.start for use in uses or () if use.region.start in likely and (use.rss or use.swapped)}
+
+
+def _candidates(
+    regions: Sequence[Region], bss: Mapping[int, int], protected: Collection[int] = ()
+) -> Iterator[tuple[Region, str]]:
     """Mappings with words of the program's, or the parts of one, and what kind of root they are."""
     for before, region, after in zip([None, *regions], regions, [*regions[1:], None]):
-        if not region.readable or region.path.startswith(KERNEL_OWN):
+        if not (region.readable or region.start in protected) or region.path.startswith(KERNEL_OWN):
             continue
         end = bss.get(region.start)
         if end is not None:

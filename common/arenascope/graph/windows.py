@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import Iterator, Optional, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..records import NamedTuple
 from ..session import Session
-from ..target import Residency, Span
+from ..target import Residency, SharedMemory, Span
 
 
 class Window(NamedTuple):
@@ -21,18 +22,26 @@ class Window(NamedTuple):
 class Words:
     """What can be read of an image; `lost` counts what cannot."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, shared: Optional[SharedMemory]) -> None:
         self._memory = session.memory
         # a lower bound will do: what a core's does not count is zeros
         self._residency = session.any_residency
+        self._shared = shared
         self._page = session.target.page_size
         self.lost = 0
 
     def of(self, start: int, end: int) -> Iterator[Window]:
         word = self._memory.pointer_size
         start = -(-start // word) * word
-        for low, high in present(self._residency, start, end):
+        for low, high in self._present(start, end):
             yield from self._windows(max(low, start), min(high, end))
+
+    def _present(self, start: int, end: int) -> Sequence[Span]:
+        shared = self._shared
+        index = bisect_right(shared.mappings, (start + 1,)) - 1 if shared is not None else -1
+        if shared is not None and index >= 0 and start < shared.mappings[index].end:
+            return _within(shared.pages, start, end)
+        return present(self._residency, start, end)
 
     def _windows(self, at: int, end: int) -> Iterator[Window]:
         word = self._memory.pointer_size
@@ -65,6 +74,12 @@ class Words:
         self.lost += size - len(words) * self._memory.pointer_size
         if len(words):
             yield Window(at, words)
+
+
+def _within(pages: Sequence[Span], start: int, end: int) -> Sequence[Span]:
+    first = max(0, bisect_right(pages, (start + 1,)) - 1)
+    here = pages[first : bisect_left(pages, (end,))]
+    return [Span(max(low, start), min(high, end)) for low, high in here if high > start]
 
 
 def present(residency: Optional[Residency], start: int, end: int) -> Sequence[Span]:

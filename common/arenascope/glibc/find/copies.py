@@ -60,7 +60,8 @@ def with_static_program(target: Target, memory: Memory, regions: Sequence[Region
         return libcs
     paths = {libc.path for libc in libcs}
     for module in modules_of(regions):
-        if module[0].offset or ".so" in module[0].path or module[0].path in paths:
+        # no program is mapped shared, and reading shared memory would make pages there
+        if module[0].shared or module[0].offset or ".so" in module[0].path or module[0].path in paths:
             continue
         try:
             elf = Elf(memory.read, module[0].start, mapped=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Optional, Sequence
 
-from ...target import MappingUse, MemoryUse, Region, RegisterSets, Residency, Saved, Span, Watched
+from ...target import MappingUse, MemoryUse, Region, RegisterSets, Residency, Saved, SharedMemory, Span, Timer, Watched
 from ..elf.naming import local_file
 from ..local import LocalImage
 from .memory import CoreMemory
@@ -41,6 +41,16 @@ class CoreImage(CoreMemory, LocalImage):
 
     def watched(self) -> Optional[Sequence[Watched]]:
         return self.moment.watched if self.moment is not None else None
+
+    def timers(self) -> Sequence[Timer]:
+        return self.moment.timers if self.moment is not None else ()
+
+    def shared_memory(self) -> Optional[SharedMemory]:
+        if self.moment is None or self.moment.shared is not None:
+            return self.moment.shared if self.moment is not None else None
+        # an earlier release's file has what was in page tables
+        shared = (each for each in self.regions() if each.is_shared_memory and each.readable)
+        return SharedMemory((), (), [Span(each.start, each.end) for each in shared if not each.present])
 
     def processors(self) -> Optional[int]:
         return self.moment.processors if self.moment is not None else None

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from ...records import NamedTuple
-from ...target import MappingUse, MemoryUse, Pages, Region, Span, Watched
+from ...target import MappingUse, MemoryUse, Pages, Region, SharedMemory, Span, Timer, Watched
 from ..elf.kernel import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN
 from ..elf.notes import Note
 
@@ -40,6 +40,8 @@ class Moment(NamedTuple):
     taken: Optional[float] = None
     redacted: bool = False
     watched: Optional[Sequence[Watched]] = None
+    timers: Sequence[Timer] = ()
+    shared: Optional[SharedMemory] = None
 
     def notes(self) -> list[Note]:
         document = {
@@ -54,6 +56,8 @@ class Moment(NamedTuple):
             "taken": self.taken,
             "redacted": self.redacted,
             "epoll": None if self.watched is None else [list(each) for each in self.watched],
+            "timers": [list(each) for each in self.timers],
+            "shared": self.shared and [[list(each) for each in spans] for spans in self.shared],
         }
         return [
             Note(OWN, NT_MOMENT, zlib.compress(json.dumps(document).encode())),
@@ -103,6 +107,8 @@ def moment_of(notes: Mapping[int, bytes]) -> Optional[Moment]:
             redacted=bool(document["redacted"]),
             # earlier files have none
             watched=_watched(document.get("epoll")),
+            timers=[Timer(int(number), int(data)) for number, data in document.get("timers", ())],
+            shared=_shared(document.get("shared")),
         )
     except (ValueError, KeyError, TypeError, zlib.error, RecursionError):
         # written over, or by a later release: the core is one like others then
@@ -111,6 +117,13 @@ def moment_of(notes: Mapping[int, bytes]) -> Optional[Moment]:
 
 def _watched(rows: Optional[Sequence[Sequence[int]]]) -> Optional[list[Watched]]:
     return None if rows is None else [Watched(int(epoll), int(file), int(data)) for epoll, file, data in rows]
+
+
+def _shared(lists: Optional[Sequence[Sequence[Sequence[int]]]]) -> Optional[SharedMemory]:
+    if lists is None:
+        return None
+    mappings, pages, unknown = ([Span(int(start), int(end)) for start, end in spans] for spans in lists)
+    return SharedMemory(mappings, pages, unknown)
 
 
 def _use(row: Sequence[Any]) -> MappingUse:

@@ -34,7 +34,11 @@ def save_core(
         moment = _moment(core, residency, uses)
         if kept is not None:
             notes = [*_redacted(core, notes)]
-            moment = moment._replace(environment=None, watched=None, redacted=True) if moment is not None else None
+            moment = (
+                moment._replace(environment=None, watched=None, timers=(), redacted=True)
+                if moment is not None
+                else None
+            )
         layout = lay_out_notes(form, [*_pieces(core, kept is None)], notes, core.page_size)
         lost = writer.copy(layout, core.fill)
         words = writer.write_kept(layout, kept, core.read) if kept is not None else 0

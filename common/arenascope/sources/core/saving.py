@@ -1,8 +1,8 @@
 """A process's memory into the file of a core, as fast as it can be copied: the process stands still for that alone.
 
 What is resident or in swap is written, what never was stays a hole; pages that are a file's, unchanged, come from that
-file once the process goes on, and only of what finding glibc needs. Shared memory is kept as far as the process has it
-mapped; what it has not is left out and not called zero.
+file once the process goes on, and only of what finding glibc needs. Shared memory is kept whoever wrote it; where it
+is not to be had, as far as the process has it mapped: what it has not is left out and not called zero.
 """
 
 from __future__ import annotations
@@ -77,17 +77,26 @@ class Pages(Protocol):
         """Of a private mapping of a file: the pages that are no longer the file's."""
 
 
-def pieces_of(
-    use: MappingUse, resident: Sequence[Span], swapped: Sequence[Span], pages: Pages, whole: bool, page: int
-) -> Iterator[Piece]:
-    """How one mapping is kept. `whole`: all of its file's bytes too."""
+def _flags(region: Region) -> int:
+    return (PF_R if region.readable else 0) | (PF_W if region.writable else 0) | (PF_X if region.executable else 0)
+
+
+def whole_piece(region: Region, copied: Sequence[Span]) -> Piece:
+    """All of a mapping, with zeros where nothing is copied."""
+    return Piece(region.start, region.end, _flags(region), region.size, copied=copied)
+
+
+def pieces_of(use: MappingUse, here: Sequence[Span], pages: Pages, *, whole: bool, page: int) -> Iterator[Piece]:
+    """How one mapping is kept that has pages `here`. `whole`: all of its file's bytes too."""
     region = use.region
-    flags = (PF_R if region.readable else 0) | (PF_W if region.writable else 0) | (PF_X if region.executable else 0)
+    flags = _flags(region)
     start, end = region.start, region.end
-    if not region.readable or region.path.startswith(KERNEL_OWN):
+    # what nobody may read is a guard, or a reserve; or it was protected with all that is in it
+    closed = not region.readable and (region.shared or region.is_file or not here)
+    if closed or region.path.startswith(KERNEL_OWN):
         yield Piece(start, end, flags, 0)
     elif region.shared:
-        runs = joined(sorted([*resident, *swapped]))
+        runs = joined(here)
         if len(runs) > MOST_PIECES:
             runs = []
         at = start
@@ -107,7 +116,7 @@ def pieces_of(
             held = page if not region.offset else 0
             yield Piece(start, end, flags, held, copied=(), file=region)
     else:
-        yield Piece(start, end, flags, end - start, copied=joined(sorted([*resident, *swapped])))
+        yield whole_piece(region, joined(here))
 
 
 class Layout(NamedTuple):
@@ -179,6 +188,12 @@ class CoreWriter:
         except OSError as error:
             raise self._cannot(error) from error
         self._file = self._partial.descriptor
+
+    @property
+    def room(self) -> int:
+        """Bytes that find room there."""
+        disk = os.fstatvfs(self._file)
+        return disk.f_bavail * disk.f_frsize
 
     def _cannot(self, error: OSError) -> ArenascopeError:
         return ArenascopeError(f"cannot write {self.path}: {error.strerror or error}")

@@ -1,4 +1,4 @@
-"""Pointers that the kernel keeps for a process: what epoll_ctl(2) was given as epoll_data."""
+"""Pointers that the kernel keeps for a process: what epoll_ctl(2) was given as epoll_data, timer_create(2) as value."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import os
 import re
 from typing import Iterator
 
-from ...target import Watched
+from ...target import Timer, Watched
+from .procfiles import read_bytes
 
 ROW = re.compile(rb"^tfd:\s*(\d+)\s+events:\s*[0-9a-f]+\s+data:\s*([0-9a-f]+)", re.MULTILINE)
 EPOLL = "anon_inode:[eventpoll]"
+TIMER = re.compile(rb"^ID: (\d+)\nsignal: \d+/([0-9a-f]+)$", re.MULTILINE)
 
 
 def epoll_words(pid: int) -> list[Watched]:
@@ -31,3 +33,12 @@ def _rows(folder: str) -> Iterator[Watched]:
             continue  # closed meanwhile
         for row in ROW.finditer(told):
             yield Watched(int(number), int(row[1]), int(row[2], 16))
+
+
+def timer_words(pid: int) -> list[Timer]:
+    """[] where the kernel has no such file: it needs CONFIG_CHECKPOINT_RESTORE."""
+    try:
+        told = read_bytes(f"/proc/{pid}/timers")
+    except OSError:
+        return []
+    return [Timer(int(row[1]), int(row[2], 16)) for row in TIMER.finditer(told)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import Callable, Mapping, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, TypeVar
 
 from ... import target
 from ...errors import MemoryReadError, TargetError
@@ -16,6 +16,9 @@ from ..local import LocalImage
 from . import procfiles
 from .pagemap import PagemapResidency
 from .refusal import refusal
+
+if TYPE_CHECKING:
+    from .shared import SharedFiles
 
 T = TypeVar("T")
 # one pread moves at most MAX_RW_COUNT bytes, and takes no offset above the signed range
@@ -34,6 +37,7 @@ class ProcessImage(LocalImage):
     _maps = b""
     _regions: Sequence[target.Region] = ()
     """What `_maps`, the text of /proc/PID/maps, says."""
+    _shared: Optional[SharedFiles] = None
     _over: Optional[TargetError] = None
     """Why nothing more may be read."""
 
@@ -113,6 +117,10 @@ class ProcessImage(LocalImage):
         """
         if not 0 <= address <= address + size <= ADDRESS_LIMIT:
             raise MemoryReadError(address, size)
+        if self._shared is not None:
+            data = self._shared.read(address, size)
+            if data:
+                return data
         try:
             data = os.pread(self._mem, min(size, LARGEST_READ), address) if size else b""
             if len(data) == size:
@@ -124,6 +132,10 @@ class ProcessImage(LocalImage):
 
     def fill(self, address: int, block: memoryview) -> int:
         """Reads into `block`, up to where nothing is mapped."""
+        if self._shared is not None:
+            done = self._shared.fill(address, block)
+            if done:
+                return done
         if not 0 <= address <= address + len(block) <= ADDRESS_LIMIT:
             raise MemoryReadError(address, len(block))
         try:
@@ -232,6 +244,23 @@ class ProcessImage(LocalImage):
         from .kernel import epoll_words  # which few looks ask for
 
         return epoll_words(self.pid)
+
+    def timers(self) -> Sequence[target.Timer]:
+        from .kernel import timer_words
+
+        return timer_words(self.pid)
+
+    def shared_memory(self) -> Optional[target.SharedMemory]:
+        """From here on it is read where it is."""
+        residency = self.residency()
+        return self.shared_files(residency).told if residency is not None else None
+
+    def shared_files(self, residency: target.Residency, most: Optional[int] = None) -> SharedFiles:
+        from .shared import MOST, SharedFiles
+
+        most = MOST if most is None else min(most, MOST)
+        self._shared = SharedFiles(self._folder, self.regions(), residency, most)
+        return self._shared
 
     def processors(self) -> Optional[int]:
         return procfiles.online_processors()

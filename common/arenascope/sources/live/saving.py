@@ -7,14 +7,15 @@ import time
 from contextlib import suppress
 from typing import Callable, Mapping, Optional, Protocol, Sequence
 
-from ...target import Image, Region, RegisterSets, Saved, Span
+from ...target import Image, Region, RegisterSets, Residency, Saved, Span
 from ..core.moment import Moment
-from ..core.saving import CoreWriter, Piece, first_notes, lay_out, pieces_of
+from ..core.saving import CoreWriter, Piece, first_notes, lay_out, pieces_of, whole_piece
 from ..core.writing import Form, Who
 from . import kernel as _kernel  # noqa: F401  what `watched` takes, loaded before a process is held
 from . import procfiles
 from .many import block_reader
 from .pagemap import PagemapResidency
+from .shared import SharedFiles
 
 
 class Process(Image, Protocol):
@@ -37,6 +38,8 @@ class Process(Image, Protocol):
 
     def open_file(self, region: Region) -> Optional[str]: ...
 
+    def shared_files(self, residency: Residency, most: Optional[int]) -> SharedFiles: ...
+
 
 def save_process(
     image: Process, path: str, registers: Sequence[RegisterSets], release: Callable[[], float], lasting: bool = True
@@ -52,13 +55,18 @@ def _save(image: Process, writer: CoreWriter, registers: Sequence[RegisterSets],
     resident: list[Span] = []
     swapped: list[Span] = []
     pieces: list[Piece] = []
+    # what others have written there is left out where there is no room for it
+    shared = image.shared_files(pages, writer.room - (image.status.rss or 0))
     for use in uses:
         states = pages.states(use.region.start, use.region.end)
         resident += states.present
         swapped += states.swapped
-        pieces += pieces_of(
-            use, states.present, states.swapped, pages, whole=use.region.finds_malloc, page=image.page_size
-        )
+        told = shared.pages.get(use.region.start)
+        if told is not None:
+            pieces.append(whole_piece(use.region, told))
+        else:
+            here = sorted([*states.present, *states.swapped])
+            pieces += pieces_of(use, here, pages, whole=use.region.finds_malloc, page=image.page_size)
     form = Form(image.machine, image.pointer_size, image.mark)
     names = image.thread_names()
     who = Who(image.pid, names.get(image.pid, image.status.name), _arguments(image.memory_tid), image.status.uid)
@@ -76,11 +84,20 @@ def _save(image: Process, writer: CoreWriter, registers: Sequence[RegisterSets],
         exact=pages.exact,
         taken=time.time(),
         watched=image.watched(),
+        timers=image.timers(),
+        shared=shared.told,
     )
-    lost = writer.copy(layout, block_reader(image))
+    lost = writer.copy(layout, _reader(image, shared))
     held = release()
     written = writer.finish(form, layout, moment, image.open_file)
     return Saved(written, layout.bytes - lost, lost, held)
+
+
+def _reader(image: Process, shared: SharedFiles) -> Callable[[int, memoryview], int]:
+    plain = block_reader(image)
+    if not shared.told.pages:
+        return plain
+    return lambda address, block: shared.fill(address, block) or plain(address, block)
 
 
 def _arguments(pid: int) -> str:

@@ -1,0 +1,92 @@
+"""What shared memory without a file has, whoever wrote it: a process's page tables do not tell.
+
+fork copies no page tables of shared mappings, and the kernel may take them back while the pages stay. What a page holds
+that this process has not touched is read from the memory's own inode: a read by way of the process would map the page
+there, and make one where there is none.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from contextlib import suppress
+from typing import Optional, Sequence
+
+from ...target import Region, Residency, SharedMemory, Span
+from ..core.holes import data_within
+
+MOST = 1 << 30
+"""So many bytes that this process does not have mapped are looked at, or copied."""
+
+
+class SharedFiles:
+    """The inodes behind the shared mappings of a process: /proc/PID/map_files leads there, for who has
+    CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN."""
+
+    def __init__(self, folder: str, regions: Sequence[Region], residency: Residency, most: int = MOST) -> None:
+        self._folder = folder
+        self._regions: list[Region] = []
+        self.pages: dict[int, Sequence[Span]] = {}
+        """What each mapping has, by its start."""
+        unknown: list[Span] = []
+        for region in regions:
+            if not (region.is_shared_memory and region.readable):
+                continue
+            mapped = residency.count(region.start, region.end)
+            here = mapped.resident if mapped is not None else 0
+            found = self._pages(region, here + most)
+            if found is not None:
+                most -= max(0, sum(each.bytes for each in found) - here)
+                self._regions.append(region)
+                self.pages[region.start] = found
+            elif here < region.size:
+                unknown.append(Span(region.start, region.end))
+        self._starts = [each.start for each in self._regions]
+        mappings = [Span(each.start, each.end) for each in self._regions]
+        self.told = SharedMemory(mappings, [each for found in self.pages.values() for each in found], unknown)
+
+    def fill(self, address: int, block: memoryview) -> int:
+        """Reads into `block` where such a mapping is, and as far as it goes; else 0."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0 or address >= self._regions[index].end:
+            return 0
+        region = self._regions[index]
+        size = min(len(block), region.end - address)
+        with suppress(OSError):
+            file = self._open(region)
+            try:
+                return os.preadv(file, [block[:size]], region.offset + address - region.start)
+            finally:
+                os.close(file)
+        return 0
+
+    def read(self, address: int, size: int) -> bytes:
+        """All of it, where it lies in one such mapping; else nothing."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0 or address + size > self._regions[index].end:
+            return b""
+        block = bytearray(size)
+        return bytes(block) if self.fill(address, memoryview(block)) == size else b""
+
+    def _open(self, region: Region) -> int:
+        # not kept open: of some processes there are more than a program may open
+        return os.open(f"{self._folder}/map_files/{region.start:x}-{region.end:x}", os.O_RDONLY | os.O_CLOEXEC)
+
+    def _pages(self, region: Region, most: int) -> Optional[list[Span]]:
+        """None where that is not to be had, or is too much."""
+        try:
+            file = self._open(region)
+        except OSError:
+            return None
+        pages, shift = [], region.start - region.offset
+        try:
+            for start, end in data_within(file, region.offset, region.offset + region.size):
+                pages.append(Span(start + shift, end + shift))
+                most -= end - start
+                if most < 0:
+                    return None
+        except OSError:
+            return None
+        finally:
+            os.close(file)
+        return pages
