@@ -76,7 +76,8 @@ class Runner:
         """Lets this thread alone run for a while; all it has started meanwhile is held, too. False where it ended."""
         if tid not in self._tracer.held:
             return False
-        self._continue(tid, self._tracer.held[tid])
+        number, self._tracer.held[tid] = self._tracer.held[tid], 0  # delivered once
+        self._continue(tid, number)
         limit = time.monotonic() + seconds
         while self._stopped(tid) is None and (left := limit - time.monotonic()) > 0:
             time.sleep(min(left, 0.001))
