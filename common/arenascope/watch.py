@@ -240,10 +240,10 @@ class _Seen(NamedTuple):
 
 def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
     def figures(context: Context) -> Answer:
-        session = context.session
+        session, at = context.session, time.time()
         picture = resident_picture(session, trims(session)) if session.started else None
         document = take(context, sizes=False, types=options.types, owners=options.owners) if options.save else None
-        return Answer({"picture": picture, "arenas": len(session.headers), "document": document}, ())
+        return Answer({"picture": picture, "arenas": len(session.headers), "document": document, "at": at}, ())
 
     started = born(pid) if options.save else None
     ahead = None if options.types or options.owners else figures
@@ -260,7 +260,8 @@ def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
         limit = memory_limit(pid)
         target = {**document["target"], "started": started, "name": name}
         document = {**document, "target": target, "limit": None if limit is None else limit._asdict()}
-    return _Seen(Looked(pid, name, keys["picture"], keys["arenas"], held=held), document)
+    looked = Looked(pid, name, keys["picture"], keys["arenas"], held=held, at=keys["at"])
+    return _Seen(looked, document)
 
 
 def _name(pid: int) -> str:
@@ -273,7 +274,7 @@ def _name(pid: int) -> str:
 
 
 def _cells(looked: Looked, style: Style, before: Optional[int]) -> list[str]:
-    now, held = time.strftime("%H:%M:%S"), f"{looked.held * 1000:.0f} ms"
+    now, held = time.strftime("%H:%M:%S", time.localtime(looked.at)), f"{looked.held * 1000:.0f} ms"
     picture, pid = looked.picture, str(looked.pid)
     if picture is None:
         return [now, pid, *["?"] * 7, str(looked.arenas), held]

@@ -34,6 +34,8 @@ class Looked(NamedTuple):
     """None where malloc was not called yet."""
     arenas: int
     held: float
+    at: float
+    """When it was, by the clock: types and owners take their time to tell."""
 
 
 class Course:
