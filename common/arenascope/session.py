@@ -5,7 +5,7 @@ Made per command and dropped with it, so that a continued process is never read 
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence
 
 from .crew import how_many
@@ -364,7 +364,7 @@ class Session:
         arenas = [part for parts in self.heaps.values() for part in parts]
         # a header is not zero: of a core even a lower bound has its page
         residency = self.any_residency if self.target.kind == "core" else self.residency
-        ranges = mmapped.search_ranges(self.layout, self.regions, arenas, residency)
+        ranges = partial(mmapped.search_ranges, self.layout, self.regions, arenas, residency=residency)
         mp_ = self._mp if self.located.layout.mmaps_proven else None
         counted = params.counts(mp_) if mp_ else None
         return mmapped.find_mmapped(

@@ -14,7 +14,7 @@ from subjects import Subject
 
 MALLOC = ("live", "mmapped", "tcache", "returnable", "thread_tops", "main_top", "scraps", "unread")
 COMMANDS = ("mappings --json", "report --json")
-SUBJECTS = (("hoard", "3", "3"), ("mmapped",), ("mystery", "foreign", "40"), ("many_heaps", "4", "spread"))
+SUBJECTS = (("hoard", "3", "3"), ("mmapped",), ("mystery", "foreign", "40"), ("many_heaps", "4", "spread"), ("locked",))
 
 
 def look(image: Image, door: str = "shell") -> list[dict[str, Any]]:

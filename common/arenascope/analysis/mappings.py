@@ -22,7 +22,7 @@ class Mapped(NamedTuple):
     arenas: Sequence[int]
     """Those that have a heap in it, or in front of it where it is their `reserve`."""
     blocks: int
-    """With a mapping of their own; the kernel makes one mapping of neighbours."""
+    """With a mapping of their own, that begin in this one; the kernel makes one mapping of neighbours."""
     malloc_bytes: Optional[int]
     """What of it is resident and malloc's; None where that is not known."""
     tid: Optional[int]
@@ -74,7 +74,7 @@ def mapped(
                 use,
                 part,
                 arenas=previous.arenas if reserve and previous else arenas,
-                blocks=sum(1 for each in inside if each.arena is None),
+                blocks=sum(1 for each in inside if each.arena is None and each.first),
                 malloc_bytes=resident if inside else 0 if use.rss is not None else None,
                 tid=next((stacks[each] for each in pointers if region.contains(each)), None)
                 if part == "stacks"

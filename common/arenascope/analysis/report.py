@@ -41,6 +41,8 @@ class Extent(NamedTuple):
     resident: int
     arena: Optional[int] = None
     """None of a block with a mapping of its own."""
+    first: bool = True
+    """Not so where such a block lies in several mappings, and began in an earlier one."""
 
 
 FREE = ("tcache", "returnable", "thread_tops", "main_top", "scraps")
@@ -140,8 +142,7 @@ def picture(
         gap = largest_gap(use.region, [*variables, *(Span(each.start, each.end) for each in beside)])
         if beside:
             rest = (use.rss or 0) - sum(each.resident for each in beside)
-            inside = all(use.region.start <= each.start and each.end <= use.region.end for each in beside)
-            others += [Owner(gap, rest, use.region.path)] if inside and rest > 0 else []
+            others += [Owner(gap, rest, use.region.path)] if rest > 0 else []
             continue
         kind = part_of(use.region, pointers)
         parts[kind] += use.rss or 0

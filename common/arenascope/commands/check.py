@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.check import Busy
 from ..command import ARENA, LIMIT, Answer, Context, command
-from ..gather.problems import problems_of
+from ..gather.problems import miscounted, problems_of
 from ..model import WHAT, Breach, Statement
 from ..render.breaches import breach_words
 from ..render.json import address
@@ -49,8 +49,8 @@ def check_command(context: Context) -> Answer:
             "tcache_entries": outcome.tcache_entries,
         },
     }
-    # what the walkers found is among the breaches, or in outcome.unread
-    others = [each for each in problems_of(session) if WHAT not in each.names]
+    # what the walkers found is among the breaches, or in outcome.unread; and so are blocks fewer than mp_ counts
+    others = [each for each in problems_of(session) if WHAT not in each.names and each not in miscounted(session)]
     problems = list({sentence(each): each for each in [*others, *outcome.unread]}.values())
     judgement = judge(outcome, damage, problems) if session.started else Statement("no-heap", text=NO_HEAP)
     verdict = judgement.text or _verdict(judgement)

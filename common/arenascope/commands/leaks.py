@@ -44,7 +44,8 @@ def leaks_command(context: Context) -> Answer:
         "unknown": tally(blocks, unknown),
         "saved": [{"encoding": encoding, **tally(blocks, each)} for encoding, each in leaks.saved.items()],
     }
-    problems = [*look.problems, *(leaks.doubts if leaks.definite else ()), *problems_of(look.session)]
+    doubts = leaks.doubts if leaks.definite else ()
+    problems = [*look.problems, *doubts, *(each for each in problems_of(look.session) if each not in doubts)]
     asked = context.options
     rows = [*lost, *(possible if asked.possible else ())]
     text = lines(context.style, blocks, leaks, rows, limit=asked.limit, with_possible=asked.possible)

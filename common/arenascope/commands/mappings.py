@@ -81,13 +81,17 @@ def _rows(session: Session) -> Optional[list[Mapped]]:
         return None
     extents: Sequence[Extent] = []
     if session.started:
+        mapped_now = [use.region for use in uses]
         if residency is not None and known:
-            extents = [*heap_pages(session, residency).extents, *mmapped_extents(session, residency)]
+            extents = [
+                *heap_pages(session, mapped_now, residency).extents,
+                *mmapped_extents(session, mapped_now, residency),
+            ]
         else:
             heaps = [heap for parts in session.heaps.values() for heap in parts]
             extents = [
                 *(Extent(heap.address, heap.end, 0, heap.arena) for heap in heaps),
-                *(Extent(block.base, block.base + block.bytes, 0) for block in session.mmapped),
+                *mmapped_extents(session, mapped_now),
             ]
     stacks = {each.stack_pointer: each.tid for each in session.target_threads if each.stack_pointer}
     return mapped(uses, extents, stacks, known=known, bss=session.bss_ends)
@@ -198,5 +202,6 @@ def _whose(style: Style, row: Mapped, names: Mapping[int, Optional[str]]) -> str
         return row.name or ("shared memory" if row.part == "shared" else "other anonymous memory")
     words = [arenas] if arenas else []
     words += [count(row.blocks, "mmapped block")] if row.blocks else []
+    words += ["the rest of a mmapped block"] if not (row.blocks or row.arenas) else []
     words += [f"{style.size(row.beside_bytes)} outside malloc"] if row.beside_bytes else []
     return ", ".join(words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ..command import LIMIT, Answer, Context, command
+from ..gather.block_parts import pages_of
 from ..gather.problems import problems_of
 from ..gather.single import kinds_of
 from ..gather.usage import mmapped_mismatch, mmapped_tally
@@ -28,13 +29,13 @@ def mmapped_command(context: Context) -> Answer:
     session = context.session
     blocks = session.mmapped if session.started else []
     expected = mmapped_tally(session)
-    residency = session.residency
-    pages = [residency.count(block.base, block.base + block.bytes) if residency else None for block in blocks]
-    resident = [each.resident if each else None for each in pages]
+    resident = [each.resident if each else None for each in pages_of(session, blocks)]
     problem = mmapped_mismatch(session)
     match = problem is None
     types = _types(session, blocks)
-    problems = [*problems_of(session), *([problem] if problem else [])]
+    problems = problems_of(session)
+    if problem is not None and problem not in problems:
+        problems.append(problem)
     keys = {
         "blocks": [
             {

@@ -23,7 +23,7 @@ from ..gather.problems import problems_of
 from ..gather.resident import resident_picture
 from ..gather.sweeps import likely_chunks
 from ..gather.trims import trims
-from ..gather.usage import full_usages, mmapped_mismatch
+from ..gather.usage import full_usages
 from ..glibc.params import arena_limit
 from ..model import Statement
 from ..records import NamedTuple
@@ -276,7 +276,7 @@ def _answer(
     ticket: Optional[Ticket],
     owned: Sequence[Looked],
 ) -> Answer:
-    problems = _problems(context.session) if picture else problems_of(context.session)
+    problems = problems_of(context.session)
     keys = _keys(context, picture, concluded)
     if ticket is not None:
         return ticket.answer(keys, concluded, problems, *owned[:1])
@@ -285,12 +285,6 @@ def _answer(
         named = not context.session.target.image.redacted
         text = lines(context.style, picture, concluded, full=context.options.full, named=named)
     return Answer(keys, text, problems)
-
-
-def _problems(session: Session) -> list[Statement]:
-    """One block too many or too few would end up in the wrong part."""
-    problem = mmapped_mismatch(session) if session.params is not None else None
-    return [*problems_of(session), *([problem] if problem else [])]
 
 
 class _Beside(NamedTuple):

@@ -225,7 +225,7 @@ DOCUMENTS = {
                 part=one_of("Whose it is; what lies beside malloc's own in one of malloc's is other", *MAPPED),
                 malloc_bytes=size("What of it is in memory and malloc's", null=True),
                 arenas=rows("The arenas that have a heap in it, or that it is reserved for", INDEX),
-                mmapped_blocks=size("Blocks with a mapping of their own in it"),
+                mmapped_blocks=size("Blocks with a mapping of their own that begin in it"),
                 reserve=truth("Address space after a heap, for it to grow into"),
                 tid=integer("The thread whose stack it holds", null=True),
                 name=text("The file, the kernel's name for it, or whose zeroed variables it holds", null=True),

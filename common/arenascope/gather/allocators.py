@@ -9,6 +9,7 @@ from ..glibc.find.copies import Copy
 from ..model import Allocator, Statement
 from ..render.json import address
 from ..session import Session
+from .block_parts import pages_of
 
 
 def allocators_json(allocators: Sequence[Allocator]) -> list[dict[str, object]]:
@@ -86,8 +87,7 @@ def resident_of_glibc(session: Session, walk: bool = True) -> Optional[int]:
     # what another allocator has mapped can look like a block of malloc's
     if len(session.mmapped) != blocks:
         return None
-    for block in session.mmapped:
-        here = session.residency.count(block.base, block.base + block.bytes)
+    for here in pages_of(session, session.mmapped):
         if here is None:
             return None
         resident += here.resident

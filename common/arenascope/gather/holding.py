@@ -11,6 +11,7 @@ from ..analysis.types import Totals, TypeRow
 from ..model import ArenaHeader, Heap
 from ..records import NamedTuple
 from ..session import Session
+from .block_parts import pages_of
 from .live import Live
 from .resident import resident_spans
 from .trims import thresholds_of, trim_rules
@@ -83,10 +84,9 @@ def holdings_of(session: Session, live: Live, present: InMemory) -> Holdings:
             return chain(live.blocks(by_heap[heap]), judged(heap))
 
         holdings = held_back(session, present, stream)
-    residency = session.residency
-    for block, kind in live.mmapped:
+    in_memory = pages_of(session, [block for block, _ in live.mmapped])
+    for (block, kind), pages in zip(live.mmapped, in_memory):
         # munmap: it takes the header's page with it, and what is locked
-        pages = residency.count(block.base, block.base + block.bytes) if residency else None
         holdings.add(kind, block.bytes, pages.resident if pages else None)
     return holdings
 

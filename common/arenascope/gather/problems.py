@@ -12,6 +12,7 @@ from ..model import ArenaHeader, Statement
 from ..render.problems import sentence
 from ..session import Session
 from .allocators import replaced
+from .usage import mmapped_mismatch
 
 STACK_WORDS = 32
 """A waiting thread has return addresses in its innermost frames."""
@@ -44,7 +45,15 @@ def problems_of(session: Session) -> list[Statement]:
         problems.append(Statement("cached-chunks-unowned"))
     if session.started and any(each.arena is None for each in read.thread_words):
         problems += [Statement("thread-arenas-not-found"), *_without_stacks(session)]
-    return problems
+    return [*problems, *miscounted(session)]
+
+
+def miscounted(session: Session) -> list[Statement]:
+    """Where blocks served by mmap were looked for: one too many or too few is in the wrong row, or in none."""
+    if session.so_far.mmapped is None or session.params is None:
+        return []
+    problem = mmapped_mismatch(session)
+    return [problem] if problem is not None else []
 
 
 def _without_stacks(session: Session) -> Iterator[Statement]:

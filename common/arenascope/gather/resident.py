@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Optional, Sequence
 
+from ..analysis.present import Present
 from ..analysis.report import Extent, Picture, picture
 from ..analysis.resident import ArenaResident, arena_resident, clipped
 from ..analysis.trim import Trim
@@ -12,6 +13,7 @@ from ..model import Heap, Range
 from ..records import NamedTuple
 from ..session import Session
 from ..target import MappingUse, Pages, Region, Residency, Span
+from .block_parts import parts_of, split
 
 
 class _Everything:
@@ -68,8 +70,9 @@ def _picture(
         return picture(
             (), unread=0, mmapped=0, uses=uses, extents=(), stacks=stacks, space=space, maker_of=whose, bss=bss
         )
-    pages = heap_pages(session, residency)
-    alone = mmapped_extents(session, residency)
+    regions = [use.region for use in uses]
+    pages = heap_pages(session, regions, residency)
+    alone = mmapped_extents(session, regions, residency)
     extents = [*pages.extents, *alone]
     cached = _cached_ranges(session)
     arenas: list[ArenaResident] = []
@@ -108,16 +111,20 @@ class HeapPages(NamedTuple):
     extents: Sequence[Extent]
 
 
-def mmapped_extents(session: Session, residency: Residency) -> list[Extent]:
+def mmapped_extents(session: Session, regions: Sequence[Region], residency: Optional[Residency] = None) -> list[Extent]:
+    """One for every part that a block has in one of these mappings."""
     extents = []
-    for block in session.mmapped:
-        pages = residency.count(block.base, block.base + block.bytes)
-        extents.append(Extent(block.base, block.base + block.bytes, pages.resident if pages else 0))
+    for parts in parts_of(session.mmapped, regions):
+        for part in parts:
+            pages = residency.count(part.start, part.end) if residency is not None else None
+            first = part is parts[0]
+            extents.append(Extent(part.start, part.end, pages.resident if pages else 0, first=first))
     return extents
 
 
-def heap_pages(session: Session, residency: Residency) -> HeapPages:
-    """Read before lists are walked (Session.measure_residency)."""
+def heap_pages(session: Session, regions: Sequence[Region], residency: Residency) -> HeapPages:
+    """Read before lists are walked (Session.measure_residency). The extents are one for every part that a heap has in
+    one of these mappings."""
     by_arena: dict[int, list[Span]] = {}
     extents: list[Extent] = []
     for index, heaps in session.heaps.items():
@@ -125,8 +132,10 @@ def heap_pages(session: Session, residency: Residency) -> HeapPages:
         for heap in sorted(heaps, key=lambda heap: heap.address):
             ranges = residency.resident_ranges(heap.address, heap.end) or ()
             here = clipped(ranges, heap.address, heap.end)
-            extents.append(Extent(heap.address, heap.end, sum(each.bytes for each in here), index))
             by_arena[index] += here
+            present = Present(here)
+            for parts in split([Span(heap.address, heap.end)], regions):
+                extents += [Extent(*part, present.within(*part), index) for part in parts]
     return HeapPages(by_arena, extents)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from ..analysis.usage import ArenaUsage, arena_usage, header_usage
-from ..glibc.layout import Layout
-from ..glibc.mmapped import counts_headers_twice
+from ..glibc import mmapped
 from ..model import Statement, Tally
 from ..render.problems import NOT_AS_COUNTED
 from ..session import Session
@@ -28,19 +27,15 @@ def mmapped_tally(session: Session) -> Optional[Tally]:
     return Tally(params.values["n_mmaps"], params.values["mmapped_mem"]) if params else None
 
 
-def _explained(layout: Layout, tally: Tally, expected: Tally) -> bool:
-    """The sum is too large, the number is right."""
-    return tally.chunks == expected.chunks and counts_headers_twice(layout, expected.bytes, tally.bytes)
-
-
 def mmapped_mismatch(session: Session) -> Optional[Statement]:
     """The problem, where the blocks found are not those that glibc counts."""
     blocks = session.mmapped if session.started else []
-    tally, expected = Tally(len(blocks), sum(block.bytes for block in blocks)), mmapped_tally(session)
-    if expected is not None and (tally == expected or _explained(session.layout, tally, expected)):
-        return None
+    expected = mmapped_tally(session)
     if expected is None:
         return Statement("blocks-uncounted")
+    if mmapped.agree(session.layout, blocks, expected):
+        return None
+    tally = mmapped.counts(blocks)
     return Statement(
         NOT_AS_COUNTED,
         {"found_blocks": tally.chunks, "found_bytes": tally.bytes, "blocks": expected.chunks, "bytes": expected.bytes},

@@ -1,15 +1,17 @@
 """Blocks that malloc got by mmap. glibc keeps no list of them, only their number and sum (mp_).
 
 They are recognised by their own headers: size word and prev_size of the chunk must give back the page-aligned
-mapping. One after the other from the start of each anonymous mapping, as neighbours share a VMA.
+mapping. One after the other from the start of each anonymous mapping, as neighbours share a VMA. A block may lie in
+several: madvise, mlock and mprotect of a part of it split its own.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from enum import Enum
 from itertools import combinations
 from math import comb
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterable, Iterator, Optional, Protocol, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
@@ -21,6 +23,8 @@ from .layout import Layout
 
 MAX_CHOICES = 100_000
 """The limit on the ways to leave blocks out: where there are more, none is tried."""
+MAX_SPLIT = 16
+"""Of more blocks that may hold others not every number is tried."""
 
 
 def read_mmapped(memory: Memory, layout: Layout, chunk: int, page: int) -> Optional[MmappedBlock]:
@@ -77,26 +81,90 @@ def without_strangers(blocks: Sequence[MmappedBlock], counted: Tally) -> list[Mm
     return [block for block in blocks if block not in left_out]
 
 
+def agree(layout: Layout, blocks: Sequence[MmappedBlock], counted: Tally) -> bool:
+    """Whether they are those that mp_ counts, as far as number and sum tell."""
+    held = counts(blocks)
+    return held == counted or (
+        held.chunks == counted.chunks and counts_headers_twice(layout, counted.bytes, held.bytes)
+    )
+
+
+class Within(Enum):
+    """What a block may lie in."""
+
+    ONE = "one mapping"
+    PRIVATE = "private anonymous mappings side by side, whatever their flags"
+    ANY = "whatever lies there now, if anything: part of it may be unmapped, or something mapped over it"
+
+
+class Ranges(Protocol):
+    """search_ranges, of one image."""
+
+    def __call__(self, *, within: Within) -> Iterable[Search]: ...
+
+
 def find_mmapped(
-    memory: Memory, layout: Layout, page: int, ranges: Iterable[Search], counted: Optional[Tally], alone: bool
+    memory: Memory, layout: Layout, page: int, ranges: Ranges, counted: Optional[Tally], alone: bool
 ) -> list[MmappedBlock]:
     """The blocks that begin there, less strangers.
 
     `counted` is what glibc says there are. Where that many were found and their sizes sum up, nothing further is read,
-    unless another libc's blocks may be among them (not `alone`).
+    unless another libc's blocks may be among them (not `alone`). Blocks that only those counts can prove are looked
+    for where they do not agree.
     """
     if counted is None:
-        return list(walk_mmapped(memory, layout, page, ranges))
+        return list(walk_mmapped(memory, layout, page, ranges(within=Within.PRIVATE)))
     if not counted.chunks and (not counted.bytes or counts_headers_twice(layout, counted.bytes, 0)):
         return []
     blocks: list[MmappedBlock] = []
     total = 0
-    for block in walk_mmapped(memory, layout, page, ranges):
+    for block in walk_mmapped(memory, layout, page, ranges(within=Within.PRIVATE)):
         blocks.append(block)
         total += block.bytes
         if alone and (len(blocks), total) == counted:
             return blocks
-    return without_strangers(blocks, counted)
+    private = without_strangers(blocks, counted)
+    if agree(layout, private, counted):
+        return private
+    most: list[MmappedBlock] = []
+    if len(blocks) <= counted.chunks:  # where there are strangers, none is looked for that may be one rather
+        most = list(walk_mmapped(memory, layout, page, ranges(within=Within.ANY)))
+    if agree(layout, most, counted):
+        return most
+    least = list(walk_mmapped(memory, layout, page, ranges(within=Within.ONE)))
+    known = set(least)
+    split = [block for block in most if block not in known]
+    for found in (least, without_strangers(least, counted), without_strangers(most, counted)):
+        if agree(layout, found, counted):
+            return found
+    return some_split(least, split, counted) or private
+
+
+def some_split(
+    whole: Sequence[MmappedBlock], split: Sequence[MmappedBlock], counted: Tally
+) -> Optional[list[MmappedBlock]]:
+    """Those that lie in one mapping with some of the others, where glibc's counts leave one way to choose these."""
+    starts = [block.base for block in whole]
+    inside = [whole[bisect_left(starts, block.base) : bisect_left(starts, block.base + block.bytes)] for block in split]
+    more = [Tally(1 - len(within), block.bytes - counts(within).bytes) for block, within in zip(split, inside)]
+    held = counts(whole)
+    lacking = Tally(counted.chunks - held.chunks, counted.bytes - held.bytes)
+    numbers: Sequence[int] = range(len(split) + 1)
+    if len(split) > MAX_SPLIT or not any(inside):
+        numbers = [lacking.chunks] if 0 <= lacking.chunks <= len(split) else []
+    if sum(comb(len(split), number) for number in numbers) > MAX_CHOICES:
+        return None
+    fitting = [
+        chosen
+        for number in numbers
+        for chosen in combinations(range(len(split)), number)
+        if (sum(more[at].chunks for at in chosen), sum(more[at].bytes for at in chosen)) == lacking
+    ]
+    if len(fitting) != 1:
+        return None
+    left_out = {block for at in fitting[0] for block in inside[at]}
+    found = [block for block in whole if block not in left_out] + [split[at] for at in fitting[0]]
+    return sorted(found, key=lambda block: block.base)
 
 
 def chunk_offsets(layout: Layout, page: int) -> list[int]:
@@ -119,8 +187,26 @@ class Search(NamedTuple):
     """How far a block may reach."""
 
 
+class _Part(NamedTuple):
+    """Of a mapping what no arena holds."""
+
+    start: int
+    end: int
+    region: Region
+
+
+def _is_private(region: Region) -> bool:
+    """Whether malloc can have got it by mmap: what the program did with its flags since tells nothing."""
+    named = region.path.startswith("[") and not region.path.startswith("[anon")
+    return not (region.is_file or region.shared or named)
+
+
 def search_ranges(
-    layout: Layout, regions: Sequence[Region], heaps: Sequence[Heap], residency: Optional[Residency]
+    layout: Layout,
+    regions: Sequence[Region],
+    heaps: Sequence[Heap],
+    residency: Optional[Residency],
+    within: Within = Within.PRIVATE,
 ) -> Iterator[Search]:
     """Where blocks can lie: private anonymous memory that no arena holds, and of that what is in memory.
 
@@ -130,15 +216,31 @@ def search_ranges(
         (heap.address, heap.address + heap.mprotect_bytes if heap.mprotect_bytes is not None else heap.end)
         for heap in heaps
     )
-    for region in regions:
-        if region.is_file or region.shared or not region.writable or not region.present:
+    parts = [_Part(*part, region) for region in regions if _is_private(region) for part in without(region, taken)]
+    for (start, end, region), limit in zip(parts, _limits(parts, regions, taken, within)):
+        # the program may have made a header's page read-only; such pages are many, and seldom have one
+        if not region.present or not (region.writable or (within is Within.ANY and region.readable)):
             continue
-        if region.path.startswith("[") and not region.path.startswith("[anon"):
-            continue
-        for start, end in without(region, taken):
-            parts = residency.resident_ranges(start, end) if residency else None
-            for low, high in parts if parts is not None else ((start, end),):
-                yield Search(max(low, start), min(high, end), limit=end)
+        held = residency.resident_ranges(start, end) if residency else None
+        for low, high in held if held is not None else ((start, end),):
+            yield Search(max(low, start), min(high, end), limit=limit)
+
+
+def _limits(
+    parts: Sequence[_Part], regions: Sequence[Region], taken: Sequence[tuple[int, int]], within: Within
+) -> Sequence[int]:
+    """How far a block may reach that begins in each of the parts."""
+    if within is Within.ONE:
+        return [part.end for part in parts]
+    if within is Within.ANY:
+        last = regions[-1].end if regions else 0
+        nexts = [bisect_right(taken, (part.start, 0)) for part in parts]
+        return [taken[at][0] if at < len(taken) else last for at in nexts]
+    limits = [part.end for part in parts]
+    for at in range(len(parts) - 2, -1, -1):
+        if parts[at].end == parts[at + 1].start:
+            limits[at] = limits[at + 1]
+    return limits
 
 
 def without(region: Region, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import accumulate, islice
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
+from ..gather.block_parts import parts_of
 from ..gather.finder import library
 from ..glibc.chunks.blocks import blocks
 from ..model import Heap, Run
@@ -157,9 +158,12 @@ def _mmapped(session: Session, own: set[int]) -> Iterator[Stretch]:
 def heap_spans(session: Session) -> list[Span]:
     """Where malloc's own memory lies, in order: heaps with what they have given up and can still be read, and blocks of
     mappings of their own."""
-    spans = [_whole(heap) for heaps in session.heaps.values() for heap in heaps] if session.started else []
-    spans += [Span(each.base, each.base + each.bytes) for each in session.mmapped] if session.started else []
-    return sorted(_mapped(session, spans))
+    if not session.started:
+        return []
+    spans = list(_mapped(session, (_whole(heap) for heaps in session.heaps.values() for heap in heaps)))
+    for parts in parts_of(session.mmapped, session.regions):
+        spans += joined(parts)
+    return sorted(spans)
 
 
 def _mapped(session: Session, spans: Iterable[Span]) -> Iterator[Span]:

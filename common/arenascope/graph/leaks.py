@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Sequence
 
 from ..gather.finder import finder_of
+from ..gather.problems import miscounted
 from ..model import Statement
 from ..records import NamedTuple
 from ..session import Session
@@ -87,6 +88,8 @@ def doubts(session: Session, roots: Roots, blocks: LiveBlocks, lost: int) -> lis
         said.append(Statement("perhaps-cached-all"))
     if blocks.damaged or session.findings:
         said.append(Statement("heap-damaged"))
+    # one too few may hold anything; one too many is no block, and what it has of pointers counts for nothing
+    said += miscounted(session)
     if session.target.image.shortage() or lost:
         said.append(Statement("image-cut"))
     if roots.unwatched:

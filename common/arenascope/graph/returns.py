@@ -11,6 +11,7 @@ from typing import Iterator, Optional, Protocol, Sequence
 
 from ..analysis.present import Present
 from ..analysis.trim import first_whole
+from ..gather.block_parts import pages_of
 from ..glibc.chunks.blocks import blocks as chunks_of
 from ..model import Heap, Piece, Run
 from ..records import NamedTuple
@@ -32,9 +33,8 @@ def returns(search: Search, whose: Sequence[int], owners: int, join: Join = nobo
         for heap in session.heaps[header.index]:
             there = Present(residency.resident_ranges(heap.address, heap.end) or ())
             sums.add_heap(there, heap, session.sweep(header, heap))
-    for block in session.mmapped:
+    for block, pages in zip(session.mmapped, pages_of(session, session.mmapped)):
         number = blocks.find(block.chunk + session.layout.header)
-        pages = residency.count(block.base, block.base + block.bytes)
         if number >= 0 and pages is not None:
             sums.add(whose[number], pages.resident)
     return sums.kept
