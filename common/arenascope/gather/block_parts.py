@@ -6,8 +6,7 @@ a file or shared memory that lies there now is no block's.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import islice
+from bisect import bisect_left, bisect_right
 from typing import Callable, Iterable, Iterator, Optional, Sequence
 
 from ..model import MmappedBlock
@@ -28,9 +27,9 @@ def split(
     starts = [region.start for region in regions]
     for span in spans:
         parts = [] if regions else [span]
-        for region in islice(regions, max(bisect_right(starts, span.start) - 1, 0), None):
-            if region.start >= span.end:
-                break
+        # there may be as many of both
+        for at in range(max(bisect_right(starts, span.start) - 1, 0), bisect_left(starts, span.end)):
+            region = regions[at]
             if region.end > span.start and wanted(region):
                 parts.append(Span(max(region.start, span.start), min(region.end, span.end)))
         yield parts

@@ -125,17 +125,16 @@ def mmapped_extents(session: Session, regions: Sequence[Region], residency: Opti
 def heap_pages(session: Session, regions: Sequence[Region], residency: Residency) -> HeapPages:
     """Read before lists are walked (Session.measure_residency). The extents are one for every part that a heap has in
     one of these mappings."""
-    by_arena: dict[int, list[Span]] = {}
+    by_arena: dict[int, list[Span]] = {index: [] for index in session.heaps}
     extents: list[Extent] = []
-    for index, heaps in session.heaps.items():
-        by_arena[index] = []
-        for heap in sorted(heaps, key=lambda heap: heap.address):
-            ranges = residency.resident_ranges(heap.address, heap.end) or ()
-            here = clipped(ranges, heap.address, heap.end)
-            by_arena[index] += here
-            present = Present(here)
-            for parts in split([Span(heap.address, heap.end)], regions):
-                extents += [Extent(*part, present.within(*part), index) for part in parts]
+    heaps = [(heap.address, heap.end, index) for index, heaps in session.heaps.items() for heap in heaps]
+    heaps.sort()
+    spans = (Span(start, end) for start, end, _ in heaps)
+    for (start, end, index), parts in zip(heaps, split(spans, regions)):
+        here = clipped(residency.resident_ranges(start, end) or (), start, end)
+        by_arena[index] += here
+        present = Present(here)
+        extents += [Extent(*part, present.within(*part), index) for part in parts]
     return HeapPages(by_arena, extents)
 
 

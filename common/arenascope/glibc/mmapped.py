@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from enum import Enum
 from itertools import combinations
 from math import comb
-from typing import Iterable, Iterator, Optional, Protocol, Sequence
+from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
@@ -310,27 +310,35 @@ def _block_at(
     if not data.strip(b"\0"):
         return None
     words = memory.unpack_words(data)
+
+    def at(chunk: int) -> Optional[MmappedBlock]:
+        index = (chunk - position) // layout.word
+        if not 0 <= index < len(words) - 1:
+            return read_mmapped(memory, layout, chunk, page)
+        return decode_mmapped(layout, chunk, words[index], words[index + 1], page=page)
+
     for offset in offsets:
-        prev_size, raw = words[offset // layout.word], words[offset // layout.word + 1]
-        if raw & SIZE_BITS != IS_MMAPPED:
+        if words[offset // layout.word + 1] & SIZE_BITS != IS_MMAPPED:
             continue
-        block = decode_mmapped(layout, position + offset, prev_size, raw, page=page)
+        block = at(position + offset)
         if block and block.base >= start and block.base + block.bytes <= limit:
-            return _aligned_within(memory, layout, page, block) or block
+            return _aligned_within(layout, block, at) or block
     return None
 
 
-def _aligned_within(memory: Memory, layout: Layout, page: int, block: MmappedBlock) -> Optional[MmappedBlock]:
+def _aligned_within(
+    layout: Layout, block: MmappedBlock, at: Callable[[int], Optional[MmappedBlock]]
+) -> Optional[MmappedBlock]:
     """The chunk that memalign moved to within a block: the header that it moved away from still stands before it."""
-    alignment = 2 * layout.align
+    alignment, least = 2 * layout.align, layout.min_size
     user = layout.first_aligned(block.base) + layout.header
     while alignment < block.bytes:
         # _int_memalign: the next aligned address that leaves room for a chunk in front
         chunk = -(-user // alignment) * alignment - layout.header
-        if chunk - (user - layout.header) < layout.min_size:
+        if chunk - (user - layout.header) < least:
             chunk += alignment
         if chunk + layout.header <= block.base + block.bytes:
-            aligned = read_mmapped(memory, layout, chunk, page)
+            aligned = at(chunk)
             if aligned and (aligned.base, aligned.bytes) == (block.base, block.bytes):
                 return aligned
         alignment *= 2
