@@ -153,9 +153,10 @@ def test_each_kind_of_mapping(moment: Moment) -> None:
 
 
 def test_the_largest_of_others_are_mappings(moment: Moment) -> None:
-    sizes = {each.start: each for each in moment.before}
     for each in moment.report["other_mappings"]:
-        mapping = sizes[int(each["address"], 16)]
+        # in a mapping that malloc has a part of, it is the rest
+        address = int(each["address"], 16)
+        (mapping,) = [one for one in moment.before if one.start <= address < one.end]
         assert not is_file(mapping)
         # what PostgreSQL's processes share is mapped page by page, by a look at it as well
         assert each["bytes"] <= mapping.rss + (64 * PAGE if mapping.path.startswith("/dev/zero") else 0)
@@ -265,7 +266,9 @@ def test_all_doors_say_the_same(moment: Moment) -> None:
         assert sum(by_part(other).values()) == other["rss_bytes"]
         for part in MALLOC:
             assert by_part(other).get(part, 0) == by_part(moment.report).get(part, 0), part
-        assert [each["id"] for each in other["advice"]] == [each["id"] for each in moment.report["advice"]]
+        # what is worth a step is a share of all that is resident, and that may be another by now
+        if other["rss_bytes"] == moment.report["rss_bytes"]:
+            assert [each["id"] for each in other["advice"]] == [each["id"] for each in moment.report["advice"]], name
 
 
 def test_it_reads_well(moment: Moment) -> None:

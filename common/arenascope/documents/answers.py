@@ -154,7 +154,7 @@ DOCUMENTS = {
             "The largest that are not this malloc's",
             record(
                 "A mapping",
-                address=address("Where"),
+                address=address("Where; in one that malloc's blocks or .bss lie in as well, the largest other part"),
                 bytes=size("Resident, and not malloc's"),
                 name=text("Its path"),
                 allocator=text("Whose it is known to be", null=True),
