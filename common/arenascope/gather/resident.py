@@ -42,22 +42,28 @@ def resident_picture(
     made: of 65,000 mappings that takes longer than their reading."""
     residency, uses = session.residency, session.target.image.mapping_use()
     if residency is not None and uses is not None:
-        return _picture(session, plans, residency, uses, all_read=all_read)
+        # `uses` may still be under way, beside the chunks
+        return _picture(session, plans, _Ground(session.regions, uses, residency), all_read)
     regions = [each for each in session.regions if each.present and each.writable and not each.is_file]
     if not regions:
         return None
     everything = [MappingUse(each, each.size) for each in regions]
-    return _picture(session, plans, _Everything(), everything, all_read=all_read, space=True)
+    return _picture(session, plans, _Ground(regions, everything, _Everything(), space=True), all_read)
+
+
+class _Ground(NamedTuple):
+    """What is mapped, and what of it is in memory."""
+
+    regions: Sequence[Region]
+    uses: Sequence[MappingUse]
+    residency: Residency
+    space: bool = False
 
 
 def _picture(
-    session: Session,
-    plans: Sequence[Trim],
-    residency: Residency,
-    uses: Sequence[MappingUse],
-    all_read: Callable[[], None],
-    space: bool = False,
+    session: Session, plans: Sequence[Trim], ground: _Ground, all_read: Callable[[], None]
 ) -> Optional[Picture]:
+    regions, uses, residency, space = ground
     stacks = [thread.stack_pointer for thread in session.target_threads if thread.stack_pointer]
     allocators = session.located.allocators
 
@@ -70,7 +76,6 @@ def _picture(
         return picture(
             (), unread=0, mmapped=0, uses=uses, extents=(), stacks=stacks, space=space, maker_of=whose, bss=bss
         )
-    regions = [use.region for use in uses]
     pages = heap_pages(session, regions, residency)
     alone = mmapped_extents(session, regions, residency)
     extents = [*pages.extents, *alone]
