@@ -28,7 +28,7 @@ class Wait:
         nothing is any longer."""
         now = time.monotonic()
         if now > self._until and state != "D":
-            raise TimeoutError
+            raise TimeoutError("the process was held for as long as it may be")
         patience = IN_THE_KERNEL if state == "D" else LONGEST
         if now > min(self._started + patience, self._until):
             raise TargetError(f"thread {tid} {self._why(tid, state)}", "look again, or use --no-stop")
