@@ -50,7 +50,8 @@ def check_command(context: Context) -> Answer:
         },
     }
     # what the walkers found is among the breaches, or in outcome.unread; and so are blocks fewer than mp_ counts
-    others = [each for each in problems_of(session) if WHAT not in each.names and each not in miscounted(session)]
+    told = miscounted(session)
+    others = [each for each in problems_of(session) if WHAT not in each.names and each not in told]
     problems = list({sentence(each): each for each in [*others, *outcome.unread]}.values())
     judgement = judge(outcome, damage, problems) if session.started else Statement("no-heap", text=NO_HEAP)
     verdict = judgement.text or _verdict(judgement)
