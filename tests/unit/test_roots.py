@@ -65,6 +65,16 @@ def test_what_lies_behind_bss_is_no_variable(end: int, variables: int) -> None:
     assert found[1:] == [each for each in ((start, variables, "global"), after) if each[1]]
 
 
+def test_memory_shared_by_many_is_not_read() -> None:
+    """No file's variables lie behind it, and a page that was read would be the process's from then on."""
+    shared = region(0, "rw", "/dev/zero (deleted)")._replace(shared=True)
+    assert bss_ends(unexpected, PAGE, [shared, region(1, "rw")]) == {}
+
+
+def unexpected(address: int, size: int) -> bytes:
+    raise AssertionError(f"{address:#x} was read")
+
+
 def test_who_follows_is_not_protected() -> None:
     """Another library's first mapping, right behind variables."""
     other = region(3, "r", "/usr/lib/libz.so.1")

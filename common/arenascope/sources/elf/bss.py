@@ -30,7 +30,7 @@ def bss_ends(read: Read, page: int, regions: Sequence[Region]) -> dict[int, int]
     before: Optional[Region] = None
     written = False
     for region in regions:
-        if region.is_file:
+        if _may_be_loaded(region):
             if first is None or region.path != first.path or region.offset <= first.offset:
                 first, written = region, False
             written = written or region.writable
@@ -43,5 +43,10 @@ def bss_ends(read: Read, page: int, regions: Sequence[Region]) -> dict[int, int]
     return ends
 
 
+def _may_be_loaded(region: Region) -> bool:
+    """No loader maps for others to write; and to read of such a mapping would make its page resident."""
+    return region.is_file and not region.shared
+
+
 def _may_be_bss(region: Region, before: Region) -> bool:
-    return not region.path and region.writable and before.is_file and before.end == region.start
+    return not region.path and region.writable and _may_be_loaded(before) and before.end == region.start
