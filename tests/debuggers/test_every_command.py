@@ -80,3 +80,22 @@ def common(text: str) -> dict[str, Any]:
     for advice in document.get("advice", ()):
         del advice["how"]  # as it is typed there
     return document
+
+
+@pytest.mark.parametrize("door", NEWEST)
+def test_nothing_becomes_resident(door: str, tmp_path: Path) -> None:
+    """Against smaps: memory that the process shares with others and has not touched is among this one's."""
+    with Subject("split", guard_regions=False) as subject:
+        lines = [" ".join(words_of(command.name, subject, tmp_path)) for command in all_commands()]
+        before = own(subject)
+        assert 0 in before.values()
+        for outcome in opened(DOORS[door]).run(Live(subject.pid, subject.program), lines):
+            assert outcome.error is None or "before.json" in outcome.error
+        assert own(subject) == before
+
+
+def own(subject: Subject) -> dict[tuple[int, int], int]:
+    """What is resident of all mappings but libraries' and the vDSO: of these a debugger itself reads."""
+    rows = Path(f"/proc/{subject.pid}/maps").read_text().splitlines()
+    code = {int(row.split("-")[0], 16) for row in rows if ("/" in row and " rw-s " not in row) or "[v" in row}
+    return {place: size for place, size in subject.smaps().items() if place[0] not in code}
