@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Literal, Mapping, Optional, Protocol, Sequence
 
+from .mapped import HUGE_PAGES, may_be_shared
 from .model import Statement
 from .nodes import Nodes, ReadNodes
 from .records import NamedTuple
@@ -20,10 +21,6 @@ HOLD = 20.0
 answer. The free lists of a heap of 50 GB take a quarter of it."""
 HOLD_AT_MOST = 120.0
 """And where half of what is done would be worth nothing: twice what copying 50 GB takes. Nobody may ask for more."""
-HUGE_PAGES = "/anon_hugepage"
-"""What the kernel calls an anonymous mapping of hugetlbfs pages: a file of its own, that nobody can open."""
-NAMELESS_FILES = ("/memfd:", "/dev/zero", "/SYSV", HUGE_PAGES)
-"""Shared memory without a file that a name leads to."""
 
 
 class Region(NamedTuple):
@@ -53,7 +50,7 @@ class Region(NamedTuple):
     @property
     def is_shared_memory(self) -> bool:
         """Others may have written there what this process never touched."""
-        return self.shared and self.path.startswith(NAMELESS_FILES)
+        return self.shared and may_be_shared(self.path)
 
     @property
     def finds_malloc(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -143,7 +144,7 @@ def test_what_others_may_have_written_is_not_lost(tmp_path: Path) -> None:
     assert live.returncode == 0
     for document in (valid(json.loads(live.stdout)), asked(saved)):
         assert sums(document)["blocks"] == 0
-        assert document["unknown"]["blocks"] == sum(", unmapped|" in each for each in ways) == 3
+        assert document["unknown"]["blocks"] == sum(", unmapped|" in each for each in ways) == 4
         assert "roots-missing" in {each["id"] for each in document["problem_records"]}
 
 
@@ -164,7 +165,51 @@ def test_reading_shared_memory_makes_no_pages(door: str) -> None:
         (outcome,) = opened(DOORS[door]).run(Live(held.pid, held.program), ["leaks --json"])
         assert sums(outcome.json())["blocks"] == 0
         assert shared_memory(held.pid) == before
-        assert len(before[1]) == 4
+        assert len(before[1]) == 5
+
+
+POSIX = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    int file = shm_open(words[1], O_RDWR | O_CREAT | O_EXCL, 0600), i;
+    void **held;
+    if (file < 0 || ftruncate(file, 4096)) return 1;
+    held = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    for (i = 0; i < 100; i++) held[i] = calloc(1, 1200);
+    printf("ready\\n");
+    fflush(stdout);
+    for (;;) pause();
+}
+"""
+
+
+def test_what_posix_shared_memory_holds(tmp_path: Path) -> None:
+    """Cores lack memory that has a name, by the filter that they are written with: what is in it nobody knows."""
+    if not shutil.which("gcore"):
+        give_up("gcore is not installed")
+    program, name = tmp_path / "posix", f"/arenascope-{tmp_path.parent.name}-{os.getpid()}"
+    subprocess.run(["gcc", "-O1", "-x", "c", "-", "-o", str(program), "-lrt"], input=POSIX, text=True, check=True)
+    with subprocess.Popen([str(program), name], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            saved = tmp_path / "saved.core"
+            assert look(Path(str(process.pid)), f"save {saved}")[0] == 0
+            whole = [asked(process.pid), asked(saved)]
+            core = tmp_path / "gcore"
+            subprocess.run(["gcore", "-o", str(core), str(process.pid)], check=True, capture_output=True)
+        finally:
+            Path(f"/dev/shm{name}").unlink(missing_ok=True)
+            process.kill()
+    partly = asked(core.with_name(f"gcore.{process.pid}"))
+    assert [sums(each)["blocks"] for each in (*whole, partly)] == [0, 0, 0]
+    assert [each["unknown"]["blocks"] for each in whole] == [0, 0]
+    assert partly["unknown"]["blocks"] >= 100
+    assert "roots-missing" in {each["id"] for each in partly["problem_records"]}
 
 
 PROGRAM = """

@@ -67,15 +67,16 @@ def test_the_graph_is_read() -> None:
     }
 
 
-LOW = ("errors", "model", "records", "nodes", "target", "memory", "meter", "printable", "read_ahead", "crew")
+LOW = ("errors", "mapped", "model", "records", "nodes", "target", "memory", "meter", "printable", "read_ahead", "crew")
 GLIBC = ("glibc", "glibc/chunks", "glibc/check", "glibc/derive", "glibc/find")
 ROOMS: dict[str, tuple[str, ...]] = {
     # each room, and what it may know; its own files always
     "errors": (),
     "records": (),
     "model": (),
+    "mapped": (),
     "nodes": (),
-    "target": ("model", "nodes"),
+    "target": ("mapped", "model", "nodes"),
     "memory": ("errors", "nodes", "read_ahead", "target"),
     "meter": (),
     "crew": ("meter",),
@@ -96,7 +97,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "recognise": (*LOW, "sources/elf"),
     "session": (*LOW, *GLIBC, "sources/elf"),
     "before_hold": (*LOW, *GLIBC, "session"),
-    "analysis": ("errors", "model", "target", "glibc", "recognise"),
+    "analysis": ("errors", "mapped", "model", "target", "glibc", "recognise"),
     # render/json.py's envelope says what was looked at, and how it was found
     "render": ("errors", "model", "printable", "target", "glibc", "glibc/find", "render/pages"),
     "render/pages": (),

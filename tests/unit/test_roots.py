@@ -138,3 +138,22 @@ def test_below_a_stack_pointer(monkeypatch: pytest.MonkeyPatch, below: Sequence[
     dead = [each for each in threads.Stacks(session, [thread], {}).marks() if each.kind is None]
     assert bool(dead) == (not counts)
     assert all((each.start, each.end) == (here.start, here.start + 9 * PAGE - 128) for each in dead)
+
+
+@pytest.mark.parametrize(
+    ("path", "root"),
+    [
+        ("/dev/shm/cache", True),
+        ("/memfd:cache", True),
+        ("/SYSV00000000", True),
+        ("[anon_shmem:cache]", True),
+        ("/anon_hugepage", True),
+        # a count, and nothing that leads anywhere
+        ("/dev/shm/sem.lock", False),
+        ("/var/cache/file", False),
+    ],
+)
+def test_shared_memory_is_no_file(path: str, root: bool) -> None:
+    shared = region(0, "rw", path)._replace(shared=True)
+    assert shared.is_shared_memory == root
+    assert [kind for _, kind in _candidates([shared], {})] == ["mapping"] * root

@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Callable, Iterable, Mapping, Optional, Sequence
 
+from ..mapped import HUGE_PAGES, SHARED_MEMORY
 from ..records import NamedTuple
-from ..target import HUGE_PAGES, MappingUse, Region, Span
+from ..target import MappingUse, Region, Span
 from .resident import ArenaResident
 
-SHARED_MEMORY = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "[anon_shmem")
 KERNEL = ("[vdso]", "[vvar]", "[vvar_vclock]", "[vsyscall]")
 
 PARTS = (

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Collection, Iterator, Mapping, Optional, Sequence
 
 from ..glibc.find.stack_cache import CachedStack, cached_stacks
+from ..mapped import may_be_shared
 from ..records import NamedTuple
 from ..session import Session
 from ..sources.elf.modules import Modules
 from ..sources.elf.naming import modules_of
-from ..target import NAMELESS_FILES, Region, SharedMemory, ThreadInfo
+from ..target import Region, SharedMemory, ThreadInfo
 from .blocks import LiveBlocks, heap_spans
 from .constants import with_constants
 from .spans import Mark, Marks
@@ -140,7 +141,7 @@ def _not_roots(session: Session, ended: Sequence[CachedStack]) -> Iterator[Mark]
 def _may_hold(region: Region) -> bool:
     """Whether what a core left out may have had pointers. A private mapping of a file is left out where the process
     has not changed it: then it has none."""
-    return not region.is_file or region.path.startswith(NAMELESS_FILES)
+    return not region.is_file or may_be_shared(region.path)
 
 
 def _is_known(session: Session, region: Region) -> bool:
@@ -178,7 +179,7 @@ def _candidates(
 
 def _kind(region: Region, before: Optional[Region], after: Optional[Region], bss: Mapping[int, int]) -> Optional[str]:
     path = region.path
-    if not region.is_file or path.startswith(NAMELESS_FILES):
+    if not region.is_file or may_be_shared(path):
         return "mapping"
     if region.shared or (region.executable and not region.writable):
         return None

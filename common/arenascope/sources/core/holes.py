@@ -15,8 +15,9 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import Iterator, Optional, Sequence
 
+from ...mapped import HUGE_PAGES
 from ...records import NamedTuple
-from ...target import HUGE_PAGES, MappingUse, Pages, Region, Residency, Span, joined
+from ...target import MappingUse, Pages, Region, Residency, Span, joined
 from ..elf.file import PF_W, Segment
 from .memory import CoreMemory
 

@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import Any, Callable, Iterator, Optional, Sequence
 
 from ...errors import TargetError
+from ...mapped import HUGE_PAGES
 from ...records import NamedTuple
-from ...target import HUGE_PAGES, MappingUse, MemoryUse, Region, Span
+from ...target import MappingUse, MemoryUse, Region, Span
 from ..elf.kernel import undeleted
 
 READ, WRITE, EXECUTE, SHARED = b"rwxs"
