@@ -159,6 +159,7 @@ def _from_file(context: Context, session: Session, path: str) -> Search:
         if roots_digest(search.roots) != filed.roots:
             raise ArenascopeError(f"{path} is of another core, or of another moment of this one", AGAIN)
         search.graph, search.again, search.marked, search.owned = filed.graph, filed.again, filed.marked, filed.owned
+        search.owners = filed.owned.owners
         return search
     from .graph.leaks import find_leaks
     from .graph.owned import owned

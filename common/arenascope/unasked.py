@@ -30,4 +30,5 @@ def looked_unasked(context: Context) -> Optional[Looked]:
 
     search = search_of(session, blocks)
     slow = search.bytes > (WORTH_IT if library(search.bytes) is None else UNASKED)
+    search.unasked = True
     return None if slow else Looked(search, 0)

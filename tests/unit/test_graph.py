@@ -13,7 +13,7 @@ from arenascope.gather.finder import Finder, finder_of
 from arenascope.graph.blocks import Stretch, put_in_order
 from arenascope.graph.components import lumps
 from arenascope.graph.dominators import Dominators, dominators
-from arenascope.graph.edges import Graph
+from arenascope.graph.edges import Further, Graph, Seed, with_more
 from arenascope.graph.encodings import decoded
 from arenascope.graph.retained import by_kind
 from arenascope.graph.spans import Mark, Marks
@@ -256,6 +256,24 @@ def test_who_leads_to_what_several_do(by: str) -> None:
             met += 1
         assert common.sums() == sums
     assert met > 100
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_some_pointers_more(seed: int) -> None:
+    rng = random.Random(seed)
+    count = rng.randrange(1, 30)
+    of = [[rng.randrange(count) for _ in range(rng.choice((0, 1, 2, 5)))] for _ in range(count)]
+    more = [Further(rng.randrange(count), rng.randrange(count)) for _ in range(rng.choice((0, 1, 40)))]
+    offsets = array("Q", [0, *itertools.accumulate(map(len, of))])
+    edges = array("I", itertools.chain.from_iterable(of))
+    old, new = Seed(0, 16, 0), Seed(1, 32, 0)
+    expected = [sorted([*each, *(edge for source, edge in more if source == block)]) for block, each in enumerate(of)]
+    for numpy in (None, optional.load("numpy")):
+        graph = Graph(range(count), offsets, edges, [old], numpy=numpy)  # type: ignore[arg-type]
+        found = with_more(graph, [new], more)
+        assert [sorted(map(int, found.of(block))) for block in range(count)] == expected
+        assert found.seeds == [old, new]
+        assert graph.seeds == [old]
 
 
 def test_who_leads_to_a_trifle_is_not_named_for_all() -> None:

@@ -187,7 +187,7 @@ def _small_leak(facts: Facts) -> Iterator[Advice]:
 def _mend(held: HeldSums) -> Advice:
     by = lost_of(held)
     figures = {"bytes": held.lost, "blocks": held.lost_blocks, "live_bytes": held.live, **by.figures}
-    return Advice("mend-leak", held.returns, figures, bound=held.returns_bound, names=by.names)
+    return Advice("mend-leak", held.returns, figures, names=by.names)
 
 
 def _clear(facts: Facts) -> Iterator[Advice]:

@@ -112,5 +112,3 @@ class HeldSums(NamedTuple):
     most_lost: Optional[Lost] = None
     returns: Optional[int] = None
     """What would leave memory with what nothing leads to; None: not known, or not asked for."""
-    returns_bound: bool = False
-    """That counts more than what is lost."""

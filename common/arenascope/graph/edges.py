@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from itertools import accumulate
+from operator import add
 from typing import Any, Iterator, Sequence
 
 from ..gather.finder import Finder
@@ -45,6 +46,43 @@ class Graph:
 
     def of(self, block: int) -> Sequence[int]:
         return self.edges[self.offsets[block] : self.offsets[block + 1]]
+
+
+class Further(NamedTuple):
+    """A pointer that a block has."""
+
+    source: int
+    edge: int
+
+
+def with_more(graph: Graph, seeds: Sequence[Seed], further: Sequence[Further]) -> Graph:
+    """The same with some pointers more."""
+    offsets, edges = graph.offsets, graph.edges
+    if further:
+        offsets, edges = (_with if graph.numpy is None else _with_at_once)(graph, sorted(further))
+    return Graph(graph.blocks, offsets, edges, [*graph.seeds, *seeds], numpy=graph.numpy)
+
+
+def _with(graph: Graph, further: Sequence[Further]) -> tuple[Sequence[int], Sequence[int]]:
+    edges, counts = array("I"), array("Q", bytes(8 * len(graph.offsets)))
+    at = 0
+    for source, edge in further:
+        end = graph.offsets[source + 1]
+        edges.extend(graph.edges[at:end])
+        edges.append(edge)
+        counts[source + 1] += 1
+        at = end
+    edges.extend(graph.edges[at:])
+    return array("Q", map(add, graph.offsets, accumulate(counts))), edges
+
+
+def _with_at_once(graph: Graph, further: Sequence[Further]) -> tuple[Sequence[int], Sequence[int]]:
+    numpy: Any = graph.numpy
+    offsets, edges = numpy.asarray(graph.offsets), numpy.asarray(graph.edges)
+    sources = numpy.array([each.source for each in further])
+    new = numpy.array([each.edge for each in further], dtype=edges.dtype)
+    counts = numpy.cumsum(numpy.bincount(sources + 1, minlength=len(offsets)))
+    return offsets + counts.astype(offsets.dtype), numpy.insert(edges, offsets[sources + 1].astype(numpy.int64), new)
 
 
 def build(search: Search) -> Graph:
@@ -109,14 +147,14 @@ class _Sources:
 
     def take(self, pointers: Iterator[tuple[int, int]]) -> None:
         starts, ends, last = self._blocks.starts, self._blocks.ends, len(self._blocks) - 1
-        at, counts, word, add = self._at, self._counts, self._word, self.edges.append
+        at, counts, word, append = self._at, self._counts, self._word, self.edges.append
         for address, edge in pointers:
             while at < last and starts[at + 1] <= address:
                 at += 1
             # a block that points to itself is not held by that
             if starts[at] <= address <= ends[at] - word + 1 and edge >> 1 != at:
                 counts[at] += 1
-                add(edge)
+                append(edge)
         self._at = at
 
     def offsets(self) -> Sequence[int]:

@@ -30,7 +30,7 @@ from .reach import DEFINITE
 from .refs import Search
 from .roots import Roots
 
-MAGIC = b"arenascope graph 3\n"
+MAGIC = b"arenascope graph 4\n"
 LONGEST_HEAD = 1 << 16
 PARTS = {
     **dict.fromkeys(("starts", "ends", "sizes", "counts", "strangers", "offsets", "seed_addresses"), "Q"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ..gather.finder import finder_of
 from ..gather.problems import miscounted
@@ -12,7 +12,7 @@ from ..session import Session
 from ..target import Span
 from .blocks import LiveBlocks, heap_spans
 from .components import Lump, lumps
-from .edges import INSIDE, Graph, build
+from .edges import INSIDE, Graph, Seed, build
 from .encodings import TAGS, decoded, is_meant
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Find, Search
@@ -102,9 +102,7 @@ def _second_look(search: Search, reach: Reach) -> dict[str, list[int]]:
     suspects = marked(reach.marks, UNMARKED)
     # suspects' own words count as soon as something leads to them
     by_source: dict[int, list[Disguised]] = {}
-    if search.again is None:
-        search.again = list(_encoded(search, suspects)) if suspects else []
-    for each in search.again:
+    for each in pointers_again(search, suspects):
         by_source.setdefault(each.source, []).append(each)
     saved: dict[str, list[int]] = {}
     new = True
@@ -126,6 +124,19 @@ class Disguised(NamedTuple):
     """The block that has it, or ROOT."""
     suspect: int
     encoding: str
+    seed: Optional[Seed] = None
+    """Which root has it, and where: a graph's file keeps whose blocks are instead."""
+
+
+def pointers_again(search: Search, suspects: Sequence[int]) -> Sequence[Disguised]:
+    """What leads to these after all, looked for once: they are all that nothing plain leads to."""
+    if search.again is None:
+        search.again = list(_encoded(search, suspects)) if suspects else []
+        if search.again:
+            # whose blocks are was told without it
+            search.owners = search.owned = None
+    found: Sequence[Disguised] = search.again
+    return found
 
 
 def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
@@ -135,10 +146,11 @@ def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
     ends = [start + TAGS - 1 for start in starts]
     finder = finder_of(search.numpy, starts, ends, [Span(start, end) for start, end in zip(starts, ends)], word=word)
     with search.session.meter("looking twice", search.bytes) as meter:
-        for root in search.roots.ranges:
+        for number, root in enumerate(search.roots.ranges):
             for window in search.words.of(root.start, root.end):
                 for each in _hits(search, finder, starts, window):
-                    yield Disguised(ROOT, suspects[each.which], each.encoding)
+                    suspect = suspects[each.which]
+                    yield Disguised(ROOT, suspect, each.encoding, Seed(number, each.address, suspect << 1))
             meter.advance(root.end - root.start)
         for span in heap_spans(search.session):
             for window in search.words.of(span.start, span.end):

@@ -1,7 +1,8 @@
 """Whose memory it is: what each variable, thread, mapping alone leads to.
 
 Stacks and registers hold for a moment what something else keeps: they own only what no variable leads to, and other
-mappings what neither does. What several of one rank lead to, none of them alone, is shared.
+mappings what neither does. What several of one rank lead to, none of them alone, is shared. Where much seems to be
+nobody's, pointers that are written otherwise count as well: see leaks.py.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import Iterable, Iterator, Mapping, Optional, Sequence
 from ..recognise.holders import POOL
 from ..records import NamedTuple
 from .dominators import Dominators, dominators
-from .edges import Graph, Seed, build
+from .edges import Further, Graph, Seed, build, with_more
 from .leak_rows import types_of
+from .leaks import pointers_again
+from .reach import marked
 from .refs import Search
 from .spread import Spread
 from .together import Common, Shared, Together, Tops
@@ -21,6 +24,10 @@ from .together import Common, Shared, Together, Tops
 RANKS = {"global": 0, "tls": 0, "kernel": 0, "stack": 1, "register": 1, "mapping": 2}
 SHARED, UNREACHED = "shared", "unreached"
 NOBODY = -1
+NO_RANK = 1 + max(RANKS.values())
+"""Of a block to which nobody leads."""
+LITTLE = 1000
+"""What nothing plain leads to is not looked for again where it is less than such a part of all."""
 SPREADS = 0.5
 """A way goes down as long as one block has more than that of what hangs together."""
 DEEPEST = 8
@@ -95,14 +102,46 @@ def find_owners(search: Search) -> Owners:
 
 def _find_owners(search: Search) -> Owners:
     graph = build(search)
-    owners, edges = _owners(search, graph)
-    ranks = [RANKS[owner.kind] for owner in owners]
-    parents = array("i", [NOBODY]) * len(graph.blocks)
-    rank_of = _ranks(graph, ranks, edges, parents)
+    led = _led(search, graph)
+    suspects = marked(led.rank_of, NO_RANK)
+    if suspects and _worth_it(search, suspects):
+        graph = _with_encoded(search, graph, suspects)
+        led = _led(search, graph)
     # no owner has what one of a higher rank leads to
-    held = [[block for block in each if rank_of[block] == rank] for each, rank in zip(edges, ranks)]
-    owners, held = _threads_as_one(owners, held)
-    return _Tree(search, owners, _dominators(graph, held, parents)).summed(graph, held)
+    ranks = [RANKS[owner.kind] for owner in led.owners]
+    held = [[block for block in each if led.rank_of[block] == rank] for each, rank in zip(led.edges, ranks)]
+    owners, held = _threads_as_one(led.owners, held)
+    return _Tree(search, owners, _dominators(graph, held, led.parents)).summed(graph, held)
+
+
+def _worth_it(search: Search, suspects: Sequence[int]) -> bool:
+    """What is known is taken; else it costs about as much as all the rest."""
+    blocks = search.blocks
+    return search.again is not None or (search.looks_again and LITTLE * blocks.bytes_of(suspects) >= blocks.bytes)
+
+
+def _with_encoded(search: Search, graph: Graph, suspects: Sequence[int]) -> Graph:
+    found = pointers_again(search, suspects)
+    seeds = [each.seed for each in found if each.seed is not None]
+    return with_more(graph, seeds, [Further(each.source, each.suspect << 1) for each in found if each.seed is None])
+
+
+class _Led(NamedTuple):
+    """Who leads to what."""
+
+    owners: list[Owner]
+    edges: Sequence[Sequence[int]]
+    """The blocks that each has a pointer to."""
+    rank_of: bytearray
+    parents: array[int]
+    """By which block each was met."""
+
+
+def _led(search: Search, graph: Graph) -> _Led:
+    owners, edges = _owners(search, graph)
+    parents = array("i", [NOBODY]) * len(graph.blocks)
+    rank_of = _ranks(graph, [RANKS[owner.kind] for owner in owners], edges, parents)
+    return _Led(owners, edges, rank_of, parents)
 
 
 def _dominators(graph: Graph, held: Sequence[Sequence[int]], parents: array[int]) -> Dominators:
@@ -167,12 +206,11 @@ def _owner(search: Search, seed: Seed) -> Owner:
 
 def _ranks(graph: Graph, ranks: Sequence[int], edges: Sequence[Sequence[int]], parents: array[int]) -> bytearray:
     """Of each block the highest rank that leads to it; `parents` learns by which block it was met."""
-    last = max(RANKS.values())
     marks = bytearray(len(graph.blocks))
     spread = Spread(graph, marks, parents)
-    for rank in range(last + 1):
-        spread.mark((block for owner, each in zip(ranks, edges) if owner == rank for block in each), last + 1 - rank)
-    return marks.translate(bytes((last + 1 - mark) % 256 for mark in range(256)))
+    for rank in range(NO_RANK):
+        spread.mark((block for owner, each in zip(ranks, edges) if owner == rank for block in each), NO_RANK - rank)
+    return marks.translate(bytes((NO_RANK - mark) % 256 for mark in range(256)))
 
 
 class _Group(NamedTuple):

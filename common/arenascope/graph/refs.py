@@ -17,6 +17,8 @@ from .roots import KINDS, Root, Roots, RootWord
 from .windows import Window, Words
 
 BLOCK = "block"
+QUICK = 16 << 20
+"""So many bytes are looked through a second time unasked without numpy: about a second."""
 
 
 class Ref(NamedTuple):
@@ -58,14 +60,21 @@ class Search:
         self.graph: Any = None
         """What edges.py made of it."""
         self.again: Any = None
-        """What leaks.py found by its second look."""
+        """What leaks.py found by its second look; None: nothing was looked for."""
         self.marked: Any = None
         """How sure it is that blocks are reached, by leaks.py."""
         self.owned: Any = None
         """What owned.py found."""
         self.owners: Any = None
         """What owners.py made of it."""
+        self.unasked = False
+        """Nobody waits for what it finds."""
         self._names: Optional[Names] = None
+
+    @property
+    def looks_again(self) -> bool:
+        """Whether what nothing plain leads to is looked for a second time: unasked only where that is little work."""
+        return not self.unasked or self.numpy is not None or self.bytes <= QUICK
 
     @property
     def names(self) -> Names:

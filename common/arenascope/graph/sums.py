@@ -20,18 +20,16 @@ from .shared_pages import SharedPages, numbers_of, shared_pages
 NOBODYS = "what nobody holds"
 ASKED = 6
 """Of so many owners it is asked whose pages they share: who holds little can be in the way."""
-QUICK = 16 << 20
-"""So many bytes are looked through a second time unasked without numpy: about a second."""
 
 
 def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], asked: bool) -> HeldSums:
-    """`lost`: bytes of a process that could not be copied; `words` names owners. Unless it was `asked` for, what
-    nothing plain leads to is looked for again only where that is little work."""
+    """`lost`: bytes of a process that could not be copied; `words` names owners; `asked`: not only beside
+    something else."""
     blocks = search.blocks
     marks = Reach(search, build(search)).marks
     unreached, inside = marked(marks, UNMARKED), marked(marks, POSSIBLE)
     leaks: Optional[Leaks] = None
-    if unreached and (asked or search.numpy is not None or search.bytes <= QUICK):
+    if unreached and search.looks_again:
         leaks = find_leaks(search, lost)
         unreached, inside = _blocks(leaks.definite), _blocks(leaks.possible)
     nowhere, possible = blocks.bytes_of(unreached), blocks.bytes_of(inside)
@@ -41,13 +39,12 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
     named = [each for each in owners.holdings if each.owner.kind not in (SHARED, UNREACHED)]
     lost_blocks = len(unreached) if known else 0
     most_lost = _most_lost(search, leaks) if leaks is not None and lost_blocks else None
-    back = _returned(search) if asked and lost_blocks else None
     keepers = [Keeper(*each.owner, each.bytes, words([each.owner]), blocks=each.blocks) for each in named[:ASKED]]
     jointly = [Joint(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
     steps: Optional[_Steps] = None
     if asked and max([each.bytes for each in keepers] + [each.bytes for each in jointly], default=0) >= WORTH:
         groups = [*([each.number] for each in named[:ASKED]), *(numbers_of(search, each) for each in owners.jointly)]
-        nobodys = [each.number for each in owners.holdings if each.owner.kind == UNREACHED and each.bytes == nowhere]
+        nobodys = [each.number for each in owners.holdings if each.owner.kind == UNREACHED]
         pages = shared_pages(search, [*groups, nobodys if lost_blocks else []])
         if pages is not None:
             steps = _Steps(pages, keepers, jointly, nowhere)
@@ -67,8 +64,7 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
         in_turn=list(steps.in_turn()) if steps is not None else (),
         held_returns=steps.returns if steps is not None else 0,
         most_lost=most_lost,
-        returns=back and back.returns,
-        returns_bound=back is not None and back.bytes != nowhere,
+        returns=_returned(search) if asked and lost_blocks else None,
     )
 
 
@@ -144,19 +140,13 @@ def _most_lost(search: Search, leaks: Leaks) -> Lost:
     return Lost(row.type, row.blocks, row.all_bytes, row.indirect_blocks)
 
 
-class _Returned(NamedTuple):
-    """What no plain pointer leads to: owners tells pages of that."""
-
-    bytes: int
-    returns: int
-
-
-def _returned(search: Search) -> Optional[_Returned]:
+def _returned(search: Search) -> Optional[int]:
+    """What leaves memory with what is lost."""
     whose = owned(search)
     nobodys = [each for each in whose.owners.holdings if each.owner.kind == UNREACHED]
     if whose.kept is None or not nobodys:
         return None
-    return _Returned(nobodys[0].bytes, whose.kept[nobodys[0].number].returns)
+    return whose.kept[nobodys[0].number].returns
 
 
 def _blocks(lumps: Iterable[Lump]) -> list[int]:

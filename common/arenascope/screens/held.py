@@ -11,9 +11,7 @@ from ..graph.owners import SHARED, UNREACHED, Holding, Owner
 from ..graph.refs import Search
 from ..recognise.holders import POOL
 from ..records import NamedTuple
-from .owners import owner_json, those_of, whose
-
-NOBODY = "nobody"
+from .owners import nobody, owner_json, those_of, whose
 
 
 class HeldBy(NamedTuple):
@@ -55,7 +53,7 @@ class Held:
 
     def _words(self, owner: Owner, alike: Optional[Holding]) -> str:
         if owner.kind == UNREACHED:
-            return NOBODY
+            return nobody(self._holders.search)
         if owner.kind != SHARED:
             return whose(self._holders.search, owner)
         if alike is not None and alike.owner.name == POOL:

@@ -16,7 +16,8 @@ from ..render.marks import marked, unmarked
 from ..render.text import Style, count, cut, left_out, next_lines, table
 from .refs import of_thread
 
-SEVERAL, NOBODY = "several together", "nobody (leaks tells what)"
+SEVERAL, NOBODY, NOTHING = "several together", "nobody", "nothing plain"
+"""The last: where pointers that are written otherwise were not looked for."""
 NO_SUM = (
     "goes back: with one owner alone; pages that blocks of two share go back with neither, so that rows do not add up"
 )
@@ -89,7 +90,7 @@ def whose(search: Search, owner: Owner, leading: Optional[Leading] = None) -> st
             return who if who != SEVERAL else f"{who}: others"
         return f"{who}: {owner.name}"
     if owner.kind == UNREACHED:
-        return NOBODY
+        return f"{nobody(search)} (leaks tells what)"
     thread = of_thread(search.names, owner.tid)
     if owner.kind == "stack":
         return f"stack{thread}"
@@ -100,6 +101,11 @@ def whose(search: Search, owner: Owner, leading: Optional[Leading] = None) -> st
     if owner.kind == "tls":
         return f"{marked(owner.name) if owner.name else 'variables'}{thread}"
     return marked(owner.name) if owner.name else NAMELESS
+
+
+def nobody(search: Search) -> str:
+    """Who holds what nothing was found to lead to."""
+    return NOBODY if search.again is not None else NOTHING
 
 
 def those_of(search: Search, leading: Optional[Leading]) -> str:

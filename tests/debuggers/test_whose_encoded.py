@@ -1,0 +1,159 @@
+"""What is held by pointers alone that are written otherwise is its holder's: owners, report and types against a program
+that says what it holds so and what it dropped."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Iterator, Mapping, NamedTuple
+
+import pytest
+from doors import DOORS, NEWEST, Live
+from looks import opened
+from partial import look
+from schemas import valid
+
+from arenascope.graph import refs
+
+PAGE = 4096
+
+PROGRAM = """
+#include <malloc.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#define MOST 3000
+uintptr_t tab[MOST], chain;
+void *volatile plain;
+static size_t sums[2];
+static __attribute__((noinline)) void *block(size_t size, size_t *sum) {
+    void *made = memset(malloc(size), 1, size);
+    *sum += malloc_usable_size(made) + sizeof(size_t);
+    return made;
+}
+static uintptr_t tagged(void *block, size_t count) { return (uintptr_t)block | (uintptr_t)(count % 1000 + 1) << 48; }
+static __attribute__((noinline)) void fill(size_t held, size_t lost) {
+    for (size_t i = 0; i < lost; i++) block(1000, &sums[1]);
+    for (size_t i = 0; i < held; i++) {
+        tab[i] = tagged(block(4000, &sums[0]), i);
+        uintptr_t *node = block(500, &sums[0]);
+        node[9] = chain;
+        chain = tagged(node, i);
+    }
+}
+static __attribute__((noinline)) void forget(void) {
+    volatile char here[65536];
+    for (size_t i = 0; i < sizeof here; i++) here[i] = 0;
+}
+int main(int count, char **words) {
+    if (count < 4 || !(plain = calloc(1, strtoul(words[1], NULL, 10)))) return 1;
+    fill(strtoul(words[2], NULL, 10), strtoul(words[3], NULL, 10));
+    forget();
+    printf("%zu %zu\\n", sums[0], sums[1]);
+    fflush(stdout);
+    for (;;) pause();
+}
+"""
+
+
+class Running(NamedTuple):
+    pid: int
+    held: int
+    """Bytes that tagged pointers hold, half of the blocks by `tab`, half by `chain`."""
+    lost: int
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("encoded") / "encoded"
+    subprocess.run(["gcc", "-O1", "-x", "c", "-", "-o", str(made)], input=PROGRAM, text=True, check=True)
+    return made
+
+
+@contextmanager
+def running(program: Path, *, plain: int, held: int, lost: int) -> Iterator[Running]:
+    words = [str(program), str(plain), str(held), str(lost)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        sums = [*map(int, process.stdout.readline().split())]
+        try:
+            yield Running(process.pid, *sums)
+        finally:
+            process.kill()
+
+
+def asked(image: object, words: str) -> dict[str, Any]:
+    _, said, complained = look(Path(str(image)), words, "--json")
+    assert said, complained
+    found: dict[str, Any] = valid(json.loads(said))
+    assert found["complete"], found["problems"]
+    return found
+
+
+def blocks_of(document: Mapping[str, Any]) -> dict[str, int]:
+    """By whose they are: an owner's name, or what kind of nobody."""
+    return {each["name"] or each["kind"]: each["blocks"] for each in document["owners"]}
+
+
+HELD, LOST = 2000, 3000
+
+
+@pytest.mark.parametrize("by", ["numpy", "hand"])
+def test_whoever_holds_it_so_is_its_owner(by: str, program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = "numpy is not installed: scripts/setup.sh installs it"
+    numpy = pytest.importorskip("numpy", reason=reason) if by == "numpy" else None
+    monkeypatch.setattr(refs, "library", lambda _: numpy)
+    with running(program, plain=100, held=HELD, lost=LOST) as seen:
+        looks = "owners --limit 0", "report --owners", "types --owners --limit 0"
+        owners, report, types = (asked(seen.pid, words) for words in looks)
+        screen = " ".join(look(Path(str(seen.pid)), "report --owners")[1].split())
+    assert blocks_of(owners).items() >= {"tab": HELD, "chain": HELD, "unreached": LOST}.items()
+    sizes = {each["name"] or each["kind"]: each["retained_bytes"] for each in owners["owners"]}
+    assert (sizes["tab"] + sizes["chain"], sizes["unreached"]) == (seen.held, seen.lost)
+    assert sum(sizes.values()) == owners["live_bytes"]
+    held = report["held"]
+    assert (held["lost_bytes"], held["lost_blocks"], held["unknown_bytes"]) == (seen.lost, LOST, 0)
+    assert [each["name"] for each in held["owners"][:2]] == ["tab", "chain"]
+    (mend,) = [each for each in report["advice"] if each["id"] == "mend-leak"]
+    # whole pages, of which the first and the last have what others hold
+    assert seen.lost - 2 * PAGE <= mend["effect_bytes"] <= seen.lost
+    assert not mend["bound"]
+    assert "other owners" not in screen
+    keepers: Counter[str] = Counter()
+    for each in types["types"]:
+        if each["held_by"] is not None:
+            keepers[each["held_by"]["name"] or each["held_by"]["kind"]] += each["held_by"]["blocks"]
+    assert keepers.items() >= {"tab": HELD, "chain": HELD, "unreached": LOST}.items()
+
+
+@pytest.mark.parametrize("door", [name for name in NEWEST if name != "shell"])
+def test_in_a_debugger(door: str, program: Path) -> None:
+    with running(program, plain=100, held=HELD, lost=0) as seen:
+        (found,) = opened(DOORS[door]).run(Live(seen.pid, program), ["owners --limit 0 --json"])
+    assert blocks_of(found.json()).items() >= {"tab": HELD, "chain": HELD}.items()
+    assert "unreached" not in blocks_of(found.json())
+
+
+def test_a_trifle_is_lost_only_after_a_second_look(program: Path, tmp_path: Path) -> None:
+    """Owners do not look again for a trifle, and say so; whoever has looked knows better."""
+    core, graph = tmp_path / "core", tmp_path / "graph"
+    with running(program, plain=64 << 20, held=5, lost=5) as seen:
+        assert look(Path(str(seen.pid)), f"save {core}")[0] == 0
+    plain = asked(core, "owners --limit 0")
+    assert blocks_of(plain)["unreached"] == 15
+    assert "nothing plain (leaks tells what)" in look(core, "owners --limit 0")[1]
+    kinds = look(core, "types --owners --limit 0")[1]
+    assert "nothing plain" in kinds
+    assert "nobody" not in kinds
+    report = asked(core, "report --owners")["held"]
+    assert report["lost_bytes"] == seen.lost
+    assert "tab" in {each["name"] for each in report["owners"]}
+    for _ in range(2):
+        again = asked(core, f"owners --limit 0 --graph {graph}")
+        assert blocks_of(again).items() >= {"tab": 5, "chain": 5, "unreached": 5}.items()
+    assert "nobody (leaks tells what)" in look(core, f"owners --limit 0 --graph {graph}")[1]
