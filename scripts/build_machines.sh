@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 build=$PWD/fixtures/build
-fixtures=(bins fastbins hoard many_heaps mmapped pinned tcache)
+fixtures=(bins fastbins hoard many_heaps mmapped pinned tcache tcache.tls)
 guests=(bins bins.static churn hoard signals spinning waiting)
 
 say() { printf 'machines: %s\n' "$*"; }

@@ -59,6 +59,7 @@ AT_HOME = (
     scenario("full_heap-retired-64", "full_heap", "retired", "64"),
     scenario("fastbins", "fastbins"),
     scenario("tcache", "tcache"),
+    scenario("tcache-tls", "tcache.tls"),
     scenario("mmapped", "mmapped"),
     scenario("foreign_sbrk", "foreign_sbrk", "plain"),
     scenario("foreign_sbrk-fake", "foreign_sbrk", "fake"),

@@ -20,6 +20,7 @@ MANY_THREADS = (
     "bins-static-pie",
     "fastbins",
     "tcache",
+    "tcache-tls",
     "dlmopen",
     "random-1",
     "asked-by-variables",
@@ -106,7 +107,7 @@ def test_cached_chunks_are_what_glibc_counts(sight: Sight) -> None:
         assert row["bytes"] == row["chunks"] * (sight.platform.least_chunk + 16 * row["index"])
 
 
-@seen(only=("tcache",))
+@seen(only=("tcache", "tcache-tls"))
 def test_a_cache_keeps_chunks_of_other_threads_arenas(sight: Sight) -> None:
     """Every thread freed its neighbour's blocks: what its cache holds is free in the neighbour's arena."""
     by_thread = {thread["tid"]: thread for thread in sight.json("threads")["threads"]}

@@ -65,7 +65,7 @@ MACHINES = (
         "aarch64",
         "qemu-aarch64",
         "aarch64-linux-gnu",
-        only=("hoard", "mmapped", "many_heaps"),
+        only=("hoard", "mmapped", "many_heaps", "tcache-tls"),
     ),
     Machine("aarch64-2.43", "2.43", "aarch64", "qemu-aarch64", "aarch64-linux-gnu", only=("hoard", "bins", "tcache")),
     Machine(
@@ -75,9 +75,16 @@ MACHINES = (
         "qemu-arm",
         "arm-linux-gnueabihf",
         pointer_bytes=4,
-        only=("hoard", "bins", "tcache", "mmapped", "fastbins"),
+        only=("hoard", "bins", "tcache", "tcache-tls", "mmapped", "fastbins"),
     ),
-    Machine("ppc64", "2.36", "ppc64", "qemu-ppc64le", "powerpc64le-linux-gnu", only=("hoard", "tcache", "pinned")),
+    Machine(
+        "ppc64",
+        "2.36",
+        "ppc64",
+        "qemu-ppc64le",
+        "powerpc64le-linux-gnu",
+        only=("hoard", "tcache", "tcache-tls", "pinned"),
+    ),
     # what QEMU maps for ld.so in pages of this size it neither dumps nor serves whole: only a static program is
     Machine("ppc64-64k", "2.36", "ppc64", "qemu-ppc64le", "powerpc64le-linux-gnu", page=65536, static=True),
     Machine(
@@ -87,7 +94,7 @@ MACHINES = (
         "qemu-riscv64",
         "riscv64-linux-gnu",
         dumps=False,
-        only=("hoard", "tcache", "many_heaps"),
+        only=("hoard", "tcache", "tcache-tls", "many_heaps"),
     ),
     Machine("s390x", "2.36", "s390x", "qemu-s390x", "s390x-linux-gnu", byte_order="big"),
 )
@@ -109,6 +116,7 @@ SCENARIOS = (
     Scenario("hoard", "hoard", ("3", "6")),
     Scenario("bins", "bins"),
     Scenario("tcache", "tcache"),
+    Scenario("tcache-tls", "tcache.tls"),
     Scenario("mmapped", "mmapped"),
     Scenario("many_heaps", "many_heaps", ("3", "plain")),
     Scenario("pinned", "pinned", ("both", "4")),

@@ -61,7 +61,7 @@ def test_threads_are_attached_to_the_arenas_that_they_use(sight: Sight) -> None:
             assert [arena for start, end, arena in heaps if start <= block < end] == [attached[tid]], tid
 
 
-@looked_at(only=("tcache",))
+@looked_at(only=("tcache", "tcache-tls"))
 def test_thread_caches_hold_what_was_freed_into_them(sight: Sight) -> None:
     """By fixtures/tcache.c: sizes of which twenty were freed fill their lists, others got two to five."""
     machine = sight.view.on

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from typing import Optional, Sequence
 
 from ..errors import ArenascopeError
+from ..glibc.find.dtv import Dtv
 from ..records import NamedTuple
 from ..session import Session
 from ..sources.elf.file import PT_TLS, Elf, proven_files
@@ -17,7 +18,7 @@ from ..sources.elf.registers import GENERAL
 from ..sources.elf.unwind import UnwindTables
 from .constants import with_constants
 from .roots import Root
-from .threads import NUMBERS, Dtv
+from .threads import NUMBERS
 
 FRAMES = 256
 COUNTERS = {"x86_64": "rip", "aarch64": "pc"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Collection, Iterator, Mapping, Optional, Sequence
 
+from ..glibc.find.dtv import Dtv, read_dtv
 from ..glibc.find.stack_cache import CachedStack, cached_stacks
 from ..mapped import may_be_shared
 from ..records import NamedTuple
@@ -18,7 +19,7 @@ from ..target import Region, SharedMemory, ThreadInfo
 from .blocks import LiveBlocks, heap_spans
 from .constants import with_constants
 from .spans import Mark, Marks
-from .threads import Dtv, Stacks, read_dtv, registers
+from .threads import Stacks, registers
 
 KERNEL_OWN = ("[vvar", "[vdso", "[vsyscall", "[uprobes")
 EPOLL = "epoll_ctl"

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import Counter
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ..errors import MemoryReadError
+from ..glibc.find.dtv import Dtv
 from ..glibc.find.stack_cache import UsedStack, used_stacks
 from ..memory import Memory
 from ..records import NamedTuple
@@ -23,19 +23,7 @@ from .spans import Mark
 MAIN = "[stack]"
 RED_ZONE = {"x86_64": 128, "ppc64": 512}
 """How far below its stack pointer a function may keep words: the ABI's word."""
-DTV_AT: Mapping[str, int] = {
-    "x86_64": 1,
-    "x32": 1,
-    "i386": 1,
-    "s390x": 1,
-    "arm": 0,
-    "aarch64": 0,
-    "riscv64": -2,
-    "loongarch64": -2,
-}
-"""tcbhead_t.dtv, in words from the thread pointer."""
 TLS_BELOW = ("x86_64", "x32", "i386", "s390x")
-MOST_MODULES = 1 << 14
 CONTROL = 0x1000
 """struct pthread is shorter on every machine; where TLS lies below the thread pointer it begins there."""
 NUMBERS = {"x86_64": EM_X86_64, "i386": EM_386, "aarch64": EM_AARCH64}
@@ -49,46 +37,6 @@ class Held(NamedTuple):
     tid: int
     name: str
     value: int
-
-
-class TlsBlock(NamedTuple):
-    """Where a module's variables of a thread lie; `module` as the dynamic linker counts, from 1."""
-
-    tid: int
-    module: int
-    start: int
-    freed_as: int
-    """What free() will be given; 0 where it lies beside the thread's control block."""
-
-
-class Dtv(NamedTuple):
-    tid: int
-    address: int
-    """Of its first entry, which malloc or ld.so gave: a thread points to the second."""
-    blocks: Sequence[TlsBlock]
-
-
-def read_dtv(memory: Memory, machine: str, thread: ThreadInfo) -> Optional[Dtv]:
-    """A thread's vector of TLS blocks (dtv_t); None where it does not look like one."""
-    pointer, place, word = thread.thread_pointer, DTV_AT.get(machine), memory.pointer_size
-    if pointer is None or place is None:
-        return None
-    try:
-        first = memory.word(pointer + place * word)
-        # dtv[-1].counter: how many there is room for; dtv[0].counter: the generation
-        room = memory.word(first - 2 * word) if first and not first % word else 0
-        if not 0 < room <= MOST_MODULES:
-            return None
-        entries = memory.words(first + 2 * word, 2 * room)
-    except (MemoryReadError, ValueError):
-        return None
-    # TLS_DTV_UNALLOCATED is -1
-    blocks = [
-        TlsBlock(thread.tid, number, start, freed)
-        for number, (start, freed) in enumerate(zip(entries[::2], entries[1::2]), 1)
-        if start and start != memory.top
-    ]
-    return Dtv(thread.tid, first - 2 * word, blocks)
 
 
 class Stacks:

@@ -93,17 +93,21 @@ class CacheFinder:
         arena = next((offsets[name] for name in ARENA_NAMES if name in offsets), None)
         return offsets["tcache"] - arena if arena is not None and "tcache" in offsets else None
 
-    def reach(self) -> int:
-        """How far from thread_arena another variable of libc's can be: less than its TLS segment is long."""
+    def tls_bytes(self) -> int:
+        """How long libc's TLS segment is (a static program's is all of the program's), in whole words."""
         try:
             if self.libc.base is not None:
                 elf = Elf(self.memory.read, self.libc.base, mapped=True)
                 segment = next((each for each in elf.segments if each.type == PT_TLS), None)
                 if segment is not None:
-                    return min(-(-segment.memory_size // self.layout.word) * self.layout.word, MAX_REACH)
+                    return -(-segment.memory_size // self.layout.word) * self.layout.word
         except (ArenascopeError, ValueError):
             pass
         return UNKNOWN_REACH * self.layout.word
+
+    def reach(self) -> int:
+        """How far from thread_arena another variable of libc's can be: less than its TLS segment is long."""
+        return min(self.tls_bytes(), MAX_REACH)
 
     def find(self, blocks: Blocks, at_arena: int) -> CachePlace:
         """By the votes of some threads."""

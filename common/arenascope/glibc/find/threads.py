@@ -1,13 +1,15 @@
 """Whose arena is whose: each thread's thread_arena and tcache, by symbol or by what its TLS block holds.
 
 Without symbols the two words are recognised by value: one equals a known arena, the other points to a
-tcache_perthread_struct (caches.py). Both lie at the same distance from every thread's pointer.
+tcache_perthread_struct (caches.py). Both lie at the same distance from every thread's pointer: near it, and where the
+program has large TLS of its own, in one of the blocks that ld.so's vector tells (dtv.py).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Container, Mapping, Optional, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Callable, Container, Mapping, Optional, Sequence
 
 from ...errors import MemoryReadError
 from ...memory import Memory
@@ -16,6 +18,7 @@ from ...records import NamedTuple
 from ...target import Target, ThreadInfo
 from ..layout import Layout
 from .caches import ARENA_NAMES, SAMPLE, Blocks, CacheFinder, CachePlace
+from .dtv import STATIC, TLS_BIAS, read_dtv
 from .libc_file import Libc
 
 if TYPE_CHECKING:
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
 WINDOW = 4096
 SPANS = (1, 4, 16)
 """How many windows to look at, one try after the other: libc's block is near, unless the program has large TLS."""
+MOST_OF_BLOCK = WINDOW * SPANS[-1]
+MOST_OF_BLOCKS = 1 << 20
+"""What is looked at of one block, and of all that a vector tells: libc's has less than 256 bytes, a static program's
+variables come before libc's, and what is damaged may tell anything."""
 ENOUGH = 8
 """This many of the few threads that are asked must agree; else all are asked."""
 TLS_BELOW = ("x86_64", "i386", "x32", "s390x", "s390", "")
@@ -33,8 +40,8 @@ TCB_IN_FRONT = ("arm", "aarch64")
 """Machines on which the thread pointer leads to a TCB of two words (the first is the dtv, a block of malloc's), and TLS
 blocks follow that."""
 
-TLS_BIAS = {"ppc": 0x7000, "ppc64": 0x7000}
-"""What the ABI adds to the address after the TCB, so that signed 16-bit offsets reach more."""
+Look = Callable[[int], "dict[int, int]"]
+"""A thread's words that are not 0, by their distance from this thread pointer."""
 
 
 class ThreadWords(NamedTuple):
@@ -133,7 +140,7 @@ def _by_symbol(caches: CacheFinder, thread: ThreadInfo) -> Optional[ThreadWords]
 
 def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[list[ThreadWords]]:
     """Guesses among the threads have a negative tid."""
-    memory, machine = caches.memory, caches.target.machine
+    machine = caches.target.machine
     pointers = {
         thread.tid: thread.thread_pointer - TLS_BIAS.get(machine, 0) for thread in threads if thread.thread_pointer
     }
@@ -148,13 +155,13 @@ def _by_scan(caches: CacheFinder, threads: Sequence[ThreadInfo]) -> Optional[lis
         shown = _arena_among(caches, pointers, floors, 1)
     if shown is None:
         return None
-    blocks, at_arena, windows = shown
+    blocks, at_arena, look = shown
     cache_place = _caches(caches, pointers, at_arena) if caches.layout.tcache is not None else None
     # a TLS block of zeros alone is one that gcore left out: no thread has that
     held = {
         tid: pointer
         for tid, pointer in pointers.items()
-        if (blocks[tid] if tid in blocks else _holds_any(memory, machine, pointer, at_arena, windows=windows))
+        if blocks.get(tid) or _holds_any(caches.memory, pointer, at_arena, look)
     }
     words = [_words_of(caches, thread, held.get(thread.tid), at_arena, cache_place=cache_place) for thread in threads]
     if _by_chance(caches, words):
@@ -184,7 +191,7 @@ class _Shown(NamedTuple):
 
     blocks: Blocks
     at_arena: int
-    windows: int
+    look: Look
 
 
 def _sample(pointers: Mapping[int, int]) -> Mapping[int, int]:
@@ -197,15 +204,22 @@ def _arena_among(
     caches: CacheFinder, pointers: Mapping[int, int], floors: Mapping[int, int], least: int
 ) -> Optional[_Shown]:
     """By the words of these threads; None where fewer than `least` of them agree."""
-    for windows in SPANS:
-        blocks = {
-            tid: _above(_tls_words(caches.memory, caches.target.machine, pointer, windows), pointer, floors.get(tid))
-            for tid, pointer in pointers.items()
-        }
+    for look in _looks(caches, pointers):
+        blocks = {tid: _above(look(pointer), pointer, floors.get(tid)) for tid, pointer in pointers.items()}
         at_arena = _agreed_offset(blocks, caches.arenas, caches.trail, least)
         if at_arena is not None:
-            return _Shown(blocks, at_arena, windows)
+            return _Shown(blocks, at_arena, look)
     return None
+
+
+def _looks(caches: CacheFinder, pointers: Mapping[int, int]) -> Sequence[Look]:
+    """Where TLS is large, what is near is not libc's: words of the program's own, or of a stack, may lead to arenas."""
+    memory, machine, size = caches.memory, caches.target.machine, caches.tls_bytes()
+    near = [partial(_tls_words, memory, machine, windows) for windows in SPANS]
+    by_vector = partial(_words_of_blocks, memory, machine, size)
+    told = ([abs(start - pointer) for start in _starts(memory, machine, pointer)] for pointer in pointers.values())
+    large = size > WINDOW or max(next(filter(None, told), (0,))) > WINDOW
+    return [by_vector, *near] if large else [*near, by_vector]
 
 
 def _above(words: dict[int, int], pointer: int, floor: Optional[int]) -> dict[int, int]:
@@ -214,9 +228,9 @@ def _above(words: dict[int, int], pointer: int, floor: Optional[int]) -> dict[in
     return {distance: value for distance, value in words.items() if pointer + distance >= floor}
 
 
-def _holds_any(memory: Memory, machine: str, pointer: int, at_arena: int, windows: int) -> bool:
+def _holds_any(memory: Memory, pointer: int, at_arena: int, look: Look) -> bool:
     """Whether a thread's TLS block has anything but zeros."""
-    return bool(memory.try_word(pointer + at_arena)) or bool(_tls_words(memory, machine, pointer, windows))
+    return bool(memory.try_word(pointer + at_arena)) or bool(look(pointer))
 
 
 def _caches(caches: CacheFinder, pointers: Mapping[int, int], at_arena: int) -> CachePlace:
@@ -278,11 +292,41 @@ def _words_between(memory: Memory, pointer: int, first: int, last: int, sure: in
     return {distance: value for distance, value in words.items() if value}
 
 
-def _tls_words(memory: Memory, machine: str, pointer: int, windows: int) -> dict[int, int]:
+def _tls_words(memory: Memory, machine: str, windows: int, pointer: int) -> dict[int, int]:
     """The words around a thread pointer that are not 0, by their distance from it."""
-    words: dict[int, int] = {}
     below = [pointer - WINDOW * n for n in range(1, windows + 1)]
     above = [] if machine in TLS_BELOW else [pointer + WINDOW * n for n in range(windows)]
+    return _windows(memory, pointer, below, above)
+
+
+def _words_of_blocks(memory: Memory, machine: str, size: int, pointer: int) -> dict[int, int]:
+    """Those of the blocks beside this thread pointer, the end of each if it has this size, and of what is beyond."""
+    ends = memory.top - size - WINDOW
+    starts = [start for start in _starts(memory, machine, pointer) if WINDOW <= start <= ends]
+    if not starts:
+        return {}
+    # dlmopen()'s copies come to lie there, which the vector may not tell yet
+    low, high = starts[0] - WINDOW, starts[-1] + size
+    words = _windows(memory, pointer, [low], []) if machine in TLS_BELOW else _windows(memory, pointer, [], [high])
+    length = min(size, MOST_OF_BLOCK)
+    for start in starts[: MOST_OF_BLOCKS // max(length, 1)]:
+        first = start + size - length
+        data = memory.try_read(first, length) if not first % memory.pointer_size else None
+        if data is not None:
+            words.update(_placed(memory.unpack_words(data), first, pointer, memory))
+    return words
+
+
+def _starts(memory: Memory, machine: str, pointer: int) -> Sequence[int]:
+    """Of the blocks that lie beside this thread pointer."""
+    thread = ThreadInfo(0, thread_pointer=pointer + TLS_BIAS.get(machine, 0))
+    dtv = read_dtv(memory, machine, thread)
+    return sorted({each.start for each in dtv.blocks if each.freed_as in STATIC}) if dtv is not None else ()
+
+
+def _windows(memory: Memory, pointer: int, below: Sequence[int], above: Sequence[int]) -> dict[int, int]:
+    """What begins at these addresses, those before the pointer and those after it, as far as it can be read."""
+    words: dict[int, int] = {}
     for starts in (below, above):
         for start in starts:
             try:
