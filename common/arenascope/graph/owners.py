@@ -115,7 +115,7 @@ def _find_owners(search: Search) -> Owners:
 
 
 def _worth_it(search: Search, suspects: Sequence[int]) -> bool:
-    """What is known is taken; else it costs about as much as all the rest."""
+    """What is known is taken; else all that may have pointers has to be looked through once more."""
     blocks = search.blocks
     return search.again is not None or (search.looks_again and LITTLE * blocks.bytes_of(suspects) >= blocks.bytes)
 
