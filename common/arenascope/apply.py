@@ -165,11 +165,14 @@ def _inside(controller: Controller, session: Session, code: MallocCode) -> Itera
     """The threads that are inside malloc, or may be. Read again each time, as the process has run."""
     now = Session(session.target, session.libc)
     regions = now.regions
-    threads = complete(now.memory, now.target.machine, session.located.libc, regions, threads=now.target.threads())
+    where = now.memory, now.target.machine, session.located.libc, regions
+    threads = complete(*where, threads=now.target.threads(), pid=now.target.pid)
     stacks = Stacks(now.memory, now.target.machine, regions, code, pid=now.target.pid)
     for thread in threads:
         if thread.runs:
             continue  # it leaves malloc by itself
+        if thread.lone and not thread.stack_pointer:
+            continue  # io_uring's: nothing of the process's own is ever run by it
         if now.target.pid is not None and is_zombie(now.target.pid, thread.tid):
             continue  # main's, which pthread_exit() ended: the kernel keeps no more of it than a name
         frames = controller.frames(thread, FRAMES)

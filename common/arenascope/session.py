@@ -285,7 +285,7 @@ class Session:
     def threads_found(self) -> threads.ThreadsFound:
         libc = self.located.libc
         where = self.memory, self.target.machine, libc, self.regions
-        everyone = thread_pointers.complete(*where, threads=self.target_threads)
+        everyone = thread_pointers.complete(*where, threads=self.target_threads, pid=self.target.pid)
         left = thread_pointers.left_by_the_main_thread(*where, threads=everyone, pid=self.target.pid)
         return threads.find_thread_words(
             self.memory,

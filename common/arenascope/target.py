@@ -98,6 +98,7 @@ class ThreadInfo(NamedTuple):
     runs: bool = False
     """It runs on while the process is read: the debugger does not hold it."""
     link_register: Optional[int] = None  # where its innermost function returns to; x86 has none
+    lone: bool = False  # it has no TLS: of the kernel's own (io_uring's), or made by clone(2) without CLONE_SETTLS
 
 
 class RegisterSet(NamedTuple):

@@ -148,6 +148,21 @@ def test_a_process_whose_main_thread_has_exited(how):
         assert subject.quit() == 0
 
 
+@pytest.mark.parametrize("how", ["clone", "ring"])
+def test_a_task_without_tls(how):
+    """One on a stack of its own, and one that is the kernel's: never inside malloc, though it has no stack at all."""
+    with Subject("lone", how) as subject:
+        if not subject.truth["notes"]["task"]:
+            pytest.skip("this kernel gives no io_uring here")
+        before = anonymous(subject, subject.pid)
+        told = done(subject)
+        after = anonymous(subject, subject.pid)
+        assert told["predicted_bytes"] > 1 << 20
+        assert before - after == pytest.approx(told["predicted_bytes"], abs=64 << 10)
+        is_well(subject)
+        assert subject.quit() == 0
+
+
 def test_a_thread_that_was_let_run_stands_elsewhere():
     """By the kernel: whether it is inside malloc is asked of where it is now. In a loop of four instructions a
     processor may take each interrupt at the same one; who writes, and frees blocks of all sizes is everywhere."""

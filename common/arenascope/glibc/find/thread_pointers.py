@@ -9,6 +9,7 @@ tid beside a link of one of those lists, and after the block ld.so's notes on it
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import AbstractSet, Iterator, Mapping, Optional, Sequence
 
 from ...errors import MemoryReadError
@@ -41,12 +42,18 @@ SMALL = 256 << 10
 
 
 def complete(
-    memory: Memory, machine: str, libc: Libc, regions: Sequence[Region], threads: Sequence[ThreadInfo]
+    memory: Memory,
+    machine: str,
+    libc: Libc,
+    regions: Sequence[Region],
+    threads: Sequence[ThreadInfo],
+    pid: Optional[int],
 ) -> list[ThreadInfo]:
-    """The threads, with thread pointers where they had none and memory tells."""
-    missing = [thread for thread in threads if thread.thread_pointer is None]
-    if not missing:
-        return list(threads)
+    """The threads, with thread pointers where they had none and memory tells, and a mark on those without TLS."""
+    lone = _without_tls(memory, threads, pid)
+    threads = [thread._replace(lone=True) if thread.tid in lone else thread for thread in threads]
+    if all(thread.thread_pointer is not None or thread.lone for thread in threads):
+        return threads
     pointers = dict(_by_lists(memory, machine, libc))
     if not pointers and machine in X86:
         pointers = _by_shape(memory, regions, threads)
@@ -56,6 +63,34 @@ def complete(
         thread._replace(thread_pointer=pointers.get(thread.tid)) if thread.thread_pointer is None else thread
         for thread in threads
     ]
+
+
+def _without_tls(memory: Memory, threads: Sequence[ThreadInfo], pid: Optional[int]) -> set[int]:
+    """Tids of whoever never was outside the kernel (its registers are as they were made: zeros), and of threads that
+    have the thread pointer of the one that made them, as clone(2) leaves it. Of main's zombie nothing is told, either.
+    """
+    nowhere = {thread.tid for thread in threads if thread.stack_pointer == 0 and not thread.program_counter}
+    lone = nowhere - {pid}
+    users: dict[int, list[int]] = {}
+    for thread in threads:
+        if thread.thread_pointer and thread.tid not in lone:
+            users.setdefault(thread.thread_pointer, []).append(thread.tid)
+    for pointer, tids in users.items():
+        if len(tids) > 1:
+            lone.update(set(tids) - {_tid_beside(memory, pointer, tids)})
+    return lone
+
+
+def _tid_beside(memory: Memory, pointer: int, tids: Sequence[int]) -> int:
+    """Which of these struct pthread has, which begins or ends at the thread pointer. The first made them all, most
+    probably, where none is found."""
+    low, high = pointer - BLOCK_LIMIT, pointer + TID_WITHIN
+    for place in (*range(pointer, high, 4), *range(low, pointer, 4)):
+        with suppress(MemoryReadError):
+            value = memory.u32(place)
+            if value in tids:
+                return value
+    return min(tids)
 
 
 def left_by_the_main_thread(

@@ -80,6 +80,9 @@ def find_thread_words(
     `left` are guesses at a main thread that has exited, each with another thread pointer.
     """
     caches = CacheFinder(memory, layout, target, libc, ring=ring, others=others, trail=trail)
+    # a thread pointer that is another thread's leads to that one's cache
+    without = [ThreadWords(each._replace(thread_pointer=None), 0, 0) for each in threads if each.lone]
+    threads = [each for each in threads if not each.lone]
     by_symbol = [_by_symbol(caches, thread) for thread in threads if symbols]
     if trail is not None and by_symbol:
         _tell(trail, by_symbol)
@@ -95,11 +98,12 @@ def find_thread_words(
         threads_found = ThreadsFound(scanned[: len(threads)], "scan")
     else:
         threads_found = ThreadsFound([ThreadWords(thread) for thread in threads], "")
-    if exited is None:
-        return threads_found
-    # /proc still has it among the threads, debuggers and cores have not
-    living = [words for words in threads_found.words if words.thread.tid != exited.thread.tid]
-    return threads_found._replace(words=sorted([*living, exited], key=lambda words: words.thread.tid))
+    if exited is not None:
+        # /proc still has it among the threads, debuggers and cores have not
+        without.append(exited)
+    more = {words.thread.tid for words in without}
+    living = [words for words in threads_found.words if words.thread.tid not in more]
+    return threads_found._replace(words=sorted([*living, *without], key=lambda words: words.thread.tid))
 
 
 def _exited(guesses: Sequence[ThreadWords]) -> Optional[ThreadWords]:
