@@ -130,7 +130,7 @@ def _fast(search: Search, numpy: Any, seeds: list[Seed], meter: Meter) -> tuple[
 def _pointers(search: Search, finder: Finder, span: Span, meter: Meter) -> Iterator[tuple[int, int]]:
     """(address, edge) of each pointer in a range, in order."""
     word, starts = search.session.memory.pointer_size, search.blocks.starts
-    for at, words in search.words.of(span.start, span.end):
+    for at, words, _ in search.words.of(span.start, span.end):
         for index, which in finder.hits(words):
             yield at + index * word, which << 1 | (words[index] != starts[which])
     meter.advance(span.bytes)

@@ -63,7 +63,8 @@ def decoded(window: Window, memory: Memory, numpy: Any = None, tops: Any = None)
         return
     data = memoryview(words).cast("B")  # type: ignore[arg-type]
     # what goes on in the next window is in this one, too
-    longer = data.tobytes() + (memory.try_read(at + len(data), word) or bytes(word))
+    rest = memory.try_read(at + len(data), word) if window.goes_on else None
+    longer = data.tobytes() + (rest or bytes(word))
     yield from _plain(at, words, longer, memory) if numpy is None else _fast(at, words, longer, numpy, tops=tops)
 
 

@@ -121,7 +121,7 @@ class Pointers:
     def of(self, span: Span, meter: Meter) -> Iterator[tuple[Any, Any]]:
         """(addresses, edges) of each window."""
         numpy, size = self._numpy, self._type.itemsize
-        for at, words in self._search.words.of(span.start, span.end):
+        for at, words, _ in self._search.words.of(span.start, span.end):
             values = numpy.frombuffer(words, dtype=self._type)
             if size != 8:
                 values = values.astype(numpy.uint64)

@@ -17,6 +17,8 @@ class Window(NamedTuple):
 
     address: int
     words: Sequence[int]
+    goes_on: bool = False
+    """What is right behind it is of the same range, and in memory."""
 
 
 class Words:
@@ -52,20 +54,22 @@ class Words:
             except MemoryReadError:
                 words = ()
             if len(words):
-                yield Window(at, words)
-                at += len(words) * word
+                stop = at + len(words) * word
+                yield Window(at, words, goes_on=stop < end)
+                at = stop
             elif size > self._page:
                 # something in it cannot be read: page by page
                 stop = at + size
                 while at < stop:
-                    yield from self._page_at(at, min(self._page - at % self._page, stop - at))
-                    at += self._page - at % self._page
+                    size = min(self._page - at % self._page, stop - at)
+                    yield from self._page_at(at, size, goes_on=at + size < end)
+                    at += size
                 at = stop
             else:
                 self.lost += size
                 at += size
 
-    def _page_at(self, at: int, size: int) -> Iterator[Window]:
+    def _page_at(self, at: int, size: int, goes_on: bool) -> Iterator[Window]:
         try:
             words = self._memory.block(at, size)
         except MemoryReadError:
@@ -73,7 +77,7 @@ class Words:
         # a core that was cut ends within a page, or a word
         self.lost += size - len(words) * self._memory.pointer_size
         if len(words):
-            yield Window(at, words)
+            yield Window(at, words, goes_on)
 
 
 def _within(pages: Sequence[Span], start: int, end: int) -> Sequence[Span]:

@@ -63,6 +63,9 @@ def with_static_program(target: Target, memory: Memory, regions: Sequence[Region
         # no program is mapped shared, and reading shared memory would make pages there
         if module[0].shared or module[0].offset or ".so" in module[0].path or module[0].path in paths:
             continue
+        # nor has it no code, unless a core lacks that: what is read of a file becomes the process's memory
+        if not any(each.executable or not each.present for each in module):
+            continue
         try:
             elf = Elf(memory.read, module[0].start, mapped=True)
             if all(segment.type != PT_INTERP for segment in elf.segments):
