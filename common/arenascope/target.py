@@ -209,12 +209,9 @@ class Residency(Protocol):
 class Saved(NamedTuple):
     """What came of writing an image into a file."""
 
-    written: int
-    """Bytes that the file takes."""
-    resident: int
-    """Bytes of memory in it."""
-    lost: int
-    """What could not be read of what was in memory."""
+    written: int  # bytes that the file takes
+    resident: int  # bytes of memory in it
+    lost: int  # what could not be read of what was in memory
     held: float
     """Seconds for which the process was held for it; 0.0 where it was not, or by somebody else."""
 
@@ -275,6 +272,9 @@ class Image(Protocol):
     def timers(self) -> Sequence[Timer]:
         """Its POSIX timers, as far as they are to be had."""
 
+    def own_pages(self, regions: Sequence[Region]) -> Sequence[Region]:
+        """The parts of private mappings of files that are no longer the files', as far as that can be known."""
+
     def shared_memory(self) -> Optional[SharedMemory]:
         """What residency does not tell; None where the image has all that there is of it, or lacks it."""
 
@@ -311,6 +311,9 @@ class BytesAlone:
         return None
 
     def timers(self) -> Sequence[Timer]:
+        return ()
+
+    def own_pages(self, regions: Sequence[Region]) -> Sequence[Region]:
         return ()
 
     def shared_memory(self) -> Optional[SharedMemory]:

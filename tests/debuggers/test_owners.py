@@ -21,7 +21,16 @@ ENCODINGS = {"high tag": "tagged", "shifted": "shifted", "unaligned": "unaligned
 INSIDE = ("inside, linked", "past the end", "inside", "low tag")
 """Ways that only a pointer to the block's inside leads: perhaps it is none."""
 
-BY_GCORE = ("bss", "tls of main", "second base", "library", "stack of a thread", "vector register", "mapping")
+BY_GCORE = (
+    "bss",
+    "tls of main",
+    "second base",
+    "library",
+    "stack of a thread",
+    "vector register",
+    "mapping",
+    "file, protected",
+)
 
 
 class Way(NamedTuple):

@@ -10,7 +10,7 @@ import pytest
 
 from arenascope.errors import MemoryReadError
 from arenascope.graph import threads
-from arenascope.graph.roots import _candidates
+from arenascope.graph.roots import _candidates, _constant_files
 from arenascope.sources.elf.bss import bss_ends
 from arenascope.target import Region, ThreadInfo
 
@@ -157,3 +157,24 @@ def test_shared_memory_is_no_file(path: str, root: bool) -> None:
     shared = region(0, "rw", path)._replace(shared=True)
     assert shared.is_shared_memory == root
     assert [kind for _, kind in _candidates([shared], {})] == ["mapping"] * root
+
+
+DATA_FILE = "/var/cache/data"
+
+
+@pytest.mark.parametrize(
+    ("regions", "asked"),
+    [
+        ([region(0, "r", DATA_FILE)], [0]),
+        # others' variables behind it
+        ([region(0, "r", DATA_FILE), region(1, "rw", PROGRAM)], [0]),
+        # a program's constants, RELRO and code
+        ([region(0, "r", PROGRAM), region(1, "rx", PROGRAM), region(2, "r", PROGRAM), region(3, "rw", PROGRAM)], []),
+        # what can be written to, or is protected beside that, is a root as it is
+        ([region(0, "r", DATA_FILE), region(1, "rw", DATA_FILE)], []),
+        # what is shared with the file, what nobody can read, what is no file's
+        ([region(0, "r", DATA_FILE)._replace(shared=True), region(1, "", DATA_FILE), region(2, "r")], []),
+    ],
+)
+def test_files_that_may_have_been_changed(regions: list[Region], asked: list[int]) -> None:
+    assert list(_constant_files(regions, {})) == [regions[at] for at in asked]

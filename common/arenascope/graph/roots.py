@@ -83,6 +83,8 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
                 roots.append(Root(kind, part.start, part.end, path=region.path))
             elif mark.kind is not None:
                 roots.append(Root(mark.kind, part.start, part.end, mark.tid))
+    changed = session.target.image.own_pages(list(_constant_files(session.regions, session.bss_ends)))
+    roots += [Root("mapping", each.start, each.end, path=each.path) for each in changed]
     # what malloc gave to the dynamic linker for a thread's variables is the thread's
     roots += [Root("tls", each.start, each.end, each.tid) for each in _own_blocks(dtvs, blocks)]
     words = [RootWord("register", each.value, each.name, each.tid) for each in registers(session, sets)]
@@ -176,6 +178,16 @@ def _candidates(
         kind = _kind(region, before, after, bss)
         if kind is not None and region.size:
             yield region, kind
+
+
+def _constant_files(regions: Sequence[Region], bss: Mapping[int, int]) -> Iterator[Region]:
+    """Files that nobody may write to in memory, and once somebody may have: their pages are then the program's. What is
+    loaded is left out: of that only RELRO is changed, which is no constant here."""
+    loaded = {each.path for each in regions if each.executable}
+    for before, region, after in zip([None, *regions], regions, [*regions[1:], None]):
+        private = region.is_file and region.readable and not (region.writable or region.shared)
+        if private and region.path not in loaded and _kind(region, before, after, bss) is None:
+            yield region
 
 
 def _kind(region: Region, before: Optional[Region], after: Optional[Region], bss: Mapping[int, int]) -> Optional[str]:

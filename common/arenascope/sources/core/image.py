@@ -45,6 +45,10 @@ class CoreImage(CoreMemory, LocalImage):
     def timers(self) -> Sequence[Timer]:
         return self.moment.timers if self.moment is not None else ()
 
+    def own_pages(self, regions: Sequence[Region]) -> Sequence[Region]:
+        """Whoever writes a core keeps such a mapping whole, or has been told to keep all: files' bytes do no harm."""
+        return [each for each in regions if each.present]
+
     def shared_memory(self) -> Optional[SharedMemory]:
         if self.moment is None or self.moment.shared is not None:
             return self.moment.shared if self.moment is not None else None

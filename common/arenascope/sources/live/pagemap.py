@@ -34,7 +34,8 @@ WRITTEN, PRESENT, SWAPPED, PFNZERO = 1 << 1, 1 << 3, 1 << 4, 1 << 5
 GUARD = 1 << 8
 """Since Linux 6.16; older kernels refuse it."""
 OF_FILE = 1 << 61
-"""In an entry of pagemap."""
+PRESENT_OF_FILE = 1 << 63 | OF_FILE
+"""In an entry of pagemap: no less is in one of a page that is a file's."""
 _SCAN_ARG = Struct("=12Q")
 # the kernel refuses addresses that are not the user's: no machine has any in the upper half of 64 bits
 USER_LIMIT = 1 << 63
@@ -160,11 +161,17 @@ class PagemapResidency:
 
     def own(self, start: int, end: int) -> Sequence[Span]:
         """Of a private mapping of a file: the pages that are no longer the file's."""
-        start, end = self.whole_pages(start, end)
-        size = (end - start) // self.page_size * 8
-        entries = array("Q", os.pread(self._file.fileno(), size, start // self.page_size * 8))
-        own = (index for index, entry in enumerate(entries) if entry >> 62 and not entry & OF_FILE)
-        return joined((start + index * self.page_size, start + (index + 1) * self.page_size) for index in own)
+        return joined(self._own(*self.whole_pages(start, end)))
+
+    def _own(self, start: int, end: int) -> Iterator[Span]:
+        size = self.page_size
+        for low, high, _ in self._reader.runs(start, end):
+            data = os.pread(self._file.fileno(), (high - low) // size * 8, low // size * 8)
+            entries = array("Q", data)
+            # of most mappings all is the file's
+            if entries and min(entries) < PRESENT_OF_FILE:
+                own = (at for at, entry in enumerate(entries, low // size) if entry >> 62 and not entry & OF_FILE)
+                yield from (Span(at * size, (at + 1) * size) for at in own)
 
     def stretch(self, start: int, end: int) -> Stretch:
         """All of [start, end), whole pages, at once."""

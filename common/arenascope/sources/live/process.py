@@ -250,6 +250,18 @@ class ProcessImage(LocalImage):
 
         return timer_words(self.pid)
 
+    def own_pages(self, regions: Sequence[target.Region]) -> Sequence[target.Region]:
+        if not regions:
+            return ()
+        pages = self.guarded(lambda: PagemapResidency(self.memory_tid, self.page_size))
+        try:
+            own = ((each, part) for each in regions for part in pages.own(each.start, each.end))
+            return [region._replace(start=part.start, end=part.end) for region, part in own]
+        except OSError:  # it ended meanwhile
+            return ()
+        finally:
+            pages.close()
+
     def shared_memory(self) -> Optional[target.SharedMemory]:
         """From here on it is read where it is."""
         residency = self.residency()
