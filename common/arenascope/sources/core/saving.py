@@ -7,6 +7,7 @@ is not to be had, as far as the process has it mapped: what it has not is left o
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from array import array
@@ -196,7 +197,10 @@ class CoreWriter:
         return disk.f_bavail * disk.f_frsize
 
     def _cannot(self, error: OSError) -> ArenascopeError:
-        return ArenascopeError(f"cannot write {self.path}: {error.strerror or error}")
+        # offsets follow addresses: ext4's files end at 16 TiB
+        larger = "another file system takes larger files (xfs, tmpfs): TMPDIR, or the file's name, can lead there"
+        hint = larger if error.errno == errno.EFBIG else None
+        return ArenascopeError(f"cannot write {self.path}: {error.strerror or error}", hint)
 
     def copy(self, layout: Layout, fill: Fill) -> int:
         """The process's bytes; how many could not be read."""
