@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from functools import partial
 from itertools import islice
 from typing import Iterable, Iterator, Optional, Sequence, Union
 
@@ -17,6 +18,7 @@ from .glibc.check.chunks import ChunkCheck, ChunkSums
 from .glibc.check.lists import doubles, key_breaches, list_breach
 from .glibc.find.code import MallocCode
 from .glibc.find.stacks import Stacks
+from .glibc.mmapped import unclaimed
 from .meter import Meter, Unseen, metered
 from .model import Arena, ArenaHeader, Breach, Finding, Piece, Statement
 from .records import NamedTuple
@@ -56,7 +58,9 @@ def audit(session: Session, wanted: Optional[int] = None) -> Audit:
         outcome.unread.append(Statement("stopped", {"arenas": outcome.arenas, "chunks": outcome.chunks}))
     _findings(session, outcome)
     if wanted is None:
-        outcome.breaches += mmapped_breach(session.layout, session.params, session.mmapped, _all_is_here(session))
+        outcome.breaches += mmapped_breach(
+            session.layout, session.params, session.mmapped, unclaimed=partial(_unclaimed, session)
+        )
     # two walkers can meet one wrong word
     once = {(each.address, each.arena, each.rule, each.culprit): each for each in reversed(outcome.breaches)}
     outcome.breaches = [each for each in once.values() if wanted is None or each.arena in (None, wanted)]
@@ -275,14 +279,15 @@ def _is_missing(session: Session, finding: Finding) -> bool:
     return bool(session.target.image.shortage()) or any(region.contains(address) for region in session.regions)
 
 
-def _all_is_here(session: Session) -> bool:
-    """Whether blocks that are not found are not there."""
-    return (
+def _unclaimed(session: Session) -> list[int]:
+    """How large each stretch is where blocks may lie that were not recognised; none where some are not here at all."""
+    whole = (
         not session.target.image.shortage()
         and not session.located.others
-        and bool(session.regions)
         and all(region.present for region in session.regions if region.writable)
     )
+    arenas = [heap for heaps in session.heaps.values() for heap in heaps]
+    return unclaimed(session.regions, arenas, session.mmapped) if whole else []
 
 
 def find_busy(session: Session) -> list[Busy]:

@@ -113,10 +113,13 @@ class HeapImage(Places):
             self.threads[number] = ThreadBuilder(self, number, chosen)
         return self.threads[number]
 
-    def mmapped(self, request: int, align: int = 0, hugetlb: bool = False, apart: bool = False) -> MmappedTruth:
+    def mmapped(
+        self, request: int, align: int = 0, *, hugetlb: bool = False, apart: bool = False, resized: int = 0, by: int = 0
+    ) -> MmappedTruth:
         """malloc(request), or memalign(align, request), that got a mapping of its own.
 
         It lies right below the one before, in one mapping with it as far as the kernel can tell, or `apart` from it.
+        realloc() made the mapping `resized` bytes, and moved it `by` so many from where memalign had it.
         """
         row = self.row
         size = row.request2size(request)
@@ -125,15 +128,19 @@ class HeapImage(Places):
         slack = row.word if row.alignment == row.header else row.word + row.alignment - 1
         if row.new_mmap_form:
             slack = row.alignment
-        total = up(size + slack, self.grain if hugetlb else row.page_size)
+        first = up(size + slack, self.grain if hugetlb else row.page_size)
+        total = up(resized, row.page_size) or first
         base = self.map_anonymous(total, gap=row.page_size if apart else 0)
-        chunk = up(row.user(base), max(align, row.alignment)) - row.header
+        plain = up(row.user(base), row.alignment) - row.header
+        chunk = up(row.user(base - by), max(align, row.alignment)) - row.header + by
         if align > row.alignment and 0 < chunk - base < row.minsize:
             chunk += align
-        offset = chunk - base
-        self.space.put(chunk, offset | int(hugetlb and row.new_mmap_form))
-        rest = total - offset - (row.header if row.new_mmap_form else 0)
-        self.space.put(chunk + row.word, rest | 2)
+        # nobody clears the header that memalign moved away from
+        heads = {plain: first, chunk: total} if align > row.alignment else {chunk: total}
+        for place, whole in heads.items():
+            offset = place - base
+            self.space.put(place, offset | int(hugetlb and row.new_mmap_form))
+            self.space.put(place + row.word, whole - offset - (row.header if row.new_mmap_form else 0) | 2)
         self.mmapped_blocks.append(MmappedTruth(chunk, base, total))
         return self.mmapped_blocks[-1]
 

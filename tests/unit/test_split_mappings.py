@@ -118,6 +118,24 @@ def test_without_a_way_to_tell_it_is_said(name: str) -> None:
         document = run_json(target, command)
         assert not document["complete"], command
         assert len([each for each in document["problems"] if "recognised, mp_ counts 2 of" in each]) == 1, command
+    check = run_json(target, "check")
+    assert (check["breaches"], check["judgement"]["id"]) == ([], "no-breach-in-part")
+    assert len([each for each in check["problems"] if "recognised, mp_ counts 2 of" in each]) == 1
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_damage_only_where_a_block_of_that_size_could_lie(name: str) -> None:
+    """Its size word is gone; beside it lies what no block could be."""
+    image = image_of(name)
+    blocks = [image.mmapped(SIZE), image.mmapped(2 * SIZE), image.mmapped(SIZE)]
+    image.space.put(blocks[1].chunk + image.row.word, 0)
+    target = image.target()
+    assert found(target) == laid(blocks[0], blocks[2])
+    (breach,) = run_json(target, "check")["breaches"]
+    assert (breach["rule"], run_json(target, "check")["judgement"]["id"]) == ("mmapped-count", "damaged")
+    page = image.row.page_size
+    check = run_json(relaid(target, blocks[1].base, blocks[1].base + page), "check")
+    assert (check["breaches"], check["judgement"]["id"]) == ([], "no-breach-in-part")
 
 
 def test_none_reaches_into_an_arena() -> None:

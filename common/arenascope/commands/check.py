@@ -49,8 +49,8 @@ def check_command(context: Context) -> Answer:
             "tcache_entries": outcome.tcache_entries,
         },
     }
-    # what the walkers found is among the breaches, or in outcome.unread; and so are blocks fewer than mp_ counts
-    told = miscounted(session)
+    # what the walkers found is among the breaches, or in outcome.unread; blocks fewer than mp_ counts may be
+    told = miscounted(session) if any(each.rule == "mmapped-count" for each in outcome.breaches) else []
     others = [each for each in problems_of(session) if WHAT not in each.names and each not in told]
     problems = list({sentence(each): each for each in [*others, *outcome.unread]}.values())
     judgement = judge(outcome, damage, problems) if session.started else Statement("no-heap", text=NO_HEAP)
@@ -101,7 +101,7 @@ def _lines(context: Context, outcome: Audit, damage: Sequence[Breach], verdict: 
         width=style.width,
         form=style.form,
     )
-    yield from left_out(style, more, "breach")
+    yield from left_out(style, more, "breach", "breaches")
     yield ""
     yield from _hints(style, damage)
 

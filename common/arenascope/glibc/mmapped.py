@@ -11,13 +11,14 @@ from bisect import bisect_left, bisect_right
 from enum import Enum
 from itertools import combinations
 from math import comb
-from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
+from typing import Iterable, Iterator, Optional, Protocol, Sequence
 
 from ..errors import MemoryReadError
 from ..memory import Memory
 from ..model import Heap, MmappedBlock, Tally
 from ..records import NamedTuple
 from ..target import Region, Residency
+from .aligned import Inner, Try, without_some
 from .chunk import IS_MMAPPED, SIZE_BITS
 from .layout import Layout
 
@@ -112,13 +113,40 @@ def find_mmapped(
     unless another libc's blocks may be among them (not `alone`). Blocks that only those counts can prove are looked
     for where they do not agree.
     """
+    inner = Inner(memory, layout, page)
     if counted is None:
-        return list(walk_mmapped(memory, layout, page, ranges(within=Within.PRIVATE)))
+        return list(walk_mmapped(inner, ranges(within=Within.PRIVATE)))
     if not counted.chunks and (not counted.bytes or counts_headers_twice(layout, counted.bytes, 0)):
         return []
+    first: Optional[list[MmappedBlock]] = None
+    agreeing: list[list[MmappedBlock]] = []
+    for way in _ways(inner, ranges, agreeing):
+        inner.begin(way)
+        blocks = _as_counted(inner, ranges, counted, alone)
+        first = blocks if first is None else first
+        if agree(layout, blocks, counted):
+            agreeing.append(blocks)
+            # 2.43 counts a few bytes too many at each realloc(), and of a page the blocks may really be larger
+            if counted.bytes - counts(blocks).bytes < page:
+                break
+    return max(agreeing, key=lambda blocks: counts(blocks).bytes, default=first or [])
+
+
+def _ways(inner: Inner, ranges: Ranges, agreeing: Sequence[object]) -> Iterator[Try]:
+    """What to try one after the other; of more than the headers believed nothing tells once some agreed."""
+    for anywhere in (False, True):
+        spans = [(each.start, each.end) for each in ranges(within=Within.ANY)] if anywhere else None
+        yield Try(spans, grown=bool(agreeing))
+        for ignored in without_some(inner.met) if not agreeing else ():
+            yield Try(spans, ignored, grown=bool(agreeing))
+
+
+def _as_counted(inner: Inner, ranges: Ranges, counted: Tally, alone: bool) -> list[MmappedBlock]:
+    """Those that glibc counts, where there is a way to choose them; else what was found in private mappings."""
+    layout = inner.layout
     blocks: list[MmappedBlock] = []
     total = 0
-    for block in walk_mmapped(memory, layout, page, ranges(within=Within.PRIVATE)):
+    for block in walk_mmapped(inner, ranges(within=Within.PRIVATE)):
         blocks.append(block)
         total += block.bytes
         if alone and (len(blocks), total) == counted:
@@ -128,10 +156,10 @@ def find_mmapped(
         return private
     most: list[MmappedBlock] = []
     if len(blocks) <= counted.chunks:  # where there are strangers, none is looked for that may be one rather
-        most = list(walk_mmapped(memory, layout, page, ranges(within=Within.ANY)))
+        most = list(walk_mmapped(inner, ranges(within=Within.ANY)))
     if agree(layout, most, counted):
         return most
-    least = list(walk_mmapped(memory, layout, page, ranges(within=Within.ONE)))
+    least = list(walk_mmapped(inner, ranges(within=Within.ONE)))
     known = set(least)
     split = [block for block in most if block not in known]
     for found in (least, without_strangers(least, counted), without_strangers(most, counted)):
@@ -212,10 +240,7 @@ def search_ranges(
 
     A header was written, so its page is resident or swapped; looking at untouched pages would map them.
     """
-    taken = sorted(
-        (heap.address, heap.address + heap.mprotect_bytes if heap.mprotect_bytes is not None else heap.end)
-        for heap in heaps
-    )
+    taken = _taken(heaps)
     parts = [_Part(*part, region) for region in regions if _is_private(region) for part in without(region, taken)]
     for (start, end, region), limit in zip(parts, _limits(parts, regions, taken, within)):
         # the program may have made a header's page read-only; such pages are many, and seldom have one
@@ -224,6 +249,22 @@ def search_ranges(
         held = residency.resident_ranges(start, end) if residency else None
         for low, high in held if held is not None else ((start, end),):
             yield Search(max(low, start), min(high, end), limit=limit)
+
+
+def _taken(heaps: Sequence[Heap]) -> list[tuple[int, int]]:
+    return sorted(
+        (heap.address, heap.address + heap.mprotect_bytes if heap.mprotect_bytes is not None else heap.end)
+        for heap in heaps
+    )
+
+
+def unclaimed(regions: Sequence[Region], heaps: Sequence[Heap], blocks: Sequence[MmappedBlock]) -> list[int]:
+    """The bytes of each stretch of private anonymous memory that no arena holds and no block."""
+    taken = sorted([*_taken(heaps), *((block.base, block.base + block.bytes) for block in blocks)])
+    free = [part for region in regions if _is_private(region) for part in without(region, taken)]
+    starts = [start for place, (start, _) in enumerate(free) if not place or free[place - 1][1] != start]
+    ends = [end for place, (_, end) in enumerate(free) if place + 1 == len(free) or free[place + 1][0] != end]
+    return [end - start for start, end in zip(starts, ends)]
 
 
 def _limits(
@@ -260,9 +301,10 @@ def without(region: Region, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[
         yield start, region.end
 
 
-def walk_mmapped(memory: Memory, layout: Layout, page: int, ranges: Iterable[Search]) -> Iterator[MmappedBlock]:
+def walk_mmapped(inner: Inner, ranges: Iterable[Search]) -> Iterator[MmappedBlock]:
     """The blocks that begin there."""
-    offsets = chunk_offsets(layout, page)
+    memory, page = inner.memory, inner.page
+    offsets = chunk_offsets(inner.layout, page)
     past = 0
     for start, end, limit in ranges:
         position = floor = max(start, past)
@@ -271,7 +313,7 @@ def walk_mmapped(memory: Memory, layout: Layout, page: int, ranges: Iterable[Sea
             stop = min(position + window, end)
             block = None
             for place in _likely(memory, page, offsets, position, end=stop):
-                block = _block_at(memory, layout, page, place, offsets=offsets, start=floor, limit=limit)
+                block = _block_at(inner, place, offsets, start=floor, limit=limit)
                 if block is not None:
                     yield block
                     past = position = floor = block.base + block.bytes
@@ -299,10 +341,9 @@ def _likely(memory: Memory, page: int, offsets: Sequence[int], start: int, end: 
     return [start + place * page for place in sorted(pages)]
 
 
-def _block_at(
-    memory: Memory, layout: Layout, page: int, position: int, offsets: list[int], start: int, limit: int
-) -> Optional[MmappedBlock]:
+def _block_at(inner: Inner, position: int, offsets: list[int], start: int, limit: int) -> Optional[MmappedBlock]:
     """A block whose header lies in the page at `position`; memalign's may have started pages before."""
+    memory, layout, page = inner.memory, inner.layout, inner.page
     try:
         data = memory.read(position, page)
     except MemoryReadError:
@@ -322,24 +363,5 @@ def _block_at(
             continue
         block = at(position + offset)
         if block and block.base >= start and block.base + block.bytes <= limit:
-            return _aligned_within(layout, block, at) or block
-    return None
-
-
-def _aligned_within(
-    layout: Layout, block: MmappedBlock, at: Callable[[int], Optional[MmappedBlock]]
-) -> Optional[MmappedBlock]:
-    """The chunk that memalign moved to within a block: the header that it moved away from still stands before it."""
-    alignment, least = 2 * layout.align, layout.min_size
-    user = layout.first_aligned(block.base) + layout.header
-    while alignment < block.bytes:
-        # _int_memalign: the next aligned address that leaves room for a chunk in front
-        chunk = -(-user // alignment) * alignment - layout.header
-        if chunk - (user - layout.header) < least:
-            chunk += alignment
-        if chunk + layout.header <= block.base + block.bytes:
-            aligned = at(chunk)
-            if aligned and (aligned.base, aligned.bytes) == (block.base, block.bytes):
-                return aligned
-        alignment *= 2
+            return inner.of(block, at, limit)
     return None

@@ -309,6 +309,6 @@ def cut(rows: Sequence[Sequence[str]], limit: Optional[int]) -> tuple[Sequence[S
     return rows[:limit], len(rows) - limit
 
 
-def left_out(style: Style, rows: int, what: str) -> Iterator[str]:
+def left_out(style: Style, rows: int, what: str, many: Optional[str] = None) -> Iterator[str]:
     if rows:
-        yield style.dim(f"… {count(rows, f'more {what}', f'more {what}s')}; --limit 0 shows all")
+        yield style.dim(f"… {count(rows, f'more {what}', f'more {many}' if many else None)}; --limit 0 shows all")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+import heapq
+from typing import Callable, Iterator, Optional, Sequence
 
 from ...model import ARENA_FLAGS, ArenaHeader, Breach, MmappedBlock, Params, Statement
 from ..arena import LEAST_PAGE
 from ..layout import Layout
-from ..mmapped import counts_headers_twice
+from ..mmapped import counts
+from ..params import counts as counts_of
 
 MUTEX_MAX = 2
 """A low-level lock: free, taken, taken and waited for."""
@@ -47,15 +49,27 @@ def _grown_by_systrim(layout: Layout, header: ArenaHeader) -> bool:
 
 
 def mmapped_breach(
-    layout: Layout, params: Optional[Params], blocks: Sequence[MmappedBlock], all_is_here: bool
+    layout: Layout, params: Optional[Params], blocks: Sequence[MmappedBlock], unclaimed: Callable[[], Sequence[int]]
 ) -> Iterator[Breach]:
-    """Blocks served by mmap: fewer than counted means that a header was overwritten; more can be false matches."""
-    if params is None or not all_is_here:
+    """Blocks served by mmap: fewer than counted means that a header was overwritten, where what lacks can lie.
+
+    `unclaimed` are the bytes of each stretch where an unknown one may be. Otherwise one may only not be recognised, and
+    more than counted can be false matches: problems say that of them.
+    """
+    if params is None:
         return
-    count, total = params.values["n_mmaps"], params.values["mmapped_mem"]
-    size = sum(block.bytes for block in blocks)
-    if len(blocks) < count or (len(blocks) == count and size != total):
-        if len(blocks) == count and counts_headers_twice(layout, total, size):
-            return
-        figures = {"counted_blocks": count, "counted_bytes": total, "blocks": len(blocks), "bytes": size}
+    counted = counts_of(params)
+    held = counts(blocks)
+    missing, lacking = counted.chunks - held.chunks, counted.bytes - held.bytes
+    if missing <= 0 or lacking < missing * LEAST_PAGE:
+        return
+    if layout.behaviour.mmapped_size_less_header:
+        lacking -= lacking % LEAST_PAGE  # what each realloc() that moved one counts too many
+    if sum(heapq.nlargest(missing, unclaimed())) >= lacking:
+        figures = {
+            "counted_blocks": counted.chunks,
+            "counted_bytes": counted.bytes,
+            "blocks": held.chunks,
+            "bytes": held.bytes,
+        }
         yield Breach(params.address, None, "mmapped-count", Statement("mmapped-count", figures))
