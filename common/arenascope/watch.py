@@ -282,7 +282,15 @@ def _cells(looked: Looked, style: Style, before: Optional[int]) -> list[str]:
     change = "" if before is None or rss is None else f"{'+' if rss >= before else ''}{style.size(rss - before)}"
     part = picture.parts.get
     sizes = (picture.live, picture.free, part("returnable", 0), part("thread_tops", 0), part("scraps", 0))
-    return [now, pid, style.size(rss), change, *map(style.size, sizes), str(looked.arenas), held]
+    return [
+        now,
+        pid,
+        style.size(rss),
+        change,
+        *(style.size(each if picture.whole else None) for each in sizes),
+        str(looked.arenas),
+        held,
+    ]
 
 
 def _print(columns: Sequence[str], cells: Mapping[str, str]) -> None:

@@ -10,6 +10,8 @@ import pytest
 from fake_door import run_text
 from heap_mixtures import everything
 
+from arenascope.analysis.diff import compare
+
 MIB = 1 << 20
 PARTS = {"live": 30 * MIB, "returnable": 5 * MIB, "scraps": 2 * MIB, "files": 3 * MIB}
 
@@ -66,3 +68,16 @@ def test_why_there_is_no_rate(say: Callable[..., str], seconds: Optional[float],
     assert text.splitlines()[-1] == why
     assert text.count("per hour") == 1
     assert "no rates" not in say(60.0, live=4 * MIB)
+
+
+def test_nothing_is_derived_from_arenas_that_were_not_read() -> None:
+    """Half of them were at the second moment: what is in use and free did not fall by what the others have."""
+    first = [{"part": part, "bytes": size} for part, size in PARTS.items()]
+    second = [
+        {"part": part, "bytes": size} for part, size in {"live": MIB, "unread": 36 * MIB, "files": 3 * MIB}.items()
+    ]
+    moments = [{"report": {"rss_bytes": 40 * MIB, "parts": rows, "measure": "resident"}} for rows in (first, second)]
+    changes = {each.name: each.change for each in compare(*moments).parts}
+    assert changes["live"] is changes["returnable"] is changes["scraps"] is None
+    assert changes["unread"] == 36 * MIB
+    assert "files" not in changes

@@ -6,6 +6,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Optional
 
 from ..records import NamedTuple
 from .figure_names import IN_PASSING, arena_name, bin_name, owner_name, size_name
+from .report import OF_ARENAS
 
 Document = Mapping[str, Any]
 OF_FILES = ("files", "shared", "kernel")
@@ -134,11 +135,14 @@ def _one_process(before: Document, after: Document) -> Optional[bool]:
 
 
 def _parts(report: Document) -> Optional[Rows]:
-    """Of a core some are not known: which pages of files were in memory, or of anything."""
+    """Of a core some are not known: which pages of files were in memory, or of anything; and where an arena could not
+    be read, what is in use and what is free."""
     rows = report.get("parts")
     if not rows:
         return None
     parts: dict[str, Mapping[str, Any]] = {str(row["part"]): row for row in rows}
+    if "unread" in parts:
+        parts.update(dict.fromkeys(OF_ARENAS, UNKNOWN))
     if report.get("rss_bytes") is None:
         return {**parts, **dict.fromkeys(OF_FILES, UNKNOWN)}
     return parts

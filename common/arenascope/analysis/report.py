@@ -47,6 +47,8 @@ class Extent(NamedTuple):
 
 FREE = ("tcache", "returnable", "thread_tops", "main_top", "scraps")
 LIVE = ("live", "mmapped")
+OF_ARENAS = ("live", *FREE)
+"""What is of the arenas that were read: where one was not, a part of the truth."""
 
 
 class Owner(NamedTuple):
@@ -82,6 +84,11 @@ class Picture(NamedTuple):
     """By allocator: bytes in mappings that are known to be its."""
     shared_made: int = 0
     """The part of that which is shared memory."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all arenas were read: what is live, and free, is a lower bound else."""
+        return not self.parts.get("unread")
 
     @property
     def free(self) -> int:
@@ -156,7 +163,8 @@ def picture(
     others.sort(key=lambda owner: -owner.bytes)
     whole = all(use.rss is not None for use in uses)
     return Picture(
-        parts={name: size for name, size in parts.items() if size or name in LIVE},
+        # of what was not read 0 is not known either
+        parts={name: size for name, size in parts.items() if size or name in (LIVE[1:] if unread else LIVE)},
         measure=SPACE if space else RESIDENT if whole else ANONYMOUS,
         rss=sum(use.rss or 0 for use in uses) if whole and not space else None,
         swapped=sum(use.swapped or 0 for use in uses) if all(use.swapped is not None for use in uses) else None,

@@ -17,6 +17,9 @@ LITTLE = 10
 """Less than this fraction of what is resident is little to give back."""
 
 
+OF_ARENAS = ("returnable_bytes", "trim_seconds", "thread_tops", "thread_tops_bytes", "scraps_bytes", "tcache_bytes")
+
+
 def trim_seconds(returned: int, calls: int) -> float:
     return returned * SECONDS_PER_BYTE + calls * SECONDS_PER_CALL
 
@@ -41,6 +44,10 @@ def judge(facts: Facts) -> Statement:
         "unread_bytes": part("unread"),
         "mmap_threshold_bytes": facts.params.values["mmap_threshold"] if facts.params else None,
     }
+    if not picture.whole:
+        # what the others have is not known, and so no sum is
+        figures.update(dict.fromkeys(OF_ARENAS), live_bytes=None, free_bytes=None)
+        figures.update(live_at_least_bytes=picture.live, free_at_least_bytes=picture.free)
     serving = [each.name for each in facts.allocators if each.replaces_malloc]
     perhaps = [each.name for each in facts.allocators if each.replaces_malloc is None]
     by = stranded_by(facts.strander)
@@ -53,7 +60,7 @@ def judge(facts: Facts) -> Statement:
 
 def _kind(facts: Facts) -> str:
     picture = facts.picture
-    if facts.part("unread"):
+    if not picture.whole:
         return "unread"
     if not facts.started and 2 * facts.part("other") <= facts.rss:
         return "no-heap"

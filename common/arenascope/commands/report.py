@@ -33,7 +33,7 @@ from ..render.problems import statement_json
 from ..render.text import NO_HEAP, Style
 from ..screens.advice import words
 from ..screens.growth import growth_sentence
-from ..screens.parts import LABELS
+from ..screens.parts import label_of
 from ..screens.report import NO_RESIDENCY, Conclusions, advice_line, cause_line, lines, notes
 from ..screens.verdict import cause, space_verdict, verdict
 from ..session import Session
@@ -225,7 +225,7 @@ def _without_mappings(session: Session, plans: Sequence[Trim], grown: Optional[S
 def _in_a_call(session: Session, picture: Picture) -> bool:
     """Whether part of it could not be read as some thread was inside malloc."""
     live = session.target.kind == "live" and session.started
-    return bool(picture.parts.get("unread")) and live and any(each.mutex for each in session.headers)
+    return not picture.whole and live and any(each.mutex for each in session.headers)
 
 
 def _growth(context: Context, before: Optional[Mapping[str, Any]]) -> Optional[Statement]:
@@ -321,12 +321,15 @@ def _facts(session: Session, picture: Picture, plans: Sequence[Trim], beside: _B
 
 
 def _keys(context: Context, picture: Optional[Picture], concluded: Conclusions) -> dict[str, object]:
-    parts = picture.parts if picture else {}
     seen = concluded.facts.seen if concluded.facts else None
     return {
         "rss_bytes": picture.rss if picture else None,
         "swap_bytes": picture.swapped if picture else None,
-        "parts": [{"part": name, "bytes": parts[name], "label": LABELS[name]} for name in PARTS if name in parts],
+        "parts": [
+            {"part": name, "bytes": picture.parts[name], "label": label_of(picture, name)}
+            for name in (PARTS if picture else ())
+            if picture and name in picture.parts
+        ],
         "verdict": concluded.verdict,
         "causes": [
             {

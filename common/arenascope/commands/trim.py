@@ -71,19 +71,22 @@ def trim_command(context: Context) -> Answer:
     if any(trim.plan.brk_bytes is None and trim.plan.top is not None for trim in plans):
         problems.append(Statement("brk-not-found"))
     applied = None
+    # malloc_trim takes malloc's own locks: other threads may run on
+    unsound = [each for each in problems if each.id != RUN_ON]
     if controller is not None:
         _heed_ctrl_c(context)
-        # malloc_trim takes malloc's own locks: other threads may run on
-        unsound = [each for each in problems if each.id != RUN_ON]
         if unsound:
             raise RefusedError("the heap is not sound enough to call into it", sentence(unsound[0]))
         _check_soundness(context)
         applied = _apply(context, controller, plans)
+    # a thread inside malloc would be let out of it first
+    lasting = unsound and session.target.kind == "live" and not any(each.mutex for each in session.headers)
+    refused = sentence(unsound[0]) if lasting else None
     kept = list(reasons(plans, _all(context), session.locked))
     keys = {
         "arenas": [_arena_json(trim, options.ranges) for trim in plans],
         "totals": _totals_json(plans, _all(context)),
-        "reasons": [statement_json(each, reason(each, Style())) for each in kept],
+        "reasons": [statement_json(each, reason(each, Style(), refused is None)) for each in kept],
         "applied": applied
         and {
             "rss_before": applied.rss_before,
@@ -107,6 +110,7 @@ def trim_command(context: Context) -> Answer:
         limit=options.limit,
         kept=kept,
         may_apply=may_apply,
+        refused=refused,
     )
     return Answer(keys, text, problems, status)
 

@@ -14,7 +14,7 @@ from ..model import Statement
 from ..records import NamedTuple
 from ..render.text import Style, count, next_lines, table
 from .growth import growth_sentence
-from .parts import LABELS
+from .parts import LABELS, size_of
 from .types import name_of
 from .verdict import ELSEWHERE, Pair
 from .ways import Words
@@ -158,22 +158,22 @@ def pages_line(style: Style, held: HeldSums) -> Iterator[str]:
 
 
 def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool) -> Iterator[str]:
-    whole = picture.known
-    shown = [name for name in PARTS if name in picture.parts]
-    small = [] if full else [name for name in shown if SMALL * picture.parts[name] < whole and name not in LIVE[:1]]
+    whole, sizes = picture.known, {"live": 0, **picture.parts}
+    shown = [name for name in PARTS if name in sizes]
+    small = [] if full else [name for name in shown if SMALL * sizes[name] < whole and name not in LIVE[:1]]
     rows = []
     last_live = max((name for name in shown if name in LIVE and name not in small), key=shown.index, default="")
     for name in shown:
         if name not in small:
-            rows.append(
-                [LABELS[name], style.size(picture.parts[name]), _share(picture.parts[name], whole), _mark(name)]
-            )
+            size = size_of(style, picture, name)
+            share = _share(sizes[name], whole) if name in picture.parts else ""
+            rows.append([LABELS[name], size, share, _mark(name)])
         if facts and name == last_live:
             rows += _type_rows(style, facts, whole)
         for group in facts.stranders[:STRANDERS] if facts and name == "scraps" else ():
             rows.append([f"{WITHIN}beside {_blocks_of(group.row)}", style.size(group.beside), "", ""])
     if small:
-        rest = sum(picture.parts[name] for name in small)
+        rest = sum(sizes[name] for name in small)
         rows.append([f"{count(len(small), 'smaller part')} (--full)", style.size(rest), _share(rest, whole), ""])
     name = MEASURES[picture.measure]
     # of 80 columns a label gets 53

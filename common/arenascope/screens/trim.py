@@ -41,8 +41,10 @@ def lines(
     limit: int,
     kept: Sequence[Statement],
     may_apply: bool,
+    refused: Optional[str],
 ) -> Iterator[str]:
-    """`whole`: the plans cover everything that was requested; `kept`: why what stays does."""
+    """`whole`: the plans cover everything that was requested; `kept`: why what stays does; `refused`: why --apply would
+    be."""
     if not started:
         yield NO_HEAP
         return
@@ -63,11 +65,11 @@ def lines(
     yield from left_out(style, more, "arena")
     # nothing would go back of what is not in memory
     said = [each for each in kept if each.figures.get("resident_bytes") != 0]
-    yield from _apart([reason(each, style) for each in said])
+    yield from _apart([reason(each, style, refused is None) for each in said])
     if ranges:
         yield ""
         yield from _range_lines(style, plans, tops, limit)
-    yield from _apart(list(_duration(style, plans, may_apply)))
+    yield from _apart(list(_duration(style, plans, may_apply, refused)))
     if _returns_nothing(plans) and not any(each.id == "tops-untouched" for each in said):
         yield from _apart([style.dim(f"next: {style.typed('report')} (what holds the memory, and what would help)")])
 
@@ -164,7 +166,7 @@ def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
 
 KEPT: Mapping[str, str] = {
     "tops-untouched": "tops of thread arenas: malloc_trim never touches them; free() does once one reaches "
-    "trim_threshold (see {params}), or: {apply}",
+    "trim_threshold (see {params}){apply}",
     "pages-shared": "stranded: free pieces that share their page with a block in use; freeing that neighbour releases "
     "them",
     "cached-by-threads": "tcache: blocks that threads keep for themselves; a thread gives them back when it ends",
@@ -175,12 +177,12 @@ KEPT: Mapping[str, str] = {
 }
 
 
-def reason(said: Statement, style: Style) -> str:
-    """Why it stays, and what would release it."""
+def reason(said: Statement, style: Style, applies: bool) -> str:
+    """Why it stays, and what would release it; `applies`: --apply is not refused."""
     size = said.figures["bytes"]
     return KEPT[said.id].format(
         params=style.typed("params"),
-        apply=style.typed_to_apply("trim --apply --tops"),
+        apply=f", or: {style.typed_to_apply('trim --apply --tops')}" if applies else "",
         size=style.size(None if size is None else int(size)),
     )
 
@@ -203,7 +205,7 @@ def _range_lines(style: Style, plans: Sequence[Trim], tops: bool, limit: int) ->
     yield from left_out(style, more, "range")
 
 
-def _duration(style: Style, plans: Sequence[Trim], may_apply: bool) -> Iterator[str]:
+def _duration(style: Style, plans: Sequence[Trim], may_apply: bool, refused: Optional[str]) -> Iterator[str]:
     calls = _calls(plans)
     resident = total(trim.resident.trim for trim in plans)
     if resident is None or calls is None or not (calls or resident):
@@ -215,7 +217,9 @@ def _duration(style: Style, plans: Sequence[Trim], may_apply: bool) -> Iterator[
         f"one arena at a time, for {duration(longest)} at most. "
         "Released pages that are used again fault in again."
     )
-    if may_apply:
+    if may_apply and refused is not None:
+        yield style.dim(f"--apply would be refused: {refused}")
+    elif may_apply:
         tops = " (--tops: the tops too)" if any(trim.resident.tops for trim in plans) else ""
         yield style.dim(f"next: {style.typed_to_apply('trim --apply')}{tops}")
 

@@ -50,8 +50,8 @@ def verdict(said: Statement, say: Say, compared: bool = False) -> str:
         return f"{name} {say(figure['known_bytes'])}: {_not_started(said, say)}"
     arenas = f"{figure['arenas']} arenas" if figure["arenas"] != 1 else "1 arena"
     known = figure["known_bytes"]
-    ours = f"{say(figure['live_bytes'])} in use, {say(figure['free_bytes'])} free in {arenas}"
-    details = _details(said, say)
+    ours = f"{_at_least(figure, 'live', say)} in use, {_at_least(figure, 'free', say)} free in {arenas}"
+    details = _details(said, say) if said.id != "unread" else []
     if details:
         ours += f" ({'; '.join(details)})"
     others = f"{say(figure['not_malloc_bytes'])} outside malloc (files, stacks, other mappings)"
@@ -66,6 +66,12 @@ def verdict(said: Statement, say: Say, compared: bool = False) -> str:
     proven = figure.get("lost_bytes") is not None
     in_use = _proof(figure, say, compared) if proven else JUDGEMENTS[said.id] if compared else ONE_LOOK
     return f"{text}. {in_use}; {_to_give_back(figure, say)}."
+
+
+def _at_least(figure: Figures, name: str, say: Say) -> str:
+    """Where it is not known in full: of nothing that was read nothing is said."""
+    bound = figure.get(f"{name}_at_least_bytes")
+    return f"at least {say(bound)}" if bound else say(figure[f"{name}_bytes"])
 
 
 def _to_give_back(figure: Figures, say: Say) -> str:

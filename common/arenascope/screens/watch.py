@@ -13,7 +13,7 @@ from ..analysis.trend import STILL, Moment, Series, judged
 from ..records import NamedTuple
 from ..render.text import Style, duration, fitted, signed, table
 from .growth import time_apart
-from .parts import LABELS
+from .parts import LABELS, size_of
 from .trend import HOW, drawn
 
 ENTER, LEAVE = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
@@ -125,7 +125,7 @@ def _one(style: Style, course: Course) -> Iterator[str]:
     before = course.first.picture.parts if course.first.picture is not None else {}
     names = [name for name in PARTS if picture.parts.get(name) or before.get(name)]
     rows = [
-        [LABELS[name], style.size(picture.parts.get(name, 0)), _change(style, picture.parts, before, name), bar]
+        [LABELS[name], size_of(style, picture, name), _change(style, picture.parts, before, name), bar]
         for name in names
         for bar in ["█" * round(BAR * picture.parts.get(name, 0) / (picture.rss or 1))]
     ]
@@ -142,9 +142,14 @@ def _several(style: Style, courses: Sequence[Course]) -> Iterator[str]:
             continue
         rate = signed(style, rss.per_hour) if rss.per_hour and rss.until is None else ""
         sizes = [style.size(picture.rss), signed(style, rss.change), rate]
-        rows.append([course.who, *sizes, style.size(picture.live), style.size(picture.free), drawn(rss)])
+        rows.append([course.who, *sizes, *_live_and_free(style, picture), drawn(rss)])
     headers = ("process", "RSS", "change", "an hour", "in use", "free", "over time")
     yield from table(headers, rows, left=(0, 6), width=style.width, expendable=("an hour", "free", "in use", "change"))
+
+
+def _live_and_free(style: Style, picture: Picture) -> Sequence[str]:
+    sizes = (picture.live, picture.free)
+    return [style.size(each if picture.whole else None) for each in sizes]
 
 
 def _growth(style: Style, rss: Series) -> str:
