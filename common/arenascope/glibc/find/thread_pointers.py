@@ -46,6 +46,7 @@ def complete(
     machine: str,
     libc: Libc,
     regions: Sequence[Region],
+    *,
     threads: Sequence[ThreadInfo],
     pid: Optional[int],
 ) -> list[ThreadInfo]:
