@@ -83,6 +83,52 @@ def test_what_is_left_of_a_top_can_look_like_a_fencepost(fenced, start, left):
     is_whole(subject)
 
 
+THREADED = r"""
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static pthread_barrier_t done;
+static void *kept[8][200];
+static void *work(void *number) {
+    void **mine = kept[(size_t)number];
+    for (int i = 0; i < 200; i++) mine[i] = memset(malloc(20000 + i), 1, 20000);
+    for (int i = 0; i < 200; i += 2) free(mine[i]);
+    pthread_barrier_wait(&done);
+    for (;;) pause();
+}
+int main(int argc, char **argv) {
+    size_t threads = atol(argv[1]);
+    pthread_barrier_init(&done, NULL, threads + 1);
+    for (size_t i = 0; i < threads; i++) { pthread_t thread; pthread_create(&thread, NULL, work, (void *)i); }
+    pthread_barrier_wait(&done);
+    struct mallinfo2 info = mallinfo2();
+    printf("arena %zx\nready 0\n", info.arena); fflush(stdout);
+    for (;;) pause();
+}"""
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_threads_arenas_of_one_heap(build, start, threads):
+    """mp_ says how large a heap is at most, and the release is still told by where arenas lie in theirs."""
+    subject = start(build(THREADED, "-O0", name="threaded"), str(threads), environment=TUNED)
+    found = ask(subject, "arenas")
+    assert (found["complete"], found["problems"]) == (True, [])
+    assert [arena["heaps"] for arena in found["arenas"]][1:] == [1] * threads
+    assert found["totals"]["system_bytes"] == subject.facts["arena"]
+    assert ask(subject, "check")["breaches"] == []
+    params = ask(subject, "params")
+    rows = {row["name"]: row for row in params["params"]}
+    assert (params["problems"], rows["arena_max"]["value"]) == ([], 0)
+    size = rows["hp_pagesize"]["value"]
+    assert rows["hp_pagesize"]["note_record"]["id"] == ("mode-in-effect" if size else "mode-without-effect")
+    told = int(re.search(r"^Hugepagesize: +(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)[1])
+    assert size in (told << 10, 0)
+
+
 @pytest.fixture
 def reserved():
     """Some huge pages, for as long as a test takes."""

@@ -51,6 +51,25 @@ def test_what_lies_beside_mp() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("asked", "stands", "note"),
+    [
+        ("1", ("thp_pagesize", 2 << 20), "mode-in-effect"),
+        ("1", ("thp_pagesize", 0), "mode-without-effect"),
+        ("2", ("hp_pagesize", 2 << 20), "mode-in-effect"),
+        ("2", ("hp_pagesize", 0), "mode-without-effect"),
+        ("0x40000000", ("hp_pagesize", 1 << 30), "in-effect"),
+        ("4096", ("hp_pagesize", 0), "not-in-effect"),
+        ("0", ("hp_pagesize", 0), "in-effect"),
+    ],
+)
+def test_huge_pages_are_asked_for_by_mode_or_size(asked: str, stands: tuple[str, int], note: str) -> None:
+    layout = from_table((2, 36), 8, "x86_64")
+    params = Params(0, {**dict.fromkeys(layout.params.offsets, 0), stands[0]: stands[1]})
+    rows = describe_params(params, layout, {"GLIBC_TUNABLES": f"glibc.malloc.hugetlb={asked}"})
+    assert {row.name: row.note and row.note.id for row in rows if row.requested} == {stands[0]: note}
+
+
 def test_requests_that_nobody_hears() -> None:
     assert ask({"MALLOC_TRIM_THRESHOLD": "1"}) == {
         "trim_threshold": ("MALLOC_TRIM_THRESHOLD=1", None, "misspelt-variable")

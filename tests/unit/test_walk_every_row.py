@@ -233,16 +233,21 @@ def test_a_static_program(row: Row) -> None:
         assert session.findings == []
 
 
+@pytest.mark.parametrize("huge", [1 << 20, 2 << 20, 32 << 20])
+@pytest.mark.parametrize("arenas", [1, 2, 9])
 @pytest.mark.parametrize("row", ["2.35-64", "2.36-64", "2.41-64", "2.42-64", "2.43-64"])
-def test_heaps_of_huge_pages(row: str) -> None:
-    image = HeapImage(row, hp_pagesize=32 << 20)
+def test_heaps_of_huge_pages(row: str, arenas: int, huge: int) -> None:
+    """One heap each: whether it lies where larger ones would begin is chance."""
+    image = HeapImage(row, seed=arenas, hp_pagesize=huge)
     image.main.used(0x100)
-    arena = image.thread(1).arena
-    arena.mix(20)
+    for number in range(1, arenas + 1):
+        image.thread(number).arena.mix(20)
     for symbols in (True, False):
         session = Session(image.target(symbols=symbols))
         assert seen(session) == laid(image)
         assert session.findings == []
+        assert session.layout.checks  # the row was proven, not taken for want of another
+        assert session.layout.heap_max == image.heap_max
 
 
 PROPERTY_ROWS = ["2.17-64", "2.26-i386", "2.31-arm", "2.36-64", "2.42.x-64", "2.43-64", "2.43-s390x"]

@@ -147,6 +147,8 @@ def _effect(value: int, request: Request) -> Statement:
         return request.refusal
     if request.value is None:
         return Statement("no-number", names={"requested": request.text})
+    if request.mode:
+        return Statement("mode-in-effect" if value else "mode-without-effect")
     if request.value == value:
         return Statement("in-effect")
     return Statement("not-in-effect", {"requested": request.value, "value": value})

@@ -69,6 +69,8 @@ NOTES = {
     "known-in-parts": "mp_ of this glibc is known in parts",
     "no-number": "{requested} is no number: ignored",
     "in-effect": "in effect",
+    "mode-in-effect": "in effect: a mode was asked for, and this is how large its pages are",
+    "mode-without-effect": "without effect: the system has no such pages for malloc to ask for, or gives them unasked",
     "not-in-effect": "asked for {requested:,}, but {value:,} stands: refused as out of range, or changed since",
     "grew-by-itself": "grown by itself: a mmapped block of {bytes:,} bytes was freed, so requests below that no longer "
     "get a mapping of their own",

@@ -18,6 +18,9 @@ VARIABLES = {
     "MALLOC_MMAP_MAX_": "n_mmaps_max",
     "MALLOC_PERTURB_": "perturb_byte",
 }
+HUGE = "glibc.malloc.hugetlb"
+HUGE_MODES = {1: "thp_pagesize", 2: "hp_pagesize"}
+"""Not sizes: transparent huge pages, and those of the system's default size. malloc keeps how large they are."""
 TUNABLES = {
     "glibc.malloc.arena_max": "arena_max",
     "glibc.malloc.arena_test": "arena_test",
@@ -28,7 +31,7 @@ TUNABLES = {
     "glibc.malloc.tcache_max": "tcache_max_bytes",
     "glibc.malloc.tcache_count": "tcache_count",
     "glibc.malloc.tcache_unsorted_limit": "tcache_unsorted_limit",
-    "glibc.malloc.hugetlb": "hp_pagesize",
+    HUGE: "hp_pagesize",
     "glibc.malloc.mxfast": "global_max_fast",
     "glibc.malloc.perturb": "perturb_byte",
 }
@@ -42,6 +45,8 @@ class Request(NamedTuple):
     text: str
     value: Optional[int]
     refusal: Optional[Statement] = None
+    mode: bool = False
+    """Whether that is a mode, of which a size is made."""
 
 
 def requests(environment: Mapping[str, str], behaviour: Behaviour) -> dict[str, Request]:
@@ -58,7 +63,9 @@ def requests(environment: Mapping[str, str], behaviour: Behaviour) -> dict[str, 
         name, _, text = item.partition("=")
         if name in TUNABLES:
             refusal = None if behaviour.glibc_tunables else Statement("no-malloc-tunables")
-            asked[TUNABLES[name]] = Request(item, parse_number(text), refusal)
+            value = parse_number(text)
+            mode = HUGE_MODES.get(value or 0) if name == HUGE else None
+            asked[mode or TUNABLES[name]] = Request(item, value, refusal, mode is not None)
     return asked
 
 

@@ -12,6 +12,7 @@ from ...memory import Memory
 from ...model import Statement
 from ...records import NamedTuple
 from .. import versions
+from ..arena import doubt_thread_arena
 from ..chunk import masked, reveal
 from ..heap import heap_for_ptr
 from ..layout import Check, Layout, from_table, tcache_forms
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ..trail import Trail
 
 MANY_THREADS = 1 << 16
+LEAST_HEAP_MAX = 4 * (64 << 10)
+"""Of the smallest huge pages that there are."""
 DEBUG, RELATIONS = "debug information", "members placed by what holds in every release"
 
 
@@ -88,6 +91,7 @@ def _row_that_fits(
     for align in _alignments(memory, machine):
         for candidate in candidates(release):
             layout = from_table(candidate, memory.pointer_size, machine, align(candidate))
+            layout = with_small_heaps(memory, layout, hit)
             fitting = fit(memory, layout, hit)
             if first is None and not fitting.against:
                 first = layout._replace(checks=tuple(map(Check, fitting.agrees)))
@@ -114,6 +118,22 @@ def candidates(release: Optional[Release]) -> list[Release]:
     rank = {shape: index for index, shape in enumerate(shapes)}
     own = next((shape for shape in shapes if shape <= release), shapes[-1])
     return [release, *sorted(shapes, key=lambda shape: abs(rank[shape] - rank[own]))]
+
+
+def with_small_heaps(memory: Memory, layout: Layout, hit: Hit) -> Layout:
+    """2.35 to 2.41: the row with heaps of 4 huge pages where no arena lies right behind the start of a larger one.
+
+    mp_ says how large they are (follow_hugepages), and is not found before the row. Larger ones begin where the usual
+    ones may, too.
+    """
+    if not layout.behaviour.heap_max_follows_hugepages or len(hit.ring) < 2:
+        return layout
+    usual = layout.heap_max
+    for heap_max in [usual, *(usual >> bits for bits in range(1, 9))]:
+        row = layout._replace(heap_max=heap_max)
+        if heap_max >= LEAST_HEAP_MAX and majority(not doubt_thread_arena(memory, row, each) for each in hit.ring[1:]):
+            return row
+    return layout
 
 
 def fit(memory: Memory, layout: Layout, hit: Hit) -> Fit:
