@@ -115,30 +115,36 @@ def find_mmapped(
     """
     inner = Inner(memory, layout, page)
     if counted is None:
+        inner.begin(Try(_spans(ranges), grown=True))
         return list(walk_mmapped(inner, ranges(within=Within.PRIVATE)))
     if not counted.chunks and (not counted.bytes or counts_headers_twice(layout, counted.bytes, 0)):
         return []
-    first: Optional[list[MmappedBlock]] = None
+    likely: list[MmappedBlock] = []
     agreeing: list[list[MmappedBlock]] = []
     for way in _ways(inner, ranges, agreeing):
         inner.begin(way)
         blocks = _as_counted(inner, ranges, counted, alone)
-        first = blocks if first is None else first
+        # without a judge: that data looks like a header is rarer than that realloc() left one
+        likely = likely if way.ignored else blocks
         if agree(layout, blocks, counted):
             agreeing.append(blocks)
             # 2.43 counts a few bytes too many at each realloc(), and of a page the blocks may really be larger
             if counted.bytes - counts(blocks).bytes < page:
                 break
-    return max(agreeing, key=lambda blocks: counts(blocks).bytes, default=first or [])
+    return max(agreeing, key=lambda blocks: counts(blocks).bytes, default=likely)
 
 
 def _ways(inner: Inner, ranges: Ranges, agreeing: Sequence[object]) -> Iterator[Try]:
     """What to try one after the other; of more than the headers believed nothing tells once some agreed."""
     for anywhere in (False, True):
-        spans = [(each.start, each.end) for each in ranges(within=Within.ANY)] if anywhere else None
+        spans = _spans(ranges) if anywhere else None
         yield Try(spans, grown=bool(agreeing))
         for ignored in without_some(inner.met) if not agreeing else ():
             yield Try(spans, ignored, grown=bool(agreeing))
+
+
+def _spans(ranges: Ranges) -> list[tuple[int, int]]:
+    return [(each.start, each.end) for each in ranges(within=Within.ANY)]
 
 
 def _as_counted(inner: Inner, ranges: Ranges, counted: Tally, alone: bool) -> list[MmappedBlock]:
@@ -213,6 +219,8 @@ class Search(NamedTuple):
     end: int
     limit: int
     """How far a block may reach."""
+    least: int
+    """Where the earliest may begin: pages between a mapping's start and memalign's chunk may not be in memory."""
 
 
 class _Part(NamedTuple):
@@ -248,7 +256,7 @@ def search_ranges(
             continue
         held = residency.resident_ranges(start, end) if residency else None
         for low, high in held if held is not None else ((start, end),):
-            yield Search(max(low, start), min(high, end), limit=limit)
+            yield Search(max(low, start), min(high, end), limit=limit, least=start)
 
 
 def _taken(heaps: Sequence[Heap]) -> list[tuple[int, int]]:
@@ -306,8 +314,8 @@ def walk_mmapped(inner: Inner, ranges: Iterable[Search]) -> Iterator[MmappedBloc
     memory, page = inner.memory, inner.page
     offsets = chunk_offsets(inner.layout, page)
     past = 0
-    for start, end, limit in ranges:
-        position = floor = max(start, past)
+    for start, end, limit, least in ranges:
+        position, floor = max(start, past), max(least, past)
         window = page
         while position < end:
             stop = min(position + window, end)
