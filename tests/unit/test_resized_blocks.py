@@ -74,3 +74,21 @@ def test_where_counts_are_not_known() -> None:
     session = Session(image.target())
     session.__dict__["_mp"] = None
     assert sorted(tuple(each) for each in session.mmapped) == laid(*blocks)
+
+
+def test_little_is_read_where_the_counts_are_not_met() -> None:
+    """A block that nothing recognises, and a large one of the plain shape: the process stands still meanwhile."""
+    image = image_of("2.36-64")
+    large = image.mmapped(32 << 20)
+    unknown = image.mmapped(SIZE)
+    image.space.put(unknown.chunk + image.row.word, 0)
+    target = image.target()
+    read, sizes = target.read, list[int]()
+
+    def counted(address: int, size: int) -> bytes:
+        sizes.append(size)
+        return read(address, size)
+
+    target.read = counted  # type: ignore[method-assign]
+    assert found(target) == laid(large)
+    assert sum(sizes) < 24 << 20

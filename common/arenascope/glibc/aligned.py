@@ -19,6 +19,10 @@ from .layout import Layout
 
 MAX_TRIES = 32
 """The limit on the ways in which what looks like a resized block's header may be the program's data in part."""
+FARTHEST = 4 << 20
+"""How far behind a block's start such a header is looked for on any page: larger alignments are rare."""
+MOST_READ = 256 << 20
+"""The limit on what is read so for all blocks: the process stands still, and it may have many of other shapes."""
 Decode = Callable[[int], Optional[MmappedBlock]]
 
 
@@ -39,6 +43,7 @@ class Inner:
     def __init__(self, memory: Memory, layout: Layout, page: int) -> None:
         self.memory, self.layout, self.page = memory, layout, page
         self.way = Try()
+        self._left = MOST_READ
         self.met: set[int] = set()
         """Chunks of another size than the header in front says."""
 
@@ -75,13 +80,14 @@ class Inner:
     def _behind_pages(self, block: MmappedBlock, ranges: Sequence[tuple[int, int]]) -> Iterator[int]:
         """realloc() keeps the distance from the mapping's start, and with it the place in a page."""
         page, word = self.page, self.layout.word
-        end = block.base + block.bytes
+        end = block.base + min(block.bytes, FARTHEST)
         for low, high in ranges[max(0, bisect_left(ranges, (block.base, 0)) - 1) :]:
             if low >= end:
                 break
             start, stop = max(low, block.base), min(high, end)
-            while start < stop:
+            while start < stop and self._left > 0:
                 window = min(stop - start, Memory.BLOCK)
+                self._left -= window
                 try:
                     words = self.memory.block(start, window)
                 except MemoryReadError:
