@@ -138,9 +138,8 @@ def test_releasing_tops_says_what_its_command_returns_in_all() -> None:
 def test_what_came_in_is_told_where_the_sums_would_not_agree() -> None:
     for came, told in ((0, False), (MIB, True)):
         applied = Applied(50 * MIB, 10 * MIB + came, 40 * MIB, 40 * MIB, 0.1, [])
-        shown = lines(
-            Style(), [], applied, started=True, whole=True, ranges=False, tops=False, limit=0, kept=[], may_apply=True
-        )
+        words = {"started": True, "whole": True, "ranges": False, "tops": False, "may_apply": True}
+        shown = lines(Style(), [], applied, limit=0, kept=[], refused=None, **words)
         assert ("meanwhile 1.0 MiB came in" in "\n".join(shown)) is told
 
 

@@ -23,7 +23,7 @@ def lone(threads: list[ThreadInfo], tid: int = 0, at: int = 0) -> set[int]:
             raise MemoryReadError(address, size)
         return bytes(data[address - START : address - START + size])
 
-    found = complete(Memory(read, 8, "little"), "x86_64", None, (), threads, pid=9)  # type: ignore[arg-type]
+    found = complete(Memory(read, 8, "little"), "x86_64", None, (), threads=threads, pid=9)  # type: ignore[arg-type]
     assert [each.thread_pointer for each in found] == [each.thread_pointer for each in threads]
     return {each.tid for each in found if each.lone}
 
