@@ -15,9 +15,9 @@ import gdb
 
 def _package_folder(door: str) -> Optional[str]:
     """The folder that holds the package: <root>/common in a checkout, site-packages in an installed wheel."""
-    folder = os.path.dirname(door)
-    for candidate in (os.path.join(os.path.dirname(folder), "common"), os.path.join(folder, "..", "..", "..")):
-        candidate = os.path.realpath(candidate)
+    around = os.path.dirname(os.path.dirname(door))
+    package, doors = os.path.split(around)
+    for candidate in (os.path.join(around, "common"), *([os.path.dirname(package)] if doors == "doors" else [])):
         if os.path.isfile(os.path.join(candidate, "arenascope", "errors.py")):
             return candidate
     return None
@@ -30,11 +30,14 @@ def _load() -> None:
     if package is None:
         gdb.write(f"arenascope: no package beside {door}: source it in its checkout, or a symlink to it\n", gdb.STDERR)
         return
-    if package not in sys.path:
-        sys.path.append(package)
     for name in [name for name in sys.modules if name.partition(".")[0] in ("arenascope", "arenascope_gdb")]:
         del sys.modules[name]
-    from arenascope.load_once import load_once
+    # what lies beside this file: further on there may be one of another release, or somebody else's
+    sys.path.insert(0, package)
+    try:
+        from arenascope.load_once import load_once
+    finally:
+        sys.path.remove(package)
 
     # by path: this folder must not be on sys.path, where it would be taken for GDB's own module
     folder = os.path.dirname(door)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
 
 import gdb
 
 from arenascope.apply import Controller
 from arenascope.arguments import HELP, completions
-from arenascope.command import Command, all_commands, command_names, execute
+from arenascope.command import Command, all_commands, command_names, execute, failed
 from arenascope.debugger_door import PREFIXES, SUMMARY, TAKEN, DebuggerDoor, help_body
 from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import STATUS, fault_line
@@ -57,17 +58,21 @@ class GdbDoor(DebuggerDoor):
 
 
 @contextmanager
-def errors_as_gdb_says_them(name: str) -> Iterator[None]:
-    """One line for whatever goes wrong in the command `name`: GDB shows nothing but that of a GdbError."""
+def errors_as_gdb_says_them(name: str, document: Callable[[str], str] = lambda error: "") -> Iterator[None]:
+    """One line for whatever goes wrong in the command `name`: GDB shows nothing but that of a GdbError. `document`:
+    what is written besides."""
     try:
         yield
     except gdb.GdbError:
         raise
     except (ArenascopeError, gdb.error) as error:
+        gdb.write(document(str(error)))
         raise gdb.GdbError(folded(one_line(f"{name}: {' '.join(str(error).split())}"), _columns())) from None
     except Exception as error:
         gdb.set_convenience_variable("_exitcode", STATUS)
-        raise gdb.GdbError(f"{name}: {fault_line(error, name, f'GDB {gdb.VERSION}')}") from None
+        said = fault_line(error, name, f"GDB {gdb.VERSION}")
+        gdb.write(document(said))
+        raise gdb.GdbError(f"{name}: {said}") from None
 
 
 class _Subcommand(gdb.Command):
@@ -81,8 +86,10 @@ class _Subcommand(gdb.Command):
     def invoke(self, line: str, from_tty: bool) -> None:
         if self.command.dont_repeat:
             self.dont_repeat()
-        with errors_as_gdb_says_them(f"{self.door.prefix} {self.command.name}"):
-            status = execute(self.command, gdb.string_to_argv(line), self.door)
+        words = gdb.string_to_argv(line)
+        document = partial(failed, self.command.name, words)
+        with errors_as_gdb_says_them(f"{self.door.prefix} {self.command.name}", document):
+            status = execute(self.command, words, self.door)
         if status:
             gdb.set_convenience_variable("_exitcode", status)
 

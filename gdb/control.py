@@ -22,6 +22,7 @@ QUIET = (("scheduler-locking", "on"), ("pagination", "off"), ("follow-fork-mode"
 """Only the chosen thread may run, and GDB must not follow a child that it forks."""
 DYING_SECONDS = 0.3
 """How long the kernel may take from the first thread's end to the last one's."""
+FRAME_POINTERS = {"i386": ("ebp",), "i386:x86-64": ("rbp",), "i386:x64-32": ("rbp",)}
 FRAMES_BEYOND = 16
 """A frame's caller, past the frames inlined into it."""
 
@@ -37,6 +38,9 @@ class GdbController:
 
     def let_run(self, thread: ThreadInfo, times: int) -> bool:
         return False  # nor stopped by anything but a breakpoint, and where it would return to is a guess
+
+    def can_call(self, times: int) -> bool:
+        return True  # a debugger calls wherever a thread stands
 
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
         with _selected(thread), _settings(*QUIET), _without_breakpoints():
@@ -190,10 +194,24 @@ def _in_call() -> bool:
 
 def _unwind() -> None:
     """Pops everything down to the caller of the function that was called."""
-    dummy = next(frame for frame in _stack(64) if frame.type() == gdb.DUMMY_FRAME)
-    dummy.select()
+    frames = _stack(64)
+    dummy = next(frame for frame in frames if frame.type() == gdb.DUMMY_FRAME)
+    if frames[0].type() == gdb.INLINE_FRAME:
+        _leave_to(dummy)
+    else:
+        dummy.select()
     with _settings(("confirm", "off")):
         gdb.execute("return", to_string=True)
+
+
+def _leave_to(dummy: gdb.Frame) -> None:
+    """Makes it the innermost frame: `return` refuses, whichever frame is selected, where the innermost is inlined."""
+    # what GDB knows it again by: on x86 the frame pointer as well
+    names = ["sp", "pc", *FRAME_POINTERS.get(dummy.architecture().name(), ())]
+    values = [(name, int(dummy.read_register(name))) for name in names]
+    gdb.newest_frame().select()
+    for name, value in values:
+        gdb.execute(f"set var ${name} = {value:#x}", to_string=True)
 
 
 def _check_alive() -> None:

@@ -16,18 +16,23 @@ import lldb
 
 def _package_folder(door: str) -> Optional[str]:
     """The folder that holds the package: <root>/common in a checkout, site-packages in an installed wheel."""
-    folder = os.path.dirname(door)
-    for candidate in (os.path.join(os.path.dirname(folder), "common"), os.path.join(folder, "..", "..", "..")):
-        candidate = os.path.realpath(candidate)
+    around = os.path.dirname(os.path.dirname(door))
+    package, doors = os.path.split(around)
+    for candidate in (os.path.join(around, "common"), *([os.path.dirname(package)] if doors == "doors" else [])):
         if os.path.isfile(os.path.join(candidate, "arenascope", "errors.py")):
             return candidate
     return None
 
 
-def _load(door: str) -> ModuleType:
+def _load(door: str, package: str) -> ModuleType:
     for name in [name for name in sys.modules if name.partition(".")[0] in ("arenascope", "arenascope_lldb")]:
         del sys.modules[name]
-    from arenascope.load_once import load_once
+    # what lies beside this file: further on there may be one of another release, or somebody else's
+    sys.path.insert(0, package)
+    try:
+        from arenascope.load_once import load_once
+    finally:
+        sys.path.remove(package)
 
     # by path: with a symlink, the folder that LLDB puts on sys.path is not this one
     return load_once("arenascope_lldb", os.path.join(os.path.dirname(door), "heap_commands.py"))
@@ -39,10 +44,7 @@ def __lldb_init_module(debugger: lldb.SBDebugger, internal_dict: dict[str, Any])
     if package is None:
         print(f"arenascope: no package beside {door}: import it from its checkout, or through a symlink")
         return
-    if package not in sys.path:
-        # ahead of ".", which LLDB has at the end: an `arenascope` in the working directory is somebody else's
-        sys.path.insert(sys.path.index(".") if "." in sys.path else len(sys.path), package)
-    commands = _load(door)
+    commands = _load(door, package)
     # LLDB looks for a command's class by this module's name
     classes = commands.make_classes(os.path.dirname(door))
     globals().update({kind.__name__: kind for kind in classes})

@@ -10,7 +10,7 @@ import lldb
 
 from arenascope.apply import Controller
 from arenascope.arguments import Argument
-from arenascope.command import Command, all_commands, execute
+from arenascope.command import Command, all_commands, execute, failed
 from arenascope.debugger_door import PREFIXES, SUMMARY, TAKEN, DebuggerDoor, help_body
 from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import fault_line
@@ -107,16 +107,20 @@ class _Subcommand(_Named):
     ) -> None:
         door = LldbDoor(self.prefix, self.folder, debugger, context, result=result)
         name = f"{self.prefix} {self.command.name}"
+        words: list[str] = []
         # whatever leaves this function prints a traceback, and the command would still count as done
         try:
             words = _split(given) if isinstance(given, str) else [*self._words, *_strings(given)]
             execute(self.command, words, door)
         except ArenascopeError as error:
+            door.write(failed(self.command.name, words, str(error)))
             result.SetError(folded(one_line(f"{name}: {error}"), door.style().width, ERROR))
         except KeyboardInterrupt:
             result.SetError(f"{name}: interrupted")
         except Exception as error:
-            result.SetError(f"{name}: {fault_line(error, name, door.describe()[0])}")
+            said = fault_line(error, name, door.describe()[0])
+            door.write(failed(self.command.name, words, said))
+            result.SetError(f"{name}: {said}")
 
     def get_short_help(self) -> str:
         return self.command.summary

@@ -48,6 +48,9 @@ class LldbController:
     def let_run(self, thread: ThreadInfo, times: int) -> bool:
         return False  # nor stopped by anything but a breakpoint, and where it would return to is a guess
 
+    def can_call(self, times: int) -> bool:
+        return True  # a debugger calls wherever a thread stands
+
     def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
         chosen = self._thread(thread)
         frames = _stack(chosen, depth + INLINED)

@@ -19,7 +19,7 @@ die() {
 [ $# -ge 3 ] || die "usage: fetch_libc.sh SUITE ARCH FOLDER [=RELEASE] [PACKAGE...]"
 suite=$1 arch=$2 folder=$(realpath -m "$3") release=
 shift 3
-[ "${1:0:1}" != = ] || { release=${1#=} && shift; }
+[[ ${1-} != =* ]] || { release=${1#=} && shift; }
 packages=(libc6 libc6-dbg libgcc-s1 "$@")
 [ ! -e "$folder/version" ] || exit 0
 mkdir -p "$(dirname "$folder")"
@@ -36,6 +36,9 @@ work=$(mktemp -d "$folder.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work"/apt/{lists,cache/archives}/partial "$work"/{debs,root}
 printf 'deb [signed-by=%s] %s %s main\n' "$keyring" "$archive" "$suite" >"$work/apt/sources.list"
+# experimental has only what is newer than sid's
+[ "$suite" != experimental ] ||
+    printf 'deb [signed-by=%s] %s sid main\n' "$keyring" "$archive" >>"$work/apt/sources.list"
 # a suite that nobody renews any more still has the release that it had
 options=(
     -o Dir::Etc::SourceList="$work/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null
@@ -43,7 +46,7 @@ options=(
     -o APT::Architecture="$arch" -o APT::Architectures="$arch" -o Acquire::Languages=none
     -o Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled=false
     -o APT::Update::Post-Invoke::= -o APT::Update::Post-Invoke-Success::= -o APT::Sandbox::User=
-    -o Acquire::Check-Valid-Until=false -o Acquire::Retries=2 -o Acquire::http::Timeout=30 -o APT::Update::Error-Mode=any)
+    -o APT::Default-Release="$suite" -o Acquire::Check-Valid-Until=false -o Acquire::Retries=2 -o Acquire::http::Timeout=30 -o APT::Update::Error-Mode=any)
 apt=(apt-get -qq "${options[@]}")
 
 attempt() {

@@ -18,7 +18,7 @@ Made by `make matrix` from the tests that ran on {day}; do not edit. A number co
 with libc's symbols / without them; each holds figures against what the process itself said (malloc_info, malloc_stats,
 mallinfo, strace, page tables). `-` means that no test ran there. {failures}
 
-Beside these, unit tests build heaps of every structure from glibc 2.17 to 2.43 in memory, for 64 and 32 bit, both byte
+Beside these, unit tests build heaps of every structure from glibc 2.17 to 2.44 in memory, for 64 and 32 bit, both byte
 orders and pages of 4, 16 and 64 KiB, and of releases that do not exist ([how these are read](derivation.md)). What is
 looked at is a process (live), a core by GDB (gcore) or by the kernel, one that QEMU wrote of its guest (emulator's
 core), or a process behind a remote stub (gdb stub).

@@ -17,6 +17,7 @@ table() {
 2.31 2.31 bullseye amd64
 2.41 2.41 trixie amd64
 2.43 2.43 forky amd64
+2.44 2.44 experimental amd64
 i386 2.36 bookworm i386
 ROWS
 }

@@ -19,6 +19,7 @@ from typing import Iterable, Iterator
 
 import covered
 import pytest
+from lifetimes import remove_folders
 
 MEASURED = pytest.StashKey[object]()
 UNTRACED = pytest.StashKey[bool]()
@@ -124,6 +125,7 @@ def longest_first(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    remove_folders()
     # each worker's before the controller's
     covered.save(session.config.stash[MEASURED])
     session.config.stash[MEASURED] = None

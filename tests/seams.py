@@ -19,6 +19,7 @@ from arenascope.nodes import Nodes
 from arenascope.render.progress import Progress
 from arenascope.shell import ShellDoor
 from arenascope.shell_control import ShellController
+from arenascope.sources.bytes_alone import BytesAlone
 from arenascope.sources.core.corefile import CoreBytes, CoreFile
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
 from arenascope.sources.core.image import CoreImage
@@ -35,7 +36,7 @@ from arenascope.sources.live.sigstop import Stopper
 from arenascope.sources.live.still import KeptResidency, StillNodes, StillProcess
 from arenascope.sources.live.target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget
-from arenascope.target import BytesAlone, Image, Residency, Target
+from arenascope.target import Image, Residency, Target
 
 TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, ShellTarget, FakeTarget]
 SOURCES: list[type[Source]] = [ProcessImage, StillProcess, CoreImage, AskedImage]

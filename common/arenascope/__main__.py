@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def run() -> "NoReturn":
     """Starts and ends faster than plain Python would: each look at a heap is a new program."""
     try:
-        _leave_out_the_working_directory()
+        _leave_out_other_folders()
         # what importing creates stays: there is nothing to collect
         gc.disable()
         from .cli import main
@@ -34,18 +34,23 @@ def _all_is_loaded() -> None:
     gc.enable()
 
 
-def _leave_out_the_working_directory() -> None:
-    """`python -m` puts it first, an empty word in PYTHONPATH too: its argparse.py would be run, perhaps by root."""
+def _leave_out_other_folders() -> None:
+    """`python -m` puts the working directory first, PYTHONPATH whatever it names: an argparse.py there would be run,
+    perhaps by root."""
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     standard = os.path.dirname(os.__file__)
-    try:
-        here = os.path.realpath(os.getcwd())
-    except OSError:
-        # it was removed: nothing can lie in it
-        return
-    # after the standard library come this Python's own folders, one of which may be the working directory
+    others = {_real(each) for each in (".", *os.environ.get("PYTHONPATH", "").split(os.pathsep))}
+    # after the standard library come this Python's own folders, one of which may be among those
     ahead = sys.path.index(standard) if standard in sys.path else len(sys.path)
-    sys.path[:ahead] = [place for place in sys.path[:ahead] if place == ours or os.path.realpath(place) != here]
+    sys.path[:ahead] = [place for place in sys.path[:ahead] if place == ours or _real(place) not in others]
+
+
+def _real(place: str) -> str:
+    try:
+        return os.path.realpath(place)
+    except OSError:
+        # the working directory was removed: nothing can lie in it
+        return place
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import Optional, Sequence, Union
+from typing import TYPE_CHECKING, Optional, Sequence, Union
 
 from .command import Context
 from .errors import ArenascopeError, RedactedError, TargetError, UsageError
@@ -29,6 +29,9 @@ from .sources.live.saving import save_process
 from .sources.shell_target import ShellTarget
 from .target import HOLD, Region
 from .whole_file import partial_name
+
+if TYPE_CHECKING:
+    from .graph.identity import Identity
 
 SLOW, SPEED = 256 << 20, 20 << 20
 """From so many bytes on it is said that numpy would help, by so many that are followed in a second without."""
@@ -150,16 +153,13 @@ def _looked(context: Context) -> Looked:
 
 def _from_file(context: Context, session: Session, path: str) -> Search:
     """What a file keeps of the core's graph; where there is none, it is written."""
-    from .graph.filed import AGAIN, identity_of, packed, roots_digest, unpacked
+    from .graph.filed import packed, put, unpacked
 
-    identity = identity_of(session, _likeness(session))
+    identity = _identity_of(session)
     if os.path.lexists(path):
-        filed = unpacked(_contents(path), path, identity)
+        filed = unpacked(_contents(path), path, session, identity)
         search = search_of(session, filed.blocks)
-        if roots_digest(search.roots) != filed.roots:
-            raise ArenascopeError(f"{path} is of another core, or of another moment of this one", AGAIN)
-        search.graph, search.again, search.marked, search.owned = filed.graph, filed.again, filed.marked, filed.owned
-        search.owners = filed.owned.owners
+        put(filed, search, path)
         return search
     from .graph.leaks import find_leaks
     from .graph.owned import owned
@@ -177,13 +177,14 @@ def _from_file(context: Context, session: Session, path: str) -> Search:
     return search
 
 
-def _likeness(session: Session) -> Sequence[int]:
-    """The size of the core's file, and when it was written."""
-    image = session.target.image
-    if not isinstance(image, CoreImage):
-        return ()
-    file = os.stat(image.path)
-    return file.st_size, file.st_mtime_ns
+def _identity_of(session: Session) -> Identity:
+    from .graph.identity import Identity, digest_of, found_of
+    from .sources.core.contents import digest, written
+
+    core = session.target.image
+    if not isinstance(core, CoreImage) or core.file < 0:
+        return Identity(found_of(session), (), lambda: digest_of(session))
+    return Identity(found_of(session), written(core), lambda: digest(core))
 
 
 def _contents(path: str) -> Union[bytes, mmap.mmap]:

@@ -8,11 +8,12 @@ everything is read again, as they may have changed it.
 from __future__ import annotations
 
 import time
-from typing import Callable, Iterator, Optional, Protocol, Sequence
+from typing import AbstractSet, Callable, Iterator, Optional, Protocol, Sequence
 
 from .errors import RefusedError
+from .gather.means import code_of
 from .glibc.find.brk import exported
-from .glibc.find.code import MallocCode, StackFrame
+from .glibc.find.code import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, StackFrame
 from .glibc.find.stacks import Stacks
 from .glibc.find.thread_pointers import complete
 from .model import Range, Statement
@@ -26,6 +27,7 @@ SECCOMP_STRICT = 1
 STEP_SECONDS = (0.1, 0.5, 2.0)
 """How long a thread may take to leave malloc; each is tried until none leaves in that time."""
 CALL_SECONDS = 120.0
+ELSEWHERE = "use --apply from GDB or LLDB"
 ANOTHER_WAY = "let the process run for a moment, then try again"
 ROUNDS = 20
 """Of a controller that can stop a thread just where it leaves malloc."""
@@ -95,6 +97,10 @@ class Controller(Protocol):
         """Lets this thread alone run for a moment, as it may be inside; after so many `times` a longer one. False where
         that was often enough, or can only be done up to a place that a guess names."""
 
+    def can_call(self, times: int) -> bool:
+        """False where no thread could be made to call at this moment, and one was let run to get out of that: then all
+        must be looked at again. `times` it was so before."""
+
     def call(self, what: Call, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
         """Calls a function in the process while every other thread is held; RefusedError where it does not return."""
 
@@ -125,19 +131,24 @@ class Whereabouts(NamedTuple):
 
 def settle(controller: Controller, session: Session) -> None:
     """Brings every thread out of malloc, or RefusedError with the name of one that stays, or may be inside."""
-    located = session.located
-    code = MallocCode(
-        session.target, session.memory, located.libc, session.regions, symbols=located.located_by == "symbols"
-    )
+    code = code_of(session)
     if not code.known:
-        raise RefusedError("where malloc's code lies is not known: a thread could be inside", "load libc's symbols")
+        raise RefusedError(UNKNOWN_CODE, ELSEWHERE if session.located.located_by == "symbols" else LOAD_SYMBOLS)
     patience = iter(STEP_SECONDS)
     seconds = next(patience)
-    doubts = 0
+    doubts = waits = 0
+    suspects: Optional[set[int]] = None
     for _ in range(controller.rounds):
-        inside = list(_inside(controller, session, code))
+        inside = list(_inside(controller, session, code, suspects))
+        if not inside and suspects is not None:
+            # nobody else ran: it is asked of all once more all the same
+            inside = list(_inside(controller, session, code))
         if not inside:
-            return
+            if controller.can_call(waits):
+                return
+            waits, suspects = waits + 1, None
+            continue
+        suspects = {each.thread.tid for each in inside}
         unsure = next((each for each in inside if each.unsure), None)
         if unsure is not None:
             if controller.let_run(unsure.thread, doubts):
@@ -161,19 +172,23 @@ def settle(controller: Controller, session: Session) -> None:
     raise RefusedError("threads keep entering malloc", ANOTHER_WAY)
 
 
-def _inside(controller: Controller, session: Session, code: MallocCode) -> Iterator[Whereabouts]:
-    """The threads that are inside malloc, or may be. Read again each time, as the process has run."""
+def _inside(
+    controller: Controller, session: Session, code: MallocCode, among: Optional[AbstractSet[int]] = None
+) -> Iterator[Whereabouts]:
+    """The threads (among these) that are inside malloc, or may be. Read again each time, as the process has run."""
     now = Session(session.target, session.libc)
     regions = now.regions
     where = now.memory, now.target.machine, session.located.libc, regions
     threads = complete(*where, threads=now.target.threads(), pid=now.target.pid)
     stacks = Stacks(now.memory, now.target.machine, regions, code, pid=now.target.pid)
     for thread in threads:
+        if among is not None and thread.tid not in among:
+            continue
         if thread.runs:
             continue  # it leaves malloc by itself
         if thread.lone and not thread.stack_pointer:
             continue  # io_uring's: nothing of the process's own is ever run by it
-        if now.target.pid is not None and is_zombie(now.target.pid, thread.tid):
+        if thread.tid == now.target.pid and is_zombie(thread.tid, thread.tid):
             continue  # main's, which pthread_exit() ended: the kernel keeps no more of it than a name
         frames = controller.frames(thread, FRAMES)
         believed = stacks.believed(frames, thread)

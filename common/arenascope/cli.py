@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 from typing import Callable, Optional, Sequence
 
 from . import INTERRUPTED, STOPPED, __version__
 from .arguments import HelpAsked
-from .command import Command, answer, find_command
+from .command import Command, answer, command_names, failed, find_command
 from .errors import ArenascopeError, TargetError, UsageError
 from .overview import meaning
 from .printable import make_streams_safe, one_line
@@ -31,6 +32,7 @@ def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] =
         sys.stdout.flush()
         return status
     except ArenascopeError as error:
+        _tell_failure(words, str(error))
         said = " ".join(["arenascope", *[word for word in words[:1] if word in branch_names()]])
         sys.stderr.write(folded(f"{said}: {one_line(str(error))}", terminal_width(sys.stderr)) + "\n")
         return FAILED
@@ -42,6 +44,8 @@ def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] =
         _write_no_more()
         return DONE
     except OSError as error:
+        with suppress(OSError):
+            _tell_failure(words, str(error.strerror or error))
         _write_no_more()
         sys.stderr.write(f"arenascope: {one_line(str(error.strerror or error))}\n")
         return FAILED
@@ -52,8 +56,16 @@ def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] =
 def _fault(error: Exception, words: Sequence[str]) -> int:
     from . import fault
 
-    sys.stderr.write(f"arenascope: {fault.fault_line(error, ''.join(words[:1]), 'shell')}\n")
+    said = fault.fault_line(error, "".join(words[:1]), "shell")
+    _tell_failure(words, said)
+    sys.stderr.write(f"arenascope: {said}\n")
     return FAILED if isinstance(error, MemoryError) else fault.STATUS
+
+
+def _tell_failure(words: Sequence[str], said: str) -> None:
+    if words and words[0] in command_names():
+        sys.stdout.write(failed(words[0], words[1:], said))
+        sys.stdout.flush()
 
 
 def _write_no_more() -> None:
@@ -143,7 +155,7 @@ def _run_held(command: Command, subject: Optional[str], options: argparse.Namesp
         subject, options.stop, options.debug_dir, not options.no_symbols, processes=options.jobs, lists_of=lists_of
     )
     door.whole = command.whole(options)
-    door.hold_at_most = seconds_to_hold(door.whole, options.hold_at_most)
+    door.hold_at_most = seconds_to_hold(options)
     try:
         status = answer(command, options, door)
         door.release()

@@ -19,9 +19,9 @@ from .door import Door
 from .errors import ArenascopeError, HoldOver, UsageError
 from .model import HOLD_OVER, Statement
 from .nodes import Nodes
-from .printable import printable
+from .printable import one_line, printable
 from .records import NamedTuple
-from .render.json import envelope
+from .render.json import envelope, failure
 from .render.problems import first_sentences
 from .render.progress import Progress
 from .render.spool import in_blocks
@@ -30,6 +30,7 @@ from .target import Target
 
 if TYPE_CHECKING:
     from .before_hold import Ahead
+    from .model import Means
     from .session import Session
 
 GROUPS = (
@@ -96,6 +97,8 @@ class Context:
         self.seen: Optional[Target] = opened.target if opened is not None else None
         self.opened = opened
         """None until something is asked of it."""
+        self.means: Optional[Means] = None
+        """Where --apply is told of."""
 
     @property
     def target(self) -> Target:
@@ -157,6 +160,8 @@ class Context:
     def style(self) -> Style:
         core = self.opened is not None and self.opened.target.kind == "core"
         style = self.door.style()._replace(exact=bool(self.options.bytes), core=core)
+        if self.means is not None:
+            style = style._replace(shell_calls=self.means.shell, lacks=self.means.lacks)
         form = self.options.table
         return style._replace(form=form, width=0, colour=False) if form else style
 
@@ -315,6 +320,16 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
         door.write(str(asked))
         return 0
     return answer(command, options, door)
+
+
+def failed(name: str, words: Iterable[str], error: str) -> str:
+    """What a command that failed prints where a document was asked for; "" elsewhere."""
+    if not any(word.startswith("--j") and "--json".startswith(word) for word in words):
+        return ""
+    import json  # text does not need it
+
+    text = json.dumps(failure(name, one_line(error)), ensure_ascii=False)
+    return f"{text}\n"
 
 
 def answer(command: Command, options: argparse.Namespace, door: Door) -> int:

@@ -18,11 +18,9 @@ from .command import Context, answer, find_command
 from .commands.snapshot import read_all, take
 from .errors import ArenascopeError
 from .fault import STATUS, fault_line
-from .model import Statement
 from .printable import one_line
 from .records import NamedTuple
-from .render.json import SCHEMA
-from .render.problems import statement_json
+from .render.json import failure
 from .render.text import Style
 from .shell import ShellDoor, seconds_to_hold, terminal_width, typed_program, unbroken
 
@@ -82,7 +80,7 @@ def _look(asked: Look, early: bool) -> Seen:
         asked.subject, asked.stop, asked.folders, asked.symbols, processes=asked.processes, lists_of=lists_of
     )
     door.whole = command.whole(asked.options)
-    door.hold_at_most = seconds_to_hold(door.whole, getattr(asked.options, "hold_at_most", None))
+    door.hold_at_most = seconds_to_hold(asked.options)
     try:
         status = answer(command, asked.options, door)
         door.release()
@@ -126,15 +124,7 @@ def document(subject: str, command: str = "report", words: Sequence[str] = ()) -
 def _document(seen: Seen, command: str) -> dict[str, Any]:
     if seen.error is None:
         return {"subject": seen.subject, **json.loads(seen.text)}
-    return {
-        "subject": seen.subject,
-        "schema": SCHEMA,
-        "command": command,
-        "complete": False,
-        "problems": [seen.error],
-        "problem_records": [statement_json(Statement("not-read"), seen.error)],
-        "error": seen.error,
-    }
+    return {"subject": seen.subject, **failure(command, seen.error)}
 
 
 def run(looks: Sequence[Look], jobs: int, lines: bool) -> int:

@@ -48,8 +48,8 @@ WORDS = (
     ),
     Word(
         ("arena limit",),
-        "How many arenas there may be: eight for each processor in a 64-bit process, two in a 32-bit one, or what "
-        "MALLOC_ARENA_MAX says. `heap params` shows it.",
+        "How many arenas there may be: eight for each processor in a 64-bit process, two in a 32-bit one (since glibc "
+        "2.44 one, and at least eight or two in all), or what MALLOC_ARENA_MAX says. `heap params` shows it.",
     ),
     Word(
         ("attached",),

@@ -310,3 +310,12 @@ class Allocator(NamedTuple):
     """Addresses in its memory, as far as its own variables tell."""
     shadowed_by: Optional[str] = None
     """The file that the linker asks first: malloc leads there, and nothing to this one."""
+
+
+class Means(NamedTuple):
+    """What can make a process call something (trim --apply)."""
+
+    shell: bool = True
+    """The shell can; where it cannot, debuggers can."""
+    lacks: str = ""
+    """Why no door can."""

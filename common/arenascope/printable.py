@@ -1,4 +1,5 @@
-"""Text that is safe to write. Names of threads and files are bytes: some are not UTF-8, some control a terminal."""
+"""Text that is safe to write. Names of threads and files are bytes: some are not UTF-8, some control a terminal, some
+turn the direction of what follows, or cannot be seen."""
 
 from __future__ import annotations
 
@@ -8,9 +9,11 @@ import re
 import sys
 
 MARK = "\ufffd"
+# Unicode's marks of direction, its own ends of lines, and what has no width; joiners are part of honest words
+_UNSEEN = "\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
 # the surrogates that os.fsdecode makes of other bytes; control characters, except for our own colours
-_NOT_IN_LINES = re.compile("[\ud800-\udfff]|(?!\033\\[[0-9]*m)[\0-\x08\x0b-\x1f\x7f-\x9f]")
-_NOT_IN_NAMES = re.compile("[\ud800-\udfff\0-\x1f\x7f-\x9f]")
+_NOT_IN_LINES = re.compile(f"[\ud800-\udfff{_UNSEEN}]|(?!\033\\[[0-9]*m)[\0-\x08\x0b-\x1f\x7f-\x9f]")
+_NOT_IN_NAMES = re.compile(f"[\ud800-\udfff{_UNSEEN}\0-\x1f\x7f-\x9f]")
 PLAIN = {
     "\u2588": "#",
     "\u2593": "%",

@@ -41,5 +41,5 @@ def save(target: Target, path: str, release: Callable[[], float], redact: bool) 
 def _redact(target: Target, core: CoreImage, path: str) -> Saved:
     """`core` is what `target` shows: its symbols are where the user said that they are."""
     symbols = target.symbols_from if isinstance(target, ShellTarget) else ()
-    words = kept(Session(ShellTarget(core, *symbols), meter=Progress))
+    words = kept(Session(ShellTarget(core, *symbols), meter=Progress), core.random_bytes())
     return save_core(core, path, core.residency(), core.mapping_use(), kept=words)

@@ -15,6 +15,8 @@ from .target import HOLD, HOLD_AT_MOST, Target
 from .tree import PROGRAM
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from .apply import Controller
     from .sources.live.freeze import Freeze
     from .sources.live.process import ProcessImage
@@ -25,6 +27,8 @@ LOADED_BEFORE = ("json", "queue", "threading")
 """Loads what would otherwise be loaded on demand, while a process stands still."""
 
 TRIES = 10
+SECONDS_EACH = 0.0002
+"""For stopping a thread and reading its registers, at the very least."""
 LONGEST_PID = 10
 LONG = 1.0
 """Seconds of standing still that call for a word on whether it comes again."""
@@ -83,8 +87,7 @@ class ShellDoor:
 
     def target(self) -> Target:
         if self._seen is not None and self.freeze is not None:
-            self._seen.moved()  # it is held, and had been let run for a while
-            return self._seen
+            return self._seen  # it is held; whoever lets threads of it run says so
         if self.subject is None:
             raise TargetError("there is nothing to look at", "name a pid or a core file")
         if self._is_process:
@@ -98,6 +101,7 @@ class ShellDoor:
 
     def _process(self, pid: int) -> Target:
         image = self._open(pid)  # the kernel's refusals are met here
+        self._check_time(pid)
         if self.stop != "none":
             from .sources.live.freeze import Freeze
 
@@ -124,6 +128,18 @@ class ShellDoor:
             target.heed(self.freeze)
         self._seen = target
         return target
+
+    def _check_time(self, pid: int) -> None:
+        """UsageError before it is held where what must be whole cannot be done in time."""
+        from .sources.live.procfiles import thread_count
+
+        threads = thread_count(pid) if self.whole and self.stop != "none" else 0
+        if threads * SECONDS_EACH > self.hold_at_most:
+            raise UsageError(
+                f"process {pid} has {threads:,} threads, which cannot all be stopped and read in "
+                f"{self.hold_at_most:g} s",
+                "--hold-at-most allows more",
+            )
 
     def _open(self, pid: int) -> ProcessImage:
         if self._lists_of is None:
@@ -241,9 +257,12 @@ def unbroken(look: Callable[[bool], T]) -> T:
     return look(early)
 
 
-def seconds_to_hold(whole: bool, milliseconds: Optional[float]) -> float:
-    """What was asked for, or what is right where nothing was."""
-    return milliseconds / 1000 if milliseconds is not None else HOLD_AT_MOST if whole else HOLD
+def seconds_to_hold(options: Namespace) -> float:
+    """What was asked for, or what is right where nothing was: a copy that takes longer is given up, a call is not."""
+    milliseconds = getattr(options, "hold_at_most", None)
+    if milliseconds is not None:
+        return float(milliseconds) / 1000
+    return HOLD_AT_MOST if getattr(options, "apply", False) else HOLD
 
 
 def typed_program() -> str:

@@ -1,8 +1,7 @@
 """The seam: what a door must supply. Integers, bytes and small records cross it, no objects of a debugger.
 
 A Target answers for memory: bytes, names, mappings, threads. Each door has one (GDB, LLDB, the shell), and so have the
-heaps that unit tests build. Behind it stands an Image, which answers for the kernel, and is the same kind of thing
-behind every door. A Target is made per command, from what is selected at that moment.
+heaps that unit tests build. An Image behind it answers for the kernel. Each command makes a Target of what is selected.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ HOLD = 20.0
 """Seconds for which a process is held where nobody said: whoever asks it three times, 10 s apart, hears the third
 answer. The free lists of a heap of 50 GB take a quarter of it."""
 HOLD_AT_MOST = 120.0
-"""And where half of what is done would be worth nothing: twice what copying 50 GB takes. Nobody may ask for more."""
+"""And for a call (trim --apply), which is not broken off by half. Nobody may ask for more."""
 
 
 class Region(NamedTuple):
@@ -172,6 +171,15 @@ class Pages(NamedTuple):
     swapped: int = 0
 
 
+class Readable(NamedTuple):
+    """What an image has of a range of addresses."""
+
+    bytes: int
+    """How many can be read."""
+    data: Sequence[Span]
+    """Where these may be anything but zeros, in order."""
+
+
 class MemoryUse(NamedTuple):
     """What a process has in memory, in bytes."""
 
@@ -243,8 +251,7 @@ class SharedMemory(NamedTuple):
 
 
 class Image(Protocol):
-    """What stands behind a Target: a process, a core's file, or something that only the debugger reaches. It answers
-    what the kernel knows about memory besides the bytes; None wherever that cannot be known from here."""
+    """A process, a core's file, or what only a debugger reaches, as the kernel sees it; None where nobody can tell."""
 
     cut: Optional[Statement]
     """Why it was not read to the end: a process that could not be held for long enough."""
@@ -278,52 +285,15 @@ class Image(Protocol):
     def shared_memory(self) -> Optional[SharedMemory]:
         """What residency does not tell; None where the image has all that there is of it, or lacks it."""
 
+    def readable(self, start: int, end: int) -> Optional[Readable]:
+        """What of [start, end) can be read; None where only reading tells."""
+
     def shortage(self) -> Sequence[Statement]:
         """Why it lacks memory that the process had (a core cut short), with words; empty where it does not."""
 
     def save(self, path: str, registers: Sequence[RegisterSets], release: Callable[[], float]) -> Optional[Saved]:
         """Writes it as a core that keeps what cores lose. Calls `release`, which tells for how long it was held, once
         all of it was read. None where it does not lie on this machine."""
-
-
-class BytesAlone:
-    """An Image that knows nothing but the bytes."""
-
-    cut: Optional[Statement] = None
-    redacted = False
-
-    def residency(self) -> Optional[Residency]:
-        return None
-
-    def mapping_use(self) -> Optional[Sequence[MappingUse]]:
-        return None
-
-    def memory_use(self) -> Optional[MemoryUse]:
-        return None
-
-    def locked(self) -> Optional[Sequence[Span]]:
-        return None
-
-    def processors(self) -> Optional[int]:
-        return None
-
-    def watched(self) -> Optional[Sequence[Watched]]:
-        return None
-
-    def timers(self) -> Sequence[Timer]:
-        return ()
-
-    def own_pages(self, regions: Sequence[Region]) -> Sequence[Region]:
-        return ()
-
-    def shared_memory(self) -> Optional[SharedMemory]:
-        return None
-
-    def shortage(self) -> Sequence[Statement]:
-        return ()
-
-    def save(self, path: str, registers: Sequence[RegisterSets], release: Callable[[], float]) -> Optional[Saved]:
-        return None
 
 
 class Target(Protocol):
@@ -391,6 +361,9 @@ class Target(Protocol):
 
     def environment(self) -> Optional[Mapping[str, str]]:
         """The environment that the process was started with; None where nothing can tell."""
+
+    def is_secure(self) -> Optional[bool]:
+        """Whether glibc heeds nothing that the environment asks for (AT_SECURE); None where nothing can tell."""
 
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
         """Local files that may have the table of symbols of the file behind `region`; the reader compares build-ids."""

@@ -47,8 +47,8 @@ IN_THE_SHELL = Group(
             type=float,
             metavar="MS",
             help="let it go after so many milliseconds: what was read by then is the answer, said to be a part "
-            f"({HOLD * 1000:,.0f}, short of three health checks 10 s apart; {HOLD_AT_MOST * 1000:,.0f} for save and "
-            "a trim that is applied, of which half would be worth nothing)",
+            f"({HOLD * 1000:,.0f}, short of three health checks 10 s apart; {HOLD_AT_MOST * 1000:,.0f} for a "
+            "trim that is applied); half of a copy is worth nothing, and is given up",
         ),
         argument("--no-stop", action="store_true", help="do not hold it: read until two readings agree"),
         argument(

@@ -103,9 +103,9 @@ extras() {
     case $1 in
         check) echo lint ;;
         site) echo site ;;
-        runtime) echo full graph ;;
-        test) echo full graph test ;;
-        all) echo full graph test lint fleet ray test-all site ;;
+        runtime) echo full ;;
+        test) echo full test ;;
+        all) echo full test lint fleet ray test-all site ;;
     esac
 }
 

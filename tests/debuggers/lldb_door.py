@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence
 
+from lifetimes import lasting_folder
 from looks import (
     HERE,
     ROOT,
@@ -86,8 +86,8 @@ class Lldb:
         find = ["-O", f"settings append target.debug-file-search-paths {libc.debug}"] if libc else []
         if self.version >= 20:
             # threads that load modules beside each other now and then wait for each other's lock for good: seen where
-            # LLDB 23 opened a core
-            find += ["-O", "settings set target.parallel-module-load false"]
+            # LLDB 23 opened a core. Ubuntu's LLDB 20 has no such setting, LLDB 14 no -e to pass over it
+            find += ["-O", "settings set -e target.parallel-module-load false"]
         if isinstance(image, Live):
             return [*find, "-p", str(image.pid)]
         return [*find, "-c", str(image.path), str(image.program)]
@@ -138,11 +138,9 @@ def hidden(image: Image, symbols: bool) -> dict[Path, Path]:
 @cache
 def empty_folder() -> Path:
     """To be mounted over what is to be hidden."""
-    folder = Path(tempfile.mkdtemp(prefix="arenascope-no-symbols-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
         give_up("hiding symbols needs root: it is done by mounts")
-    return folder
+    return lasting_folder("arenascope-no-symbols-")
 
 
 @cache

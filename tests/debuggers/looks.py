@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +14,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, NoReturn, Optional, Protocol, Sequence, TypeVar, Union
 
 import pytest
+from lifetimes import lasting_folder
 from platforms import not_fetched
 from schemas import valid
 
@@ -105,7 +103,11 @@ def complaints(said: str) -> list[str]:
 def one_line(outcome: Outcome) -> str:
     """The error, which is one line and the only thing said."""
     assert outcome.error, f"{outcome.command} said {outcome.text!r}"
-    assert outcome.text == ""
+    if "--json" in outcome.command.split() and outcome.text:
+        # GDB keeps no output of a command that fails
+        assert valid(json.loads(outcome.text))["error"]
+    else:
+        assert outcome.text == ""
     said = complaints(outcome.error)
     assert len(said) == 1, outcome.error
     assert outcome.seconds < SECONDS
@@ -201,16 +203,12 @@ def indexes(*there: object) -> Path:
 
     LLDB keeps all names of a file together, and goes by that where there is less: a folder for what makes a difference.
     """
-    folder = Path(tempfile.mkdtemp(prefix="arenascope-indexes-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return lasting_folder("arenascope-indexes-")
 
 
 @cache
 def stripped(program: Path, strip: str = "strip") -> Path:
     """A copy without symbols; its build-id is the same, so debuggers take it for the program."""
-    folder = tempfile.mkdtemp(prefix="arenascope-stripped-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    copy = Path(folder) / program.name
+    copy = lasting_folder("arenascope-stripped-") / program.name
     subprocess.run([strip, "-o", str(copy), str(program)], check=True)
     return copy

@@ -56,7 +56,10 @@ class Platform:
 
     @property
     def has_fastbins(self) -> bool:
-        return tuple(map(int, self.release.split("."))) < (2, 43)
+        return not self.since(2, 43)
+
+    def since(self, *release: int) -> bool:
+        return tuple(map(int, self.release.split("."))) >= release
 
     @property
     def heap_max(self) -> int:
@@ -81,6 +84,7 @@ ELSEWHERE = (
     Platform("2.31", "2.31", "x86_64"),
     Platform("2.41", "2.41", "x86_64"),
     Platform("2.43", "2.43", "x86_64"),
+    Platform("2.44", "2.44", "x86_64"),
     Platform("i386", "2.36", "i386"),
 )
 

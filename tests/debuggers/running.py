@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Callable, Optional, Sequence
 
 import pytest
+from lifetimes import dies_with_us
 from looks import give_up
 
 START_SECONDS = 120
@@ -53,6 +54,7 @@ class Running:
                 stdout=subprocess.PIPE,
                 stderr=messages,
                 start_new_session=True,
+                preexec_fn=dies_with_us(),
             )
         self.pid = self.process.pid
         """Of the process to look at: a server's worker is its child."""

@@ -119,7 +119,7 @@ ALIKE = (
 EVERYWHERE = ("many_heaps", "bins", "tcache", "mmapped", "foreign_sbrk", "blocked_brk", "pinned-thread")
 # from glibc 2.42 on, and Linux 6.13, a thread's stack has its guard pages in the same mapping, of which GDB 13's gcore
 # writes nothing then (test_a_core_without_stacks_is_called_partial): subjects have them apart (guards.py)
-GUARDED = ("2.43",)
+GUARDED = ("2.43", "2.44")
 # two arenas to a core are all that 32-bit machines allow
 NARROW = {"tcache": ("3",)}
 

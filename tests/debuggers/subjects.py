@@ -21,6 +21,7 @@ from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
 
 import pytest
 from guards import refuse_guard_regions
+from lifetimes import dies_with_us
 from looks import give_up
 from platforms import HOST, Platform
 
@@ -91,6 +92,7 @@ class Subject:
         self.coredump_filter = coredump_filter
         self.guard_regions = guard_regions
         self.left_out = False
+        self.dies_with_us = dies_with_us()
 
     def __enter__(self) -> Subject:
         self._start([str(self.program), str(self.folder / "truth"), *self.arguments])
@@ -136,6 +138,7 @@ class Subject:
         self.end()
 
     def _prepare(self) -> None:
+        self.dies_with_us()
         hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
         resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
         if self.coredump_filter is not None:

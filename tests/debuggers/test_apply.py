@@ -56,6 +56,15 @@ def test_tops_of_one_arena_alone(gdb: Gdb) -> None:
         lives_on(subject)
 
 
+def test_a_static_program(gdb: Gdb) -> None:
+    """Where its threads wait, other functions than in libc.so lie in front of malloc's."""
+    with Subject("bins.static-pie") as subject:
+        foretold, doing = drive(gdb, subject, "heap trim --json", APPLY)
+        found = applied(doing)
+        assert found["predicted_bytes"] == foretold.json()["totals"]["resident_bytes"] > 1 << 20
+        lives_on(subject)
+
+
 def test_nothing_to_do(gdb: Gdb) -> None:
     with Subject("full_heap") as subject:
         drive(gdb, subject, APPLY)  # what a call itself touches for the first time

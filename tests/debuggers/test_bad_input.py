@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from ctypes.util import find_library
@@ -12,6 +13,7 @@ import pytest
 from album import COMMANDS, FIGURES
 from doors import LOAD, Core, Door, Gdb, Live, Outcome, give_up
 from looks import SECONDS, one_line
+from schemas import valid
 from subjects import Subject
 
 """No command may take longer, whatever it meets."""
@@ -48,7 +50,8 @@ def test_an_error_ends_a_script_as_gdbs_own_do(gdb: Gdb, subject: Subject) -> No
     finished = gdb.start(["-p", str(subject.pid), *LOAD, "-ex", "heap bins --arena 999 --json"])
     assert finished.status == 1
     assert "no arena 999" in finished.stderr
-    assert "{" not in finished.stdout
+    (line,) = [line for line in finished.stdout.splitlines() if line.startswith("{")]
+    assert "no arena 999" in valid(json.loads(line))["error"]
 
 
 # nothing to look at

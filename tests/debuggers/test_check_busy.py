@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 from doors import DOORS, Live
+from lifetimes import dies_with_us
 from lldb_door import NEWEST_LLDB
 from looks import opened
-from subjects import Subject
+from subjects import Subject, await_parked
 
 LOOKS = {"shell": 3, "gdb": 2, NEWEST_LLDB.name: 1}
 
@@ -34,3 +40,43 @@ def test_a_single_thread_in_a_system_call_of_mallocs() -> None:
             document = shell.run(Live(subject.pid, subject.program), ["check --json"])[0].json()
             assert [each for each in document["breaches"] if not each["transient"]] == [], document["busy"]
         subject.process.kill()
+
+
+LEFT_OVER = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+    char *inside = (char *)dlsym(RTLD_DEFAULT, "malloc") + 8, line[8];
+    puts("ready");
+    fflush(stdout);
+    __asm__ volatile("sub $64, %%rsp; mov %0, (%%rsp); mov %0, 8(%%rsp); mov %0, 16(%%rsp);"
+                     "xor %%edi, %%edi; mov %1, %%rsi; mov $1, %%edx; call read; add $64, %%rsp"
+                     : : "r"(inside), "r"(line)
+                     : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory");
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="it names x86-64's registers")
+@pytest.mark.parametrize("door", ["shell", "gdb"])
+def test_what_malloc_left_above_a_system_call_is_no_call(door: str, tmp_path: Path) -> None:
+    """A buffer of the caller's that was not yet written into."""
+    if not shutil.which("gcc"):
+        pytest.skip("gcc is not installed")
+    program = tmp_path / "left"
+    words = ["gcc", "-O1", "-mno-red-zone", "-x", "c", "-", "-o", str(program), "-ldl"]
+    subprocess.run(words, input=LEFT_OVER, text=True, check=True)
+    with subprocess.Popen(
+        [str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=dies_with_us()
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        await_parked(process.pid)
+        try:
+            (outcome,) = opened(DOORS[door]).run(Live(process.pid, program), ["check --json"])
+        finally:
+            process.kill()
+    assert (outcome.json()["judgement"]["id"], outcome.json()["busy"]) == ("sound", [])

@@ -32,7 +32,7 @@ KINDS = (
     "mmapped_header",
     "heap_info",
 )
-NOTHING_OF_THE_KIND = (("double_free_fast", "2.43"),)
+NOTHING_OF_THE_KIND = (("double_free_fast", "2.43"), ("double_free_fast", "2.44"))
 WITHOUT_SYMBOLS = "shell-stripped"
 MAX_BREACHES = 3
 """A breach may have a consequence or two, not more."""

@@ -5,6 +5,7 @@ complete, and says the same through all of them. That the figures are true is fo
 from __future__ import annotations
 
 import json
+import re
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from looks import opened
 from scenarios import IMAGES
 from subjects import Subject
 
-from arenascope.command import all_commands
+from arenascope.command import all_commands, command_names
 
 MOMENT = ("snapshot", "save", "diff", "trend", "version")
 """Commands that say when they looked, or who does."""
@@ -76,10 +77,27 @@ def test_it_answers(told: dict[tuple[str, str], dict[str, Any]], door: str, imag
 
 def common(text: str) -> dict[str, Any]:
     """What a document says, but for what a door has its own word for."""
-    document = {key: value for key, value in json.loads(text).items() if key not in ("door", "glibc", "held_seconds")}
+    document = {key: value for key, value in json.loads(text).items() if key not in ("door", "held_seconds")}
+    (document["glibc"] or {}).pop("located_by", None)
     for advice in document.get("advice", ()):
         del advice["how"]  # as it is typed there
     return document
+
+
+OURS = re.compile(rf"\b(heap|arenascope) (?:{'|'.join(command_names())})\b( \S+)?")
+
+
+@pytest.mark.xdist_group("every command")
+@pytest.mark.parametrize("image", IMAGES)
+@pytest.mark.parametrize("door", NEWEST)
+def test_advice_is_what_is_typed_there(told: dict[tuple[str, str], dict[str, Any]], door: str, image: str) -> None:
+    document = told[door, image]["report"][1].json()
+    typed = [each for advice in document["advice"] for how in advice["how"] for each in OURS.findall(how)]
+    assert typed
+    program, subject = ("arenascope", r" (\d+|\S+core\S*|PID|LATER)") if door == "shell" else ("heap", r"( (?!\d).*)?")
+    for each, after in typed:
+        assert each == program
+        assert re.fullmatch(subject, after), after
 
 
 @pytest.mark.parametrize("door", NEWEST)

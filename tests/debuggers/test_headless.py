@@ -18,7 +18,7 @@ from subjects import Subject, fixture_program
 
 HOW = ("left", "joined")
 """Whether pthread_join() has seen it off: then it is in none of libc's lists of threads any more."""
-WHERE = host_and("2.43")
+WHERE = host_and("2.43", "2.44")
 """Since 2.43 the kernel no longer clears the tid in such a thread's control block."""
 PARKED = "pause"
 """Where it ends up whose standard input is at its end."""

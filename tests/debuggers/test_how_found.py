@@ -14,6 +14,7 @@ from typing import Any, Optional
 
 import pytest
 from doors import DOORS, GDB, NEWEST, Live, give_up
+from lifetimes import dies_with_us
 from looks import opened
 from shell_door import SHELL
 from subjects import Subject
@@ -128,7 +129,9 @@ def test_a_main_arena_of_the_programs_own_is_none(tmp_path: Path) -> None:
     source, program = tmp_path / "fake.c", tmp_path / "fake"
     source.write_text(FAKE)
     subprocess.run(["gcc", "-O1", "-g", str(source), "-o", str(program)], check=True)
-    process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=dies_with_us()
+    )
     try:
         assert process.stdout is not None
         fake = f"0x{process.stdout.readline().strip()}"

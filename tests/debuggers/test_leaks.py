@@ -15,6 +15,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 from doors import DOORS, NEWEST, Live
+from lifetimes import dies_with_us
 from looks import ROOT, give_up, opened
 from partial import look
 from platforms import ELSEWHERE
@@ -116,7 +117,7 @@ def test_a_pointer_far_inside_a_block(by: str, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(refs, "library", lambda _: numpy)
     program = tmp_path / "gigabytes"
     subprocess.run(["gcc", "-O1", "-x", "c", "-", "-o", str(program)], input=GIGABYTES, text=True, check=True)
-    with subprocess.Popen([str(program)], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([str(program)], stdout=subprocess.PIPE, preexec_fn=dies_with_us()) as process:
         assert process.stdout is not None
         if not process.stdout.readline():
             pytest.skip("this machine does not give 6 GiB of addresses")
@@ -201,7 +202,7 @@ def test_what_posix_shared_memory_holds(tmp_path: Path) -> None:
         give_up("gcore is not installed")
     program, name = tmp_path / "posix", f"/arenascope-{tmp_path.parent.name}-{os.getpid()}"
     subprocess.run(["gcc", "-O1", "-x", "c", "-", "-o", str(program), "-lrt"], input=POSIX, text=True, check=True)
-    with subprocess.Popen([str(program), name], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([str(program), name], stdout=subprocess.PIPE, preexec_fn=dies_with_us()) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
@@ -236,7 +237,9 @@ time.sleep(1000)
 @pytest.mark.parametrize("allocator", ["pymalloc", "malloc"])
 def test_python_has_lost_nothing(allocator: str) -> None:
     environment = {"PYTHONMALLOC": allocator, "PATH": "/usr/bin:/bin"}
-    python = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, env=environment)
+    python = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, env=environment, preexec_fn=dies_with_us()
+    )
     try:
         assert python.stdout is not None
         assert python.stdout.readline() == b"ready\n"
@@ -314,7 +317,7 @@ def test_a_server_has_lost_nothing(tmp_path: Path, program: Callable[[Path], tup
     command, requests = program(tmp_path)
     if not shutil.which(command[0]):
         give_up(f"{command[0]} is not installed")
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=dies_with_us())
     try:
         limit = time.monotonic() + 20
         while not (tmp_path / "socket").exists() and time.monotonic() < limit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from lldb_door import LLDB_ARENA_PY, LLDB_LOAD, LLDBS, Lldb, empty_folder
 from looks import ROOT
 from overviews import COMMANDS, groups, shell_help
 from platforms import ELSEWHERE
+from schemas import valid
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("lldb")
@@ -193,7 +195,9 @@ def test_no_process(lldb: Lldb) -> None:
 
 def test_an_error_ends_a_batch_as_lldbs_own_do(lldb: Lldb, subject: Subject) -> None:
     finished = lldb.start([*attach(subject), *LLDB_LOAD, *run("heap bins --arena 999 --json", "version")])
-    assert "no arena 999" in finished.all
+    assert "no arena 999" in finished.stderr
+    (line,) = [line for line in finished.stdout.splitlines() if line.startswith("{")]
+    assert "no arena 999" in valid(json.loads(line))["error"]
     assert "lldb version" not in finished.stdout
 
 

@@ -173,16 +173,15 @@ def test_both_prefixes_work_alone(gdb: Gdb, subject: Subject) -> None:
 
 
 def test_without_any_third_party_module(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
-    hide = run(
-        *(f"python import sys; sys.modules[{name!r}] = None" for name in ("tabulate", "pygments", "tqdm", "numpy"))
-    )
+    names = ("tabulate", "pygments", "tqdm", "numpy", "prometheus_client")
+    hide = run(*(f"python import sys; sys.modules[{name!r}] = None" for name in names))
     steps = [{"do": f"heap {typed(command, tmp_path)}{option}"} for command in COMMANDS for option in ("", " --json")]
     outcomes = gdb.drive(attach(subject), steps, load=[*hide, *LOAD])
     assert [outcome.error for outcome in outcomes] == [None] * len(steps)
     by_command = {outcome.command: outcome.text for outcome in outcomes}
     assert by_command["heap info"] == subject.info_xml
     libraries = valid(json.loads(by_command["heap version --json"]))["libraries"]
-    assert set(libraries) == {"tabulate", "pygments", "tqdm", "numpy"}
+    assert libraries == {name: f"{name}: not found" for name in names}
     arenas = valid(json.loads(by_command["heap arenas --json"]))["arenas"]
     assert all(each["address"] for each in arenas)
     assert "main" in by_command["heap arenas"]

@@ -13,6 +13,7 @@ from typing import Iterator, NamedTuple
 
 import pytest
 from doors import GDB, Live
+from lifetimes import dies_with_us
 from looks import opened, plain_environment
 from shell_door import SHELL
 
@@ -86,7 +87,7 @@ def exited(tmp_path: Path) -> Iterator[Exited]:
     source.write_text(SOURCE)
     subprocess.run(["gcc", "-O1", "-g", "-pthread", source, "-o", program], check=True)
     with subprocess.Popen(
-        [program], stdout=subprocess.PIPE, env=plain_environment(), start_new_session=True
+        [program], stdout=subprocess.PIPE, env=plain_environment(), start_new_session=True, preexec_fn=dies_with_us()
     ) as process:
         try:
             assert process.stdout is not None

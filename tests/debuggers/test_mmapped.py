@@ -6,8 +6,8 @@ from album import Sight
 from scenarios import seen
 
 PAGE = 4096
-COUNTS_TOO_MUCH = ("2.43",)
-"""mremap_chunk there adds a header too many to mmapped_mem, and two words are kept of what malloc_usable_size tells."""
+COUNTS_TOO_MUCH = (2, 43)
+"""Since then mremap_chunk adds a header too many to mmapped_mem, and malloc_usable_size leaves two words out."""
 
 
 @seen()
@@ -15,7 +15,7 @@ def test_as_many_as_glibc_counts(sight: Sight) -> None:
     document = sight.json("mmapped")
     expected = {"chunks": sight.mallinfo["hblks"], "bytes": sight.mallinfo["hblkhd"]}
     assert document["expected"] == expected
-    if sight.view.release in COUNTS_TOO_MUCH:
+    if sight.platform.since(*COUNTS_TOO_MUCH):
         surplus = expected["bytes"] % PAGE  # mmap gives whole pages
         assert surplus % sight.platform.header == 0
         expected["bytes"] -= surplus
@@ -28,7 +28,7 @@ def test_the_programs_own_list(sight: Sight) -> None:
     named = {name: int(user, 16) for name, user in sight.truth["blocks"].items()}
     header, word = sight.platform.header, sight.platform.pointer_bytes
     # from 2.43 on a size leaves out the header, of which an arena's chunk would lend one word to the block
-    overhead = header + (word if sight.view.release in COUNTS_TOO_MUCH else 0)
+    overhead = header + (word if sight.platform.since(*COUNTS_TOO_MUCH) else 0)
     before = -header % 16  # so that a block is aligned to 16 bytes
     blocks = {int(block["address"], 16) + header: block for block in sight.json("mmapped")["blocks"]}
     assert sorted(blocks) == sorted(named.values())

@@ -1,4 +1,5 @@
-"""A program whose name is no text: bytes that are no UTF-8, a newline, an escape sequence. All doors show it alike."""
+"""A program whose name is no text: bytes that are no UTF-8, a newline, an escape sequence, a mark that turns what
+follows. All doors show it alike, and so do pages."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ from subjects import fixture_program
 
 pytestmark = pytest.mark.xdist_group("odd names")
 
-NAME = b"caf\xe9\n\x1b[7mx"
-SHOWN = "caf\ufffd\ufffd\ufffd[7mx"
+NAME = "caf\udce9\n\x1b[7m\u202ex".encode("utf-8", "surrogateescape")
+SHOWN = "caf\ufffd\ufffd\ufffd[7m\ufffdx"
+STEERS = "[\ud800-\udfff\0-\x08\x0b-\x1f\x7f\u202a-\u202e]"
 COMMANDS = [
     "threads --json",
     "arenas --json",
@@ -26,6 +28,7 @@ COMMANDS = [
     "threads",
     "report --full",
     "version",
+    "mappings",
     "mmapped",
     "check",
 ]
@@ -55,5 +58,16 @@ def test_a_name_that_is_no_text(door: Door, odd: Live) -> None:
     assert report.json()["complete"]
     for outcome in texts:
         assert outcome.error is None, outcome.error
-        assert not re.search("[\ud800-\udfff\0-\x08\x0b-\x1f\x7f]", outcome.text), outcome.command
+        assert not re.search(STEERS, outcome.text), outcome.command
     assert SHOWN in texts[0].text
+
+
+@pytest.mark.parametrize("command", ["report", "map"])
+def test_a_page(command: str, odd: Live, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    (done,) = DOORS["shell"].run(odd, [f"{command} --html {page}"])
+    assert done.error is None, done.error
+    # what is escaped for JSON would be as it was again in the browser
+    text = page.read_text()
+    assert not re.search(STEERS, text)
+    assert not re.search(r"\\u(202[a-e]|d[89a-f])", text)

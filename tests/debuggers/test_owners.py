@@ -10,6 +10,7 @@ from typing import Any, Iterator, NamedTuple, Optional
 
 import pytest
 from doors import DOORS, NEWEST, Live
+from lifetimes import dies_with_us
 from looks import opened
 from partial import look
 from schemas import valid
@@ -160,7 +161,7 @@ int main() {
 def test_the_member_of_a_member_and_of_a_base(door: str, tmp_path: Path) -> None:
     program = tmp_path / "nested"
     subprocess.run(["g++", "-g", "-O0", "-x", "c++", "-", "-o", str(program)], input=NESTED, text=True, check=True)
-    with subprocess.Popen([str(program)], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([str(program)], stdout=subprocess.PIPE, text=True, preexec_fn=dies_with_us()) as process:
         assert process.stdout is not None
         addresses = process.stdout.readline().split()
         try:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
+import tempfile
+from pathlib import Path
 from typing import Iterator
 
 import pytest
 from album import Sight
 from doors import DOORS, NEWEST, Core, Live
+from lifetimes import dies_with_us
 from looks import opened, plain_environment
 from scenarios import seen
+from subjects import Subject
 
 PAGE = 4096
 WORD = 8
+AT_SECURE = 23
 
 
 def params_of(sight: Sight) -> dict:
@@ -24,7 +30,7 @@ def params_of(sight: Sight) -> dict:
 def mmapped_chunk(sight: Sight, request: int) -> int:
     """sysmalloc_mmap: the padded request and a word more, in whole pages; its size leaves out the header since 2.43."""
     padded = (request + WORD + 15) & ~15
-    return -(-(padded + WORD) // PAGE) * PAGE - (2 * WORD if sight.view.release == "2.43" else 0)
+    return -(-(padded + WORD) // PAGE) * PAGE - (2 * WORD if sight.platform.since(2, 43) else 0)
 
 
 @seen(only=("bins", "ladder-shuffled", "mmapped", "random-1", "asked-by-variables", "asked-by-tunables", "fastbins"))
@@ -32,13 +38,16 @@ def test_values_are_what_gdb_reads(sight: Sight) -> None:
     if sight.glibc_params["top_pad"] is None:
         pytest.skip("no debug information tells GDB of mp_ here")
     rows = params_of(sight)
-    assert {name: rows[name]["value"] for name in sight.glibc_params} == sight.glibc_params
+    expected = {name: value for name, value in sight.glibc_params.items() if value is not None}
+    assert {name: rows[name]["value"] for name in expected} == expected
+    # what this release has not, is not shown
+    assert not set(rows) & (set(sight.glibc_params) - set(expected))
 
 
 @seen(only=("bins", "tcache"))
 def test_defaults(sight: Sight) -> None:
     rows = params_of(sight)
-    wide, since_2_43 = sight.platform.pointer_bytes == 8, sight.view.release == "2.43"
+    wide, since_2_43 = sight.platform.pointer_bytes == 8, sight.platform.since(2, 43)
     defaults = {
         "trim_threshold": 131072,
         "top_pad": 131072,
@@ -68,11 +77,12 @@ def test_thresholds_after_the_ladder(sight: Sight) -> None:
 
 @seen(only=("workers-30MB", "bins"), images=("live",))
 def test_arena_limit(sight: Sight) -> None:
-    arenas = sight.json("params")["arenas"]
-    each = 8 if sight.platform.pointer_bytes == 8 else 2
-    assert arenas == {"count": len(sight.json("arenas")["arenas"]), "limit": each * os.sysconf("SC_NPROCESSORS_ONLN")}
-    if sight.has_texts:
-        assert f"({each} for each of {os.sysconf('SC_NPROCESSORS_ONLN')} processor" in sight.text("params")
+    arenas, processors = sight.json("params")["arenas"], os.sysconf("SC_NPROCESSORS_ONLN")
+    least = 8 if sight.platform.pointer_bytes == 8 else 2
+    each = 1 if sight.platform.since(2, 44) else least
+    assert arenas == {"count": len(sight.json("arenas")["arenas"]), "limit": max(least, each * processors)}
+    if sight.has_texts and each * processors >= least:
+        assert f"({each} for each of {processors} processor" in sight.text("params")
 
 
 @seen(only=("bins",), images=("kernel", "gcore"))
@@ -131,6 +141,44 @@ def test_what_the_program_asked_of_itself(sight: Sight) -> None:
     assert params_of(sight)["tcache_count"]["requested"] == "glibc.malloc.tcache_count=0"
 
 
+ASKED = {"MALLOC_TOP_PAD_": "65536", "GLIBC_TUNABLES": "glibc.malloc.arena_max=3:glibc.malloc.tcache_count=5"}
+GROUP = 12345
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[tuple[Live, Core]]:
+    """A program whose file is set-group-ID, which glibc lets no environment talk into anything; and a core of it."""
+    if os.geteuid() != 0:
+        pytest.skip("a file is given to another group (not root)")
+    subject = Subject("bins", env=ASKED)
+    with tempfile.TemporaryDirectory(prefix="arenascope-secure-") as folder:
+        copy = Path(shutil.copy(subject.program, folder))
+        os.chown(copy, -1, GROUP)
+        copy.chmod(0o2755)
+        subject.program = copy
+        with subject:
+            auxv = dict(struct.iter_unpack("2Q", Path(f"/proc/{subject.pid}/auxv").read_bytes()))
+            if not auxv[AT_SECURE]:
+                pytest.skip(f"{folder} is mounted nosuid")
+            yield Live(subject.pid, copy), Core(subject.gcore(), copy)
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("kind", ["live", "core"])
+@pytest.mark.parametrize("door", NEWEST)
+def test_a_set_id_program_hears_nothing(secure: tuple[Live, Core], door: str, kind: str) -> None:
+    image = next(each for each in secure if each.kind == kind)
+    (said,) = opened(DOORS[door]).run(image, ["params --json"])
+    rows = {row["name"]: row for row in said.json()["params"]}
+    asked = {name for name, row in rows.items() if row["requested"]}
+    # ld.so takes tcache_count out of what the program is given, from 2.39 on all
+    release = tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")))
+    assert asked == ({"top_pad", "arena_max"} if release < (2, 39) else set())
+    for name in asked:
+        assert rows[name]["note_record"]["id"] == "secure-program"
+        assert rows[name]["value"] == rows[name]["default"]
+
+
 TOLD = """
 #include <malloc.h>
 #include <stdio.h>
@@ -154,7 +202,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Live, Core]
     program = folder / "told"
     subprocess.run(["gcc", "-O0", folder / "told.c", "-o", program], check=True)
     with subprocess.Popen(
-        [program], stdout=subprocess.PIPE, env=plain_environment(), start_new_session=True
+        [program], stdout=subprocess.PIPE, env=plain_environment(), start_new_session=True, preexec_fn=dies_with_us()
     ) as process:
         try:
             assert process.stdout is not None

@@ -12,6 +12,7 @@ from typing import Any, Iterator
 
 import pytest
 from doors import DOORS, NEWEST, Live
+from lifetimes import dies_with_us
 from looks import opened
 from partial import look
 from schemas import valid
@@ -269,7 +270,7 @@ def test_a_thread_is_one_owner(tmp_path: Path) -> None:
     program = tmp_path / "locals"
     words = ["gcc", "-O1", "-pthread", "-x", "c", "-", "-o", str(program)]
     subprocess.run(words, input=LOCALS, text=True, check=True)
-    with subprocess.Popen([str(program)], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([str(program)], stdout=subprocess.PIPE, text=True, preexec_fn=dies_with_us()) as process:
         assert process.stdout is not None
         threads = [[*map(int, line.split())] for line in iter(process.stdout.readline, "ready\n")]
         try:

@@ -12,6 +12,7 @@ from typing import Any, Iterator, Mapping, NamedTuple
 
 import pytest
 from doors import DOORS, NEWEST, Live
+from lifetimes import dies_with_us
 from looks import opened
 from partial import look
 from schemas import valid
@@ -78,7 +79,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def running(program: Path, *, plain: int, held: int, lost: int) -> Iterator[Running]:
     words = [str(program), str(plain), str(held), str(lost)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, preexec_fn=dies_with_us()) as process:
         assert process.stdout is not None
         sums = [*map(int, process.stdout.readline().split())]
         try:

@@ -11,6 +11,7 @@ import urllib.request
 from typing import Iterable
 
 import pytest
+from lifetimes import dies_with_us
 from looks import ROOT, plain_environment
 
 pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")
@@ -40,7 +41,11 @@ class Serving:
 
     def __init__(self, pid: int, *words: str) -> None:
         self.process = subprocess.Popen(
-            [*COMMAND, "metrics", str(pid), "--listen", "0", *words], text=True, stderr=subprocess.PIPE, env=ENVIRONMENT
+            [*COMMAND, "metrics", str(pid), "--listen", "0", *words],
+            text=True,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            preexec_fn=dies_with_us(),
         )
         self.port = int(re.search(r"127\.0\.0\.1:(\d+)/metrics", self.process.stderr.readline()).group(1))
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
+from lifetimes import dies_with_us
 from looks import ROOT, give_up
 from scraped import Serving, arenascope, parse_openmetrics, samples
 from subjects import Subject
@@ -122,6 +123,7 @@ def prometheus(tmp_path: Path) -> Iterator[tuple[Serving, str]]:
                 f"--web.listen-address=127.0.0.1:{port}",
             ],
             stderr=subprocess.DEVNULL,
+            preexec_fn=dies_with_us(),
         )
         try:
             yield serving, f"http://127.0.0.1:{port}"

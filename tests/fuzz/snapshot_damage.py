@@ -23,6 +23,7 @@ ODD: tuple[Any, ...] = (
     "text",
     "\x1b[31mred\x9b",
     "\ud800",
+    "\u202etext",
     [],
     [[]],
     [None],
@@ -41,7 +42,7 @@ def damaged(rng: random.Random, document: dict[str, Any]) -> bytes:
         return b'{"arenascope_snapshot":1,"report":' + rng.choice((b"[", b'{"a":')) * deep
     changed = json.loads(json.dumps(document))
     for _ in range(rng.choice((1, 1, 2, 5))):
-        _replace(rng, changed)
+        replace_one(rng, changed)
     data = json.dumps(changed, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
     if kind == 1:
         data = data[: rng.randrange(len(data))]
@@ -58,12 +59,14 @@ def damaged(rng: random.Random, document: dict[str, Any]) -> bytes:
     return data
 
 
-def _replace(rng: random.Random, document: Any) -> None:
-    """Something in it, at any depth."""
+def replace_one(rng: random.Random, document: Any) -> str:
+    """Something in it, at any depth; where."""
     inner: Any = document
+    way = []
     while True:
         key = rng.choice(list(inner) if isinstance(inner, dict) else range(len(inner)))
         below = inner[key]
+        way.append(str(key))
         if isinstance(below, (dict, list)) and below and rng.random() < 0.85:
             inner = below
             continue
@@ -71,4 +74,4 @@ def _replace(rng: random.Random, document: Any) -> None:
             del inner[key]
         else:
             inner[key] = copy.deepcopy(rng.choice(ODD))
-        return
+        return ".".join(way)

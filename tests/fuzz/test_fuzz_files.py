@@ -32,7 +32,7 @@ from arenascope.sources.elf.symbols import find_symbols
 SHORT = 300
 NAMES = tuple(name for name in command_names() if name not in ("snapshot", "diff", "trend", "chunk", "refs", "owner"))
 PACKERS = (("gz", "gzip"), ("xz", "xz"), ("bz2", "bzip2"), ("zst", "zstd"), ("lz4", "lz4"))
-RAW = re.compile("(?!\x1b\\[[0-9;]*m)[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+RAW = re.compile("(?!\x1b\\[[0-9;]*m)[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 class Failure(AssertionError):
@@ -45,8 +45,10 @@ def check(said: Said, words: list[str]) -> None:
         raise Failure(f"status {said.status}: {said.complaint}")
     if "not enough memory" in said.complaint:
         raise Failure(said.complaint)
-    if said.status == 2 and (said.out or len(said.complaint.splitlines()) != 1):
-        raise Failure(f"an error that is not one line: {said.out[:200]!r} {said.complaint!r}")
+    if said.status == 2 and len(said.complaint.splitlines()) != 1:
+        raise Failure(f"an error that is not one line: {said.complaint!r}")
+    if said.status == 2 and ("error" not in valid(json.loads(said.out)) if "--json" in words else said.out):
+        raise Failure(f"an error, and an answer: {said.out[:200]!r} {said.complaint!r}")
     if RAW.search(said.out + said.complaint):
         raise Failure(f"characters that steer a terminal: {said.out[:200]!r} {said.complaint[:200]!r}")
     if said.status != 2 and "--json" in words:

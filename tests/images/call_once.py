@@ -13,13 +13,13 @@ import sys
 import time
 from itertools import product
 
-from arenascope import cli, shell_control
+from arenascope import cli, shell_callers
 from arenascope.sources.live import running
 
 pid, delay = int(sys.argv[1]), int(sys.argv[4])
 chosen, at = 0, -1
-every = shell_control._Moment.candidates
-shell_control._Moment.candidates = lambda self: [each for each in every(self) if chosen in (0, each[0].tid)]
+every = shell_callers.Moment.candidates
+shell_callers.Moment.candidates = lambda self: [each for each in every(self) if chosen in (0, each[0].tid)]
 
 call = running.Runner.call
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Callable, Iterator
 
 import pytest
+from lifetimes import dies_with_us
 from subjects import await_parked
 
 HERE = Path(__file__).parent
@@ -109,6 +110,12 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Su
     def run(program: Path, *arguments: str, environment: dict[str, str] | None = None) -> Subject:
         folder = tmp_path_factory.mktemp("run")
         hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        with_us = dies_with_us()
+
+        def prepare() -> None:
+            with_us()
+            resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+
         process = subprocess.Popen(
             [str(program), *arguments],
             cwd=folder,
@@ -117,7 +124,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Su
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (hard, hard)),
+            preexec_fn=prepare,
         )
         subject = Subject(process, folder)
         subjects.append(subject)

@@ -8,6 +8,7 @@ import sys
 from contextlib import contextmanager
 from typing import Iterator, NamedTuple, Sequence
 
+from lifetimes import dies_with_us
 from subjects import await_parked
 
 
@@ -25,6 +26,7 @@ def resting(code: str, python: Sequence[str] = (sys.executable,), **environment:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, **environment},
+        preexec_fn=dies_with_us(),
     ) as process:
         assert process.stdout
         said = process.stdout.readline()

@@ -38,7 +38,7 @@ OF_A_TRIM, OF_A_TOP = 6, 12
 """How often the guard calls ptrace(2) for one call, and for one under a lock: three steps."""
 KILLED = "what held it was killed"
 TOPS = ("--tops", "--arena", "1")
-WAITING = host_and("2.41", "2.43")
+WAITING = host_and("2.41", "2.43", "2.44")
 """What tells which call waits lies elsewhere since 2.41, and so do stacks' guards since 2.42."""
 
 
@@ -215,6 +215,99 @@ def test_a_guard_that_is_killed_leaves_waits_sound():
         assert subject.send("tick") == "ticked"
         assert subject.send("check") == "intact"
         assert subject.quit() == 0
+
+
+KEEPS_SIGNALS_BACK = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+static void spin(double seconds) {
+    struct timespec from, now;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while (now.tv_sec - from.tv_sec + (now.tv_nsec - from.tv_nsec) / 1e9 < seconds);
+}
+int main(void) {
+    sigset_t all, none;
+    sigfillset(&all);
+    sigemptyset(&none);
+    for (int i = 0; i < 1000; i++) if (i % 2) free(malloc(900 + i)); else malloc(900);
+    puts("ready 1"); fflush(stdout);
+    for (;;) { sigprocmask(SIG_SETMASK, &all, 0); spin(0.003); sigprocmask(SIG_SETMASK, &none, 0); spin(0.0003); }
+}"""
+STARTS_PROCESSES = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+    for (int i = 0; i < 1000; i++) if (i % 2) free(malloc(900 + i)); else malloc(900);
+    puts("ready 1"); fflush(stdout);
+    for (;;) { pid_t child = vfork(); if (!child) { usleep(1000); _exit(0); } waitpid(child, 0, 0); }
+}"""
+
+
+@pytest.mark.parametrize("source", [KEEPS_SIGNALS_BACK, STARTS_PROCESSES], ids=["signals", "vfork"])
+def test_what_is_in_the_way_for_a_moment_is_let_pass(build, start, source):
+    """As pthread_create() blocks all signals while it makes a thread, and vfork() waits for its child."""
+    subject = start(build(source))
+    for _ in range(5):
+        said = call(subject, "--json")
+        assert said.returncode in (0, 1), said.stderr
+        assert json.loads(said.stdout)["applied"] is not None
+
+
+MANY_THREADS = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *sleep_on(void *unused) { for (;;) pause(); return unused; }
+int main(int argc, char **argv) {
+    pthread_attr_t small;
+    pthread_t thread;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 65536);
+    free(malloc(900));
+    for (int i = 1; i < atoi(argv[1]); i++) pthread_create(&thread, &small, sleep_on, 0);
+    puts("ready 1"); fflush(stdout);
+    sleep_on(0);
+}"""
+COUNTING = """
+import sys
+from arenascope import cli, shell_control
+looked_up = [0]
+class Counted(dict):
+    def __getitem__(self, name):
+        looked_up[0] += 1
+        return super().__getitem__(name)
+for each in shell_control.PROCESSORS:
+    each.unpacked = lambda *arguments, unpacked=each.unpacked: Counted(unpacked(*arguments))
+status = cli.main(["trim", sys.argv[1], "--apply", "-y"])
+print(looked_up[0])
+sys.exit(status)
+"""
+
+
+def test_the_work_grows_with_the_threads_and_not_with_their_square(build, start):
+    """By how often a thread's registers are looked at."""
+    program, looked_up = build(MANY_THREADS), []
+    for threads in (50, 400):
+        subject = start(program, str(threads))
+        words = [sys.executable, "-c", COUNTING, str(subject.pid)]
+        said = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=60 * PATIENCE)
+        assert said.returncode in (0, 1), said.stderr
+        looked_up.append(int(said.stdout.splitlines()[-1]))
+    assert looked_up[1] < 16 * looked_up[0]
+
+
+def test_more_threads_than_the_time_allows_are_not_stopped_at_all(build, start):
+    subject = start(build(MANY_THREADS), "600")
+    said = call(subject, "--hold-at-most", "100")
+    assert (said.returncode, said.stdout) == (2, "")
+    assert "600 threads" in said.stderr
+    assert "stood still" not in said.stderr
 
 
 STOPPED = """

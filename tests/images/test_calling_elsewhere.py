@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 from platforms import ELSEWHERE, HOST, Platform
-from subjects import Subject
+from subjects import Subject, fixture_program
 
 from arenascope import fleet
 from arenascope.command import find_command
@@ -43,6 +45,26 @@ def is_refused(subject, why):
     assert subject.quit() == 0
 
 
+def advised(subject):
+    """What of trim and of report's advice is typed to apply it, in print and in report's JSON."""
+    said = {}
+    for command, word in (("trim", "--ranges"), ("report", "--full"), ("report", "--json")):
+        options = find_command(command).parser("arenascope").parse_args([word])
+        seen = fleet.look(fleet.Look(str(subject.pid), command, options))
+        assert seen.error is None, seen.error
+        lines = seen.text.splitlines()
+        said[word] = [line for line in lines if "--apply" in line]
+    how = [way for each in json.loads(seen.text)["advice"] for way in each["how"] if "--apply" in way]
+    return [*said["--ranges"], *said["--full"], *how]
+
+
+def is_done_by_a_debugger(subject):
+    """And never advised to be done in the shell, which refuses it."""
+    said = advised(subject)
+    assert len(said) >= 3
+    assert all(f"gdb -p {subject.pid} " in each for each in said), said
+
+
 @pytest.mark.parametrize("platform", RELEASES)
 def test_another_release(platform: Platform) -> None:
     """As much leaves memory as was foretold, by the kernel's own count; blocks, threads and signals stay."""
@@ -66,13 +88,34 @@ def test_another_release(platform: Platform) -> None:
 def test_a_static_program_is_refused(fixture: str) -> None:
     """Nothing tells where its malloc begins and ends, so that any thread could be inside."""
     with Subject(fixture) as subject:
-        is_refused(subject, "where malloc's code lies is not known")
+        is_done_by_a_debugger(subject)
+        is_refused(subject, "use --apply from GDB or LLDB")
+
+
+def test_a_static_program_without_symbols_is_told_what_is_missing(tmp_path: Path) -> None:
+    """No door can do it, and none is named."""
+    program = tmp_path / "bins"
+    subprocess.run(["strip", "-o", program, fixture_program("bins.static")], check=True)
+    with Subject(str(program)) as subject:
+        said = advised(subject)
+        assert len(said) >= 3
+        assert all("where malloc's code lies is not known" in each for each in said), said
+        assert not [each for each in said if "gdb" in each or str(subject.pid) in each]
+        is_refused(subject, "load libc's symbols")
+
+
+def test_what_the_shell_can_do_is_advised_there() -> None:
+    with Subject("bins") as subject:
+        said = advised(subject)
+        assert len(said) >= 3
+        assert all(f"trim {subject.pid} --apply" in each for each in said), said
 
 
 @pytest.mark.full
 def test_another_machine_is_refused() -> None:
     platform = next(each for each in ELSEWHERE if each.machine == "i386")
     with Subject("hoard", "2", "8", platform=platform) as subject:
+        is_done_by_a_debugger(subject)
         is_refused(subject, "the shell calls into x86-64 and aarch64 processes alone, and this is i386")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -13,21 +14,25 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
+from forked import Run, door, run_all
 from looks import ROOT, give_up
 from partial import figures, look
 from schemas import problem_ids, valid
 from subjects import Subject
 
+from arenascope import apart
 from arenascope.analysis.diff import compare
 from arenascope.errors import UsageError
 from arenascope.snapshot import NAME, read
 from arenascope.sources.core import compressed
 from arenascope.sources.core.holes import DenseResidency
 from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.writing import note_bytes
 from arenascope.sources.elf.environment import from_stack
 from arenascope.sources.elf.file import PT_LOAD, PT_NOTE, ElfFile
 from arenascope.sources.elf.kernel import AT_PAGESZ, NT_AUXV
 from arenascope.sources.elf.naming import _names
+from arenascope.sources.elf.notes import Note, parse_notes
 
 EHDR, PHDR = 64, 56
 
@@ -108,6 +113,12 @@ def test_notes_that_are_a_hole(copy: Path) -> None:
         assert image.threads() == []
 
 
+def test_a_note_of_an_owner_that_is_no_text() -> None:
+    """`save` of a core writes it as it is."""
+    notes = [Note("CORE", 1, b"a"), Note("\udca5\u202e", 7, b"data")]
+    assert [*parse_notes(note_bytes(notes, "<"), "<")] == notes
+
+
 def test_mappings_that_share_their_bytes(core: Path, tmp_path: Path) -> None:
     """10,000 headers, one piece of the file: no more memory than there are bytes."""
     data = bytearray(core.read_bytes())
@@ -185,6 +196,44 @@ def test_mappings_that_lie_over_others(core: Path, name: str, tmp_path: Path) ->
     assert status in (0, 1, 2), complained
     if status < 2:
         assert "core-mappings-overlap" in problem_ids(valid(json.loads(said)))
+
+
+def before_gaps(core: Path) -> list[int]:
+    """Where the headers of those mappings lie after which there is room for 1 GiB and more."""
+    with CoreImage(str(core)) as image:
+        index = {each.address: number for number, each in enumerate(image.elf.segments) if each.type == PT_LOAD}
+        pairs = zip(image.segments, image.segments[1:])
+        return [EHDR + index[each.address] * PHDR for each, after in pairs if after.address - each.address > 1 << 30]
+
+
+@pytest.mark.parametrize("words", ["owners --json", "leaks --json", "owner {} --json", "refs {}", "types", "report"])
+def test_a_mapping_of_a_size_that_no_file_has(core: Path, copy: Path, words: str) -> None:
+    """Its header claims all addresses up to the next one's, and as many bytes of the file."""
+    headers = before_gaps(core)
+    with CoreImage(str(core)) as image:
+        stack = next(each.start for each in image.regions() if each.path == "[stack]")
+    name, *more = words.format(hex(stack)).split()
+
+    def act() -> None:
+        assert door([name, str(copy), *more]).status in (0, 1, 2)
+
+    for header in headers:
+        before = copy.read_bytes()[header : header + PHDR]
+        patch(copy, header + 32, struct.pack("<2Q", 1 << 46, 1 << 46))
+        (ended,) = run_all(lambda index: Run(words, act), 1)
+        assert not ended.wrong, ended.wrong
+        patch(copy, header, before)
+    assert len(headers) > 1
+
+
+def test_no_more_time_is_announced_than_the_file_takes(core: Path, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "SLOW", 0)
+    monkeypatch.setattr(apart, "library", lambda size: None)
+    monkeypatch.setattr(apart, "SPEED", 1)
+    patch(copy, before_gaps(core)[-1] + 32, struct.pack("<2Q", 1 << 46, 1 << 46))
+    said = door(["owners", str(copy)])
+    (seconds,) = re.findall(r"takes ([\d,]+) s", said.complaint)
+    assert 0 < int(seconds.replace(",", "")) <= copy.stat().st_size
 
 
 # wrappers

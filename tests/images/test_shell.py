@@ -312,6 +312,28 @@ def test_bad_usage_is_one_line_and_status_2(words, said):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["arenas", "/nonexistent"],
+        ["report", "999999999"],
+        ["types", "/bin/true"],
+        ["chunk", "nonsense", "1"],
+        ["bins", "1", "--limit", "x"],
+        ["check"],
+    ],
+)
+def test_a_document_that_there_is_none_of_says_why(words):
+    """As a line of --jsonl does; people read the same beside it."""
+    done = arenascope(*words, "--json", status=2)
+    document = valid(json.loads(done.stdout))
+    assert (document["command"], document["complete"]) == (words[0], False)
+    assert "subject" not in document
+    assert done.stderr == f"arenascope {words[0]}: {document['error']}\n"
+    if done.stderr.count("--help") == 0 and len(words) > 1:
+        assert json.loads(arenascope(*words, "--jsonl", status=2).stdout) == {"subject": words[-1], **document}
+
+
 def test_the_process_stands_anywhere_among_the_words(bins, tmp_path):
     """Beside an address or a file, and whichever of these is there already."""
     new, gone, pid = tmp_path / "new.json", tmp_path / "gone.json", bins.pid

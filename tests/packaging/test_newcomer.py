@@ -65,6 +65,50 @@ def test_packages_are_found_by_what_they_are_called_now(tmp_path: Path) -> None:
     assert found == ["g++", "python3-venv", "python3"]
 
 
+NO_INDEX = {**os.environ, "PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_CONFIG_FILE": os.devnull}
+
+
+@pytest.fixture
+def offline(tmp_path: Path) -> Path:
+    """A checkout without .venv, for a machine that has the packages and reaches no index of Python's."""
+    lacking = bash(
+        SETUP + "work=$1; needs | while read -r its rank need rest; do "
+        '[[ " $(levels runtime) " != *" $its "* ]] || have "$need" || echo "$need"; done',
+        str(tmp_path),
+    ).stdout.split()
+    if lacking:
+        pytest.skip(f"not installed: {' '.join(lacking)}")
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    for name in filter(None, os.fsdecode(files).split("\0")):
+        path = tmp_path / "checkout" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, path)
+    return tmp_path / "checkout"
+
+
+def offline_run(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words, cwd=checkout, env=NO_INDEX, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=500
+    )
+
+
+def test_the_demo_asks_for_no_library(offline: Path) -> None:
+    """They are named where no package index answers, and asked for again the next time."""
+    for _ in range(2):
+        done = offline_run(offline, "scripts/setup.sh", "runtime")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "setup: libraries: " in done.stdout
+    assert offline_run(offline, ".venv/bin/python", "-c", "import tabulate").returncode == 1
+
+
+@pytest.mark.full
+@pytest.mark.slow
+def test_the_demo_where_no_package_index_answers(offline: Path) -> None:
+    done = offline_run(offline, "make", "demo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Next: source gdb/arena.py" in done.stdout
+
+
 @pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.needs_root

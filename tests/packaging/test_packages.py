@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from schemas import valid
+
+from arenascope.render import optional
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURE = ROOT / "fixtures" / "build" / "bins"
@@ -76,6 +79,28 @@ def test_the_installed_command_reads_a_process(installed, process):
     assert done.stdout == (folder / "info.xml").read_text()
     assert f"process {pid} stood still for" in done.stderr
     assert "no module" not in run(installed, "version", pid).stdout.lower()
+
+
+@pytest.mark.full
+@pytest.mark.needs_network
+@pytest.mark.xdist_group("packaging")
+def test_a_plain_install_has_all_that_commands_need(installed, process, tmp_path):
+    """`metrics` prints, and writes for a textfile collector, as docs/fleet.md has it; every library is found."""
+    pid, _ = process
+    assert "# EOF" in run(installed, "metrics", pid).stdout
+    run(installed, "metrics", pid, "--output", tmp_path / "malloc.prom")
+    assert "glibc_malloc_up{" in (tmp_path / "malloc.prom").read_text()
+    libraries = valid(json.loads(run(installed, "version", pid, "--json").stdout))["libraries"]
+    assert not [name for name, found in libraries.items() if "not found" in found]
+
+
+def test_what_is_loaded_is_asked_for():
+    """What the code looks for by name is what pip installs with it, `full` included."""
+    tomllib = pytest.importorskip("tomllib", reason="Python's reader of TOML came with 3.11")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = {re.match(r"[\w-]+", each)[0].replace("-", "_") for each in project["dependencies"]}
+    assert asked == set(optional.NAMES)
+    assert any(each.startswith("numpy") for each in project["optional-dependencies"]["full"])
 
 
 @pytest.fixture(scope="module")

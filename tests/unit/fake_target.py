@@ -10,9 +10,9 @@ from glibc_rows import Row
 from glibc_tables import INTS
 
 from arenascope.errors import MemoryReadError, UsageError
+from arenascope.sources.bytes_alone import BytesAlone
 from arenascope.target import (
     ByteOrder,
-    BytesAlone,
     Member,
     Region,
     RegisterSets,
@@ -95,6 +95,7 @@ class FakeTarget:
     kind: str = "core"
     pid: Optional[int] = 4000
     env: Optional[Mapping[str, str]] = field(default_factory=dict)
+    secure: Optional[bool] = None
     image: FakeImage = field(default_factory=FakeImage)
     files: Mapping[str, str] = field(default_factory=dict)
     """Local paths by the path of the mapped file."""
@@ -173,6 +174,9 @@ class FakeTarget:
 
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.env
+
+    def is_secure(self) -> Optional[bool]:
+        return self.secure
 
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
         return ()

@@ -8,7 +8,7 @@ from future_rows import Change, fill, insert, move, remove
 from heap_mixtures import everything
 from heapbuilder import HeapImage, Row
 
-BASES = ["2.43-64", "2.43-i386", "2.43-arm", "2.43-s390x", "2.43-ppc32", "2.36-64"]
+BASES = ["2.44-64", "2.44-i386", "2.44-arm", "2.44-s390x", "2.44-ppc32", "2.36-64"]
 
 VIEWS: dict[str, dict[str, Any]] = {
     "symbols": {"symbols": True},

@@ -1,6 +1,6 @@
 """Releases that do not exist yet: a known row with members put in, taken out or moved, laid out as a compiler would.
 
-    row = future("2.43-64", state=[insert("flags", "spare")])
+    row = future("2.44-64", state=[insert("flags", "spare")])
     image = everything(row)
     fill(image, "spare", lambda address: 7)
 

@@ -61,11 +61,13 @@ PAR = table("""
 64 M3 | 0 8 16 24 32  -  -  -  - 40 44 48 52 56 64  -  72  80  88  96 104 112
 64 M4 | 0 8 16 24 32  - 40 48 56 60 64 68 72 80 88  -  96 104 112 120 128 136
 64 M5 | 0 8 16 24 32 40 48 56 64 68 72 76 80 88 96  - 104 112 120 128 136 144
+64 M6 | 0 8 16 24 32 40 48 56 64 68 72 76 80 88 96  - 104 112 120 128   - 136
 32 M1 | 0 4  8 12 16  -  -  -  - 20 24 28 32 36 40 44  48   -   -   -   -  52
 32 M2 | 0 4  8 12 16  -  -  -  - 20 24 28 32 36 40  -  44   -   -   -   -  48
 32 M3 | 0 4  8 12 16  -  -  -  - 20 24 28 32 36 40  -  44  48  52  56  60  64
 32 M4 | 0 4  8 12 16  - 20 24 28 32 36 40 44 48 52  -  56  60  64  68  72  76
 32 M5 | 0 4  8 12 16 20 24 28 32 36 40 44 48 52 56  -  60  64  68  72  76  80
+32 M6 | 0 4  8 12 16 20 24 28 32 36 40 44 48 52 56  -  60  64  68  72   -  76
 """)
 
 # form: slots, bytes of a count, offsets of counts and entries, sizeof, and the chunk that the struct itself takes.
@@ -128,6 +130,7 @@ ROW_CELLS = table("""
 2.42-64      | 64    x86-64  S3 H2 M4 num_slots random  safe
 2.42.x-64    | 64    x86-64  S3 H2 M4 num_slots random  safe
 2.43-64      | 64    x86-64  S4 H2 M5 num_slots random  safe
+2.44-64      | 64    x86-64  S4 H2 M6 num_slots random  safe
 2.17-x32     | 32/16 x32     S1 H1 M1 -         -       plain
 2.17-arm     | 32/8  arm     S1 H1 M1 -         -       plain
 2.23-arm     | 32/8  arm     S2 H1 M1 -         -       plain
@@ -140,6 +143,7 @@ ROW_CELLS = table("""
 2.41-arm     | 32/8  arm     S3 H2 M4 uint16    random  safe
 2.42-arm     | 32/8  arm     S3 H2 M4 num_slots random  safe
 2.43-arm     | 32/8  arm     S4 H2 M5 num_slots random  safe
+2.44-arm     | 32/8  arm     S4 H2 M6 num_slots random  safe
 2.17-i386    | 32/8  i386    S1 H1 M1 -         -       plain
 2.23-i386    | 32/8  i386    S2 H1 M1 -         -       plain
 2.25-i386    | 32/8  i386    S2 H1 M2 -         -       plain
@@ -152,13 +156,16 @@ ROW_CELLS = table("""
 2.42-i386    | 32/16 i386    S3 H2 M4 num_slots random  safe
 2.42.x-i386  | 32/16 i386    S3 H2 M4 num_slots random  safe
 2.43-i386    | 32/16 i386    S4 H2 M5 num_slots random  safe
+2.44-i386    | 32/16 i386    S4 H2 M6 num_slots random  safe
 2.31-s390x   | 64    s390x   S3 H1 M3 uint16    pointer plain
 2.36-s390x   | 64    s390x   S3 H2 M4 uint16    random  safe
 2.43-s390x   | 64    s390x   S4 H2 M5 num_slots random  safe
+2.44-s390x   | 64    s390x   S4 H2 M6 num_slots random  safe
 2.23-ppc32   | 32/8  ppc32   S2 H1 M1 -         -       plain
 2.24-ppc32   | 32/16 ppc32   S2 H1 M2 -         -       plain
 2.36-ppc32   | 32/16 ppc32   S3 H2 M4 uint16    random  safe
 2.43-ppc32   | 32/16 ppc32   S4 H2 M5 num_slots random  safe
+2.44-ppc32   | 32/16 ppc32   S4 H2 M6 num_slots random  safe
 2.36-ppc64le | 64    ppc64le S3 H2 M4 uint16    random  safe
 2.36-aarch64 | 64    aarch64 S3 H2 M4 uint16    random  safe
 2.43-aarch64 | 64    aarch64 S4 H2 M5 num_slots random  safe

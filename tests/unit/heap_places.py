@@ -205,7 +205,7 @@ class Places:
             "top_pad": 131072,
             "mmap_threshold": 131072,
             "arena_test": 8 if self.row.word == 8 else 2,
-            "thp_mode": 3,
+            "thp_mode": 3 if self.row.number < (2, 44) else 0,
             "n_mmaps_max": 65536,
             "tcache_bins": 64,
             "tcache_max_bytes": self.row.tcache_max_bytes,

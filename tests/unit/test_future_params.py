@@ -31,15 +31,15 @@ PAR: dict[str, Sequence[Change]] = {
     "a word after tcache_count": [insert("tcache_count", "new")],
     "no thp_mode": [remove("thp_mode")],
     "no huge pages": [remove(name) for name in ("thp_mode", "thp_pagesize", "hp_pagesize", "hp_flags")],
-    "no tcache_unsorted_limit": [remove("tcache_unsorted_limit")],
+    "no tcache_count": [remove("tcache_count")],
     "no arena_max": [remove("arena_max")],
-    "arena_max at the end": [move("arena_max", "tcache_unsorted_limit")],
+    "arena_max at the end": [move("arena_max", "tcache_count")],
     "arena_max after thp_pagesize": [move("arena_max", "thp_pagesize")],
     "arena_test after arena_max": [move("arena_test", "arena_max")],
     "no_dyn_threshold in front of n_mmaps": [move("no_dyn_threshold", "hp_flags")],
     "n_mmaps after no_dyn_threshold": [move("n_mmaps", "no_dyn_threshold")],
     "sbrk_base at the start": [move("sbrk_base", "")],
-    "sbrk_base at the end": [move("sbrk_base", "tcache_unsorted_limit")],
+    "sbrk_base at the end": [move("sbrk_base", "tcache_count")],
     "max_mmapped_mem first": [move("mmapped_mem", "max_mmapped_mem")],
     "trim_threshold after top_pad": [move("trim_threshold", "top_pad")],
     "trim_threshold after mmap_threshold": [move("trim_threshold", "mmap_threshold")],
@@ -82,7 +82,7 @@ def right_or_partial(base: str, change: str, setting: str, value: int, view: str
 
 
 @pytest.mark.in_turns("change", "base")
-@pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.36-64"])
+@pytest.mark.parametrize("base", ["2.44-64", "2.44-i386", "2.36-64"])
 @pytest.mark.parametrize("change", PAR)
 def test_mp_is_right_or_given_in_parts(base: str, change: str) -> None:
     right_or_partial(base, change, "defaults", 1, "symbols")
@@ -92,13 +92,13 @@ def test_mp_is_right_or_given_in_parts(base: str, change: str) -> None:
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.43-s390x", "2.36-64"])
+@pytest.mark.parametrize("base", ["2.44-64", "2.44-i386", "2.44-s390x", "2.36-64"])
 @pytest.mark.parametrize("change", PAR)
 def test_mp_with_every_value(base: str, change: str) -> None:
     every(partial(right_or_partial, base, change), SETTINGS, [0, 1, 3, 0x21000], VIEWS)
 
 
-@pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.43-s390x"])
+@pytest.mark.parametrize("base", ["2.44-64", "2.44-i386", "2.44-s390x"])
 @pytest.mark.parametrize("blocks", [0, 1, 3])
 def test_an_unchanged_mp_is_whole(base: str, blocks: int) -> None:
     for setting in ("defaults", "grown"):
@@ -107,7 +107,7 @@ def test_an_unchanged_mp_is_whole(base: str, blocks: int) -> None:
                 assert check(base, "as it was", setting, 0, view, blocks) == "right"
 
 
-@pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.43-s390x"])
+@pytest.mark.parametrize("base", ["2.44-64", "2.44-i386", "2.44-s390x"])
 @pytest.mark.parametrize(
     "change", ["a word after arena_max", "an int after hp_flags", "a word after top_pad", "no huge pages"]
 )
@@ -125,9 +125,22 @@ def test_a_change_in_the_middle_leaves_the_counters(base: str, change: str) -> N
         assert "sbrk_base" not in missing
 
 
+@pytest.mark.parametrize("setting", ["defaults", "set"])
+@pytest.mark.parametrize("view", ["symbols", "no symbols"])
+def test_only_what_needs_a_missing_member_is_incomplete(setting: str, view: str) -> None:
+    """With "set" the thresholds are missing, too: nothing tells which is which."""
+    target = small(future("2.44-64", par=PAR["a word after arena_max"]), setting, 3).target(**VIEWS[view])
+    for command in ("bins", "check", "chunks", "heaps", "mmapped", "stats", "threads"):
+        document = run_json(target, command)
+        assert (command, document["complete"], document["problem_records"]) == (command, True, [])
+    for command in ("params", "pins", "report", "trim"):
+        document = run_json(target, command)
+        assert (command, [each["id"] for each in document["problem_records"]]) == (command, ["mp-in-parts"])
+
+
 def test_a_count_that_no_block_bears_out() -> None:
     """A new int where n_mmaps was: it would pass for one block of the size of three."""
-    image = small(future("2.43-64", par=PAR["an int after n_mmaps"]), "defaults", 3)
+    image = small(future("2.44-64", par=PAR["an int after n_mmaps"]), "defaults", 3)
     fill(image, "new", lambda address: 1)
     for view in ("symbols", "no symbols"):
         document = run_json(image.target(**VIEWS[view]), "arenas")
@@ -136,7 +149,7 @@ def test_a_count_that_no_block_bears_out() -> None:
 
 
 def test_a_request_for_what_is_not_known() -> None:
-    image = small(future("2.43-64", par=PAR["a word after arena_max"]), "defaults")
+    image = small(future("2.44-64", par=PAR["a word after arena_max"]), "defaults")
     target = image.target()
     target.env = {"MALLOC_ARENA_MAX": "2"}
     rows = {row["name"]: row for row in run_json(target, "params")["params"]}
@@ -148,7 +161,7 @@ def test_a_request_for_what_is_not_known() -> None:
 @pytest.mark.parametrize("change", ["as it was", "a word at the start"])
 def test_where_it_begins_is_told_by_a_symbol_alone(change: str) -> None:
     """Without one, what is shown is where its first known member stands."""
-    image = HeapImage(future("2.43-64", par=PAR[change]))
+    image = HeapImage(future("2.44-64", par=PAR[change]))
     image.main.mix(5)
     place = image.addresses["mp_"]
     assert f"mp_ {place:#x}" in run_text(image.target(), "version")

@@ -31,7 +31,7 @@ def check_state(base: str, change: str, value: str, view: str, make: Callable[[R
 
 
 @pytest.mark.in_turns("change", "base")
-@pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.36-64"])
+@pytest.mark.parametrize("base", ["2.44-64", "2.44-i386", "2.36-64"])
 @pytest.mark.parametrize("change", STATE)
 def test_malloc_state(base: str, change: str) -> None:
     check_state(base, change, "a small number", "symbols", everything)
@@ -48,7 +48,7 @@ def test_malloc_state_with_every_value(base: str, change: str) -> None:
 
 
 @pytest.mark.in_turns("change", "base")
-@pytest.mark.parametrize("base", ["2.43-64", "2.43-i386", "2.43-s390x"])
+@pytest.mark.parametrize("base", ["2.44-64", "2.44-i386", "2.44-s390x"])
 @pytest.mark.parametrize(
     "change",
     [
@@ -70,10 +70,11 @@ def test_what_can_be_proven_is_found(base: str, change: str) -> None:
         assert verdict(image, image.target(**VIEWS[view])) == "right"
 
 
-@pytest.mark.parametrize("base", ["2.43-64", "2.36-64", "2.43-i386"])
-def test_a_new_list_of_chunks_is_not_overlooked(base: str) -> None:
-    """A word in front of top that leads to chunks: what hangs there may be free, so no use can be told."""
-    image = everything(future(base, state=[insert("flags", "new")]))
+@pytest.mark.parametrize("base", ["2.44-64", "2.36-64", "2.44-i386"])
+@pytest.mark.parametrize("place", ["flags", "max_system_mem"])
+def test_a_new_list_of_chunks_is_not_overlooked(base: str, place: str) -> None:
+    """A word that leads to chunks: what hangs there may be free, so no use can be told."""
+    image = everything(future(base, state=[insert(place, "new")]))
     chunks = {arena.address: arena.used[3].address for arena in image.truth.arenas}
     fill(image, "new", lambda address: chunks[address])
     for view in VIEWS.values():
@@ -82,6 +83,37 @@ def test_a_new_list_of_chunks_is_not_overlooked(base: str) -> None:
         document = run_json(target, "arenas")
         assert all(arena["used_bytes"] is None for arena in document["arenas"])
         assert "list-unknown" in [each["id"] for each in document["problem_records"]]
+
+
+def appended(base: str, words: int) -> Row:
+    """New members behind the last that is known: the first chunk of a thread's arena lies further on."""
+    names = ["max_system_mem", *(f"new{number}" for number in range(words))]
+    return future(base, state=[insert(*each) for each in zip(names, names[1:])])
+
+
+@pytest.mark.in_turns("base", "words")
+@pytest.mark.parametrize("base", BASES[:5])
+@pytest.mark.parametrize("words", [1, 2, 7])
+def test_a_longer_malloc_state_is_no_damage(base: str, words: int) -> None:
+    row = appended(base, words)
+    for value, view in (("0", "symbols"), ("a small number", "no symbols"), ("noise", "symbols")):
+        image = everything(row)
+        for name in set(row.state) - set(ROWS[0].state):
+            fill(image, name, VALUES[value])
+        target = image.target(**VIEWS[view])
+        assert verdict(image, target) == "right"
+        document = run_json(target, "check")
+        assert (document["complete"], document["breaches"]) == (True, [])
+
+
+def test_damage_behind_a_longer_malloc_state_is_told() -> None:
+    """In one arena of several."""
+    image = everything(appended("2.44-64", 2))
+    firsts = [arena.heaps[0].address + 48 + image.row.state["sizeof"] for arena in image.truth.arenas if arena.index]
+    firsts = [image.row.align_chunk(first) for first in firsts]
+    image.poke(firsts[1] + 8, 7, 8)
+    breaches = run_json(image.target(), "check")["breaches"]
+    assert {int(each["address"], 16) for each in breaches} == {firsts[1]}
 
 
 # heap_info
@@ -100,7 +132,7 @@ HEAP: dict[str, Sequence[Change]] = {
 
 
 @pytest.mark.in_turns("change", "base")
-@pytest.mark.parametrize("base", ["2.43-64", "2.43-arm", "2.43-s390x"])
+@pytest.mark.parametrize("base", ["2.44-64", "2.44-arm", "2.44-s390x"])
 @pytest.mark.parametrize("change", HEAP)
 def test_heap_info(base: str, change: str) -> None:
     row = future(base, heap=HEAP[change])

@@ -29,7 +29,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "48 bins": {"bins": 48},
 }
 VIEWS: list[dict[str, Any]] = [{"symbols": True}, {"symbols": False}, {"symbols": True, "structs": True}]
-BASES = ["2.43-64", "2.43-i386", "2.43-arm", "2.43-s390x"]
+BASES = ["2.44-64", "2.44-i386", "2.44-arm", "2.44-s390x"]
 
 
 def cached(row: Row, threads: int, **mp: int) -> HeapImage:
@@ -45,7 +45,7 @@ def cached(row: Row, threads: int, **mp: int) -> HeapImage:
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("form", FORMS)
 def test_form(base: str, form: str) -> None:
-    image = cached(future(base, **FORMS[form]), 1 if base == "2.43-arm" else 3)
+    image = cached(future(base, **FORMS[form]), 1 if base == "2.44-arm" else 3)
     for view in VIEWS:
         assert verdict(image, image.target(**view)) == "right"
 
@@ -96,7 +96,7 @@ def test_plain_links(base: str) -> None:
         assert verdict(image, image.target(**view)) == "right"
 
 
-@pytest.mark.parametrize("base", ["2.43-64", "2.43-i386"])
+@pytest.mark.parametrize("base", ["2.44-64", "2.44-i386"])
 def test_a_form_that_cannot_be_told(base: str) -> None:
     """Counts that agree with no list: nothing is said of the caches, nor of what is in use."""
     row = future(base, bins=80)

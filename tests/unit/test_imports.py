@@ -67,7 +67,20 @@ def test_the_graph_is_read() -> None:
     }
 
 
-LOW = ("errors", "mapped", "model", "records", "nodes", "target", "memory", "meter", "printable", "read_ahead", "crew")
+LOW = (
+    "errors",
+    "mapped",
+    "model",
+    "records",
+    "nodes",
+    "target",
+    "region_index",
+    "memory",
+    "meter",
+    "printable",
+    "read_ahead",
+    "crew",
+)
 GLIBC = ("glibc", "glibc/chunks", "glibc/check", "glibc/derive", "glibc/find")
 ROOMS: dict[str, tuple[str, ...]] = {
     # each room, and what it may know; its own files always
@@ -78,6 +91,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "nodes": (),
     "target": ("mapped", "model", "nodes"),
     "memory": ("errors", "nodes", "read_ahead", "target"),
+    "region_index": ("target",),
     "meter": (),
     "crew": ("meter",),
     "printable": (),
@@ -100,10 +114,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "analysis": ("errors", "mapped", "model", "target", "glibc", "recognise"),
     # render/json.py's envelope says what was looked at, and how it was found
     "render": ("errors", "model", "printable", "target", "glibc", "glibc/find", "render/pages"),
-    "render/pages": (),
-    "gather": (*LOW, *GLIBC, "recognise", "session", "analysis", "render"),
+    "render/pages": ("printable",),
+    "gather": (*LOW, *GLIBC, "recognise", "session", "analysis", "render", "sources/elf"),
     "graph": (*LOW, *GLIBC, "session", "analysis", "gather", "recognise", "render", "sources/elf"),
-    "apply": (*LOW, *GLIBC, "session", "sources/live"),
+    "apply": (*LOW, *GLIBC, "session", "gather", "sources/live"),
     "saving": (*LOW, "session", "gather", "render", "sources", "sources/core", "sources/live", "whole_file"),
     "audit": (*LOW, *GLIBC, "session", "analysis", "gather"),
     "door": ("target", "render", "apply"),
@@ -283,7 +297,7 @@ def test_nobody_peeks_into_what_a_session_has() -> None:
 def test_what_only_reads_does_not_know_what_calls() -> None:
     """In the shell, in commands/__init__ and in the text it is a type alone."""
     users = {name for name in graph() if "apply" in graph()[name]}
-    assert users == {"commands/trim", "door", "screens/trim", "shell", "shell_control"}
+    assert users == {"commands/trim", "door", "screens/trim", "shell", "shell_callers", "shell_control"}
 
 
 def test_no_circles() -> None:

@@ -18,6 +18,9 @@ from arenascope.render.text import table
         ("a title \033]0;x\007", "a title \ufffd]0;x\ufffd", "a title \ufffd]0;x\ufffd"),
         ("\033[2J\033[31;1m", "\ufffd[2J\ufffd[31;1m", "\ufffd[2J\ufffd[31;1m"),
         ("caf\udce9\x9b31m\r", "caf\ufffd\ufffd31m\ufffd", "caf\ufffd\ufffd31m\ufffd"),
+        ("lib\u202egpj.so\u2066\u2069", "lib\ufffdgpj.so\ufffd\ufffd", "lib\ufffdgpj.so\ufffd\ufffd"),
+        ("a\u2028line\u200b\ufeff\U000e0041", "a\ufffdline\ufffd\ufffd\ufffd", "a\ufffdline\ufffd\ufffd\ufffd"),
+        ("\u0645\u06cc\u200c\u062e", "\u0645\u06cc\u200c\u062e", "\u0645\u06cc\u200c\u062e"),
     ],
 )
 def test_text(text: str, line: str, name: str) -> None:

@@ -60,6 +60,20 @@ def test_what_takes_longer_says_how_far_it_is(
     assert "\033" not in terminal.getvalue()
 
 
+def test_no_time_is_announced_by_next_to_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousandth of a core's addresses says nothing of the rest: 0.3 s were told to take 52,429."""
+    if optional.load("tqdm") is None:
+        pytest.skip("tqdm is not installed")
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    with Progress("sweeping", 1 << 40) as shown:
+        shown.advance(1 << 20)
+        assert "<" not in terminal.getvalue()
+        shown._bar.mininterval = 0
+        shown.advance(1 << 39)
+    assert "<" in terminal.getvalue()
+
+
 def test_a_shorter_line_leaves_nothing_of_a_longer(terminal: Terminal) -> None:
     line = OverwrittenLine(terminal)
     for text in ("unpacking: 100 MiB", "done", ""):

@@ -70,6 +70,16 @@ def test_huge_pages_are_asked_for_by_mode_or_size(asked: str, stands: tuple[str,
     assert {row.name: row.note and row.note.id for row in rows if row.requested} == {stands[0]: note}
 
 
+def test_a_secure_program_hears_none() -> None:
+    asked = {"MALLOC_ARENA_MAX": "2", "MALLOC_TOP_PAD": "1", "GLIBC_TUNABLES": "glibc.malloc.mxfast=70"}
+    heard = requests(asked, versions.behaviour((2, 36)), secure=True)
+    assert {name: each.refusal and each.refusal.id for name, each in heard.items()} == {
+        "arena_max": "secure-program",
+        "top_pad": "misspelt-variable",
+        "global_max_fast": "secure-program",
+    }
+
+
 def test_requests_that_nobody_hears() -> None:
     assert ask({"MALLOC_TRIM_THRESHOLD": "1"}) == {
         "trim_threshold": ("MALLOC_TRIM_THRESHOLD=1", None, "misspelt-variable")

@@ -54,17 +54,17 @@ def test_behaviour_is_told_where_no_release_is(row: Row) -> None:
         assert told.tcache_key == (row.tcache_key is not None)
 
 
-@pytest.mark.parametrize(("row", "each"), [("2.36-64", 8), ("2.43-i386", 2)])
+@pytest.mark.parametrize(("row", "each"), [("2.36-64", 8), ("2.43-i386", 2), ("2.44-64", 1)])
 def test_the_arena_limit_counts_the_processors_of_the_process(row: str, each: int) -> None:
     """arena_get2(); where the process runs on another machine, or ran once, nobody counts ours instead."""
     image = everything(row)
     target = image.target()
     assert run_json(target, "params")["arenas"]["limit"] is None
-    target.image.online = 6
+    target.image.online = 12
     document = run_json(target, "params")
-    assert document["arenas"]["limit"] == 6 * each
+    assert document["arenas"]["limit"] == 12 * each
     told = document["note_record"]["figures"]
-    assert (told["limit"], told["processors"], told["arenas_each"]) == (6 * each, 6, each)
+    assert (told["limit"], told["processors"], told["arenas_each"]) == (12 * each, 12, each)
     target.image.online = 1
     assert run_json(target, "params")["arenas"]["limit"] == max(each, image.mp["arena_test"])
 

@@ -72,10 +72,11 @@ def describe_params(
     environment: Optional[Mapping[str, str]],
     release_known: bool = True,
     beside: Mapping[str, Optional[int]] = {},
+    secure: bool = False,
 ) -> list[Param]:
-    """Every field, in mp_'s own order, and after them what lies `beside` mp_."""
+    """Every field, in mp_'s own order, and after them what lies `beside` mp_; `secure` as in requests()."""
     known = {name: value for name, value in defaults(layout).items() if release_known or name not in CHANGED}
-    asked = requests(environment or {}, layout.behaviour)
+    asked = requests(environment or {}, layout.behaviour, secure)
     rows = []
     for name, value in params.values.items():
         request = asked.pop(name, None)

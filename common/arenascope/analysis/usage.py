@@ -44,7 +44,7 @@ def arena_usage(
     resident: Mapping[int, Optional[Pages]],
 ) -> list[ArenaUsage]:
     """Every arena with its lists walked; `cached` is None where thread caches are not known."""
-    usages = []
+    usages, threads = [], _by_arena(caches)
     for arena in arenas:
         index = arena.header.index
         pages = resident.get(index)
@@ -52,7 +52,7 @@ def arena_usage(
             ArenaUsage(
                 header=arena.header,
                 heaps=_count_heaps(arena.header, arena.heaps),
-                threads=tuple(cache for cache in caches if cache.arena == index),
+                threads=tuple(threads.get(index, ())),
                 tcache=None if cached is None else cached.get(index, Tally()),
                 fast=arena.fast,
                 bins=arena.binned,
@@ -71,14 +71,14 @@ def header_usage(
     resident: Mapping[int, Optional[Pages]],
 ) -> list[ArenaUsage]:
     """What the headers alone tell: no list is walked."""
-    usages = []
+    usages, threads = [], _by_arena(caches)
     for header in headers:
         pages = resident.get(header.index)
         usages.append(
             ArenaUsage(
                 header,
                 _count_heaps(header, heaps.get(header.index, ())),
-                threads=tuple(cache for cache in caches if cache.arena == header.index),
+                threads=tuple(threads.get(header.index, ())),
                 tcache=None,
                 fast=None,
                 bins=None,
@@ -87,6 +87,14 @@ def header_usage(
             )
         )
     return usages
+
+
+def _by_arena(caches: Sequence[ThreadCache]) -> Mapping[Optional[int], Sequence[ThreadCache]]:
+    """A process may have as many arenas as threads: not all threads are asked for each."""
+    found: dict[Optional[int], list[ThreadCache]] = {}
+    for cache in caches:
+        found.setdefault(cache.arena, []).append(cache)
+    return found
 
 
 def _count_heaps(header: ArenaHeader, heaps: Sequence[Heap]) -> Optional[int]:

@@ -8,7 +8,8 @@ from ..command import Answer, Context, argument, command
 from ..errors import MemoryReadError, UsageError
 from ..gather.elsewhere import in_heap, where_else
 from ..gather.problems import problems_of
-from ..gather.single import kinds_of
+from ..gather.single import kinds_by_types
+from ..gather.types import THREAD_CACHE
 from ..glibc.bins import bin_kind, find_bin
 from ..glibc.chunks.blocks import Placed, find_blocks
 from ..glibc.fastbins import fastbin_index
@@ -131,7 +132,7 @@ def _describe(session: Session, block: Placed, header: ArenaHeader, part: Heap, 
         None,
     )
     end = block.chunk + block.bytes + (session.layout.word if block.state != "top" else 0)
-    what = _kind(session, block) if block.state == "used" and own is None else None
+    what = THREAD_CACHE if own is not None else _kind(session, block) if block.state == "used" else None
     words = _words(session, user, end, count)
     return Described(block, header, heap=part, bin=name, tid=tid, words=words, own=own, kind=what)
 
@@ -139,7 +140,7 @@ def _describe(session: Session, block: Placed, header: ArenaHeader, part: Heap, 
 def _kind(session: Session, block: Placed) -> Optional[Kind]:
     # a block with a mapping of its own has no neighbour whose first field it uses
     size = block.bytes - (session.layout.word if block.state == "mmapped" else 0)
-    return kinds_of(session, [(block.chunk, size)]).get(block.chunk)
+    return kinds_by_types(session, [(block.chunk, size)]).get(block.chunk)
 
 
 def _holder(session: Session, chunk: int) -> Optional[int]:
@@ -251,9 +252,9 @@ def _all_lines(
 
 def _lines(style: Style, session: Session, described: Described, place: int) -> Iterator[str]:
     block, user = described.block, described.block.chunk + session.layout.header
-    yield style.bold(f"chunk {block.chunk:#x}, {style.size(block.bytes)}: {STATES[block.state]}")
+    yield style.bold(f"block {user:#x}, {style.size(block.bytes)}: {STATES[block.state]}")
     yield ""
-    rows = [("user pointer", f"{user:#x} ({_distance(place, user)})")]
+    rows = [] if place == user else [("asked for", f"{place:#x}, {_distance(place, user, session.layout.header)}")]
     if described.arena is not None and described.heap is not None:
         rows.append(("arena", f"{described.arena.index}{' main' if described.arena.main else ''}"))
         rows.append(("heap", f"{described.heap.address:#x} to {described.heap.end:#x}"))
@@ -269,7 +270,7 @@ def _lines(style: Style, session: Session, described: Described, place: int) -> 
     if described.kind:
         rows.append(("type", _type_text(described.kind)))
     for name, neighbour in (("previous", block.previous), ("next", block.next)):
-        rows.append((name, "none" if neighbour is None else f"{neighbour:#x}"))
+        rows.append((name, "none" if neighbour is None else f"{neighbour + session.layout.header:#x}"))
     for name, text in rows:
         yield f"{name:13} {text}"
     yield ""
@@ -281,10 +282,10 @@ def _type_text(kind: Kind) -> str:
     return f"{kind.name}{where} ({'' if kind.certain else 'a guess, '}by {kind.how})"
 
 
-def _distance(place: int, user: int) -> str:
-    if place == user:
-        return "the address asked for"
-    return f"{place:#x} is {abs(place - user):,} bytes {'after' if place > user else 'before'} it"
+def _distance(place: int, user: int, header: int) -> str:
+    if place == user - header:
+        return "its chunk's header"
+    return f"{abs(place - user):,} bytes {'into it' if place > user else 'before it'}"
 
 
 def _dump(session: Session, described: Described) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Iterator, Optional, Sequence
 from ..command import LIMIT, Answer, Context, command
 from ..gather.block_parts import pages_of
 from ..gather.problems import problems_of
-from ..gather.single import kinds_of
+from ..gather.single import kinds_by_types
 from ..gather.usage import mmapped_mismatch, mmapped_tally
 from ..model import MmappedBlock
 from ..recognise.kinds import Kind
@@ -57,7 +57,7 @@ def _types(session: Session, blocks: Sequence[MmappedBlock]) -> list[Optional[Ki
     """What each block is; None where that is known by its size alone."""
     # none of them has a neighbour whose first field it uses
     sizes = {block.chunk: block.base + block.bytes - block.chunk - session.layout.word for block in blocks}
-    known = kinds_of(session, list(sizes.items())) if sizes else {}
+    known = kinds_by_types(session, list(sizes.items())) if sizes else {}
     kinds = [known.get(block.chunk) for block in blocks]
     return [kind if kind and kind.kind != "size" else None for kind in kinds]
 

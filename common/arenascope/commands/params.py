@@ -6,7 +6,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..analysis.params import Param, describe_params, summed_up
 from ..command import Answer, Context, command
-from ..gather.problems import problems_of, unknown_release
+from ..gather.problems import depends_on_mp, problems_of, unknown_release
 from ..glibc.params import MAX_FAST, PERTURB, ArenaLimit, arena_limit
 from ..model import Statement
 from ..render.problems import statement_json
@@ -28,7 +28,9 @@ def params_command(context: Context) -> Answer:
     rows: Sequence[Param] = []
     if session.params:
         beside = {MAX_FAST: session.max_fast, PERTURB: session.perturb}
-        rows = describe_params(session.params, session.layout, environment, not release, beside=beside)
+        secure = bool(session.target.is_secure())
+        rows = describe_params(session.params, session.layout, environment, not release, beside=beside, secure=secure)
+    depends_on_mp(session)
     limit = arena_limit(session.params, session.layout, session.target)
     headers = session.headers
     problems = problems_of(session) + release
@@ -65,6 +67,8 @@ def why_limited(limit: ArenaLimit) -> str:
 NOTES = {
     "misspelt-variable": "ignored: the name is {right}",
     "no-malloc-tunables": "ignored: this glibc reads no malloc tunables (2.26 does)",
+    "secure-program": "ignored: glibc heeds no such setting where the program's file is set-user-ID or set-group-ID, "
+    "or has capabilities",
     "no-such-parameter": "this glibc has no such parameter",
     "known-in-parts": "mp_ of this glibc is known in parts",
     "no-number": "{requested} is no number: ignored",

@@ -108,12 +108,7 @@ def pins_command(context: Context) -> Answer:
         "pins": [_pin_json(session, pin, options.ranges) for pin in pins],
         "left_out": ranking.count - len(pins),
         "own_left_out": ranking.own_left_out,
-        "one_per_arena": {
-            "blocks": sums.blocks,
-            "bytes": sums.bytes,
-            "releases_bytes": sums.releases_bytes,
-            "resident_bytes": sums.resident_bytes,
-        },
+        "one_per_arena": sums._asdict(),
         "together": [_together_json(each, resident, options.ranges) for each, resident in together],
         "pending": [{"arena": index, "bytes": size} for index, size in pending.items() if size],
     }
@@ -122,9 +117,10 @@ def pins_command(context: Context) -> Answer:
     words = {number: each.words for number, each in of_groups.items()}
     text = lines(
         context.style,
+        header,
         ranking,
         pins,
-        sums,
+        sums=sums,
         together=together,
         pending=pending,
         groups=told,

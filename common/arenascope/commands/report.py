@@ -19,7 +19,8 @@ from ..analysis.verdict import address_space, judge
 from ..command import Answer, Context, argument, command
 from ..errors import UsageError
 from ..gather.allocators import allocator_shares
-from ..gather.problems import problems_of
+from ..gather.means import find_means
+from ..gather.problems import depends_on_mp, problems_of
 from ..gather.resident import resident_picture
 from ..gather.sweeps import likely_chunks
 from ..gather.trims import trims
@@ -99,7 +100,7 @@ def report_command(context: Context) -> Answer:
     session = context.session
     say = Style().size
     # smaps and page tables first: reading memory can map zero pages
-    plans = trims(session)
+    plans, context.means = trims(session), find_means(session)
     beside = _read_beside(session)
     seen: list[Seen] = []
     owned: list[Looked] = []
@@ -124,14 +125,15 @@ def report_command(context: Context) -> Answer:
     if before is not None or (picture is None and ticket is not None):
         look_closer()
     if picture is None:
-        return _answer(context, None, _without_mappings(session, plans, grown), ticket, owned=owned)
+        told = _without_mappings(session, plans, grown)
+        told = told._replace(notes=[*told.notes, *map(NOT_HERE.format, _asked(context.options))])
+        return _answer(context, None, told, ticket, owned=owned)
     facts = _facts(session, picture, plans, beside)._replace(
         seen=seen[0] if seen else None,
         held=_held()(context, owned[0]) if owned else None,
         growth=_told(grown),
     )
-    judgement = judge(facts)
-    causes = [(each, cause(each, say)) for each in find_causes(facts)]
+    judgement, causes = judge(facts), [(each, cause(each, say)) for each in find_causes(facts)]
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
     said_beside = list(notes(picture, in_a_call=_in_a_call(session, picture)))
     said = verdict(judgement, say, compared=facts.growth is not None)
@@ -283,8 +285,19 @@ def _answer(
     text: Iterable[str] = [concluded.verdict]
     if picture or context.session.started or concluded.growth:
         named = not context.session.target.image.redacted
-        text = lines(context.style, picture, concluded, full=context.options.full, named=named)
+        options = context.options
+        text = lines(context.style, picture, concluded, full=options.full, named=named, asked=_asked(options))
     return Answer(keys, text, problems)
+
+
+def _asked(options: Namespace) -> list[str]:
+    """What is told by option alone."""
+    return [name for name in ("types", "owners") if getattr(options, name)]
+
+
+NOT_HERE = "{0} need the mappings, which are not known here: `{0}` by itself tells what can be told"
+THRESHOLDS = ("trim_threshold", "mmap_threshold", "top_pad")
+"""Members of mp_ that causes and advice go by."""
 
 
 class _Beside(NamedTuple):
@@ -296,6 +309,7 @@ class _Beside(NamedTuple):
 
 
 def _read_beside(session: Session) -> _Beside:
+    depends_on_mp(session, "arena_max", *THRESHOLDS)
     return _Beside(
         full_usages(session) if session.started else (),
         threads=len(session.target_threads),
@@ -304,10 +318,10 @@ def _read_beside(session: Session) -> _Beside:
 
 
 def _facts(session: Session, picture: Picture, plans: Sequence[Trim], beside: _Beside) -> Facts:
-    release = session.located.version
+    release, params = session.located.version, session.params
     return Facts(
         picture=picture,
-        params=session.params,
+        params=params if params and set(THRESHOLDS) <= params.values.keys() else None,
         page=session.target.page_size,
         usages=beside.usages,
         threads=beside.threads,
@@ -345,7 +359,7 @@ def _keys(context: Context, picture: Optional[Picture], concluded: Conclusions) 
                 "effect_bytes": each.effect,
                 "bound": each.bound,
                 "evidence": said.evidence,
-                "how": list(said.how(Style())),
+                "how": list(said.how(context.style)),
                 "cost": said.cost or None,
                 "not_when": said.not_when or None,
                 **statement_json(

@@ -25,10 +25,10 @@ SNAPSHOT = "snapshot-file"
 def schemas() -> dict[str, Schema]:
     by_name = {name: _command(name, keys) for name, keys in DOCUMENTS.items()}
     by_name[FAILED] = _titled(
-        "A line of --jsonl of a subject that could not be read",
+        "What --json prints of what could not be read, and a line of --jsonl",
         record(
             "What stands in its document's place",
-            subject=text("The process or core, as it was named"),
+            subject=optional(text("With --jsonl: the process or core, as it was named")),
             schema=one_of("The form of these documents", SCHEMA),
             command=one_of("What was asked", *DOCUMENTS),
             complete=one_of("Nothing could be read", False),

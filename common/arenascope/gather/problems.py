@@ -48,6 +48,16 @@ def problems_of(session: Session) -> list[Statement]:
     return [*problems, *miscounted(session)]
 
 
+def depends_on_mp(session: Session, *members: str) -> None:
+    """Says of a figure that it needs these members of mp_, or all: only then is it a problem that some of a new
+    release's were not found."""
+    layout = session.located.layout
+    lacking = layout.mp_in_parts
+    needed = not members or any(each not in layout.params for each in members)
+    if lacking is not None and needed and lacking not in session.findings:
+        session.findings.append(lacking)
+
+
 def miscounted(session: Session) -> list[Statement]:
     """Where blocks served by mmap were looked for: one too many or too few is in the wrong row, or in none."""
     if session.so_far.mmapped is None or session.params is None:

@@ -82,10 +82,12 @@ def _picture(
     cached = _cached_ranges(session)
     arenas: list[ArenaResident] = []
     unread = 0
-    threshold = session.params.values["mmap_threshold"] if session.params else 0
+    threshold = (session.params.get("mmap_threshold") if session.params else None) or 0
+    # asks every thread: once, not for each arena
+    known = session.caches_known
     for arena, trim in zip(session.arenas, plans):
         here = pages.resident[arena.header.index]
-        if arena.complete and trim.plan.madvise is not None and trim.plan.top is not None and session.caches_known:
+        if arena.complete and trim.plan.madvise is not None and trim.plan.top is not None and known:
             arenas.append(
                 arena_resident(arena, trim.plan, cached.get(arena.header.index, ()), here, mmap_threshold=threshold)
             )

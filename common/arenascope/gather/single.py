@@ -11,17 +11,42 @@ from typing import Iterator, Optional, Sequence
 
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..model import Heap
-from ..recognise.catalogue import SEVERAL, SLACK, UNTOLD, Catalogue, Entry, true_sizes
+from ..recognise.catalogue import NONE, SEVERAL, SLACK, UNTOLD, Catalogue, Entry, true_sizes
 from ..recognise.kinds import Kind
 from ..session import Session
-from .types import catalogue_of, one_by_one
+from .live import Live
+from .sweeps import likely_chunks
+from .types import catalogue_of, live_kinds, one_by_one
 
+LIVE = "live"
+FEW = 20_000
+"""Blocks of all heaps: a second without numpy."""
 NEAR = 8 << 20
 """So far to both sides."""
 ALTOGETHER = 256 << 20
 """No more than that for all blocks that are asked for."""
 ALONE = "{}, of this block alone"
 NOTHING_NEAR = f"{ALONE}: nothing near it is of that class"
+
+
+def kinds_by_types(session: Session, placed: Sequence[tuple[int, int]]) -> dict[int, Kind]:
+    """As `types` has them, where there are so few blocks that all can be looked at: those that hold a block name it,
+    too. Of more, `kinds_of`."""
+    alone = kinds_of(session, placed)
+    if session.target.image.redacted or not session.started or likely_chunks(session, FEW) > FEW:
+        return alone
+    live: Live = session.made.get(LIVE) or live_kinds(session)
+    session.made[LIVE] = live
+    asked = {chunk for chunk, _ in placed}
+    kinds: dict[int, Kind] = {}
+    for heap in live.heaps:
+        if any(heap.heap.address <= chunk < heap.heap.end for chunk in asked):
+            blocks = ((chunk, kind) for chunk, _, _, kind in live.blocks(heap) if chunk in asked and kind != NONE)
+            kinds.update((chunk, live.kinds[kind]) for chunk, kind in blocks)
+    kinds.update((block.chunk, live.kinds[kind]) for block, kind in live.mmapped if block.chunk in asked)
+    # what a block says of itself may be doubted for reasons of its own
+    same = {chunk: each for chunk, each in alone.items() if chunk in kinds and kinds[chunk].name == each.name}
+    return {**alone, **kinds, **same}
 
 
 def kinds_of(session: Session, placed: Sequence[tuple[int, int]]) -> dict[int, Kind]:

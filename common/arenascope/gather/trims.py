@@ -12,6 +12,7 @@ from ..glibc.find.brk import current_brk
 from ..model import ArenaHeader, Range
 from ..session import Session
 from ..target import Residency, Span
+from .problems import depends_on_mp
 from .usage import full_usages
 
 MANY = 256
@@ -39,6 +40,7 @@ def trims(session: Session, bounds: bool = False) -> list[Trim]:
 def trim_rules(session: Session) -> Rules:
     located, params = session.located, session.params
     brk = current_brk(session.target, session.memory, located.libc, session.regions, main=session.headers[0])
+    depends_on_mp(session, "thp_pagesize")
     thp = params.get("thp_pagesize") if params else None
     return Rules(session.layout, session.target.page_size, brk, thp or 0)
 
@@ -46,7 +48,8 @@ def trim_rules(session: Session) -> Rules:
 def thresholds_of(session: Session, header: ArenaHeader, rules: Rules) -> Optional[Thresholds]:
     """What free() goes by at an arena's end; None where mp_ or top is not known."""
     params = session.params
-    if params is None or header.top_bytes is None:
+    depends_on_mp(session, "trim_threshold", "top_pad")
+    if params is None or header.top_bytes is None or not {"trim_threshold", "top_pad"} <= params.values.keys():
         return None
     page = None
     heaps = session.heaps[header.index]

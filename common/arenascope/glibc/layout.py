@@ -84,6 +84,8 @@ class Layout(NamedTuple):
     """False where caches of such a release have a form that could not be told."""
     unknown: tuple[Finding, ...] = ()
     """What could not be placed in such a release: figures that depend on it are not known."""
+    mp_in_parts: Optional[Finding] = None
+    """That members of mp_ could not be placed: of interest only to what depends on one of them."""
 
     @property
     def header(self) -> int:

@@ -54,6 +54,9 @@ def doubt_params(params: Params, main: Optional[ArenaHeader]) -> Optional[Statem
         return doubt("tcache-limits-impossible", "tcache_count", "tcache_max_bytes")
     if values["arena_test"] > 1 << 20 or values["n_mmaps_max"] < 0:
         return doubt("limits-impossible", "arena_test", "n_mmaps_max")
+    # 2.44 took the cache's last limit away, and renumbered the modes: 3, once "not supported", is of pages of a size
+    if values.get("thp_mode") == 3 and not values.get("thp_pagesize") and "tcache_unsorted_limit" not in values:
+        return doubt("thp-mode-impossible", "thp_mode")
     return None
 
 
@@ -100,13 +103,15 @@ class ArenaLimit(NamedTuple):
 
 
 def arena_limit(params: Optional[Params], layout: Layout, target: Target) -> ArenaLimit:
-    """arena_max where it is set, else 8 (2 on 32-bit) for each processor of the machine that the process runs on."""
+    """arena_max where it is set, else so many for each processor of the machine that the process runs on."""
     arena_max = params.get("arena_max") if params else None
     if params is None or arena_max is None or "arena_test" not in params.values:
         return ArenaLimit(None)
     if arena_max:
         return ArenaLimit(arena_max)
     processors, each = target.image.processors(), 8 if layout.word == 8 else 2
+    if layout.behaviour.arena_for_each_processor:
+        each = 1
     if processors is None:
         return ArenaLimit(None)
     # a sum is only asked for once there are more than arena_test arenas

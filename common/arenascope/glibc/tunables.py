@@ -49,8 +49,9 @@ class Request(NamedTuple):
     """Whether that is a mode, of which a size is made."""
 
 
-def requests(environment: Mapping[str, str], behaviour: Behaviour) -> dict[str, Request]:
-    """By mp_'s field; a tunable outranks the variable of the same meaning."""
+def requests(environment: Mapping[str, str], behaviour: Behaviour, secure: bool = False) -> dict[str, Request]:
+    """By mp_'s field; a tunable outranks the variable of the same meaning. `secure`: __libc_enable_secure is set, so
+    that glibc heeds none of them."""
     asked: dict[str, Request] = {}
     for variable, name in VARIABLES.items():
         if variable in environment:
@@ -66,6 +67,9 @@ def requests(environment: Mapping[str, str], behaviour: Behaviour) -> dict[str, 
             value = parse_number(text)
             mode = HUGE_MODES.get(value or 0) if name == HUGE else None
             asked[mode or TUNABLES[name]] = Request(item, value, refusal, mode is not None)
+    if secure:
+        unheard = Statement("secure-program")
+        asked = {name: each if each.refusal else each._replace(refusal=unheard) for name, each in asked.items()}
     return asked
 
 

@@ -14,7 +14,7 @@ from ..records import NamedTuple
 Release = tuple[int, int]
 
 OLDEST: Release = (2, 17)
-NEWEST: Release = (2, 43)
+NEWEST: Release = (2, 44)
 """The newest release whose structures were checked field by field."""
 
 NEVER: Release = (999, 0)
@@ -82,7 +82,7 @@ MALLOC_PAR = (
     Field("tcache_bins", since=(2, 26)),  # d5c3fafc43, this and what follows
     Field("tcache_max_bytes", since=(2, 26)),
     Field("tcache_count", since=(2, 26)),
-    Field("tcache_unsorted_limit", since=(2, 26)),
+    Field("tcache_unsorted_limit", since=(2, 26), until=(2, 44)),  # ea4c36c36b
 )
 
 TCACHE_PERTHREAD = (
@@ -127,6 +127,8 @@ class Behaviour(NamedTuple):
     """The default of mp_.tcache_count."""
     glibc_tunables: bool = False
     """GLIBC_TUNABLES is read (malloc's own, and by default)."""
+    arena_for_each_processor: bool = False
+    """The limit of arenas is the number of processors, no longer 8 (on 32-bit 2) times that."""
 
 
 class Change(NamedTuple):
@@ -135,7 +137,7 @@ class Change(NamedTuple):
     release: Release
     """The first release that does so."""
     commit: str
-    """glibc's commit that made it so."""
+    """glibc's commit that made it so, or its subject."""
     behaviour: Mapping[str, Any]
     """What Behaviour has from then on."""
 
@@ -160,6 +162,7 @@ CHANGES = (
     Change((2, 43), "2bf2188fae", {"tcache_dummy": True}),
     Change((2, 43), "7447efa962", {"info_fast_lines": False}),
     Change((2, 43), "0b9210bd76", {"tcache_count": 16}),
+    Change((2, 44), "malloc: Reduce maximum arenas", {"arena_for_each_processor": True}),
 )
 """In the order of releases."""
 

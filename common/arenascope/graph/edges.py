@@ -133,7 +133,7 @@ def _pointers(search: Search, finder: Finder, span: Span, meter: Meter) -> Itera
     for at, words, _ in search.words.of(span.start, span.end):
         for index, which in finder.hits(words):
             yield at + index * word, which << 1 | (words[index] != starts[which])
-    meter.advance(span.bytes)
+    meter.advance(search.words.bytes(*span))
 
 
 class _Sources:

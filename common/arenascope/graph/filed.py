@@ -10,6 +10,7 @@ import json
 import sys
 import zlib
 from array import array
+from bisect import bisect_right
 from hashlib import sha256
 from mmap import mmap
 from operator import le, lt
@@ -20,17 +21,18 @@ from ..gather.finder import library
 from ..records import NamedTuple
 from ..session import Session
 from ..target import Span
-from .blocks import LiveBlocks
+from .blocks import LiveBlocks, heap_spans
 from .edges import Graph, Seed
 from .encodings import NAMES
+from .identity import Identity
 from .kept import NOBODY
 from .leaks import ROOT, Disguised, Marked
-from .owned import Owned, read, written
+from .owned import Owned, adds_up, read, written
 from .reach import DEFINITE
 from .refs import Search
 from .roots import Roots
 
-MAGIC = b"arenascope graph 4\n"
+MAGIC = b"arenascope graph 5\n"
 LONGEST_HEAD = 1 << 16
 PARTS = {
     **dict.fromkeys(("starts", "ends", "sizes", "counts", "strangers", "offsets", "seed_addresses"), "Q"),
@@ -54,27 +56,13 @@ class Filed(NamedTuple):
     """What the seeds' numbers stand for."""
 
 
-def identity_of(session: Session, file: Sequence[int]) -> str:
-    """Of an image at its moment: by its arenas and what its `file` is like; where that is not known by its mappings and
-    registers."""
-    digest = sha256(repr((*file, session.target.pid, session.located.main_arena)).encode())
-    digest.update((session.located.libc.build_id or "").encode())
-    if not file:
-        for region in session.regions:
-            digest.update(repr((region.start, region.end, region.path)).encode())
-        for thread in session.target.register_sets():
-            digest.update(thread.general)
-    for header in session.headers:
-        digest.update(session.memory.try_read(header.address, session.layout.arena.size) or b"")
-    return digest.hexdigest()
-
-
 def roots_digest(roots: Roots) -> str:
     return sha256(repr((roots.ranges, roots.words)).encode()).hexdigest()
 
 
-def packed(search: Search, identity: str) -> bytes:
-    """Once all was looked at, a second time where that was called for, and owners are known."""
+def packed(search: Search, identity: Identity) -> bytes:
+    """Once all was looked at, a second time where that was called for, and owners are known. `identity`: of the core
+    before that."""
     blocks, graph = search.blocks, search.graph
     marks, saved = search.marked
     owners = search.owned.owners
@@ -105,7 +93,9 @@ def packed(search: Search, identity: str) -> bytes:
     for each in data:
         total = zlib.crc32(each, total)
     head = {
-        "identity": identity,
+        "arenas": identity.arenas,
+        "file": identity.file,
+        "bytes": identity.digest(),
         "roots": roots_digest(search.roots),
         "order": sys.byteorder,
         "lengths": {name: len(parts[name]) for name in PARTS},
@@ -118,30 +108,34 @@ def _as_array(code: str, numbers: Sequence[int]) -> array[int]:
     return numbers if isinstance(numbers, array) and numbers.typecode == code else array(code, numbers)
 
 
-def unpacked(data: Union[bytes, mmap], path: str, identity: str) -> Filed:
+def unpacked(data: Union[bytes, mmap], path: str, session: Session, identity: Identity) -> Filed:
     """ArenascopeError where it is not of this image, or not as it was written. Its arrays stay where they are."""
     if data[: len(MAGIC)] != MAGIC:
         raise ArenascopeError(f"{path} is no graph that this release keeps", AGAIN)
     end = data.find(b"\n", len(MAGIC), len(MAGIC) + LONGEST_HEAD) + 1
     try:
         head = json.loads(data[len(MAGIC) : end])
-        known = head["identity"], head["order"]
+        known = head["arenas"], head["order"]
+        file, whole_core = head["file"], head["bytes"]
         lengths, body = head["lengths"], memoryview(data)[end:]
         whole = zlib.crc32(body) == head["sum"] and [*lengths] == [*PARTS]
         kept = _parts(body, lengths) if whole else None
         roots = str(head["roots"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except WRONG:
         raise _damaged(path) from None
-    if known != (identity, sys.byteorder):
-        raise ArenascopeError(f"{path} is of another core, or of another moment of this one", AGAIN)
-    if kept is None or not _is_sound(kept):
+    same_file = bool(identity.file) and file == [*identity.file]
+    if known != (identity.arenas, sys.byteorder) or not (same_file or whole_core == identity.digest()):
+        raise _others(path)
+    if kept is None or not _is_sound(kept, heap_spans(session)):
         raise _damaged(path)
     try:
         owners = read(kept["owners"].tobytes(), kept["whose"], kept["above"])
-    except (ValueError, TypeError, RecursionError):
+    except WRONG:
         raise _damaged(path) from None
-    seeds = list(map(Seed, kept["seed_roots"], kept["seed_addresses"], kept["seed_edges"]))
     blocks = _blocks(kept)
+    if not adds_up(owners, blocks.sizes, library(kept["edges"].nbytes)):
+        raise _damaged(path)
+    seeds = list(map(Seed, kept["seed_roots"], kept["seed_addresses"], kept["seed_edges"]))
     encodings = [NAMES[each] for each in kept["again_encodings"]]
     again = list(map(Disguised, kept["again_sources"], kept["again_suspects"], encodings))
     saved: dict[str, list[int]] = {}
@@ -152,7 +146,29 @@ def unpacked(data: Union[bytes, mmap], path: str, identity: str) -> Filed:
     return Filed(blocks, graph, again, Marked(bytearray(kept["marks"]), saved), owned=owners, roots=roots)
 
 
+def put(filed: Filed, search: Search, path: str) -> None:
+    """Into a search of its blocks, whose roots must be those that it was made with."""
+    ranges = search.roots.ranges
+    if roots_digest(search.roots) != filed.roots:
+        raise _others(path)
+    for seed in filed.graph.seeds:
+        if seed.root >= len(ranges):
+            known = seed.root - len(ranges) < len(search.roots.words)
+        else:
+            known = ranges[seed.root].start <= seed.address < ranges[seed.root].end
+        if not known:
+            raise _damaged(path)
+    search.graph, search.again, search.marked, search.owned = filed.graph, filed.again, filed.marked, filed.owned
+    search.owners = filed.owned.owners
+
+
+WRONG = (ValueError, LookupError, TypeError, OverflowError, RecursionError)
+"""What is raised by reading JSON that says something else."""
 AGAIN = "name another file, or remove it: --graph writes it then"
+
+
+def _others(path: str) -> ArenascopeError:
+    return ArenascopeError(f"{path} is of another core, or of another moment of this one", AGAIN)
 
 
 def _damaged(path: str) -> ArenascopeError:
@@ -175,21 +191,27 @@ def _parts(body: memoryview, lengths: Mapping[str, int]) -> Optional[dict[str, P
     return kept if at == len(body) else None
 
 
-def _is_sound(parts: Mapping[str, Part]) -> bool:
-    """Whether numbers are those of blocks: what has the right sum need not have been written here."""
+def _is_sound(parts: Mapping[str, Part], heaps: Sequence[Span]) -> bool:
+    """Whether numbers are those of blocks, and these lie in heaps: what has the right sum need not have been written
+    here."""
     count, edges = len(parts["starts"]), parts["edges"]
     numpy = library(edges.nbytes)
     of_blocks = ("starts", "ends", "sizes", "marks", "whose", "above")
     least, most = (_least, _most) if numpy is None else _ends_of(numpy)
     holds = _all if numpy is None else _all_of(numpy)
     last = max(count, 1) - 1
+    lie = _lie if numpy is None else _lie_at_once(numpy)
+    ends_somewhere = _ends_somewhere if numpy is None else _ends_somewhere_at_once(numpy)
     return (
         all(len(parts[name]) == count for name in of_blocks)
-        and holds(lt, parts["starts"][:-1], parts["starts"][1:])
         and holds(le, parts["starts"], parts["ends"])
+        and holds(lt, parts["ends"][:-1], parts["starts"][1:])
+        and lie(parts["starts"], heaps)
+        and lie(parts["ends"], heaps)
         and sum(parts["counts"]) == count
         and 0 not in parts["counts"]
         and len(parts["strangers"]) % 2 == 0
+        and all(_lie(each, heaps) for each in (parts["strangers"][::2], parts["strangers"][1::2]))
         and len(parts["offsets"]) == count + 1
         and parts["offsets"][0] == 0
         and parts["offsets"][-1] == len(edges)
@@ -205,7 +227,9 @@ def _is_sound(parts: Mapping[str, Part]) -> bool:
         and most(parts["saved"]) <= last
         and most(parts["saved_encodings"]) < len(NAMES)
         and most(parts["marks"]) <= DEFINITE
+        and most(parts["whose"]) <= count + len(parts["seed_roots"]) + len(parts["again_sources"])
         and NOBODY <= least(parts["above"]) <= most(parts["above"]) <= last
+        and ends_somewhere(parts["above"])
     )
 
 
@@ -235,6 +259,52 @@ def _all(holds: Callable[[Any, Any], bool], some: Part, others: Part) -> bool:
 
 def _all_of(numpy: Any) -> Callable[[Callable[[Any, Any], Any], Part, Part], bool]:
     return lambda holds, some, others: bool(holds(numpy.asarray(some), numpy.asarray(others)).all())
+
+
+def _lie(addresses: Part, heaps: Sequence[Span]) -> bool:
+    """In one of these each, one past its end included."""
+    starts = [each.start for each in heaps]
+    places = (bisect_right(starts, each) - 1 for each in addresses)
+    return all(at >= 0 and each <= heaps[at].end for at, each in zip(places, addresses))
+
+
+def _lie_at_once(numpy: Any) -> Callable[[Part, Sequence[Span]], bool]:
+    def lie(addresses: Part, heaps: Sequence[Span]) -> bool:
+        starts, ends = (numpy.array(each, dtype=numpy.uint64) for each in zip(*heaps or [Span(0, 0)]))
+        places = numpy.searchsorted(starts, numpy.asarray(addresses), side="right").astype(numpy.int64) - 1
+        return bool((places >= 0).all() and (addresses <= ends[places]).all())
+
+    return lie
+
+
+def _ends_somewhere(above: Part) -> bool:
+    """Whoever goes from a block to the one above it comes to one that has none."""
+    told = bytearray(len(above))
+    for block in range(len(above)):
+        way = []
+        at = block
+        while at != NOBODY and not told[at]:
+            told[at] = 1
+            way.append(at)
+            at = above[at]
+        if at != NOBODY and told[at] == 1:
+            return False
+        for each in way:
+            told[each] = 2
+    return True
+
+
+def _ends_somewhere_at_once(numpy: Any) -> Callable[[Part], bool]:
+    def ends_somewhere(above: Part) -> bool:
+        up = numpy.array(above)
+        left = numpy.flatnonzero(up != NOBODY)
+        # each time twice as far
+        for _ in range(len(above).bit_length()):
+            up[left] = up[up[left]]
+            left = left[up[left] != NOBODY]
+        return not len(left)
+
+    return ends_somewhere
 
 
 def _blocks(parts: Mapping[str, Part]) -> LiveBlocks:

@@ -151,14 +151,14 @@ def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
                 for each in _hits(search, finder, starts, window):
                     suspect = suspects[each.which]
                     yield Disguised(ROOT, suspect, each.encoding, Seed(number, each.address, suspect << 1))
-            meter.advance(root.end - root.start)
+            meter.advance(search.words.bytes(root.start, root.end))
         for span in heap_spans(search.session):
             for window in search.words.of(span.start, span.end):
                 for each in _hits(search, finder, starts, window):
                     source = blocks.find(each.address)
                     if source >= 0 and source != suspects[each.which]:
                         yield Disguised(source, suspects[each.which], each.encoding)
-            meter.advance(span.bytes)
+            meter.advance(search.words.bytes(*span))
 
 
 class _Encoded(NamedTuple):

@@ -128,7 +128,7 @@ class Pointers:
             index, which = self._places.of(values)
             if len(index):
                 yield index * size + at, self._places.edges(values[index], which)
-        meter.advance(span.bytes)
+        meter.advance(self._search.words.bytes(*span))
 
     def sources(self, spans: Sequence[Span], meter: Meter) -> tuple[Sequence[int], Sequence[int]]:
         """(offsets, edges) of all blocks, which lie in these spans."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 from ..records import NamedTuple
 from .kept import Kept
@@ -36,7 +36,7 @@ def written(found: Owned) -> bytes:
 
 
 def read(data: bytes, whose: Sequence[int], above: Sequence[int]) -> Owned:
-    """ValueError, TypeError where it was not written so."""
+    """One of filed.py's WRONG where it was not written so."""
     rows, kept, together = json.loads(data)
     holdings = []
     for owner, number, blocks, size, way, leading in rows:
@@ -47,12 +47,29 @@ def read(data: bytes, whose: Sequence[int], above: Sequence[int]) -> Owned:
     jointly = [Jointly([_owner(*each) for each in owners], int(size)) for owners, size in together]
     pages = [Kept(*map(int, each)) for each in kept] if kept is not None else None
     count, last = len(whose), max((each.number for each in holdings), default=-1)
-    blocks = [step.block for each in holdings for step in each.way]
-    if not all(0 <= each < count for each in blocks) or (pages is not None and last >= len(pages)):
+    steps = [step for each in holdings for step in each.way]
+    if not all(0 <= each.block < count for each in steps) or (pages is not None and last >= len(pages)):
         raise ValueError("no such block")
-    if any(each.number < 0 for each in holdings):
-        raise ValueError("no such owner")
+    figures = [each[at] for each in steps for at in (1, 2)] + [each.bytes for each in jointly]
+    if min(figures + [figure for each in pages or () for figure in each], default=0) < 0:
+        raise ValueError("less than none")
     return Owned(Owners(holdings, whose, above, jointly), pages)
+
+
+def adds_up(found: Owned, sizes: Sequence[int], numpy: Any) -> bool:
+    """Whether each block is one holding's, and these say so."""
+    whose, told = found.owners.whose, {each.number: (each.blocks, each.bytes) for each in found.owners.holdings}
+    if numpy is not None:
+        blocks = numpy.bincount(whose).tolist()
+        held = [int(each) for each in numpy.bincount(whose, weights=sizes).tolist()]
+    else:
+        blocks = [0] * (1 + max(whose, default=-1))
+        held = blocks.copy()
+        for number, size in zip(whose, sizes):
+            blocks[number] += 1
+            held[number] += size
+    theirs = {number: each for number, each in enumerate(zip(blocks, held)) if each[0]}
+    return len(told) == len(found.owners.holdings) and told == theirs
 
 
 def _owner(kind: object, name: object, tid: object) -> Owner:

@@ -84,8 +84,8 @@ class Search:
 
     @property
     def bytes(self) -> int:
-        heaps = sum(each.bytes for each in heap_spans(self.session))
-        return heaps + sum(each.end - each.start for each in self.roots.ranges)
+        heaps = sum(self.words.bytes(*each) for each in heap_spans(self.session))
+        return heaps + sum(self.words.bytes(each.start, each.end) for each in self.roots.ranges)
 
     @cached_property
     def numpy(self) -> Any:
@@ -122,7 +122,7 @@ class Search:
     def _found(self, finder: Find, span: Span, look: Look, meter: Meter) -> Iterator[Hit]:
         for window in self.words.of(span.start, span.end):
             yield from look(finder, window)
-        meter.advance(span.bytes)
+        meter.advance(self.words.bytes(*span))
 
     def _plain(self, finder: Find, window: Window) -> Iterator[Hit]:
         word = self.session.memory.pointer_size

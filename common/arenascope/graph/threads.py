@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from typing import Iterator, Mapping, Optional, Sequence
 
@@ -10,6 +9,7 @@ from ..glibc.find.dtv import Dtv
 from ..glibc.find.stack_cache import UsedStack, used_stacks
 from ..memory import Memory
 from ..records import NamedTuple
+from ..region_index import RegionIndex
 from ..session import Session
 from ..sources.elf.kernel import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
 from ..sources.elf.machines import EM_386, EM_AARCH64, EM_X86_64
@@ -46,10 +46,10 @@ class Stacks:
         self._machine = session.target.machine
         self._pid = session.target.pid
         self._page = session.target.page_size
-        self._regions = [each for each in session.regions if each.writable]
-        self._starts = [each.start for each in self._regions]
+        writable = [each for each in session.regions if each.writable]
+        self._region = RegionIndex(writable).find
         self._by_end = {each.end: each for each in session.regions}
-        self._main = next((each for each in self._regions if each.path == MAIN), None)
+        self._main = next((each for each in writable if each.path == MAIN), None)
         self._threads = threads
         self._dtvs = dtvs
         places = {(each.tid, self._region(at)) for each in threads for at in (each.stack_pointer, each.thread_pointer)}
@@ -63,12 +63,6 @@ class Stacks:
             yield from self._variables(thread)
         for thread in self._threads:
             yield from self._stack(thread)
-
-    def _region(self, address: Optional[int]) -> Optional[Region]:
-        if address is None:
-            return None
-        index = bisect_right(self._starts, address) - 1
-        return self._regions[index] if index >= 0 and self._regions[index].contains(address) else None
 
     def _own(self, thread: ThreadInfo) -> Optional[Region]:
         """Where its first stack lies."""

@@ -28,15 +28,29 @@ class Words:
         self._memory = session.memory
         # a lower bound will do: what a core's does not count is zeros
         self._residency = session.any_residency
+        self._readable = session.target.image.readable
         self._shared = shared
         self._page = session.target.page_size
         self.lost = 0
 
     def of(self, start: int, end: int) -> Iterator[Window]:
         word = self._memory.pointer_size
-        start = -(-start // word) * word
+        start, end = -(-start // word) * word, end // word * word
         for low, high in self._present(start, end):
-            yield from self._windows(max(low, start), min(high, end))
+            low, high = max(low, start), min(high, end)
+            readable = self._readable(low, high) if low < high else None
+            if readable is None:
+                yield from self._windows(low, high)
+                continue
+            self.lost += high - low - readable.bytes
+            for first, last in readable.data:
+                # a part that ends within a word
+                yield from self._windows(max(low, first // word * word), last)
+
+    def bytes(self, start: int, end: int) -> int:
+        """How many there are to be looked at, at most."""
+        readable = self._readable(start, end)
+        return end - start if readable is None else sum(each.bytes for each in readable.data)
 
     def _present(self, start: int, end: int) -> Sequence[Span]:
         shared = self._shared

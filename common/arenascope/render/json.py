@@ -64,6 +64,18 @@ def envelope(
     yield "}\n"
 
 
+def failure(command: str, error: str) -> dict[str, object]:
+    """What stands in the place of a document that there is none of."""
+    return {
+        "schema": SCHEMA,
+        "command": command,
+        "complete": False,
+        "problems": [error],
+        "problem_records": [statement_json(Statement("not-read"), error)],
+        "error": error,
+    }
+
+
 def tally_json(tally: Optional[Tally]) -> dict[str, Optional[int]]:
     return {"chunks": tally.chunks if tally else None, "bytes": tally.bytes if tally else None}
 

@@ -1,15 +1,21 @@
-"""Libraries that make output nicer where they are installed: the debugger's Python, or the checkout's .venv."""
+"""Libraries where they are installed: in the folders of the Python that runs, or in the checkout's .venv.
+
+Code that another user may have put somewhere is never run: see `_own_folders`, `_checkout` and `_is_believed`.
+"""
 
 from __future__ import annotations
 
 import glob
 import importlib
 import os
+import stat
 import sys
+from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Iterator, Optional
 
-NAMES = ("tabulate", "pygments", "tqdm", "numpy")
+NAMES = ("tabulate", "pygments", "tqdm", "numpy", "prometheus_client")
+PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 def load(name: str) -> Optional[ModuleType]:
@@ -17,10 +23,9 @@ def load(name: str) -> Optional[ModuleType]:
     if name in sys.modules:
         return sys.modules[name]
     before = sys.path[:]
-    # LLDB has "." among them: whatever lies in the folder it was started in
-    safe = [place for place in before if os.path.isabs(place)]
-    for folders in ([], *([folder] for folder in _environments())):
-        sys.path[:] = [*safe, *folders]
+    own = _own_folders()
+    for folders in _searched(name):
+        sys.path[:] = [*own, *folders]
         try:
             return importlib.import_module(name)
         except ImportError:
@@ -42,12 +47,8 @@ def where(name: str) -> str:
     By what was unpacked there, as far as that tells: to load numpy takes longer than to answer.
     """
     if name not in sys.modules:
-        for folder in (*sys.path, *_environments()):
-            if (
-                os.path.isabs(folder)
-                and os.path.isfile(os.path.join(folder, name, "__init__.py"))
-                and _made_for_us(folder)
-            ):
+        for folder in (folder for folders in (_own_folders(), *_searched(name)) for folder in folders):
+            if os.path.isfile(os.path.join(folder, name, "__init__.py")) and _made_for_us(folder):
                 for release in _releases(folder, name):
                     return f"{name} {release} ({folder})"
                 break
@@ -72,7 +73,48 @@ def _releases(folder: str, name: str) -> Iterator[str]:
             yield os.path.basename(path)[len(name) + 1 :].rpartition(".")[0]
 
 
-def _environments() -> list[str]:
-    """site-packages of the checkout that this package lies in: <root>/common/arenascope/render/ -> <root>/.venv."""
-    root = os.path.abspath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
-    return sorted(glob.glob(os.path.join(root, ".venv", "lib", "python3*", "site-packages")))
+def _searched(name: str) -> Iterator[list[str]]:
+    """What is searched for it after the folders of the Python that runs, one after the other; first nothing more."""
+    yield []
+    root = _checkout()
+    if root is not None:
+        for folder in sorted(glob.glob(os.path.join(glob.escape(root), ".venv", "lib", "python3*", "site-packages"))):
+            found = PathFinder.find_spec(name, [folder])
+            if found is not None and found.origin is not None and _is_believed(found.origin, root):
+                yield [folder]
+
+
+def _own_folders() -> list[str]:
+    """Of the Python that runs: not PYTHONPATH's, nor what depends on where it was started (LLDB has "." among them)."""
+    given = os.environ.get("PYTHONPATH")
+    others = {os.path.abspath(each) for each in given.split(os.pathsep)} if given else set()
+    return [folder for folder in sys.path if os.path.isabs(folder) and folder not in others]
+
+
+def _checkout() -> Optional[str]:
+    """What this package lies in, as <root>/common/arenascope. A wheel and a zipapp have none, and may lie in a folder
+    where anybody can put a .venv, as /tmp."""
+    common = os.path.dirname(PACKAGE)
+    if os.path.basename(common) != "common" or not os.path.isdir(PACKAGE):
+        return None
+    root = os.path.dirname(common)
+    return root if os.path.isfile(os.path.join(root, "gdb", "arena.py")) else None
+
+
+def _is_believed(path: str, root: str) -> bool:
+    """Whether all on the way there from the checkout is root's, the user's, or whose the package is: nobody else put
+    it there."""
+    owners = {0, os.geteuid(), os.stat(PACKAGE).st_uid}
+    return all(each.st_uid in owners for each in _way(path, root))
+
+
+def _way(path: str, root: str) -> Iterator[os.stat_result]:
+    """The file and each folder and link through which it is reached: up to the checkout, or where a link leads out of
+    that, up to the top."""
+    while path not in (root, os.path.dirname(path)):
+        status = os.lstat(path)
+        yield status
+        if stat.S_ISLNK(status.st_mode):
+            # behind a link ".." is not taken away: that may be another folder's
+            yield from _way(os.path.join(os.path.dirname(path), os.readlink(path)), root)
+        path = os.path.dirname(path)

@@ -21,6 +21,10 @@ from . import optional
 
 PATIENCE = 1.0
 EVERY = 0.2
+ENOUGH = 50
+"""From one in so many of the bytes on it is told how long the rest takes."""
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}"
+WITH_TIME = BAR + " [{elapsed}<{remaining}, {rate_fmt}]"
 
 
 class OverwrittenLine:
@@ -44,6 +48,7 @@ class Progress:
         self.what, self.total, self.done = what, max(total, 1), 0
         self._stream = sys.__stderr__
         shown = self._stream is not None and self._stream.isatty()
+        self._began = time.time()
         self._due = time.monotonic() + PATIENCE if shown else float("inf")
         self._bar: Any = None
         self._line: Optional[OverwrittenLine] = None
@@ -78,8 +83,13 @@ class Progress:
                 unit_divisor=1024,
                 file=self._stream,
                 leave=False,
+                smoothing=0,
+                bar_format=BAR,
             )
+            # what was done before it was shown took that long
+            self._bar.start_t = self._began
         if self._bar is not None:
+            self._bar.bar_format = WITH_TIME if self.done * ENOUGH >= self.total else BAR
             self._bar.update(self.done - self._bar.n)
         elif self._stream is not None:
             self._line = self._line or OverwrittenLine(self._stream)

@@ -79,6 +79,10 @@ class Style(NamedTuple):
     """What a user names after it: a process or core; "" in a debugger, which has one."""
     core: bool = False
     """What is looked at is a core: nothing can be applied to it, and it stays as it is."""
+    shell_calls: bool = True
+    """The shell can make this process call something."""
+    lacks: str = ""
+    """Why no door can."""
 
     @property
     def running(self) -> bool:
@@ -98,7 +102,7 @@ class Style(NamedTuple):
         """The command of that alone."""
         if self.core:
             return self._replace(subject=self.subject and "PID").typed(words)
-        if not self.subject or os.uname().machine in SHELL_CALLS_INTO:
+        if not self.subject or (self.shell_calls and os.uname().machine in SHELL_CALLS_INTO):
             return self.typed(words)
         return f"gdb -p {self.subject} -x \"$({self.program} --gdb-path)\" -ex 'heap {words}'"
 

@@ -53,6 +53,7 @@ WORDS: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "tcache-bins-impossible": "tcache_bins is {tcache_bins}",
     "tcache-limits-impossible": "tcache_count is {tcache_count}, tcache_max_bytes {tcache_max_bytes}",
     "limits-impossible": "arena_test is {arena_test}, n_mmaps_max {n_mmaps_max}",
+    "thp-mode-impossible": "thp_mode is {thp_mode} without a page size",
     "too-few-points": "{points} points of at least {wanted}",
     "less-speaks-for-it": "less speaks for it",
     # the layout

@@ -71,6 +71,7 @@ class Sums(NamedTuple):
 
 def lines(
     style: Style,
+    header: int,
     ranking: Ranking,
     pins: Sequence[Shown],
     sums: Sums,
@@ -82,7 +83,8 @@ def lines(
     owners: bool,
     started: bool,
 ) -> Iterator[str]:
-    """`held_by`: who holds most of a type's blocks, by its number. `owners`: who holds them could still be asked."""
+    """`header`: how far behind its chunk's address a block begins. `held_by`: who holds most of a type's blocks, by its
+    number. `owners`: who holds them could still be asked."""
     if not started:
         yield NO_HEAP
         return
@@ -96,7 +98,7 @@ def lines(
     for each, resident in ordered[:TOGETHER]:
         yield (
             f"arena {each.arena}: its last {each.blocks} blocks ({style.size(each.gain.bytes)}, from "
-            f"{each.lowest:#x} on) would give back {_both(style, each.gain.releases, resident)}, "
+            f"{each.lowest + header:#x} on) would give back {_both(style, each.gain.releases, resident)}, "
             "once all of them are freed, without a trim"
         )
     if len(ordered) > TOGETHER:
@@ -114,7 +116,7 @@ def lines(
                 f"{count(ranking.count, 'block')} keep memory from going back, each by itself "
                 f"{style.size(pins[0].pin.gain.releases)} at most; the {len(pins):,} that keep the most:"
             )
-        rows = [_row(style, shown) for shown in pins]
+        rows = [_row(style, shown, header) for shown in pins]
         kept = [at for at, name in enumerate(HEADERS) if name not in OPTIONAL or any(row[at] for row in rows)]
         headers = [HEADERS[at] for at in kept]
         yield from table(
@@ -127,7 +129,7 @@ def lines(
         )
         yield from left_out(style, ranking.count - len(rows), "block")
         yield ""
-        yield from _notes(style, pins)
+        yield from _notes(style, pins, header)
     if ranking.own_left_out:
         yield style.dim(
             f"{count(ranking.own_left_out, 'block')} beside free memory would mainly give back "
@@ -137,7 +139,7 @@ def lines(
         ask = [] if groups is not None else [f"{style.typed('pins --types')} (what all blocks of a type keep)"]
         if owners:
             ask.append(f"{style.typed('pins --owners')} (who holds them)")
-        ask.append(style.typed(f"chunk {pins[0].pin.address:#x}"))
+        ask.append(style.typed(f"chunk {pins[0].pin.address + header:#x}"))
         if any(each.pin.by == "free" for each in pins):
             # it waits for the block only where free() is to return it
             ask.append(f"{style.typed('trim')} (what goes back while they stay)")
@@ -193,10 +195,10 @@ def _both(style: Style, released: int, resident: Optional[int]) -> str:
     return style.size(released) if resident == released else f"{style.size(released)}, {style.size(resident)} resident"
 
 
-def _row(style: Style, shown: Shown) -> list[str]:
+def _row(style: Style, shown: Shown, header: int) -> list[str]:
     pin = shown.pin
     return [
-        f"{pin.address:#x}",
+        f"{pin.address + header:#x}",
         style.size(pin.gain.bytes),
         f"{pin.arena} main" if pin.arena == 0 else str(pin.arena),
         style.size(pin.gain.releases),
@@ -218,12 +220,12 @@ def _reason(pin: Pin) -> str:
     return "the break: last block below top" if pin.arena == 0 else "last block below top"
 
 
-def _notes(style: Style, pins: Sequence[Shown]) -> Iterator[str]:
+def _notes(style: Style, pins: Sequence[Shown], header: int) -> Iterator[str]:
     """What comes in between, each thing once."""
     blocks: dict[str, list[int]] = {}
     for shown in pins:
         if shown.note:
-            blocks.setdefault(shown.note, []).append(shown.pin.address)
+            blocks.setdefault(shown.note, []).append(shown.pin.address + header)
     for note, addresses in blocks.items():
         named = ", ".join(f"{each:#x}" for each in addresses[:3])
         more = f" and {len(addresses) - 3} more" if len(addresses) > 3 else ""

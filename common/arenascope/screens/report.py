@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Iterator, Optional, Sequence
+from typing import Collection, Iterator, Optional, Sequence
 
 from ..analysis.advice import Advice
 from ..analysis.causes import Facts
@@ -68,9 +68,16 @@ def notes(picture: Picture, in_a_call: bool) -> Iterator[str]:
 
 
 def lines(
-    style: Style, picture: Optional[Picture], concluded: Conclusions, *, full: bool, named: bool
+    style: Style,
+    picture: Optional[Picture],
+    concluded: Conclusions,
+    *,
+    full: bool,
+    named: bool,
+    asked: Collection[str] = (),
 ) -> Iterator[str]:
-    """`named`: --types could tell what the blocks are."""
+    """`named`: --types could tell what the blocks are. `asked`: "types" and "owners" where they are shown, however
+    little of the whole they are."""
     width = min(style.width or WIDTH, WIDTH)
     for line in textwrap.wrap(concluded.verdict, width, break_long_words=False, break_on_hyphens=False):
         yield style.bold(line)
@@ -81,9 +88,9 @@ def lines(
         yield from textwrap.wrap(f"note: {note}", width)
     if picture is not None:
         yield ""
-        yield from _parts(style, picture, concluded.facts, full)
+        yield from _parts(style, picture, concluded.facts, full, every_type="types" in asked)
     held = concluded.facts.held if concluded.facts else None
-    if held is not None and facts_matter(concluded, held.live):
+    if held is not None and ("owners" in asked or facts_matter(concluded, held.live)):
         yield ""
         yield style.bold("whose it is")
         for said in held_lines(style, held):
@@ -157,7 +164,7 @@ def pages_line(style: Style, held: HeldSums) -> Iterator[str]:
         yield f"those that hold most share pages: {brings}{more}"
 
 
-def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool) -> Iterator[str]:
+def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool, *, every_type: bool) -> Iterator[str]:
     whole, sizes = picture.known, {"live": 0, **picture.parts}
     shown = [name for name in PARTS if name in sizes]
     small = [] if full else [name for name in shown if SMALL * sizes[name] < whole and name not in LIVE[:1]]
@@ -169,7 +176,7 @@ def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool) -
             share = _share(sizes[name], whole) if name in picture.parts else ""
             rows.append([LABELS[name], size, share, _mark(name)])
         if facts and name == last_live:
-            rows += _type_rows(style, facts, whole)
+            rows += _type_rows(style, facts, whole, every_type)
         for group in facts.stranders[:STRANDERS] if facts and name == "scraps" else ():
             rows.append([f"{WITHIN}beside {_blocks_of(group.row)}", style.size(group.beside), "", ""])
     if small:
@@ -188,11 +195,11 @@ def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool) -
             yield f"{whose}: {style.size(owner.bytes)} at {owner.region.start:#x} ({owner.name or 'anonymous'})"
 
 
-def _type_rows(style: Style, facts: Facts, whole: int) -> Iterator[list[str]]:
-    """What the live blocks are: those that there is most of."""
+def _type_rows(style: Style, facts: Facts, whole: int, every: bool) -> Iterator[list[str]]:
+    """What the live blocks are: those that there is most of, where that matters or `every` one was asked for."""
     for row in facts.seen.rows[:TYPES] if facts.seen else ():
         size = row.bytes if row.resident is None else row.resident
-        if facts.matters(size):
+        if every or facts.matters(size):
             yield [f"{WITHIN}{_blocks_of(row)}", style.size(size), _share(size, whole), ""]
 
 

@@ -14,12 +14,16 @@ class Typed(NamedTuple):
     words: str
     more: str = ""
     applies: bool = False
-    """Only a debugger obeys it."""
+    """It changes a process, for which that must have what is needed."""
 
-    def command(self, style: Style) -> str:
+    def command(self, style: Style) -> Optional[str]:
+        if self.applies and style.lacks:
+            return None
         return style.applied(self.words) if self.applies else style.typed(self.words)
 
     def text(self, style: Style) -> str:
+        if self.applies and style.lacks:
+            return f"{self.words} would be refused: {style.lacks}"
         command = style.typed_to_apply(self.words) if self.applies else style.typed(self.words)
         if not self.more:
             return command

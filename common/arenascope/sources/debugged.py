@@ -14,7 +14,8 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..errors import ArenascopeError, MemoryReadError, TargetError, UsageError
 from ..memory import BlockCache, Read
-from ..target import ByteOrder, BytesAlone, Region, RegisterSet, RegisterSets, ThreadInfo, View
+from ..target import ByteOrder, Region, RegisterSet, RegisterSets, ThreadInfo, View
+from .bytes_alone import BytesAlone
 from .core.image import CoreImage
 from .elf.kernel import NT_ARM_TLS, NT_VECTORS, OWN
 from .elf.machines import EM_AARCH64
@@ -66,6 +67,9 @@ class AskedImage(BytesAlone):
 
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.told_environment
+
+    def is_secure(self) -> Optional[bool]:
+        return None
 
     def open_file(self, region: Region, likely: Sequence[str] = ()) -> Optional[str]:
         return local_file(region, likely)

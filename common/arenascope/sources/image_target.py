@@ -54,6 +54,8 @@ class Source(Image, Protocol):
 
     def environment(self) -> Optional[Mapping[str, str]]: ...
 
+    def is_secure(self) -> Optional[bool]: ...
+
     def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
         """As Target.open_file; `likely` is where a debugger would look."""
 
@@ -90,6 +92,9 @@ class ImageTarget:
 
     def environment(self) -> Optional[Mapping[str, str]]:
         return self.image.environment()
+
+    def is_secure(self) -> Optional[bool]:
+        return self.image.is_secure()
 
     def describe(self, address: int) -> Optional[str]:
         return self._naming.describe(self, address)

@@ -6,7 +6,7 @@ from typing import Optional, Protocol, Sequence
 
 from ..memory import Fill
 from ..model import Statement
-from ..target import RegisterSets
+from ..target import Readable, RegisterSets
 from .elf.machines import machine_name
 
 
@@ -30,6 +30,10 @@ class LocalImage:
     @property
     def threaded_fill(self: _Image) -> Fill:
         return self.fill
+
+    def readable(self, start: int, end: int) -> Optional[Readable]:
+        """A process's pages come and go."""
+        return None
 
     def register_sets(self) -> Sequence[RegisterSets]:
         """Whoever holds a process knows them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Optional, Sequence
 
 from ..errors import ArenascopeError, UsageError
@@ -86,6 +87,6 @@ class ShellTarget(ImageTarget):
 
     def evaluate(self, expression: str) -> int:
         try:
-            return int(expression, 0)
+            return sum(int(term.replace(" ", ""), 0) for term in re.findall(r"[+-]?[^+-]+", expression) or [expression])
         except ValueError:
             raise UsageError(f"{expression!r} is no address", "write it as 0x7f12a4000030") from None

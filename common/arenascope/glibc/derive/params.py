@@ -23,7 +23,7 @@ GAP = 4
 """This many new words may stand in front of the thread cache's limits."""
 N_MMAPS_MAX = 65536
 DEFAULT = 128 << 10
-MIDDLE = {"arena_max": 0, "thp_mode": 3, "thp_pagesize": 0, "hp_pagesize": 0, "hp_flags": 0}
+MIDDLE = {"arena_max": 0, "thp_mode": 0, "thp_pagesize": 0, "hp_pagesize": 0, "hp_flags": 0}
 """What is proven only by looking as in an untouched process."""
 PAGE = 4096
 

@@ -12,13 +12,18 @@ from ...errors import NotFoundError
 from ...memory import Memory
 from ...model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader
 from ...records import NamedTuple
-from ..chunk import PREV_INUSE, masked
+from ..chunk import IS_MMAPPED, PREV_INUSE, masked
 from ..layout import Layout, Struct
 from ..regions import Ground, main_regions
 from ..scan import PREFIX_LIMIT, Hit, follow_ring, next_offset, scan
 from .evidence import Raw, Surroundings, Top, majority, not_less, read_raws, read_top, told_apart
 from .heaps import Heaps, derive_heaps
 from .lists import place_lists
+
+MOST_BEHIND = 512
+"""So many bytes of new members may follow those that are known."""
+CHUNKS_BEHIND = 16
+"""So many chunks in a row are no accident."""
 
 
 def derive_state(memory: Memory, layout: Layout, hit: Hit, around: Surroundings) -> Layout:
@@ -119,13 +124,48 @@ class _State(NamedTuple):
         if attached is not None:
             offsets["attached_threads"] = next_at + word + attached * word
         offsets["last_remainder"] = bins - word if self.top != bins - word else self.top - word
+        size = self._size(next_at + word + (max(system, peak) + 1) * word)
+        if size is None:
+            return "no chunks follow malloc_state in the heaps of its threads' arenas"
         layout = self.layout._replace(
-            heap=self.heaps.struct,
-            heap_max=self.heaps.heap_max,
-            fastbins=0,
-            arena=Struct(offsets, next_at + word + (max(system, peak) + 1) * word),
+            heap=self.heaps.struct, heap_max=self.heaps.heap_max, fastbins=0, arena=Struct(offsets, size)
         )
         return place_lists(self.memory, layout, self.raws)
+
+    def _size(self, least: int) -> Optional[int]:
+        """How long malloc_state is, by where the first chunks of threads' arenas lie: new members may follow the last
+        one that is known. None where no chunks follow it in most of them."""
+        threads = [raw for raw in self.raws if raw.place and raw.place in self.heaps.sums]
+        if not threads:
+            return least
+        first = self.layout.first_aligned(threads[0].address + least) - threads[0].address
+        for size in range(first, first + MOST_BEHIND, self.layout.align):
+            if majority(self._chunks_follow(raw, size) for raw in threads):
+                return size
+        return None
+
+    def _chunks_follow(self, raw: Raw, size: int) -> bool:
+        """Whether chunks follow each other behind a malloc_state of this size: several, or all there are."""
+        memory, layout, heap = self.memory, self.layout, self.heaps.struct
+        start = raw.address - heap.size
+        end = start + (memory.try_word(start + heap["size"]) or 0)
+        top = self.tops[raw.place].address
+        place = first = raw.address + size
+        for _ in range(CHUNKS_BEHIND):
+            if place == top:
+                return True
+            size_word = memory.try_word(place + layout.word) or 0
+            bytes_here = masked(size_word)
+            if bytes_here == layout.header and place != first:
+                return True  # a fencepost: the heap that follows has the rest
+            if place == first and not size_word & PREV_INUSE:
+                return False
+            if size_word & IS_MMAPPED or bytes_here < layout.min_size or bytes_here & layout.mask:
+                return False
+            place += bytes_here
+            if place > (top if start < top < end else end) - layout.header:
+                return place == top
+        return True
 
     def _flags(self) -> Optional[int]:
         for offset in range(4, self.top - 3, 4):

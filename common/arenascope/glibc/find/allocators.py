@@ -12,7 +12,7 @@ from typing import Iterator, Optional, Sequence
 from ...errors import ArenascopeError
 from ...model import Allocator
 from ...records import NamedTuple
-from ...sources.elf.modules import Module, Modules
+from ...sources.elf.modules import LinkedPlace, Module, Modules
 from ...sources.elf.naming import modules_of
 from ...target import Region, Target
 from .libc_file import LIBC_NAME, MUSL_NAME
@@ -190,8 +190,8 @@ def find_allocators(target: Target, regions: Sequence[Region]) -> list[Allocator
     return sorted(allocators.values(), key=lambda each: each.replaces_malloc is not True)
 
 
-def places_of_modules(target: Target, regions: Sequence[Region]) -> list[tuple[int, int]]:
-    """(address, bytes) of what tells which modules are loaded, in which order."""
+def places_of_modules(target: Target, regions: Sequence[Region]) -> list[LinkedPlace]:
+    """What tells which modules are loaded, in which order."""
     try:
         return list(Modules(target, modules_of(regions)).places())
     except ArenascopeError:

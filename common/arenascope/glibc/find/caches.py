@@ -13,6 +13,7 @@ from ...errors import ArenascopeError, MemoryReadError
 from ...memory import Memory
 from ...model import ArenaHeader, Statement
 from ...records import NamedTuple
+from ...region_index import RegionIndex
 from ...sources.elf.file import PT_TLS, Elf, proven_files
 from ...sources.elf.symbols import tls_offsets
 from ...target import Region, Target
@@ -80,6 +81,7 @@ class CacheFinder:
         self.memory, self.layout, self.target, self.libc, self.others = memory, layout, target, libc, others
         self.trail = trail
         self.regions = target.regions()
+        self._by_address = RegionIndex(self.regions)
         self.arenas = {header.address: header for header in ring}
         self.main = ring[0] if ring else None
 
@@ -134,24 +136,21 @@ class CacheFinder:
 
     def in_heap(self, address: int) -> bool:
         """Whether malloc's memory can be here: writable, and no file's."""
-        here = self._region(address)
+        here = self._by_address.find(address)
         return here is not None and here.writable and not here.is_file
 
     def _among_constants(self, value: int) -> bool:
         """Whether this can be __tcache_dummy: a thread without a cache has its address (since 2.43) or 0 (before)."""
-        here = self._region(value)
+        here = self._by_address.find(value)
         return here is None if not self.regions else here is not None and here.is_file and not here.writable
 
     def _zeros(self, value: int) -> Optional[bool]:
         """Whether a cache's length of zeros is there; None where neither memory nor libc's file shows it."""
         size = self.layout.tcache.size if self.layout.tcache is not None else self.layout.word
-        data, here = self.memory.try_read(value, size), self._region(value)
+        data, here = self.memory.try_read(value, size), self._by_address.find(value)
         if data is None and here is not None:
             data = self._in_file(here, value, size)
         return not data.strip(b"\0") if data is not None else None
-
-    def _region(self, address: int) -> Optional[Region]:
-        return next((region for region in self.regions if region.contains(address)), None)
 
     def _in_file(self, region: Region, address: int, size: int) -> Optional[bytes]:
         """What a core leaves out because nobody wrote there; only from the very libc that is mapped."""

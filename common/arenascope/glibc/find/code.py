@@ -91,7 +91,7 @@ FAMILY = frozenset(
     ]
 )
 """Functions of malloc.c and arena.c, in every release."""
-FORKS = ("fork", "_Fork", "vfork", "__libc_fork")
+FORKS = ("fork", "_Fork", "__libc_fork")
 """They hold malloc's locks for a while and lie elsewhere."""
 EDGES = (
     "malloc",
@@ -114,8 +114,13 @@ STATICS_IN_FRONT = 0x4900
 """malloc.o's static functions come before its exported ones: 0x3c00 (armhf) to 0x4900 (s390x) bytes of them."""
 LAST_FUNCTION = 0x600
 """How long a function of unknown length may be."""
-BESIDE = ("timer_", "__timer_")
-"""Names of the file that is linked in front of malloc.o (since 2.34): its own thread waits there forever."""
+BESIDE = ("timer_", "__timer_", "sem_", "__new_sem_", "pthread_", "__pthread_", "___pthread_", "__futex_")
+"""Names in files that are linked in front of malloc.o (since 2.34; in static programs others than in libc.so): threads
+wait there. None of them is malloc's."""
+
+
+UNKNOWN_CODE = "where malloc's code lies is not known: a thread could be inside"
+LOAD_SYMBOLS = "load libc's symbols"
 
 
 class StackFrame(NamedTuple):
@@ -140,8 +145,10 @@ class MallocCode:
         first = min((start for start, _ in edges), default=0)
         self._exported = Span(first, max((end for _, end in edges), default=0))
         self._ranges = [Span(first - STATICS_IN_FRONT, self._exported.end), *forks] if edges else forks
-        self._name: Callable[[int], Optional[str]] = target.describe if symbols else lambda address: None
-        self._has_names = bool(LIBC_NAME.search(libc.path))
+        # where names of static functions were stripped, an address has the name of whatever lies in front of it
+        named = symbols and target.symbol("_int_malloc") is not None
+        self._name: Callable[[int], Optional[str]] = target.describe if named else lambda address: None
+        self._has_names = lies_in_libc(libc)
 
     def holds(self, address: int) -> bool:
         return any(low <= address < high for low, high in self._ranges) and not self._is_beside(address)
@@ -164,6 +171,11 @@ class MallocCode:
         return any(region.contains(address) for region in self.libc)
 
 
+def lies_in_libc(libc: Libc) -> bool:
+    """Whether malloc is a library's, whose own tables tell where its functions lie; a static program has no such."""
+    return bool(LIBC_NAME.search(libc.path))
+
+
 def plain_name(name: Optional[str]) -> str:
     """Without what compilers and linkers add; __GI_ is glibc's mark of a name that is hidden within it."""
     return (name or "").split(".")[0].split("@")[0].removeprefix("__GI_")
@@ -182,7 +194,7 @@ def _functions(target: Target, memory: Memory, libc: Libc, names: Sequence[str])
         symbols = {}
     if symbols:
         return [Span(each.value, each.value + (each.size or LAST_FUNCTION)) for each in symbols.values()]
-    if LIBC_NAME.search(libc.path):
+    if lies_in_libc(libc):
         return []
     told = [target.symbol(name) for name in names]
     return [Span(each.address, each.address + LAST_FUNCTION) for each in told if each is not None]

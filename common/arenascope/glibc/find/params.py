@@ -133,8 +133,8 @@ class ParamsSearch:
             self.trail.choose("mp_", name if proven else None)
         if proven is None:
             return None, layout
-        unknown = (*layout.unknown, *([proven.unknown] if proven.unknown else []))
-        return proven.address, layout._replace(params=proven.struct, mmaps_proven=proven.counted, unknown=unknown)
+        derived = layout._replace(params=proven.struct, mmaps_proven=proven.counted, mp_in_parts=proven.unknown)
+        return proven.address, derived
 
     def _judge(self, place: _Place, main: Optional[ArenaHeader], told: Optional[Statement] = None) -> _Judged:
         """What speaks for mp_ at this place, and against it, given that main arena."""

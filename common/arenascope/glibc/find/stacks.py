@@ -11,6 +11,8 @@ from typing import Iterator, Optional, Sequence
 from ...errors import MemoryReadError
 from ...memory import Memory
 from ...records import NamedTuple
+from ...region_index import RegionIndex
+from ...sources.elf.frames import MACHINES, Unwinder
 from ...sources.elf.unwind import UnwindTables
 from ...target import Region, Span, ThreadInfo
 from .code import MallocCode, StackFrame
@@ -59,6 +61,8 @@ class Stacks:
     ) -> None:
         self.memory, self.machine, self.regions, self.code, self.pid = memory, machine, regions, code, pid
         self.tables = UnwindTables(memory, regions)
+        self._writable = RegionIndex([each for each in regions if each.writable])
+        self._main = next((each for each in regions if each.path == MAIN), None)
         self._unsigned = (1 << ADDRESS_BITS.get(machine, 8 * memory.pointer_size)) - 1
 
     # frames
@@ -83,7 +87,7 @@ class Stacks:
             return False
         if thread.thread_pointer is not None and 0 <= thread.thread_pointer - pointer < START:
             return True
-        region = self._region(pointer)
+        region = self._writable.find(pointer)
         return region is not None and region.path == MAIN
 
     # words
@@ -152,24 +156,19 @@ class Stacks:
 
     def _own_stack(self, thread: ThreadInfo) -> Optional[Span]:
         """The stack that the thread was started with."""
-        main = next((each for each in self.regions if each.path == MAIN), None)
+        main = self._main
         if main is not None and (thread.tid == self.pid or main.contains(thread.stack_pointer or 0)):
             return Span(main.start, main.end)
-        region = self._region(thread.thread_pointer)
+        region = self._writable.find(thread.thread_pointer)
         return Span(region.start, thread.thread_pointer or region.end) if region is not None else None
 
     def _end(self, start: int, thread: ThreadInfo) -> Optional[int]:
         """Where the stack that holds this address ends: at the thread's control block, or with its mapping."""
-        region = self._region(start)
+        region = self._writable.find(start)
         if region is None:
             return None
         pointer = thread.thread_pointer or 0
         return pointer if region.contains(pointer) and pointer > start else region.end
-
-    def _region(self, address: Optional[int]) -> Optional[Region]:
-        if address is None:
-            return None
-        return next((each for each in self.regions if each.contains(address) and each.writable), None)
 
     # signal handlers
 
@@ -220,18 +219,30 @@ class Stacks:
                 below = self.interrupted(start, min(end, start + LOOK))
                 places += below
                 starts += [each.stack_pointer for each in below if not start <= each.stack_pointer < end]
-        return any(self._is_inside(*place) for place in places)
+        return any(self._is_inside(place) for place in places)
 
-    def _is_inside(self, pc: int, stack_pointer: int) -> bool:
-        if self.code.holds(pc):
-            return True
-        if not self.code.in_libc(pc):
-            return False
-        word = self.memory.pointer_size
-        above = [self.memory.try_word(stack_pointer + n * word) for n in range(RETURNS)]
-        if any(value is not None and self.code.in_sbrk(value) for value in above):
-            above = [self.memory.try_word(stack_pointer + n * word) for n in range(RETURNS + SAVED)]
+    def _is_inside(self, place: Interrupted) -> bool:
+        for place in self._callers(place):  # noqa: B020
+            if self.code.holds(place.pc):
+                return True
+            if not self.code.in_libc(place.pc):
+                return False
+        # one of the words above tells who called this
+        pc, at, word = *place, self.memory.pointer_size
+        above = [self.memory.try_word(at + n * word) for n in range(RETURNS)]
+        if any(value is not None and self.code.in_sbrk(value) for value in (pc, *above)):
+            above = [self.memory.try_word(at + n * word) for n in range(RETURNS + SAVED)]
         return any(value is not None and self.code.holds(value & self._unsigned) for value in above)
+
+    def _callers(self, place: Interrupted) -> Sequence[Interrupted]:
+        """This, and the places that unwind tables tell of by the stack pointer alone, innermost first."""
+        machine = MACHINES.get(self.machine)
+        if machine is None:
+            return [place]
+        frames = Unwinder(self.memory, self.tables, self.machine).frames(
+            {machine.stack: place.stack_pointer}, place.pc, STACKS
+        )
+        return [Interrupted(frame.pc, frame.stack_pointer) for frame in frames]
 
 
 LOOK = 8 << 20

@@ -12,11 +12,13 @@ import pkgutil
 import re
 from typing import Mapping
 
+from ...printable import printable
+
 
 def filled(name: str, data: Mapping[str, object], title: str) -> bytes:
     """In the one way in which nothing of the data becomes markup or script."""
     # "<" would end the script element, or start a comment in it: names of threads and types are anybody's
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    text = printable(json.dumps(data, ensure_ascii=False, separators=(",", ":"))).replace("<", "\\u003c")
     parts = {
         "TITLE": title.replace("&", "&amp;").replace("<", "&lt;"),
         "SHARED_STYLE": _file("frame.css"),

@@ -19,7 +19,7 @@ from ...mapped import HUGE_PAGES
 from ...records import NamedTuple
 from ...target import MappingUse, Pages, Region, Residency, Span, joined
 from ..elf.file import PF_W, Segment
-from .memory import CoreMemory
+from .memory import CoreMemory, Held
 
 BLOCK = 1 << 20
 # how much data is searched for the zero page that proves whose holes these are
@@ -39,14 +39,6 @@ class _Part(NamedTuple):
     start: int
     end: int
     segment: Optional[Segment]
-
-
-class _Held(NamedTuple):
-    """A range that the file holds, `shift` bytes past its addresses."""
-
-    start: int
-    end: int
-    shift: int
 
 
 class _Parts:
@@ -103,7 +95,7 @@ class HoleResidency:
             return None
         return Pages(sum(self._data_before(high + shift) - self._data_before(low + shift) for low, high, shift in held))
 
-    def _held(self, start: int, end: int) -> Optional[list[_Held]]:
+    def _held(self, start: int, end: int) -> Optional[list[Held]]:
         """What segments have of it; None where one is not known."""
         held = []
         for low, high, segment in self._parts.split(*self._parts.pages(start, end)):
@@ -112,7 +104,7 @@ class HoleResidency:
                 continue
             if not self._known(segment, high):
                 return None
-            held.append(_Held(low, high, segment.offset - segment.address))
+            held.append(Held(low, high, segment.offset - segment.address))
         return held
 
     def _data_before(self, offset: int) -> int:
@@ -127,7 +119,7 @@ class HoleResidency:
             return None
         return joined(self._data_in(held))
 
-    def _data_in(self, held: Sequence[_Held]) -> Iterator[Span]:
+    def _data_in(self, held: Sequence[Held]) -> Iterator[Span]:
         for low, high, shift in held:
             index = max(0, bisect_right(self._starts, low + shift) - 1)
             while index < len(self._starts) and self._starts[index] < high + shift:
@@ -224,10 +216,10 @@ class DenseResidency:
         for low, high, segment in self._parts.split(*self._parts.pages(start, end)):
             if segment is None or high > self._core.readable_end(segment):
                 return None
-            held.append(_Held(low, high, segment.offset - segment.address))
+            held.append(Held(low, high, segment.offset - segment.address))
         return joined(self._not_zero(held))
 
-    def _not_zero(self, held: Sequence[_Held]) -> Iterator[Span]:
+    def _not_zero(self, held: Sequence[Held]) -> Iterator[Span]:
         """The pages that are not."""
         size = self._core.page_size
         zeros = self._zero_block[:size]

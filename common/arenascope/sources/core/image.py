@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Callable, Optional, Sequence
 
-from ...target import MappingUse, MemoryUse, Region, RegisterSets, Residency, Saved, SharedMemory, Span, Timer, Watched
+from ...target import (
+    MappingUse,
+    MemoryUse,
+    Readable,
+    Region,
+    RegisterSets,
+    Residency,
+    Saved,
+    SharedMemory,
+    Span,
+    Timer,
+    Watched,
+    joined,
+)
 from ..elf.naming import local_file
 from ..local import LocalImage
 from .memory import CoreMemory
@@ -55,6 +68,19 @@ class CoreImage(CoreMemory, LocalImage):
         # an earlier release's file has what was in page tables
         shared = (each for each in self.regions() if each.is_shared_memory and each.readable)
         return SharedMemory((), (), [Span(each.start, each.end) for each in shared if not each.present])
+
+    def readable(self, start: int, end: int) -> Readable:
+        """A header may claim any size, and a hole in the file may have any."""
+        from .holes import data_within
+
+        size, data = 0, []
+        for low, high, shift in self.parts(start, end):
+            size += high - low
+            written = [(low + shift, high + shift)]
+            if self.file >= 0:
+                written = [*data_within(self.file, *written[0])]
+            data += [(first - shift, last - shift) for first, last in written]
+        return Readable(size, joined(data))
 
     def processors(self) -> Optional[int]:
         return self.moment.processors if self.moment is not None else None

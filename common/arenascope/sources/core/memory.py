@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence, TypeVar
 
@@ -18,7 +19,7 @@ from ...model import Statement
 from ...records import NamedTuple
 from ..elf import environment
 from ..elf.file import ET_CORE, PT_LOAD, PT_NOTE, Elf, Segment, file_reader
-from ..elf.kernel import AT_PAGESZ
+from ..elf.kernel import AT_PAGESZ, AT_RANDOM, is_secure
 from ..elf.linkmap import named_regions
 from ..elf.notes import Note, parse_notes
 from ..elf.registers import ThreadRecord
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 Core = TypeVar("Core", bound="CoreMemory")
 HEADERS_DAMAGED = "the core's program headers are damaged: "
+RANDOM_BYTES = 16
 PAGE_SIZES = tuple(1 << bits for bits in range(10, 21))
 
 
@@ -53,6 +55,14 @@ class LaidOut(NamedTuple):
     """Where each one's bytes in this file end: short of its memory where it was not dumped, or was cut."""
     wrong: Sequence[Statement]
     """What is damaged in its program headers."""
+
+
+class Held(NamedTuple):
+    """A range that the file holds, `shift` bytes past its addresses."""
+
+    start: int
+    end: int
+    shift: int
 
 
 class CoreMemory:
@@ -90,13 +100,20 @@ class CoreMemory:
         self.truncated = self._find_truncation()
         self._last = (0, 0, 0)
         self.notes = CoreNotes(self.elf, self.all_notes())
-        self.moment = _moment(self.notes.own) if self.notes.own else None
-        self.redacted = self.moment is not None and self.moment.redacted
+        self.moment, self.redacted = self._told() if self.notes.own else (None, False)
         self.made_by = self.notes.made_by
         self.auxv = self.notes.auxv
         self.pid: Optional[int] = self.notes.pid or min((r.tid for r in self.notes.records), default=None)
         sizes = (self.auxv.get(AT_PAGESZ), self.notes.file_page_size)
         self.page_size = next((size for size in sizes if size in PAGE_SIZES), 4096)
+
+    def _told(self) -> tuple[Optional[Moment], bool]:
+        """What `save` says of the moment, and whether it redacted the file."""
+        from .moment import is_redacted, moment_of  # which only a file of `save` has
+
+        written = os.fstat(self.file).st_blocks * 512 if self.file >= 0 else self.size
+        moment = moment_of(self.notes.own, min(written, self.size), self.pointer_size)
+        return moment, is_redacted(self.notes.own, moment)
 
     def all_notes(self) -> Iterator[Note]:
         """Each byte once: a header costs nothing, and what it claims may be a hole of any size."""
@@ -195,6 +212,13 @@ class CoreMemory:
         size = min(len(block), self._ends[index] - address)
         return self.held.fill(block[:size], address - self._starts[index] + self.segments[index].offset)
 
+    def parts(self, start: int, end: int) -> Iterator[Held]:
+        """What of [start, end) is in the file."""
+        for index in range(max(0, bisect_right(self._starts, start) - 1), bisect_left(self._starts, end)):
+            low, high = max(start, self._starts[index]), min(end, self._ends[index])
+            if low < high:
+                yield Held(low, high, self.segments[index].offset - self._starts[index])
+
     def window(self, address: int) -> Optional[target.View]:
         """The file's bytes of the segment that covers `address`, without a copy."""
         index = bisect_right(self._starts, address) - 1
@@ -248,6 +272,12 @@ class CoreMemory:
         """All registers of each thread, vectors among them."""
         return self.notes.register_sets()
 
+    def random_bytes(self) -> bytes:
+        """Of AT_RANDOM, with which the kernel starts a process; none where they are not in the file."""
+        with suppress(MemoryReadError):
+            return self.read(self.auxv[AT_RANDOM], RANDOM_BYTES) if AT_RANDOM in self.auxv else b""
+        return b""
+
     @property
     def process_name(self) -> Optional[str]:
         return self.notes.name
@@ -265,11 +295,8 @@ class CoreMemory:
             self.read, self.auxv, self.notes.auxv_bytes, self.pointer_size, mark=self.elf.mark
         )
 
-
-def _moment(notes: Mapping[int, bytes]) -> Optional[Moment]:
-    from .moment import moment_of  # which only a file of `save` has
-
-    return moment_of(notes)
+    def is_secure(self) -> Optional[bool]:
+        return is_secure(self.auxv)
 
 
 def lay_out(headers: Sequence[Segment], file_size: int, pointer_size: int) -> LaidOut:

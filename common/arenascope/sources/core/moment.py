@@ -6,22 +6,34 @@ A core that has the note answers as the process would have answered then.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import zlib
 from array import array
 from bisect import bisect_right
-from typing import Any, Iterable, Mapping, Optional, Sequence
+from itertools import accumulate, chain
+from operator import sub
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ...records import NamedTuple
 from ...target import MappingUse, MemoryUse, Pages, Region, SharedMemory, Span, Timer, Watched
 from ..elf.kernel import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN
 from ..elf.notes import Note
 
-LONGEST = 1 << 30
-"""Unpacked: a page in two of a terabyte, each a range of its own."""
+ALWAYS, SHARE = 16 << 20, 8
+"""At most so many bytes a note may have unpacked, or an eighth of the file's if that is more: of a heap of which every
+other page is in memory, ranges are a 256th."""
 FORM = 1
-MARK = Note(OWN, 0, b"")
-"""In a file of `save` that has no moment to tell of: it was made of a core that had none."""
+NO_MOMENT, REDACTED = 0, b"redacted"
+
+
+def mark(redacted: bool) -> Note:
+    """In a file of `save` that has no moment to tell of: it was made of a core that had none."""
+    return Note(OWN, NO_MOMENT, REDACTED if redacted else b"")
+
+
+def is_redacted(notes: Mapping[int, bytes], moment: Optional[Moment]) -> bool:
+    return moment.redacted if moment is not None else notes.get(NO_MOMENT) == REDACTED
 
 
 class Moment(NamedTuple):
@@ -34,8 +46,8 @@ class Moment(NamedTuple):
     names: Mapping[int, Optional[str]]
     """The threads', by tid."""
     environment: Optional[Mapping[str, str]]
-    resident: Sequence[Span]
-    swapped: Sequence[Span]
+    resident: Iterable[Span]
+    swapped: Iterable[Span]
     exact: bool
     taken: Optional[float] = None
     redacted: bool = False
@@ -84,82 +96,123 @@ def _pack(spans: Iterable[Span]) -> bytes:
     return zlib.compress(words.tobytes(), 1)
 
 
-def moment_of(notes: Mapping[int, bytes]) -> Optional[Moment]:
-    """By the notes' numbers; None where there are none, or they are not what `save` writes."""
+def moment_of(notes: Mapping[int, bytes], file_bytes: int, pointer_size: int) -> Optional[Moment]:
+    """By the notes' numbers, from a file that has so many bytes; None where there are none, or they are not what `save`
+    writes."""
     if NT_MOMENT not in notes:
         return None
+    longest = max(ALWAYS, file_bytes // SHARE)
     try:
-        document = json.loads(_unpacked(notes[NT_MOMENT]))
+        document = json.loads(_unpacked(notes[NT_MOMENT], longest))
         if document["form"] != FORM:
             return None
-        locked = document["locked"]
+        values = _Values(1 << 8 * pointer_size)
+        memory, locked, processors = document["memory"], document["locked"], document["processors"]
+        environment, taken = document["environment"], document["taken"]
+        # earlier files have none
+        watched, shared = document.get("epoll"), document.get("shared")
         return Moment(
-            uses=[_use(row) for row in document["mappings"]],
-            memory=MemoryUse(*map(int, document["memory"])) if document["memory"] else None,
-            locked=None if locked is None else [Span(int(start), int(end)) for start, end in locked],
-            processors=document["processors"],
-            names={int(tid): name for tid, name in document["threads"]},
-            environment=document["environment"],
-            resident=_spans(notes[NT_RESIDENT]),
-            swapped=_spans(notes[NT_SWAPPED]),
-            exact=bool(document["exact"]),
-            taken=document["taken"],
-            redacted=bool(document["redacted"]),
-            # earlier files have none
-            watched=_watched(document.get("epoll")),
-            timers=[Timer(int(number), int(data)) for number, data in document.get("timers", ())],
-            shared=_shared(document.get("shared")),
+            uses=values.uses(document["mappings"]),
+            memory=MemoryUse(*map(values.number, memory)) if memory else None,
+            # what is of hugetlbfs may be mlocked as well
+            locked=None if locked is None else values.spans(locked, apart=False),
+            processors=None if processors is None else values.number(processors, 1),
+            names={
+                values.number(tid): None if name is None else values.text(name) for tid, name in document["threads"]
+            },
+            environment=(
+                {values.text(name): values.text(value) for name, value in environment.items()}
+                if environment is not None
+                else None
+            ),
+            resident=_spans(notes[NT_RESIDENT], longest),
+            swapped=_spans(notes[NT_SWAPPED], longest),
+            exact=values.flag(document["exact"]),
+            taken=None if taken is None else values.seconds(taken),
+            redacted=values.flag(document["redacted"]),
+            watched=None if watched is None else [Watched(*map(values.number, row)) for row in watched],
+            timers=[Timer(*map(values.number, row)) for row in document.get("timers", ())],
+            shared=None if shared is None else SharedMemory(*map(values.spans, shared)),
         )
-    except (ValueError, KeyError, TypeError, zlib.error, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, zlib.error, RecursionError):
         # written over, or by a later release: the core is one like others then
         return None
 
 
-def _watched(rows: Optional[Sequence[Sequence[int]]]) -> Optional[list[Watched]]:
-    return None if rows is None else [Watched(int(epoll), int(file), int(data)) for epoll, file, data in rows]
+class _Values:
+    """What `save` writes, and ValueError for all else."""
+
+    def __init__(self, top: int) -> None:
+        """`top`: the end of all addresses."""
+        self._top = top
+
+    def number(self, value: object, least: int = 0) -> int:
+        if type(value) is not int or not least <= value < 1 << 64:
+            raise ValueError("no number")
+        return value
+
+    def seconds(self, value: object) -> float:
+        if not isinstance(value, float) or not 0 <= value < 1 << 64:
+            raise ValueError("no time")
+        return value
+
+    def flag(self, value: object) -> bool:
+        if not isinstance(value, bool):
+            raise ValueError("neither true nor false")
+        return value
+
+    def text(self, value: object) -> str:
+        """As a C string can be."""
+        if not isinstance(value, str) or b"\0" in os.fsencode(value):
+            raise ValueError("no text")
+        return value
+
+    def spans(self, rows: Sequence[Sequence[Any]], apart: bool = True) -> list[Span]:
+        """In order, and `apart` none over another."""
+        spans, before = [], 0
+        for start, end in rows:
+            if not before <= self.number(start) <= self.number(end, start) <= self._top:
+                raise ValueError("out of order")
+            spans.append(Span(start, end))
+            before = end if apart else start
+        return spans
+
+    def uses(self, rows: Sequence[Sequence[Any]]) -> list[MappingUse]:
+        spans = self.spans([row[:2] for row in rows])
+        return [self._use(span, *row[2:]) for span, row in zip(spans, rows)]
+
+    def _use(self, span: Span, marks: Any, offset: Any, path: Any, rss: Any, swapped: Any, huge: Any) -> MappingUse:
+        if not span.bytes:
+            raise ValueError("a mapping of no bytes")
+        has = [letter in self.text(marks) for letter in "rwxs"]
+        region = Region(
+            span.start,
+            span.end,
+            readable=has[0],
+            writable=has[1],
+            executable=has[2],
+            path=self.text(path),
+            offset=self.number(offset),
+            shared=has[3],
+        )
+        return MappingUse(region, *(None if each is None else self.number(each) for each in (rss, swapped, huge)))
 
 
-def _shared(lists: Optional[Sequence[Sequence[Sequence[int]]]]) -> Optional[SharedMemory]:
-    if lists is None:
-        return None
-    mappings, pages, unknown = ([Span(int(start), int(end)) for start, end in spans] for spans in lists)
-    return SharedMemory(mappings, pages, unknown)
-
-
-def _use(row: Sequence[Any]) -> MappingUse:
-    start, end, marks, offset, path, rss, swapped, huge = row
-    has = [letter in marks for letter in "rwxs"]
-    region = Region(
-        int(start),
-        int(end),
-        readable=has[0],
-        writable=has[1],
-        executable=has[2],
-        path=str(path),
-        offset=int(offset),
-        shared=has[3],
-    )
-    return MappingUse(region, rss, swapped, huge)
-
-
-def _unpacked(data: bytes) -> bytes:
+def _unpacked(data: bytes, longest: int) -> bytes:
     unpacking = zlib.decompressobj()
-    unpacked = unpacking.decompress(data, LONGEST)
+    unpacked = unpacking.decompress(data, longest)
     if unpacking.unconsumed_tail or not unpacking.eof:
         raise ValueError("longer than any")
     return unpacked
 
 
-def _spans(data: bytes) -> list[Span]:
-    words = array("Q", _unpacked(data))
+def _spans(data: bytes, longest: int) -> _Runs:
+    words = array("Q", _unpacked(data, longest))
+    if len(words) % 2:
+        raise ValueError("a range without its end")
     if sys.byteorder == "big":
         words.byteswap()
-    spans, at = [], 0
-    for gap, length in zip(words[::2], words[1::2]):
-        start = at + gap
-        at = start + length
-        spans.append(Span(start, at))
-    return spans
+    return _Runs(array("Q", accumulate(words)))
 
 
 class SavedResidency:
@@ -168,10 +221,10 @@ class SavedResidency:
     def __init__(self, moment: Moment, page_size: int) -> None:
         self.exact = moment.exact
         self._page = page_size
-        self._resident, self._swapped = _Runs(moment.resident), _Runs(moment.swapped)
+        self._resident, self._swapped = _runs(moment.resident), _runs(moment.swapped)
         # the core that it was made of did not tell of files and shared memory
         untold = (each.region for each in moment.uses if each.rss is None)
-        self._untold = _Runs([Span(each.start, each.end) for each in untold])
+        self._untold = _runs(Span(each.start, each.end) for each in untold)
 
     def count(self, start: int, end: int) -> Optional[Pages]:
         start, end = self._whole(start, end)
@@ -190,18 +243,19 @@ class SavedResidency:
 class _Runs:
     """Ranges in order, and how many bytes lie before each."""
 
-    def __init__(self, spans: Sequence[Span]) -> None:
-        self._spans = spans
-        self._starts = [each.start for each in spans]
-        self._before = array("Q", [0])
-        for each in spans:
-            self._before.append(self._before[-1] + each.bytes)
+    def __init__(self, bounds: array[int]) -> None:
+        """Where each starts and where it ends, one after the other."""
+        self._starts, self._ends = bounds[::2], bounds[1::2]
+        self._before: array[int] = array("Q", accumulate(map(sub, self._ends, self._starts), initial=0))
+
+    def __iter__(self) -> Iterator[Span]:
+        return map(Span, self._starts, self._ends)
 
     def _up_to(self, address: int) -> int:
         index = bisect_right(self._starts, address) - 1
         if index < 0:
             return 0
-        return self._before[index] + min(address, self._spans[index].end) - self._spans[index].start
+        return self._before[index] + min(address, self._ends[index]) - self._starts[index]
 
     def bytes_in(self, start: int, end: int) -> int:
         return max(0, self._up_to(end) - self._up_to(start))
@@ -209,9 +263,13 @@ class _Runs:
     def within(self, start: int, end: int) -> list[Span]:
         index = max(0, bisect_right(self._starts, start) - 1)
         inside = []
-        while index < len(self._spans) and self._starts[index] < end:
-            low, high = max(start, self._spans[index].start), min(end, self._spans[index].end)
+        while index < len(self._starts) and self._starts[index] < end:
+            low, high = max(start, self._starts[index]), min(end, self._ends[index])
             if low < high:
                 inside.append(Span(low, high))
             index += 1
         return inside
+
+
+def _runs(spans: Iterable[Span]) -> _Runs:
+    return spans if isinstance(spans, _Runs) else _Runs(array("Q", chain.from_iterable(spans)))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+import os
+from bisect import bisect_left
+from typing import Iterable, Iterator, Optional, Sequence
 
 from ...model import Range
-from ...target import MappingUse, Region, Residency, Saved, Span
+from ...target import MappingUse, Residency, Saved, Span
 from ..elf.kernel import NT_386_TLS, NT_ARM_TLS, NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, OWN
 from ..elf.notes import Note
 from ..elf.registers import without_values
@@ -16,8 +18,9 @@ from .saving import CoreWriter, Piece, lay_out_notes
 from .writing import Form
 
 ARGUMENT_BYTES = 80
-"""The end of NT_PRPSINFO: the command line."""
-KEPT_NOTES = (NT_SIGINFO, NT_AUXV, NT_FILE, NT_386_TLS, NT_ARM_TLS)
+NAME_BYTES = 16 + ARGUMENT_BYTES
+"""The end of NT_PRPSINFO: the process's name, the command line."""
+KEPT_NOTES = (NT_AUXV, NT_FILE, NT_386_TLS, NT_ARM_TLS)
 
 
 def save_core(
@@ -32,53 +35,65 @@ def save_core(
         form = Form(core.machine, core.pointer_size, core.elf.mark)
         notes = [Note(each.owner, each.type, each.data) for each in core.all_notes() if each.owner != OWN]
         moment = _moment(core, residency, uses)
+        pieces = [*_pieces(core)]
         if kept is not None:
             notes = [*_redacted(core, notes)]
-            moment = (
-                moment._replace(environment=None, watched=None, timers=(), redacted=True)
-                if moment is not None
-                else None
-            )
-        layout = lay_out_notes(form, [*_pieces(core, kept is None)], notes, core.page_size)
+            pieces = [*_emptied(core, pieces, kept)]
+            if moment is not None:
+                moment = moment._replace(environment=None, watched=None, timers=(), redacted=True)
+        layout = lay_out_notes(form, pieces, notes, core.page_size)
         lost = writer.copy(layout, core.fill)
         words = writer.write_kept(layout, kept, core.read) if kept is not None else 0
-        written = writer.finish(form, layout, moment, lambda region: None)
+        written = writer.finish(form, layout, moment, lambda region: None, redacted=kept is not None)
         return Saved(written, layout.bytes + words - lost, lost, 0.0)
 
 
-def _pieces(core: CoreMemory, everything: bool) -> Iterator[Piece]:
-    names = {each.start: each for each in core.regions()}
+def _pieces(core: CoreMemory) -> Iterator[Piece]:
     for segment in core.segments:
         start, end = segment.address, segment.address + segment.memory_size
         held = core.readable_end(segment)
         shift = start - segment.offset
-        region = names.get(start)
-        whole = everything or (region is not None and is_of_libc(region))
-        # headers of a file are no data of the program
-        limit = held if whole else min(held, start + core.page_size) if region and _begins_file(region) else start
-        data = data_within(core.file, segment.offset, limit - shift)
+        data = data_within(core.file, segment.offset, held - shift)
         copied = [Span(low + shift, high + shift) for low, high in data]
         yield Piece(start, end, segment.flags, held - start, copied=copied)
 
 
-def is_of_libc(region: Region) -> bool:
-    """What is in libc's and ld.so's files, and never was the program's."""
-    return region.finds_malloc and not region.writable
+def _emptied(core: CoreMemory, pieces: Iterable[Piece], kept: Sequence[Range]) -> Iterator[Piece]:
+    """Zeros alone. What follows a file's headers is left out: zeros would pass for the file's constants, which are
+    read from the file where it is there."""
+    names = {each.start: each for each in core.regions()}
+    starts = [each.address for each in kept]
+    for piece in pieces:
+        region = names.get(piece.start)
+        held = piece.held
+        if region is not None and region.is_file and not (region.writable or region.offset or region.finds_malloc):
+            last = bisect_left(starts, piece.end) - 1
+            held = min(held, max(0, kept[last].end - piece.start)) if last >= 0 else 0
+        yield piece._replace(held=held, copied=())
 
 
-def _begins_file(region: Region) -> bool:
-    return region.is_file and not region.writable and not region.offset
-
-
-def _redacted(core: CoreMemory, notes: Sequence[Note]) -> Iterator[Note]:
+def _redacted(core: CoreMemory, notes: Iterable[Note]) -> Iterator[Note]:
     """Threads, where they stand and where their variables are; no other register."""
     for note in notes:
-        if (note.owner, note.type) == ("CORE", NT_PRSTATUS):
-            yield note._replace(data=without_values(core.machine, core.pointer_size, note.data))
-        elif (note.owner, note.type) == ("CORE", NT_PRPSINFO):
-            yield note._replace(data=note.data[:-ARGUMENT_BYTES] + bytes(ARGUMENT_BYTES))
+        if note.owner not in ("CORE", "LINUX"):
+            continue
+        data = note.data
+        if note.type == NT_PRSTATUS:
+            yield note._replace(data=without_values(core.machine, core.pointer_size, data))
+        elif note.type == NT_PRPSINFO:
+            yield note._replace(data=data[:-NAME_BYTES] + _name(core, data[-NAME_BYTES:]).ljust(NAME_BYTES, b"\0"))
+        elif note.type == NT_SIGINFO:
+            # si_signo and si_code: what follows is whatever the sender gave with it, or where memory was missing
+            yield note._replace(data=data[:4] + bytes(4) + data[8:12] + bytes(max(0, len(data) - 12)))
         elif note.type in KEPT_NOTES:
             yield note
+
+
+def _name(core: CoreMemory, data: bytes) -> bytes:
+    """The process's, if a thread or a file bears it: gcore and QEMU take it from the arguments."""
+    name = data[:-ARGUMENT_BYTES].split(b"\0")[0]
+    files = (os.fsencode(os.path.basename(each.path))[: len(name)] for each in core.regions() if each.is_file)
+    return name if core.made_by == "kernel" or name in files else b""
 
 
 def _moment(core: CoreMemory, residency: Optional[Residency], uses: Optional[Sequence[MappingUse]]) -> Optional[Moment]:

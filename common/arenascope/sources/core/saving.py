@@ -12,6 +12,8 @@ import os
 import threading
 from array import array
 from bisect import bisect_left, bisect_right
+from itertools import groupby
+from operator import attrgetter
 from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
 
 from ...errors import ArenascopeError, MemoryReadError
@@ -22,7 +24,7 @@ from ...whole_file import PartialFile
 from ..elf.file import MAGIC, PF_R, PF_W, PF_X, Segment
 from ..elf.kernel import OWN, FileMapping
 from ..elf.notes import Note
-from .moment import MARK, Moment
+from .moment import Moment, mark
 from .writing import Form, Who, head, head_bytes, load_segment, note_bytes, note_segment, process_notes
 
 PAGE = 4096
@@ -234,11 +236,13 @@ class CoreWriter:
                 os.pwrite(self._file, block, low - load.address + load.offset)
         return written
 
-    def finish(self, form: Form, layout: Layout, moment: Optional[Moment], open_file: OpenFile) -> int:
+    def finish(
+        self, form: Form, layout: Layout, moment: Optional[Moment], open_file: OpenFile, redacted: bool = False
+    ) -> int:
         """The rest, for which nobody waits; the bytes that the file takes on the disk."""
         try:
             self._copy_files(layout.files, open_file)
-            last = note_bytes([MARK] if moment is None else moment.notes(), form.mark)
+            last = note_bytes([mark(redacted)] if moment is None else moment.notes(), form.mark)
             os.pwrite(self._file, last, layout.end)
             os.pwrite(self._file, layout.notes, layout.notes_at)
             segments = [*layout.segments, note_segment(layout.end, len(last))]
@@ -249,20 +253,18 @@ class CoreWriter:
             raise self._cannot(error) from error
 
     def _copy_files(self, files: Sequence[FromFile], open_file: OpenFile) -> None:
-        opened: dict[int, Optional[int]] = {}
-        try:
-            for each in files:
-                if each.region.start not in opened:
-                    path = open_file(each.region)
-                    opened[each.region.start] = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if path else None
-                source = opened[each.region.start]
-                if source is not None:
-                    data = os.pread(source, each.size, each.region.offset + each.address - each.region.start)
+        # one after the other: a process may have more mappings of files than anybody may have files open
+        for region, parts in groupby(files, attrgetter("region")):
+            path = open_file(region)
+            if path is None:
+                continue
+            source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                for each in parts:
+                    data = os.pread(source, each.size, region.offset + each.address - region.start)
                     os.pwrite(self._file, data, each.offset)
-        finally:
-            for source in opened.values():
-                if source is not None:
-                    os.close(source)
+            finally:
+                os.close(source)
 
     def __enter__(self) -> CoreWriter:
         return self

@@ -101,7 +101,7 @@ def load_segment(flags: int, offset: int, address: int, file_size: int, memory_s
 def note_bytes(notes: Iterable[Note], mark: str) -> bytes:
     parts = []
     for note in notes:
-        owner = note.owner.encode() + b"\0"
+        owner = os.fsencode(note.owner) + b"\0"
         parts.append(struct.pack(f"{mark}3I", len(owner), len(note.data), note.type))
         parts += [_padded(owner), _padded(note.data)]
     return b"".join(parts)

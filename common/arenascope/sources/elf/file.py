@@ -165,6 +165,11 @@ class Elf:
         return self.sections[section.link]
 
     @property
+    def headers_end(self) -> int:
+        """Where the program headers end, from the file's first byte on."""
+        return int(self._phoff + self._phnum * self._phentsize)
+
+    @property
     def first_address(self) -> int:
         """The address that the file's first byte was linked for."""
         first = next((s for s in self.segments if s.type == PT_LOAD), None)

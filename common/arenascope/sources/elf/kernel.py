@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Mapping, Optional
 
 from ...records import NamedTuple
 
@@ -23,7 +24,7 @@ REGISTER_NOTES = (
 """Sets of registers beside the general ones; each machine has some of them."""
 # <linux/auxvec.h>
 AT_NULL, AT_PHDR, AT_PHNUM, AT_PAGESZ, AT_BASE, AT_ENTRY = 0, 3, 5, 6, 7, 9
-AT_PLATFORM, AT_RANDOM, AT_EXECFN, AT_SYSINFO_EHDR = 15, 25, 31, 33
+AT_PLATFORM, AT_SECURE, AT_RANDOM, AT_EXECFN, AT_SYSINFO_EHDR = 15, 23, 25, 31, 33
 DELETED = " (deleted)"
 OWN = "ARENASCOPE"
 """Owns notes of our own, which `save` writes."""
@@ -50,6 +51,12 @@ def parse_auxv(data: bytes, pointer_size: int, mark: str) -> dict[int, int]:
             break
         auxv[kind] = value
     return auxv
+
+
+def is_secure(auxv: Mapping[int, int]) -> Optional[bool]:
+    """As Target.is_secure: its file is set-user-ID or set-group-ID, or has capabilities. None where it does not say."""
+    secure = auxv.get(AT_SECURE)
+    return None if secure is None else bool(secure)
 
 
 def undeleted(path: str) -> str:

@@ -5,6 +5,7 @@ What a core leaves out (a library's tables of symbols) is read from its file, wh
 
 from __future__ import annotations
 
+import os
 import struct
 from functools import cached_property
 from typing import Iterable, Iterator, Optional, Sequence
@@ -50,6 +51,15 @@ class _Entry(NamedTuple):
     address: int
     name: int
     dynamic: int
+
+
+class LinkedPlace(NamedTuple):
+    """Where something of the dynamic linker's lies."""
+
+    address: int
+    bytes: int
+    words: bool
+    """It consists of addresses and small numbers."""
 
 
 class Modules:
@@ -187,23 +197,26 @@ class Modules:
             yield _Entry(entry, name, dynamic)
             entry = following
 
-    def places(self) -> Iterator[tuple[int, int]]:
-        """(address, bytes) of all that tells what is loaded, in which order."""
+    def places(self) -> Iterator[LinkedPlace]:
+        """All that tells what is loaded, in which order."""
         word = self.target.pointer_size
         if self.program is None:
             return
         for segment in Elf(self.target.read, self.program.base, mapped=True).segments:
             if segment.type == PT_DYNAMIC:
                 bias = self.program.base if segment.address < self.program.base else 0
-                yield segment.address + bias, segment.memory_size
+                yield LinkedPlace(segment.address + bias, segment.memory_size, words=False)
         debug = self._debug_address(self.program)
         if not debug:
             return
-        yield debug, 5 * word
+        yield LinkedPlace(debug, 5 * word, words=True)
+        files = {module.name for module in self.all}
         for each in self._entries(debug):
-            yield each.address, 5 * word
-            if each.name:
-                yield each.name, len(read_string(self.target.read, each.name)) + 1
+            yield LinkedPlace(each.address, 5 * word, words=True)
+            name = read_string(self.target.read, each.name) if each.name else b""
+            # whose record the program wrote over has any name
+            if os.path.basename(os.fsdecode(name)) in files:
+                yield LinkedPlace(each.name, len(name) + 1, words=False)
 
     def _words(self, address: int, count: int) -> tuple[int, ...]:
         word = self.target.pointer_size

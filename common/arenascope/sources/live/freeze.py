@@ -97,6 +97,11 @@ class Freeze:
         """Whether it is time to stop reading."""
         return time.monotonic() > self._until
 
+    @property
+    def left(self) -> float:
+        """Seconds until then; less than 0 afterwards."""
+        return self._until - time.monotonic()
+
     def over(self) -> HoldOver:
         """For whoever stops then."""
         return HoldOver(self._too_long(f"process {self._pid} was let go before it was read whole"))
@@ -107,9 +112,10 @@ class Freeze:
         milliseconds = round(self.at_most * 1000, 3)
         return Statement(HOLD_OVER, {"milliseconds": int(milliseconds) if milliseconds % 1 == 0 else milliseconds})
 
-    def records(self) -> list[ThreadRecord]:
-        """The threads' registers, where holding them gives a right to see them."""
-        return [ThreadRecord(*each) for each in self._ask("records")]
+    def records(self, tids: Optional[Sequence[int]] = None) -> list[ThreadRecord]:
+        """The threads' registers, or those of these, where holding them gives a right to see them."""
+        said = self._ask("records" if tids is None else ("records", tids))
+        return [ThreadRecord(*each) for each in said]
 
     def register_sets(self) -> list[RegisterSets]:
         """All their registers, for a core."""

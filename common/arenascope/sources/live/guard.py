@@ -42,9 +42,10 @@ class Holder(Protocol):
 
 def send(file: int, what: Any) -> None:
     data = marshal.dumps(what)
-    data = len(data).to_bytes(4, "little") + data
-    while data:
-        data = data[os.write(file, data) :]
+    # the registers of thousands of threads are megabytes, of which a pipe takes 64 KiB at a time
+    left = memoryview(len(data).to_bytes(4, "little") + data)
+    while left:
+        left = left[os.write(file, left) :]
 
 
 def receive(file: int, seconds: Optional[float] = None) -> Any:
@@ -54,7 +55,7 @@ def receive(file: int, seconds: Optional[float] = None) -> Any:
 
 
 def _receive_bytes(file: int, size: int, seconds: Optional[float]) -> bytes:
-    data = b""
+    data = bytearray()
     while len(data) < size:
         if not _readable(file, None if seconds is None else int(seconds * 1000)):
             raise TimeoutError
@@ -62,7 +63,7 @@ def _receive_bytes(file: int, size: int, seconds: Optional[float]) -> bytes:
         if not part:
             raise EOFError
         data += part
-    return data
+    return bytes(data)
 
 
 def _readable(file: int, milliseconds: Optional[int]) -> bool:

@@ -143,7 +143,9 @@ class Processor(Protocol):
     general_bytes: int
     stands_in: tuple[int, int]
     sets: Sequence[int]
-    """What is read of each thread beside the general registers."""
+    """What is read beside the general registers of a thread that shall call."""
+    named: Sequence[int]
+    """And of every thread, as `unpacked` has something out of it."""
     gadgets: Mapping[str, bytes]
     """Instructions that every libc or vdso has somewhere."""
     with_masks: Mapping[int, tuple[str, bool]]

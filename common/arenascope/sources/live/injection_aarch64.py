@@ -40,6 +40,7 @@ class Aarch64:
     general_bytes = 34 * WORD
     stands_in = (32 * WORD, 31 * WORD)
     sets: Sequence[int] = (NT_FPREGSET, NT_ARM_TLS, NT_ARM_SVE, NT_ARM_SSVE, NT_ARM_ZA, NT_ARM_GCS)
+    named: Sequence[int] = (NT_ARM_TLS,)
     gadgets: Mapping[str, bytes] = {
         "system call": SVC + b"\xc0\x03\x5f\xd6",  # svc #0; ret
         "sigreturn": b"\x68\x11\x80\xd2" + SVC,  # mov x8, #139; svc #0: the vdso's __kernel_rt_sigreturn

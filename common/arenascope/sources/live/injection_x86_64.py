@@ -33,6 +33,8 @@ CANCELLABLE = bytes.fromhex("4c895c24080f05")
 """mov %r11, 8(%rsp); syscall: the end of __syscall_cancel_arch."""
 PASSED_ON, PASSING = bytes.fromhex("488b7424"), 40
 """mov N(%rsp), %rsi, so many bytes at most in front of where __syscall_cancel_arch returns to."""
+GIVEN = b"\xbe"
+"""mov $N, %esi, likewise."""
 ARGUMENTS = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
 SYSTEM_ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
 ERRNO = bytes.fromhex("644803042500000000c3")
@@ -48,6 +50,7 @@ class X8664:
     general_bytes = 27 * WORD
     stands_in = (16 * WORD, 19 * WORD)
     sets: Sequence[int] = (NT_X86_XSTATE,)
+    named: Sequence[int] = ()
     gadgets: Mapping[str, bytes] = {
         # each with a return after it; the last is __restore_rt
         "pop rdi": b"\x5f\xc3",
@@ -118,9 +121,13 @@ class X8664:
 
 def _number_passed(stack: int, memory: Memory) -> int:
     """Since glibc 2.41 one function makes all calls that end a thread which is cancelled: its caller, which was given
-    the number on the stack, passes it on: mov N(%rsp), %rsi; some moves; call."""
+    the number on the stack, passes it on: mov N(%rsp), %rsi; some moves; call. In 2.44 the caller is inlined, and
+    the number stands in the code: mov $N, %esi."""
     goes_on = memory.try_word(stack)
     code = memory.try_read(goes_on - PASSING, PASSING) or b"" if goes_on is not None else b""
+    inlined = [number for number in RESTARTED if GIVEN + number.to_bytes(4, "little") in code]
+    if inlined:
+        return inlined[0] if len(inlined) == 1 else UNKNOWN
     at = code.rfind(PASSED_ON) + len(PASSED_ON)
     if not len(PASSED_ON) <= at < len(code):
         return UNKNOWN

@@ -11,7 +11,7 @@ from ...errors import MemoryReadError, TargetError
 from ...model import Statement
 from ..elf import environment
 from ..elf.file import MAGIC
-from ..elf.kernel import AT_PAGESZ, parse_auxv
+from ..elf.kernel import AT_PAGESZ, is_secure, parse_auxv
 from ..local import LocalImage
 from . import procfiles
 from .pagemap import PagemapResidency
@@ -211,6 +211,9 @@ class ProcessImage(LocalImage):
             return environment.parse_block(procfiles.read_bytes(f"{self._folder}/environ"))
         except (OSError, TargetError):
             return None
+
+    def is_secure(self) -> Optional[bool]:
+        return is_secure(self.auxv)
 
     def window(self, address: int) -> Optional[target.View]:
         """Its memory is not mapped here."""

@@ -302,6 +302,14 @@ def thread_ids(pid: int) -> list[int]:
     return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
 
 
+def thread_count(pid: int) -> int:
+    """The kernel's own, however many there are; 0 where the process is gone."""
+    try:
+        return int(status_row(pid, "Threads") or 0)
+    except OSError:
+        return 0
+
+
 def born(pid: int) -> int:
     """When it was started, in ticks since the machine was: with its number, what no other process has."""
     fields = _stat(f"/proc/{pid}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from typing import Optional
+from typing import Optional, Sequence
 
 from ...errors import TargetError
 from ..elf.kernel import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
@@ -44,6 +44,8 @@ class Tracer:
         self._until = 0.0
         self.held: dict[int, int] = {}
         """By thread: the signal at whose delivery it stopped; 0: at our own asking, or with its whole process."""
+        self.count = 0
+        """The kernel's number of threads when all were held: one that has exited may be among them."""
 
     def hold(self, until: float) -> None:
         self._until = until
@@ -53,6 +55,7 @@ class Tracer:
         """Those that have come since, too."""
         wait = self.wait()
         for _ in range(ROUNDS):
+            self.count = procfiles.thread_count(self.pid)
             new = [tid for tid in procfiles.thread_ids(self.pid) if tid not in self.held]
             # all are told to stop before the first is waited for
             seized = [tid for tid in new if self._seize(tid)]
@@ -81,8 +84,12 @@ class Tracer:
         self.ptrace(PTRACE_INTERRUPT, tid, None, None)
         return True
 
-    def wait(self) -> Wait:
-        return Wait(self.pid, self._until)
+    def wait(self, waited: float = 0.0) -> Wait:
+        return Wait(self.pid, self._until, waited)
+
+    def of(self, tids: Optional[Sequence[int]]) -> list[int]:
+        """Those of them that are held; None: all that are."""
+        return [tid for tid in (self.held if tids is None else tids) if tid in self.held]
 
     def await_stop(self, tid: int, wait: Wait) -> None:
         while True:
@@ -108,10 +115,10 @@ class Tracer:
             wait.heed(tid, state)
             time.sleep(0.00005)
 
-    def records(self) -> list[tuple[int, bytes, bytes]]:
-        """(thread, registers, TLS note) of each."""
+    def records(self, tids: Optional[Sequence[int]] = None) -> list[tuple[int, bytes, bytes]]:
+        """(thread, registers, TLS note) of each, or of these."""
         records = []
-        for tid in self.held:
+        for tid in self.of(tids):
             registers = self.register_set(tid, NT_PRSTATUS)
             tls = self.register_set(tid, NT_ARM_TLS) or self.register_set(tid, NT_386_TLS)
             records.append((tid, registers, tls))

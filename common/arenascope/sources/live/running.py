@@ -35,8 +35,11 @@ class Runner:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer, self._pid = tracer, tracer.pid
         self._ptrace, self._register_set, self._await_stop = tracer.ptrace, tracer.register_set, tracer.await_stop
+        self._waited = 0.0
+        """Seconds, for threads that were let run and got into an uninterruptible wait, as vfork()'s is."""
         self._orders: Mapping[str, Callable[..., Any]] = {
             "states": self.states,
+            "records": self._tracer.records,
             "run": self.run,
             "call": self.call,
         }
@@ -44,12 +47,14 @@ class Runner:
     def obey(self, order: Sequence[Any]) -> Any:
         return self._orders[order[0]](*order[1:])
 
-    def states(self, general_bytes: int, kinds: Sequence[int]) -> list[tuple[int, bytes, dict[int, bytes], int, bool]]:
-        """Of each thread that may be made to call: its registers, other sets, signal mask, and whether it stands alone:
-        at no signal's delivery, and in no critical section that the kernel would break off (rseq)."""
+    def states(
+        self, general_bytes: int, kinds: Sequence[int], tids: Optional[Sequence[int]] = None
+    ) -> list[tuple[int, bytes, dict[int, bytes], int, bool]]:
+        """Of each thread (of these) that may be made to call: its registers, other sets, signal mask, and whether it
+        stands alone: at no signal's delivery, and in no critical section that the kernel would break off (rseq)."""
         states = []
-        for tid, number in self._tracer.held.items():
-            mask = self._mask(tid)
+        for tid in self._tracer.of(tids):
+            number, mask = self._tracer.held[tid], self._mask(tid)
             general = self._register_set(tid, NT_PRSTATUS)
             if mask is not None and len(general) == general_bytes:
                 free = not number and not self._in_sequence(tid)
@@ -72,8 +77,17 @@ class Runner:
         with open(f"/proc/{tid}/mem", "rb", 0) as memory:
             return os.pread(memory.fileno(), 8, address + RSEQ_CS) != bytes(8)
 
-    def run(self, tid: int, seconds: float) -> bool:
-        """Lets this thread alone run for a while; all it has started meanwhile is held, too. False where it ended."""
+    def run(self, tid: int, pieces: Sequence[float]) -> tuple[bool, bool]:
+        """Lets this thread alone run, one piece of time after the other, until it stands elsewhere. Whether it does, or
+        has ended, and whether all others are who they were: what it has started meanwhile is held, too."""
+        before, same = self._register_set(tid, NT_PRSTATUS), True
+        for seconds in pieces:
+            same = self._run(tid, seconds) and same
+            if self._register_set(tid, NT_PRSTATUS) != before:
+                return True, same
+        return tid not in self._tracer.held, same
+
+    def _run(self, tid: int, seconds: float) -> bool:
         if tid not in self._tracer.held:
             return False
         number, self._tracer.held[tid] = self._tracer.held[tid], 0  # delivered once
@@ -84,9 +98,16 @@ class Runner:
         if self._stopped(tid) is None:
             # not in vain: it would stop once more when it is let run again
             self._ptrace(PTRACE_INTERRUPT, tid, None, None)
-        self._await_stop(tid, self._tracer.wait())
+        in_the_kernel = self._stopped(tid) is None and procfiles.thread_state(self._pid, tid) == "D"
+        started = time.monotonic()
+        self._await_stop(tid, self._tracer.wait(self._waited))
+        if in_the_kernel:
+            self._waited += time.monotonic() - started
+        # alone it can have started others and ended itself, no more: the kernel's count tells whether anybody is new
+        if tid in self._tracer.held and procfiles.thread_count(self._pid) == self._tracer.count:
+            return True
         self._tracer.hold_all()
-        return tid in self._tracer.held
+        return False
 
     def _continue(self, tid: int, number: int) -> bool:
         done: int = self._ptrace(PTRACE_CONT, tid, None, number)

@@ -18,10 +18,12 @@ VFORKS = ("kernel_clone", "_do_fork", "do_fork", "wait_for_vfork_done")
 class Wait:
     """Begun as the threads are told to stop."""
 
-    def __init__(self, pid: int, until: float) -> None:
-        """`until`: for so long may the process be held in all, by time.monotonic()."""
+    def __init__(self, pid: int, until: float, waited: float = 0.0) -> None:
+        """`until`: for so long may the process be held in all, by time.monotonic(). `waited`: for so many seconds were
+        threads of it in the kernel before, while all others stood still."""
         self._pid, self._until = pid, until
         self._started = time.monotonic()
+        self._in_the_kernel = IN_THE_KERNEL - waited
 
     def heed(self, tid: int, state: str) -> None:
         """Of a thread that is still in that state: TargetError where it is waited for no longer, TimeoutError where
@@ -29,7 +31,7 @@ class Wait:
         now = time.monotonic()
         if now > self._until and state != "D":
             raise TimeoutError("the process was held for as long as it may be")
-        patience = IN_THE_KERNEL if state == "D" else LONGEST
+        patience = self._in_the_kernel if state == "D" else LONGEST
         if now > min(self._started + patience, self._until):
             raise TargetError(f"thread {tid} {self._why(tid, state)}", "look again, or use --no-stop")
 

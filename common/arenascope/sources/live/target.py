@@ -10,7 +10,7 @@ from ...errors import MemoryReadError
 from ...nodes import NodeWords
 from ...target import RegisterSets, ThreadInfo
 from ..elf.naming import Naming
-from ..elf.registers import thread_from_record
+from ..elf.registers import ThreadRecord, thread_from_record
 from ..shell_target import ShellTarget
 from .many import NodeReader
 from .process import ProcessImage
@@ -27,7 +27,9 @@ class ProcessTarget(ShellTarget):
         self._process = process
         self.image: ProcessImage = process
         self._freeze: Optional[Freeze] = None
-        self._threads: Optional[Sequence[ThreadInfo]] = None
+        self._threads: Optional[dict[int, ThreadInfo]] = None
+        self._elsewhere: set[int] = set()
+        """Of `_threads`: those that ran since."""
         self._reader = NodeReader(process.memory_tid, process.pointer_size)
         self._reader.load()
 
@@ -80,27 +82,35 @@ class ProcessTarget(ShellTarget):
         self.read, self.fill, self.threaded_fill = read_on, fill_on, fill_ahead
         self.read_nodes = nodes_on if read_nodes is not None else None
 
-    def moved(self) -> None:
-        """It ran for a while: its mappings are others, and its threads stand elsewhere."""
-        self._regions, self._threads = None, None
+    def moved(self, tid: Optional[int] = None) -> None:
+        """It ran for a while, or this thread of it alone: its mappings are others, and its threads stand elsewhere."""
+        self._regions = None
+        if tid is None:
+            self._threads = None
+        else:
+            self._elsewhere.add(tid)
 
     def register_sets(self) -> Sequence[RegisterSets]:
         return self._freeze.register_sets() if self._freeze is not None else ()
 
     def threads(self) -> Sequence[ThreadInfo]:
         if self._threads is None:
-            self._threads = self._read_threads()
-        return self._threads
+            self._threads = {thread.tid: thread for thread in self._read_threads()}
+        elif self._elsewhere and self._freeze is not None:
+            moved = self._infos(self._freeze.records(sorted(self._elsewhere)))
+            self._threads.update((each.tid, each._replace(name=self._threads[each.tid].name)) for each in moved)
+        self._elsewhere = set()
+        return list(self._threads.values())
 
     def _read_threads(self) -> Sequence[ThreadInfo]:
         records = self._freeze.records() if self._freeze is not None else []
         if not records:
             return super().threads()
-        image = self._process
-        held = {
-            record.tid: thread_from_record(image.machine, image.pointer_size, image.byte_order, record)
-            for record in records
-        }
+        held = {each.tid: each for each in self._infos(records)}
         # of one that is not held nothing but its name is left: it has exited
-        names = image.thread_names()
+        names = self._process.thread_names()
         return [held.get(tid, ThreadInfo(tid))._replace(name=name) for tid, name in names.items()]
+
+    def _infos(self, records: Sequence[ThreadRecord]) -> list[ThreadInfo]:
+        image = self._process
+        return [thread_from_record(image.machine, image.pointer_size, image.byte_order, each) for each in records]

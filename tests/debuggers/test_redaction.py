@@ -1,0 +1,99 @@
+"""arenascope save --redact: of what a program can hide anywhere in its memory, no word is in the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Sequence
+
+import pytest
+from doors import DOORS, Core
+from platforms import ELSEWHERE, HOST, Platform
+from secret_bytes import leaked, libraries_of, present, secrets_of
+from subjects import Subject
+from test_save import said, shell, without_symbols
+
+I386 = next(each for each in ELSEWHERE if each.id == "i386")
+WIDTHS = [pytest.param(HOST, id="64"), pytest.param(I386, id="32", marks=pytest.mark.full)]
+OTHERS = [pytest.param(each, id=each.id, marks=pytest.mark.full) for each in ELSEWHERE if each != I386]
+LOOKS = ("arenas", "trim --ranges", "bins", "heaps", "check", "threads", "chunks --summary", "mmapped")
+EVERYTHING = 0x7F
+"""coredump_filter: what files have, too."""
+NOT_THERE = {
+    # a signal carries it, by which the kernel's core is made
+    "live": {"signal-value"},
+    "saved": {"signal-value"},
+    # of what the kernel was given to keep
+    "gcore": {"signal-value", "timer-value", "epoll-data"},
+    "kernel": {"timer-value", "epoll-data"},
+}
+DAMAGES = ("size", "header", "many", "in-use-bit", "links", "skips", "foot", "cache", "cache-size", "top", "heap-info")
+DAMAGES = (*DAMAGES, "arena", "arena-end", "mmapped")
+
+
+def some(values: Sequence[str], *soon: str) -> list[Any]:
+    """These in `make test`, all in test-all."""
+    return [pytest.param(each, marks=[] if each in soon else pytest.mark.full) for each in values]
+
+
+def secrets_running(platform: Platform, *arguments: str) -> Subject:
+    return Subject("secrets", *arguments, platform=platform, coredump_filter=EVERYTHING)
+
+
+def image_of(subject: Subject, source: str, folder: Path) -> object:
+    """What is redacted."""
+    if source == "live":
+        return subject.pid
+    if source == "saved":
+        assert shell("save", subject.pid, folder / "whole").returncode == 0
+        return folder / "whole"
+    if source == "gcore":
+        return subject.gcore()
+    subject.send("tick")
+    return subject.kernel_core()
+
+
+def answers(file: object, program: Path) -> list[dict[str, Any]]:
+    looks = [f"{command} --json" for command in LOOKS]
+    return [without_symbols(said(each.json())) for each in DOORS["shell"].run(Core(Path(str(file)), program), looks)]
+
+
+@pytest.mark.parametrize("source", some(["live", "saved", "gcore", "kernel"], "live", "kernel"))
+@pytest.mark.parametrize("platform", [*WIDTHS, *OTHERS])
+def test_no_word_of_a_secret_is_left(platform: Platform, source: str, tmp_path: Path) -> None:
+    redacted = tmp_path / "redacted"
+    with secrets_running(platform) as subject:
+        secrets, libraries = secrets_of(subject), libraries_of(subject)
+        image = image_of(subject, source, tmp_path)
+        done = shell("save", image, redacted, "--redact", "--json")
+        assert done.returncode == 0, done.stderr
+        whole = Path(str(image))
+        if source == "live":
+            whole = tmp_path / "whole"
+            assert shell("save", image, whole).returncode == 0
+        kinds = {each.kind for each in secrets} - NOT_THERE[source]
+        assert sorted(kinds - present(whole, secrets, platform.pointer_bytes)) == []
+        assert len(kinds) >= 55
+        assert json.loads(done.stdout)["redacted"] is True
+        assert sorted(leaked(redacted, secrets, platform.pointer_bytes, libraries)) == []
+        for command, one, other in zip(LOOKS, answers(whole, subject.program), answers(redacted, subject.program)):
+            assert one == other, command
+        # zeros that lead nowhere would pass for an answer
+        (types,) = DOORS["shell"].run(Core(redacted, subject.program), ["types"])
+        assert "save --redact" in (types.error or "")
+
+
+@pytest.mark.parametrize("damage", some(DAMAGES, "header", "in-use-bit", "cache"))
+@pytest.mark.parametrize("platform", WIDTHS)
+def test_of_a_damaged_heap_only_what_is_proved_is_kept(platform: Platform, damage: str, tmp_path: Path) -> None:
+    redacted = tmp_path / "redacted"
+    with secrets_running(platform, "damage", damage) as subject:
+        secrets, libraries = secrets_of(subject), libraries_of(subject)
+        assert subject.send("tick") == "ticked"
+        for source in ("live", "gcore", "kernel"):
+            image = {"gcore": subject.gcore, "kernel": subject.kernel_core}.get(source, lambda: subject.pid)()
+            done = shell("save", image, redacted, "--redact")
+            assert done.returncode == 0, done.stderr
+            assert sorted(leaked(redacted, secrets, platform.pointer_bytes, libraries)) == []
+            (arenas,) = DOORS["shell"].run(Core(redacted, subject.program), ["arenas --json"])
+            assert arenas.json()["arenas"]

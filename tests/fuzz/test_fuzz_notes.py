@@ -1,0 +1,232 @@
+"""Files of `save` by chance: what their notes say, packed again after it was changed, and bombs in place of it.
+
+A short run among all tests, a long one by `make fuzz`; what makes it longer, or does one run again, is in test_fuzz.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import struct
+import zlib
+from pathlib import Path
+from typing import Any, Sequence
+
+import pytest
+from forked import Run, door, run_all
+from note_damage import NoteDamager
+from subjects import Subject
+from test_fuzz import LONG, today
+from test_fuzz_files import NAMES, RAW, Failure, check, fuzz
+from test_hostile_files import appended, load
+
+from arenascope.sources.core.image import CoreImage
+from arenascope.sources.elf.kernel import NT_MOMENT, NT_RESIDENT, NT_SWAPPED
+
+SHORT = 240
+ASKED = (
+    *((name,) for name in NAMES),
+    ("owner", "BLOCK"),
+    ("refs", "BLOCK"),
+    ("chunk", "BLOCK"),
+    ("owners", "--fold"),
+    ("report", "--full", "--types", "--owners"),
+    ("map", "--html", "PAGE"),
+    ("report", "--html", "PAGE"),
+    ("save", "COPY"),
+    ("save", "COPY", "--redact"),
+    ("snapshot", "COPY", "--types", "--owners"),
+)
+
+
+class Notes:
+    """Files that `save` made of a process, of a process without its data, and of a core."""
+
+    def __init__(self, folder: Path, files: Sequence[Path]) -> None:
+        self.page, self.copy = folder / "page.html", folder / "copy"
+        self.files = [(each, NoteDamager(each), a_block(each)) for each in files]
+
+    def make(self, seed: str, index: int) -> Run:
+        rng = random.Random(f"{seed}:{index}")
+        path, damager, block = rng.choice(self.files)
+        damage = damager.damage(rng)
+        name, *more = rng.choice(ASKED)
+        places = {"PAGE": str(self.page), "COPY": str(self.copy), "BLOCK": block}
+        words = [name, str(path), *(places.get(each, each) for each in more)]
+        if "PAGE" not in more and rng.random() < 0.6:
+            words.append("--json")
+
+        def act() -> None:
+            with open(path, "r+b") as file:
+                for at, data in damage.patches:
+                    file.seek(at)
+                    file.write(data)
+                file.truncate(damage.size)
+            try:
+                check(door(words), words)
+                if self.page.exists() and RAW.search(self.page.read_text()):
+                    raise Failure("characters that steer what is written, on a page")
+            finally:
+                self.page.unlink(missing_ok=True)
+                self.copy.unlink(missing_ok=True)
+                with open(path, "r+b") as file:
+                    for at, data in damage.patches:
+                        file.seek(at)
+                        file.write(damager.data[at : at + len(data)])
+                    file.truncate(len(damager.data))
+
+        return Run(f"{seed}:{index} {' '.join(words)}: {damage.words}", act)
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Notes:
+    folder = tmp_path_factory.mktemp("notes")
+    files = [folder / name for name in ("fastbins", "tcache", "redacted", "of-a-core")]
+    with Subject("fastbins") as subject:
+        save(subject.pid, files[0])
+    with Subject("tcache") as subject:
+        save(subject.pid, files[1])
+        save(subject.pid, files[2], "--redact")
+        save(subject.kernel_core(), files[3])
+    return Notes(folder, files)
+
+
+def a_block(path: Path) -> str:
+    """The third that is in use."""
+    said = door(["chunks", str(path), "--used", "--limit", "3", "--json"])
+    return hex(int(json.loads(said.out)["chunks"][2]["address"], 16) + 16)
+
+
+def save(image: object, path: Path, *options: str) -> None:
+    said = door(["save", str(image), str(path), *options, "--json"])
+    assert said.status == 0, said.complaint
+    assert json.loads(said.out)["complete"]
+
+
+def bounded(path: Path, words: Sequence[str], out: Path) -> dict[str, Any]:
+    """What the shell's door answers within the bounds of forked.py."""
+
+    def act() -> None:
+        said = door([words[0], str(path), *words[1:], "--json"])
+        check(said, ["--json"])
+        assert said.status == 0, said.complaint
+        out.write_text(said.out)
+
+    (ended,) = run_all(lambda index: Run(" ".join(words), act), 1)
+    assert not ended.wrong, ended.wrong
+    return json.loads(out.read_text())
+
+
+BOMBS = {
+    NT_MOMENT: (b"[],", b" "),
+    NT_RESIDENT: (b"\0\x10" + bytes(6), bytes(16)),
+    NT_SWAPPED: (b"\1" + bytes(7),),
+}
+
+
+@pytest.mark.parametrize(("kind", "which"), [(kind, which) for kind in BOMBS for which in range(len(BOMBS[kind]))])
+def test_a_bomb(notes: Notes, kind: int, which: int, tmp_path: Path) -> None:
+    """256 MiB in a note of 256 KB: the core is one like others, which does not tell what was in memory."""
+    path, damager, _ = notes.files[0]
+    packer = zlib.compressobj(1)
+    piece = BOMBS[kind][which]
+    piece *= (1 << 20) // len(piece)
+    packed = b"".join([packer.compress(piece) for _ in range(256)] + [packer.flush()])
+    bomb = damager.with_notes(tmp_path / "bomb", {kind: packed})
+    with CoreImage(str(bomb)) as image:
+        assert image.moment is None
+    whole = bounded(path, ["arenas"], tmp_path / "whole.json")
+    found = bounded(bomb, ["arenas"], tmp_path / "bomb.json")
+    figures = ("system_bytes", "used_bytes", "tcache", "fast", "bins")
+    assert [found["totals"][name] for name in figures] == [whole["totals"][name] for name in figures]
+
+
+WRONG: dict[str, tuple[str, object]] = {
+    "infinite": ("taken", float("inf")),
+    "not a number": ("taken", float("nan")),
+    "no time": ("taken", []),
+    "of 400 digits": ("memory", [10**400, 0]),
+    "infinite memory": ("memory", [float("inf"), 0]),
+    "negative": ("processors", -1),
+    "none": ("processors", 0),
+    "a word": ("exact", "yes"),
+    "a number": ("redacted", 1),
+    "mappings": ("mappings", {"a": 1}),
+    "a mapping that ends before it starts": ("mappings", [[8192, 4096, "rw", 0, "", 0, 0, 0]]),
+    "a mapping beyond all addresses": ("mappings", [[4096, 1 << 65, "rw", 0, "", 0, 0, 0]]),
+    "mappings in no order": ("mappings", [[8192, 12288, "rw", 0, "", 0, 0, 0], [4096, 8192, "rw", 0, "", 0, 0, 0]]),
+    "mappings over each other": ("mappings", [[4096, 12288, "rw", 0, "", 0, 0, 0], [8192, 16384, "", 0, "", 0, 0, 0]]),
+    "a mapping of half a byte": ("mappings", [[4096, 8192, "rw", 0.5, "", 0, 0, 0]]),
+    "a negative share": ("mappings", [[4096, 8192, "rw", 0, "", -4096, 0, 0]]),
+    "a share of text": ("mappings", [[4096, 8192, "rw", 0, "", "all", 0, 0]]),
+    "a path with an end": ("mappings", [[4096, 8192, "rw", 0, "/a\0b", 0, 0, 0]]),
+    "a path of no bytes": ("mappings", [[4096, 8192, "rw", 0, "/\ud800", 0, 0, 0]]),
+    "a name": ("threads", [[1, 7]]),
+    "a thread": ("threads", [["1", "a"]]),
+    "an environment": ("environment", ["A=1"]),
+    "what is locked": ("locked", [[8192, 4096]]),
+    "what is locked, in no order": ("locked", [[8192, 12288], [4096, 8192]]),
+    "epoll": ("epoll", [[1, 2]]),
+    "a timer": ("timers", [[1, 2.5]]),
+    "shared memory": ("shared", [[], []]),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_save_does_not_write(notes: Notes, what: str, tmp_path: Path) -> None:
+    _, damager, _ = notes.files[0]
+    key, value = WRONG[what]
+    document = json.dumps({**damager.document, key: value}).encode()
+    path = damager.with_notes(tmp_path / "core", {NT_MOMENT: zlib.compress(document)})
+    with CoreImage(str(path)) as image:
+        assert image.moment is None
+    for words in (["arenas"], ["mappings"], ["threads"], ["report"]):
+        bounded(path, words, tmp_path / "said.json")
+
+
+def test_what_is_locked_twice(notes: Notes, tmp_path: Path) -> None:
+    """By mlock() and as memory of hugetlbfs."""
+    _, damager, _ = notes.files[0]
+    document = json.dumps({**damager.document, "locked": [[4096, 8192], [4096, 8192]]}).encode()
+    path = damager.with_notes(tmp_path / "core", {NT_MOMENT: zlib.compress(document)})
+    with CoreImage(str(path)) as image:
+        assert image.locked() == [(4096, 8192), (4096, 8192)]
+
+
+@pytest.mark.parametrize("words", [(5,), ((1 << 64) - 1, 1), (4096, 1 << 63, 1 << 63)], ids=str)
+def test_ranges_beyond_all_addresses(notes: Notes, words: tuple[int, ...], tmp_path: Path) -> None:
+    _, damager, _ = notes.files[0]
+    path = damager.with_notes(tmp_path / "core", {NT_RESIDENT: zlib.compress(struct.pack(f"<{len(words)}Q", *words))})
+    with CoreImage(str(path)) as image:
+        assert image.moment is None
+
+
+def test_what_is_resident_in_a_hole(notes: Notes, tmp_path: Path) -> None:
+    """By the note a terabyte is in memory, which the file has as a hole."""
+    _, damager, block = notes.files[0]
+    start, size = 1 << 40, 1 << 40
+    rows = [[start, start + size, "rw", 0, "", size, 0, 0], *damager.document["mappings"]]
+    spans = damager.spans[NT_RESIDENT]
+    resident = struct.pack("<2Q", start, size) + struct.pack("<Q", spans[0] - start - size) + spans[1:].tobytes()
+    document = json.dumps({**damager.document, "mappings": rows}).encode()
+    changed = {NT_MOMENT: zlib.compress(document), NT_RESIDENT: zlib.compress(resident)}
+    plain = damager.with_notes(tmp_path / "plain", changed)
+    with CoreImage(str(plain)) as image:
+        assert image.moment is not None
+        assert image.regions()[0].size == size
+    path = appended(plain, tmp_path / "core", [load(start, 1 << 41, size)], (1 << 41) + size)
+    for words in (["owners"], ["leaks"], ["owner", block], ["types"], ["report"]):
+        bounded(path, words, tmp_path / "said.json")
+
+
+@pytest.mark.parametrize(
+    "seed", ["always", *(pytest.param(each, marks=pytest.mark.full) for each in ("again", "more"))]
+)
+def test_a_few(notes: Notes, seed: str) -> None:
+    fuzz(notes, SHORT // 3, seed)
+
+
+@pytest.mark.fuzz
+def test_many(notes: Notes) -> None:
+    fuzz(notes, int(os.environ.get("ARENASCOPE_FUZZ_RUNS", LONG)) // 2, f"{today()} {os.getpid()}")
