@@ -36,6 +36,8 @@ class Look(NamedTuple):
     symbols: bool = True
     processes: int = 1
     """How many may share it."""
+    program: str = ""
+    """What the next steps name; by default what was typed to start this process."""
 
 
 class Seen(NamedTuple):
@@ -48,6 +50,8 @@ class Seen(NamedTuple):
 class _Collecting(ShellDoor):
     """Keeps what is written and shows no notices: the lines of many subjects would mix."""
 
+    program = ""
+
     def write(self, text: str) -> None:
         self.release()
         self.written.append(text)
@@ -59,7 +63,7 @@ class _Collecting(ShellDoor):
         pass
 
     def style(self) -> Style:
-        return Style(width=terminal_width(sys.stdout), program=typed_program(), subject=self._named)
+        return Style(width=terminal_width(sys.stdout), program=self.program or typed_program(), subject=self._named)
 
 
 def look(asked: Look) -> Seen:
@@ -81,6 +85,7 @@ def _look(asked: Look, early: bool) -> Seen:
     )
     door.whole = command.whole(asked.options)
     door.hold_at_most = seconds_to_hold(asked.options)
+    door.program = asked.program
     try:
         status = answer(command, asked.options, door)
         door.release()
@@ -112,13 +117,10 @@ def _figures(subject: str, early: bool, types: bool, owners: bool) -> dict[str, 
         door.drop()
 
 
-def document(subject: str, command: str = "report", words: Sequence[str] = ()) -> dict[str, Any]:
+def document(subject: str, command: str = "report", program: str = "") -> dict[str, Any]:
     """The JSON of a command on one process or core, as a dict: the entry point for an engine's workers."""
-    try:
-        options = find_command(command).parser("arenascope").parse_args([*words, "--json"])
-    except ArenascopeError as error:
-        return _document(Seen(subject, "", one_line(str(error)), 2), command)
-    return _document(look(Look(subject, command, options)), command)
+    options = find_command(command).parser("arenascope").parse_args(["--json"])
+    return _document(look(Look(subject, command, options, program=program)), command)
 
 
 def _document(seen: Seen, command: str) -> dict[str, Any]:

@@ -108,7 +108,8 @@ def check_image(core: Path, whole: Mapping[str, Mapping[str, Any]]) -> set[str]:
     for name in whole:
         status, said, complained = look(core, name, "--json")
         if status:
-            assert (status, said, complained.count("\n")) == (2, "", 1), f"{name}: {complained}"
+            assert (status, complained.count("\n")) == (2, 1), f"{name}: {complained}"
+            assert valid(json.loads(said))["error"]
             errors.add(complained.partition(": ")[2].strip())
             continue
         check_document(said, whole[name], name)

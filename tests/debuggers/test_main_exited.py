@@ -65,9 +65,9 @@ class Exited(NamedTuple):
     program: Path
     tids: list[int]
 
-    def anonymous(self) -> int:
+    def rollup(self, name: str) -> int:
         text = Path(f"/proc/{self.tids[0]}/smaps_rollup").read_text()
-        return int(re.search(r"^Anonymous: +(\d+) kB", text, re.MULTILINE)[1]) * 1024
+        return int(re.search(rf"^{name}: +(\d+) kB", text, re.MULTILINE)[1]) * 1024
 
 
 def others(pid: int) -> list[int]:
@@ -103,7 +103,8 @@ def caches(rows: list[dict[str, object]], tids: list[int]) -> dict[int, int]:
 
 @pytest.mark.parametrize("how", ["--stop ptrace", "--stop signal", "--no-stop"])
 def test_every_command_in_the_shell(exited: Exited, how: str) -> None:
-    words = ["arenas", "threads", "trim", "report", "pins", "check", "chunks", "map", "mmapped", "params", "version"]
+    words = ["report", "arenas", "threads", "trim", "pins", "check", "chunks", "map", "mmapped", "params", "version"]
+    before = exited.rollup("Rss")
     outcomes = SHELL.run(Live(exited.pid, exited.program), [f"{word} --json {how}" for word in words])
     documents = dict(zip(words, (each.json() for each in outcomes)))
     found = documents["threads"]["threads"]
@@ -111,8 +112,8 @@ def test_every_command_in_the_shell(exited: Exited, how: str) -> None:
     main = next(row for row in found if row["tid"] == exited.pid)
     assert (main["arena"], main["tcache"]["chunks"] >= CACHED) == (0, True)
     assert documents["threads"]["unattached_arenas"] == []
-    rollup = Path(f"/proc/{exited.tids[0]}/smaps_rollup").read_text()
-    assert documents["report"]["rss_bytes"] == int(re.search(r"^Rss: +(\d+) kB", rollup, re.MULTILINE)[1]) * 1024
+    # to read a page of libc's file maps those around it
+    assert before <= documents["report"]["rss_bytes"] <= exited.rollup("Rss")
     assert documents["trim"]["totals"]["release_bytes"] >= FREED * (PIECE - 4096)
     assert documents["check"]["breaches"] == []
 
@@ -132,9 +133,9 @@ def test_gdb_says_that_threads_run_on(exited: Exited) -> None:
 
 def test_gdb_trims_and_leaves_the_tops_to_the_threads_that_run(exited: Exited) -> None:
     image = Live(exited.tids[1], exited.program)
-    before = exited.anonymous()
+    before = exited.rollup("Anonymous")
     refused, applied = opened(GDB).run(image, ["trim --apply --tops -y", "trim --apply -y --json"])
     assert "is not held by this debugger" in (refused.error or "")
     least = FREED * (PIECE - 4096) - OWN_PAGES
     assert applied.json()["applied"]["released_bytes"] >= least
-    assert before - exited.anonymous() >= least
+    assert before - exited.rollup("Anonymous") >= least

@@ -11,7 +11,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Optional
 
 import pytest
 from looks import ROOT, plain_environment
@@ -112,12 +112,7 @@ def test_a_killed_worker_loses_nothing(cores: Path, tmp_path: Path) -> None:
         os.link(cores / "core.1", many / f"core.{number}")
     reports = tmp_path / "reports"
     process = start("fleet", many, "--output", reports, "--engine", "dask", "--workers", "2", "--command", "check")
-    deadline = time.monotonic() + SECONDS
-    while not (busy := readers(process.pid, many)):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.kill(busy[0], signal.SIGKILL)
+    os.kill(await_children(process, many)[0], signal.SIGKILL)
     _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, said
     found = rows(reports)
@@ -125,8 +120,17 @@ def test_a_killed_worker_loses_nothing(cores: Path, tmp_path: Path) -> None:
     assert [row["error"] for row in found] == [None] * MANY
 
 
-def readers(pid: int, folder: Path) -> list[int]:
-    """Processes that have a file of the folder open, of those that it started."""
+def await_children(process: subprocess.Popen[str], folder: Optional[Path]) -> list[int]:
+    deadline = time.monotonic() + SECONDS
+    while not (found := children_of(process.pid, folder)):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found
+
+
+def children_of(pid: int, folder: Optional[Path]) -> list[int]:
+    """Processes that it started, and these; with a folder those that have a file of it open."""
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
@@ -134,7 +138,7 @@ def readers(pid: int, folder: Path) -> list[int]:
         except OSError:
             continue
         for child in children:
-            found += [*([child] if reads(child, folder) else []), *readers(child, folder)]
+            found += [*([child] if not folder or reads(child, folder) else []), *children_of(child, folder)]
     return found
 
 
@@ -174,3 +178,27 @@ def test_one_line_says_what_is_wrong(words: list[str], said: str, cores: Path, t
     (line,) = fleet(2, *(named.get(word, word) for word in words)).splitlines()
     assert line.startswith("arenascope fleet: ")
     assert said in line
+
+
+def test_an_engine_that_does_not_start_is_no_fault_of_ours(cores: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    has("dask")
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1ms")
+    (line,) = fleet(2, cores, "--output", tmp_path, "--engine", "dask", "--workers", "1").splitlines()
+    assert line.startswith("arenascope fleet: Dask")
+
+
+@pytest.mark.parametrize("at_work", [False, True])
+@pytest.mark.parametrize("engine", LIBRARIES)
+def test_an_interrupt_is_one_line(engine: str, at_work: bool, cores: Path, tmp_path: Path) -> None:
+    """A terminal sends it to each process that the engine started, too: while these are started, and at work."""
+    has(engine)
+    many = tmp_path / "many"
+    many.mkdir()
+    for number in range(MANY):
+        os.link(cores / "core.1", many / f"core.{number}")
+    how = ["--engine", engine, "--workers", "2", "--command", "check"]
+    process = start("fleet", many, "--output", tmp_path / "reports", *how)
+    await_children(process, many if at_work else None)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=SECONDS)
+    assert (process.returncode, said) == (130, "arenascope: stopped\n")

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Protocol
 
 import pytest
 from core_damage import Damager, fields_of
@@ -37,6 +37,12 @@ RAW = re.compile("(?!\x1b\\[[0-9;]*m)[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u20
 
 class Failure(AssertionError):
     pass
+
+
+class Makes(Protocol):
+    """Which run a seed and a number stand for."""
+
+    def make(self, seed: str, index: int) -> Run: ...
 
 
 def check(said: Said, words: list[str]) -> None:
@@ -203,7 +209,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench(folder, cores, json.loads(saved.read_text()), program)
 
 
-def fuzz(bench: Bench, count: int, seed: str) -> None:
+def fuzz(bench: Makes, count: int, seed: str) -> None:
     seed = os.environ.get("ARENASCOPE_FUZZ_SEED", seed)
     first = 0
     if ":" in seed:

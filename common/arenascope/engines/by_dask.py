@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import logging
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from typing import Any, Iterator, Optional, Sequence
 
-from ..errors import ArenascopeError
 from .cores import Core
-from .work import TRIES, Result, Task, look_at, lost
+from .work import TRIES, Result, Task, engine_errors, look_at, lost, starting
 
 PATIENCE = "20s"
 """For a scheduler to answer."""
@@ -21,33 +21,44 @@ class Dask:
     def results(self, task: Task, cores: Sequence[Core]) -> Iterator[tuple[Core, Result]]:
         """As they are ready. A core is looked at again where its worker died."""
         distributed: Any = import_module("distributed")
-        # the same path can hold another core tomorrow
-        futures = {self._client.submit(look_at, task, core, pure=False, retries=TRIES): core for core in cores}
-        for future in distributed.as_completed(list(futures)):
-            core = futures.pop(future)
-            error = future.exception()
-            yield core, (lost(error) if error is not None else future.result())
-            future.release()
+        with engine_errors("Dask takes no work"):
+            # the same path can hold another core tomorrow
+            futures = {self._client.submit(look_at, task, core, pure=False, retries=TRIES): core for core in cores}
+            ready = distributed.as_completed(list(futures))
+        while futures:
+            with engine_errors("Dask lost its scheduler"):
+                future = next(ready)
+                error = future.exception()
+                result = lost(error) if error is not None else future.result()
+                future.release()
+            yield futures.pop(future), result
 
 
 @contextmanager
 def open(address: Optional[str], workers: Optional[int]) -> Iterator[Dask]:
     dask: Any = import_module("dask")
     distributed: Any = import_module("distributed")
-    with dask.config.set({"distributed.scheduler.allowed-failures": TRIES}):
+    # what it is to be told of is an error of ours, in one line
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with dask.config.set({"distributed.scheduler.allowed-failures": TRIES}), ExitStack() as opened:
         if address is not None:
-            try:
+            with engine_errors(f"no Dask scheduler answers at {address}"):
                 client = distributed.Client(address, timeout=PATIENCE)
-            except (OSError, ValueError) as error:
-                raise ArenascopeError(f"no Dask scheduler answers at {address}: {error}") from error
-            with client:
-                yield Dask(client)
-            return
-        # a look is one thread's work; nothing listens beyond this machine
-        how = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
-        try:
-            cluster = distributed.LocalCluster(n_workers=workers, **how)
-        except (OSError, RuntimeError) as error:
-            raise ArenascopeError(f"Dask cannot start workers here: {error}") from error
-        with cluster, distributed.Client(cluster) as client:
-            yield Dask(client)
+        else:
+            # a look is one thread's work; nothing listens beyond this machine
+            how = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+            with starting(), engine_errors("Dask cannot start workers here"):
+                cluster = opened.enter_context(_closed(distributed.LocalCluster(n_workers=workers, **how)))
+                client = distributed.Client(cluster, timeout=PATIENCE)
+        opened.enter_context(_closed(client))
+        yield Dask(client)
+
+
+@contextmanager
+def _closed(opened: Any) -> Iterator[Any]:
+    """At the end it is closed; what goes wrong then hides neither the result nor why there is none."""
+    try:
+        yield opened
+    finally:
+        with suppress(Exception):
+            opened.close()

@@ -8,9 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence
 
-from ..errors import ArenascopeError
 from .cores import Core
-from .work import TRIES, Result, Task, look_at, lost
+from .work import TRIES, Result, Task, engine_errors, look_at, lost, starting
 
 AHEAD = 4
 """So many looks for each processor are asked for at a time: a hundred thousand would only wait."""
@@ -23,24 +22,29 @@ class Ray:
     def results(self, task: Task, cores: Sequence[Core]) -> Iterator[tuple[Core, Result]]:
         """As they are ready. A core is looked at again where its worker died."""
         ray = self._ray
-        remote = ray.remote(num_cpus=1, max_retries=TRIES)(look_at)
-        limit = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        with engine_errors("Ray takes no work"):
+            remote = ray.remote(num_cpus=1, max_retries=TRIES)(look_at)
+            limit = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
         asked: dict[Any, Core] = {}
         left = iter(cores)
         while True:
-            for core in left:
-                asked[remote.remote(task, core)] = core
-                if len(asked) >= limit:
-                    break
-            if not asked:
+            with engine_errors("Ray lost its cluster"):
+                for core in left:
+                    asked[remote.remote(task, core)] = core
+                    if len(asked) >= limit:
+                        break
+                ready = ray.wait(list(asked), num_returns=1)[0] if asked else []
+                results = [(asked.pop(reference), self._result(reference)) for reference in ready]
+            if not results:
                 return
-            ready, _ = ray.wait(list(asked), num_returns=1)
-            for reference in ready:
-                core = asked.pop(reference)
-                try:
-                    yield core, ray.get(reference)
-                except ray.exceptions.RayError as error:
-                    yield core, lost(error)
+            yield from results
+
+    def _result(self, reference: Any) -> Result:
+        try:
+            result: Result = self._ray.get(reference)
+            return result
+        except self._ray.exceptions.RayError as error:
+            return lost(error)
 
 
 @contextmanager
@@ -52,10 +56,8 @@ def open(address: Optional[str], workers: Optional[int]) -> Iterator[Ray]:
         # nothing listens beyond this machine; a checkout's package is where its workers do not look by themselves
         environment = {"env_vars": {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}}
         how.update(num_cpus=workers, include_dashboard=False, _node_ip_address="127.0.0.1", runtime_env=environment)
-    try:
+    with starting(), engine_errors(f"no Ray cluster answers at {address or 'this machine'}"):
         ray.init(address=address, **how)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise ArenascopeError(f"no Ray cluster answers at {address or 'this machine'}: {error}") from error
     try:
         yield Ray(ray)
     finally:

@@ -17,6 +17,7 @@ from ..command import find_command
 from ..errors import ArenascopeError, UsageError
 from ..printable import one_line
 from ..render import optional
+from ..shell import typed_program
 from .cores import Core, find_cores
 from .work import Result, Task
 
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     if due:
         try:
             with engine.open(options.address, options.workers) as opened:
-                failed = _keep(opened.results(Task(options.asked), due), table, len(due))
+                failed = _keep(opened.results(Task(options.asked, typed_program()), due), table, len(due))
         finally:
             table.flush()
         _say(f"{options.output}: {table.rows:,} of {len(due):,} looked at, {failed:,} of them could not be read")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import sys
 import tempfile
 import time
 from contextlib import contextmanager
@@ -27,6 +29,8 @@ LONGEST = 300
 
 class Task(NamedTuple):
     command: str
+    program: str
+    """What next steps name: the command that was typed, not the engine's own."""
 
 
 class Result(NamedTuple):
@@ -47,7 +51,7 @@ def look_at(task: Task, core: Core) -> Result:
 
     try:
         with _here(core) as path:
-            answer = document(path, task.command)
+            answer = document(path, task.command, task.program)
     except (OSError, ArenascopeError) as error:
         return result(None, one_line(str(error)), lost=True)
     except Exception as error:
@@ -57,9 +61,42 @@ def look_at(task: Task, core: Core) -> Result:
 
 def lost(error: BaseException) -> Result:
     """Of a worker that died, and of those that took its place."""
+    return Result(None, f"the worker was lost: {_last_line(error)}", True)
+
+
+@contextmanager
+def engine_errors(task: str) -> Iterator[None]:
+    """What an engine's library raises while it does `task` is an error of one line, and no fault of arenascope's."""
+    try:
+        yield
+    except Exception as error:
+        raise ArenascopeError(f"{task}: {_last_line(error)}") from error
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """While an engine starts its processes, Ctrl-C waits: its libraries may swallow it then.
+
+    A terminal sends it to these processes, too, and each would print a traceback beside our line: they have no standard
+    error.
+    """
+    sys.stderr.flush()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _last_line(error: BaseException) -> str:
     # the last line of what may be a whole traceback
     why = (str(error).strip().splitlines() or [""])[-1]
-    return Result(None, one_line(f"the worker was lost: {type(error).__name__}: {why}")[:LONGEST], True)
+    return one_line(f"{type(error).__name__}: {why}" if why else type(error).__name__)[:LONGEST]
 
 
 @contextmanager
