@@ -13,7 +13,7 @@ import gdb
 from arenascope.apply import Controller
 from arenascope.arguments import HELP, completions
 from arenascope.command import Command, all_commands, command_names, execute, failed
-from arenascope.debugger_door import PREFIXES, SUMMARY, TAKEN, DebuggerDoor, help_body
+from arenascope.debugger_door import ALWAYS, SUMMARY, DebuggerDoor, help_body, prefixes, taken
 from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import STATUS, fault_line
 from arenascope.glossary import TOPIC
@@ -141,22 +141,37 @@ def _make_prefix(prefix: str) -> None:
     kind()
 
 
-def _is_taken(prefix: str) -> bool:
-    """Whether another extension holds this name: it completes to itself, and its help is not ours."""
+def _is_taken(prefix: str, say: Callable[[str], None]) -> bool:
+    """Whether another command has this name: it completes to itself, and its help is not ours."""
     names = gdb.execute(f"complete {prefix}", to_string=True).splitlines()
-    if prefix not in names:
+    if prefix not in names or gdb.execute(f"help {prefix}", to_string=True).startswith(SUMMARY):
         return False
-    return not gdb.execute(f"help {prefix}", to_string=True).startswith(SUMMARY)
+    say(taken(prefix))
+    return True
+
+
+def _unlist(prefix: str) -> None:
+    """Keeps a word out of GDB's lists of commands, as GDB does with deprecated ones.
+
+    pwndbg ends GDB where `help all` lists a `heap` before it is loaded. The word works, is completed and has its help.
+    """
+    gdb.execute(f"maintenance deprecate {prefix}", to_string=True)
+    # GDB warns of a deprecated command at its first use only: this is that use
+    gdb.execute(prefix, to_string=True)
+
+
+def _say(line: str) -> None:
+    gdb.write(f"{line}\n")
 
 
 def register(folder: str) -> None:
-    for prefix in PREFIXES:
-        if prefix == "heap" and _is_taken(prefix):
-            gdb.write(f"{TAKEN}\n")
-            continue
+    words = [prefix for prefix in prefixes(_say) if prefix == ALWAYS or not _is_taken(prefix, _say)]
+    for prefix in words:
         _make_prefix(prefix)
+        if prefix != ALWAYS:
+            _unlist(prefix)
         _make_help(prefix)
         for command in all_commands():
             _make_subcommand(prefix, command, folder)
-    mi = GdbDoor("heap", folder).beside("mi")
-    mi.register(all_commands(), lambda: GdbDoor("heap", folder), errors_as_gdb_says_them)
+    mi = GdbDoor(words[0], folder).beside("mi")
+    mi.register(all_commands(), lambda: GdbDoor(words[0], folder), errors_as_gdb_says_them)

@@ -11,7 +11,7 @@ import lldb
 from arenascope.apply import Controller
 from arenascope.arguments import Argument
 from arenascope.command import Command, all_commands, execute, failed
-from arenascope.debugger_door import PREFIXES, SUMMARY, TAKEN, DebuggerDoor, help_body
+from arenascope.debugger_door import ALWAYS, SUMMARY, DebuggerDoor, help_body, prefixes, taken
 from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import fault_line
 from arenascope.overview import HELP_SUMMARY, help_text
@@ -217,7 +217,7 @@ class _Help(_Named):
 def make_classes(folder: str) -> list[type[_Named]]:
     """By the names under which LLDB gets them."""
     classes: list[type[_Named]] = []
-    for prefix in PREFIXES:
+    for prefix in prefixes(print):
         classes.append(_make_class(_Help, prefix, "help"))
         classes += [
             _make_class(_Subcommand, prefix, command.name, command=command, folder=folder) for command in all_commands()
@@ -225,16 +225,20 @@ def make_classes(folder: str) -> list[type[_Named]]:
     return classes
 
 
+def _class_name(prefix: str, name: str) -> str:
+    return f"{prefix}_{name}".replace("-", "_")
+
+
 def _make_class(kind: type[AnyNamed], prefix: str, name: str, **attributes: object) -> type[AnyNamed]:
-    made = type(f"{prefix.title()}{name.title()}", (kind,), {"prefix": prefix, "name": name, **attributes})
+    made = type(_class_name(prefix, name), (kind,), {"prefix": prefix, "name": name, **attributes})
     return cast("type[AnyNamed]", made)
 
 
 def register(debugger: lldb.SBDebugger, classes: Sequence[type[_Named]], module: str) -> None:
     interpreter = debugger.GetCommandInterpreter()
-    for prefix in PREFIXES:
-        if prefix == "heap" and _is_taken(interpreter, prefix):
-            print(TAKEN)
+    for prefix in dict.fromkeys(kind.prefix for kind in classes):
+        if prefix != ALWAYS and _is_taken(interpreter, prefix):
+            print(taken(prefix))
             continue
         problem = _run(interpreter, f'command container add -o -h "{SUMMARY}" {prefix}')
         if problem:
@@ -248,11 +252,12 @@ def register(debugger: lldb.SBDebugger, classes: Sequence[type[_Named]], module:
                 if problem:
                     print(f"arenascope: {prefix} {kind.name}: {problem}")
         # a container answers no option; after -- LLDB takes this for a command's name
-        _run(interpreter, f"command script add -o -c {module}.{prefix.title()}Help -- {prefix} --help")
+        help_class = _class_name(prefix, "help")
+        _run(interpreter, f"command script add -o -c {module}.{help_class} -- {prefix} --help")
 
 
 def _is_taken(interpreter: lldb.SBCommandInterpreter, prefix: str) -> bool:
-    """Whether another extension holds this name: its help is not ours. (LLDB dies of a container put over it.)"""
+    """Whether another command has this name: its help is not ours. (LLDB dies of a container put over it.)"""
     result = lldb.SBCommandReturnObject()
     # SBCommandInterpreter.CommandExists knows LLDB's own commands only, UserCommandExists came later than LLDB 16
     interpreter.HandleCommand(f"help {prefix}", result)

@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from types import ModuleType
-from typing import Optional
+from typing import Callable, Optional, Sequence
 
 from .command import Command
 from .errors import UsageError
 from .load_once import load_once
 
-PREFIXES = ("heap", "arenascope")
+ALWAYS = "arenascope"
+"""The word that is registered whatever else is loaded."""
+SHORT = "heap"
+SETTING = "ARENASCOPE_HEAP_WORD"
+"""The environment variable that names another word than SHORT."""
+NO_WORD = "none"
 SUMMARY = "Walk glibc malloc's arenas, bins and thread caches."
 """Help of the prefixes; it marks a `heap` as ours."""
-TAKEN = "arenascope: another extension holds `heap`; the commands are under `arenascope`"
+BESIDES = f"the commands are under `{ALWAYS}`"
+
+
+def prefixes(say: Callable[[str], None]) -> Sequence[str]:
+    """The words that the commands are wanted under, the short one first.
+
+    The rule for both debuggers: `arenascope` is always registered. `heap`, or the word that ARENASCOPE_HEAP_WORD names,
+    is registered as soon as arenascope is loaded, as a command line may use it before any prompt, but only if no other
+    command has it. An extension that is loaded later may take it. GDB's door also keeps it out of GDB's lists
+    of commands, by which some extensions decide whether they may take a word.
+    """
+    word = os.environ.get(SETTING) or SHORT
+    if word in (NO_WORD, ALWAYS):
+        return (ALWAYS,)
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", word):
+        say(f"arenascope: {SETTING}={word!r} cannot be a command's name; {BESIDES}")
+        return (ALWAYS,)
+    return (word, ALWAYS)
+
+
+def taken(word: str) -> str:
+    return f"arenascope: another command is called `{word}`; {BESIDES}"
 
 
 class DebuggerDoor:

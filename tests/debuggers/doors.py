@@ -90,13 +90,19 @@ class Gdb:
         return [*first, str(program), str(image.path)]
 
     def drive(
-        self, arguments: Sequence[str], steps: Sequence[dict[str, Any]], load: Sequence[str] = LOAD, **how: Any
+        self,
+        arguments: Sequence[str],
+        steps: Sequence[dict[str, Any]],
+        load: Sequence[str] = LOAD,
+        variables: Optional[dict[str, str]] = None,
+        **how: Any,
     ) -> list[Outcome]:
         """The steps of drive_gdb.py, in one GDB that has arenascope loaded."""
         with tempfile.TemporaryDirectory(prefix="arenascope-gdb-") as folder:
             results = Path(folder) / "results"
-            variables = {"ARENASCOPE_STEPS": json.dumps(list(steps)), "ARENASCOPE_RESULTS": str(results)}
-            finished = self.start([*arguments, *load, "-x", str(HERE / "drive_gdb.py")], variables=variables, **how)
+            task = {"ARENASCOPE_STEPS": json.dumps(list(steps)), "ARENASCOPE_RESULTS": str(results)}
+            arguments = [*arguments, *load, "-x", str(HERE / "drive_gdb.py")]
+            finished = self.start(arguments, variables={**task, **(variables or {})}, **how)
             return read_results(results, steps, finished)
 
     def start(

@@ -1,0 +1,135 @@
+"""Beside other extensions of GDB that have a `heap`, loaded before arenascope or after it, and under another word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Sequence
+
+import pytest
+from doors import ARENA_PY, LOAD, Gdb
+from extensions import STAND_INS, Extension, real, stand_in
+from gdb_terminal import Terminal
+from lldb_door import LLDB_LOAD, Lldb
+from subjects import Subject
+
+from arenascope.debugger_door import SETTING, SUMMARY
+
+pytestmark = pytest.mark.xdist_group("loading")
+
+OURS_FIRST = pytest.mark.parametrize("ours_first", [True, False], ids=["ours-first", "theirs-first"])
+# -ix: while GDB still reads what configures it, as ~/.gdbinit
+WAYS = ("-ix", "-x", "-ex")
+# pwndbg, alone too, has exceptions of its own where GDB attaches to threads
+QUIET = ("-iex", "set python print-stack none")
+
+
+def sourced(way: str, files: Sequence[Path], folder: Path) -> list[str]:
+    if way == "-ex":
+        return [word for file in files for word in ("-ex", f"source {file}")]
+    script = folder / "both.gdb"
+    script.write_text("".join(f"source {file}\n" for file in files))
+    return [way, str(script)]
+
+
+def both_work(gdb: Gdb, subject: Subject, theirs: Extension, ours_first: bool, way: str, folder: Path) -> None:
+    """Both load, `heap` is theirs, and `arenascope` says the same as ever."""
+    files = [ARENA_PY, theirs.file] if ours_first else [theirs.file, ARENA_PY]
+    words = ("help heap", "echo @\\n", "arenascope info", "echo @\\n", "arenascope help", "echo @\\n")
+    finished = gdb.start(
+        [*QUIET, "-p", str(subject.pid), *sourced(way, files, folder), "-ex", "echo @\\n"]
+        + [word for each in words for word in ("-ex", each)],
+        theirs.variables,
+    )
+    assert finished.status == 0, finished.all
+    _, heap, info, overview, _ = finished.stdout.split("@\n")
+    assert heap.strip()
+    assert SUMMARY not in heap
+    assert info == subject.info_xml
+    assert "arenascope is the word that always works" in overview
+
+
+@OURS_FIRST
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", STAND_INS)
+def test_one_that_takes_only_what_is_free(
+    gdb: Gdb, subject: Subject, tmp_path: Path, name: str, way: str, ours_first: bool
+) -> None:
+    both_work(gdb, subject, stand_in(name, tmp_path), ours_first, way, tmp_path)
+
+
+@pytest.mark.full
+@OURS_FIRST
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["gef", "pwndbg"])
+def test_a_real_one(gdb: Gdb, subject: Subject, tmp_path: Path, name: str, way: str, ours_first: bool) -> None:
+    both_work(gdb, subject, real(name, tmp_path, gdb), ours_first, way, tmp_path)
+
+
+@pytest.mark.parametrize("name", STAND_INS)
+def test_at_a_prompt(subject: Subject, tmp_path: Path, name: str) -> None:
+    """`heap` is ours at the first prompt; an extension that is loaded hours later does not end the session either."""
+    theirs = stand_in(name, tmp_path)
+    with Terminal(["-p", str(subject.pid)]) as terminal:
+        assert "<malloc " in terminal.type("heap info")
+        terminal.type(f"source {theirs.file}")
+        assert "their heap" in terminal.type("heap")
+        assert "<malloc " in terminal.type("arenascope info")
+
+
+def test_a_word_that_is_not_listed_is_whole(gdb: Gdb, subject: Subject) -> None:
+    """It is used without a warning, the first time too, and completed, explained and found as any other."""
+    use = ["-ex", "echo @\\n", "-ex", "heap info"]
+    finished = gdb.start(["-p", str(subject.pid), *LOAD, *use, *LOAD, *use, "-ex", "echo @\\n"])
+    assert [each == subject.info_xml for each in finished.stdout.split("@\n")[1:3]] == [True, True]
+    completed, explained, found, listed = gdb.drive(
+        [], [{"do": each} for each in ("complete hea", "help heap", "apropos arenas, bins", "help data")]
+    )
+    assert completed.text == "heap\n"
+    assert explained.text.startswith(SUMMARY)
+    assert {line.split()[0] for line in found.text.splitlines()} >= {"heap", "arenascope"}
+    assert not [line for line in listed.text.splitlines() if line.startswith("heap")]
+    assert [line for line in listed.text.splitlines() if line.startswith("arenascope -- ")]
+
+
+# another word, or none
+
+
+def test_another_word(gdb: Gdb, subject: Subject) -> None:
+    words = ("mheap info", "arenascope info", "mheap help", "heap info")
+    finished = gdb.drive(["-p", str(subject.pid)], [{"do": each} for each in words], variables={SETTING: "mheap"})
+    mine, always, overview, usual = finished
+    assert mine.text == always.text == subject.info_xml
+    assert "mheap help COMMAND" in overview.text
+    assert usual.error
+
+
+def drive_with(gdb: Gdb, word: str) -> tuple[str, bool, bool]:
+    """What loading says, and whether `heap` and `arenascope` are ours then."""
+    said = gdb.start(["-iex", f'python import os; os.environ["{SETTING}"] = {word!r}', *LOAD]).all
+    usual, always = gdb.drive(
+        [], [{"do": "help heap"}, {"do": "help arenascope"}], load=LOAD, variables={SETTING: word}
+    )
+    return said, usual.text.startswith(SUMMARY), always.text.startswith(SUMMARY)
+
+
+def test_no_word(gdb: Gdb) -> None:
+    assert drive_with(gdb, "none") == ("", False, True)
+    assert drive_with(gdb, "arenascope") == ("", False, True)
+    assert drive_with(gdb, "") == ("", True, True)
+
+
+@pytest.mark.parametrize("word", ["two words", "-x", "1", "info"])
+def test_a_word_that_cannot_be_had(gdb: Gdb, word: str) -> None:
+    said, usual, always = drive_with(gdb, word)
+    (line,) = said.splitlines()
+    assert word in line
+    assert "`arenascope`" in line
+    assert (usual, always) == (False, True)
+
+
+def test_another_word_in_lldb(lldb: Lldb) -> None:
+    words = [word for each in ("m-heap help", "arenascope help", "help heap") for word in ("-o", each)]
+    finished = lldb.start([*LLDB_LOAD, *words], variables={SETTING: "m-heap"})
+    assert "m-heap help COMMAND" in finished.stdout
+    assert "arenascope help COMMAND" in finished.stdout
+    assert "'heap' is not a known command" in finished.all
