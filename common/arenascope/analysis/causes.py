@@ -92,7 +92,7 @@ class Facts(NamedTuple):
         """What free() would have unmapped had mmap_threshold stayed: only a piece of that size can be such a block.
 
         Small blocks freed side by side leave pieces of every size, some of them of a large block's: they are evidence
-        only where most of what is free beside the tops lies in pieces that one block can have left."""
+        only where one block to a piece is likely to have left most of what is free beside the tops."""
         single = sum(each.single for each in self.picture.arenas)
         if not self.grown or 2 * single < self.between + self.part("scraps"):
             return 0

@@ -69,8 +69,9 @@ class ArenaResident(NamedTuple):
     large: int
     """In free chunks so large that mmap's threshold at its default would have kept such a block out of the arena."""
     single: int
-    """The part of that in chunks that one block can have left: below today's threshold. A larger chunk is what several
-    blocks of any size have left: some of a few KiB, freed side by side, leave many MiB."""
+    """The part of that which speaks for one block to a chunk: all of it up to today's threshold. In a chunk that is a
+    little larger some lay free beside the block, and free() joined the two: what is beyond speaks against it. Blocks of
+    a few KiB, freed side by side, leave chunks of twice that and of many MiB."""
 
 
 def arena_resident(
@@ -89,7 +90,7 @@ def arena_resident(
         if each.max_bytes is None or each.max_bytes >= MMAP_THRESHOLD:
             large += (chunk for chunk in zip(each.addresses, each.sizes) if chunk[1] >= MMAP_THRESHOLD)
     large.sort()
-    single = [chunk for chunk in large if chunk[1] <= mmap_threshold]
+    single = [(address, min(size, 2 * mmap_threshold - size)) for address, size in large if size < 2 * mmap_threshold]
     if header.top_bytes:
         free.append((header.top, header.top_bytes))
     free.sort()
