@@ -159,6 +159,10 @@ class Stacks:
         main = self._main
         if main is not None and (thread.tid == self.pid or main.contains(thread.stack_pointer or 0)):
             return Span(main.start, main.end)
+        if thread.lone:
+            # what clone(2) was given: its thread pointer is that of another thread, and so is the stack below that
+            given = self._writable.find(thread.stack_pointer)
+            return Span(given.start, given.end) if given is not None else None
         region = self._writable.find(thread.thread_pointer)
         return Span(region.start, thread.thread_pointer or region.end) if region is not None else None
 
