@@ -59,7 +59,7 @@ check: setup-check ## lint, format, types and the oldest Python that the code ma
 	$(PYTHON) -m mypy
 	$(PYTHON) .venv/bin/vermin --quiet --no-tips --violations --target=3.9- $(wildcard common gdb lldb tests)
 
-newcomer: ## run README's commands on minimal Debian roots (as root with debootstrap; SUITES='trixie sid')
+newcomer: ## run README's commands on minimal roots of Debian and Ubuntu (as root with debootstrap; SUITES='trixie noble')
 	@scripts/newcomer.sh $(SUITES)
 
 soak: setup fixtures ## long run against a busy process

@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
-# Does what a newcomer does, on machines that have git and make and nothing else: makes a minimal root of each Debian
-# suite, clones the project's last commit into it and runs the commands of README's "Try it" there, word for word.
-#   scripts/newcomer.sh [--short] [SUITE...]        bookworm, trixie and sid where none is named
-# --short only collects what `make test` would run, and asks apt whether it could install what test-all takes. Needs root and debootstrap. The archive, proxies and pip's
-# settings are this machine's own. Logs stay in fixtures/build/newcomer; all else is gone at the end, however that comes.
+# Does what a newcomer does, on machines that have git and make and nothing else: makes a minimal root of each suite of
+# Debian's or Ubuntu's, clones the project's last commit into it and runs the commands of README's "Try it" there, word
+# for word. `make test-all`, which takes what these alone have, only on the releases of Debian's from 12 on.
+#   scripts/newcomer.sh [--short] [SUITE...]        bullseye, bookworm, trixie, sid, jammy and noble where none is named
+# --short only collects what `make test` would run, and asks apt whether it could install what test-all takes. Needs root
+# and debootstrap. Proxies and pip's settings are this machine's own, and so are archives: where apt knows one of the two
+# alone, the other's is looked for beside it, as mirrors have them. What no archive has is told, and passed over. Logs stay
+# in fixtures/build/newcomer; all else is gone at the end, however that comes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 logs=$PWD/fixtures/build/newcomer
+usual=(bullseye bookworm trixie sid jammy noble)
+without_all=" bullseye jammy noble "
 short=
 
 say() { printf 'newcomer: %s\n' "$*"; }
@@ -17,23 +22,39 @@ die() {
     exit 1
 }
 
-# URI of an archive of Debian's that apt is set up with: Debian, or Debian-Security.
+# URI of an archive that apt is set up with, by its origin (Debian, Ubuntu) and label (Debian-Security).
 archive() {
     # shellcheck disable=SC2016 # the words in $() are apt's
     apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' 'Created-By: Packages' |
-        sed -n "s/^Debian|$1|//p" | sort -u | head -n 1
+        sed -n "s/^$1|$2|//p" | sed 's#/*$##' | sort -u | head -n 1
 }
+
+# Of one origin, where apt is set up with it or has the other's beside it.
+archive_of() {
+    local own other=Debian
+    [ "$1" != Debian ] || other=Ubuntu
+    own=$(archive "$1" "$1")
+    [ -n "$own" ] || own=$(archive "$other" "$other" | sed -n "s#/${other,,}\$#/${1,,}#p")
+    [ -z "$own" ] || echo "$own"
+}
+
+# Whether an archive has a suite, asked as apt asks; whatever else it says stays in $work/asked.
+has() { /usr/lib/apt/apt-helper download-file "$1/dists/$2/InRelease" "$work/InRelease" >"$work/asked" 2>&1; }
 
 readme_commands() { sed -n '/^## Try it/,/^## /s/^\(make [^#]*[^# ]\) *#.*/\1/p' README.md; }
 
 # What a machine needs to be told to reach apt's archive and pip's index from here.
 carry_over() {
-    local root=$1 suite=$2 security path
-    if [ "$suite" != sid ]; then
-        echo "deb $(archive Debian) $suite-updates main" >>"$root/etc/apt/sources.list"
-        security=$(archive Debian-Security)
-        [ -z "$security" ] || echo "deb $security $suite-security main" >>"$root/etc/apt/sources.list"
-    fi
+    local root=$1 suite=$2 origin=$3 mirror=$4 security path pocket sections=main
+    [ "$origin" = Debian ] || sections="main universe"
+    security=$mirror
+    [ "$origin" = Ubuntu ] || security=$(archive Debian Debian-Security)
+    echo "deb $mirror $suite $sections" >"$root/etc/apt/sources.list"
+    # sid has none
+    for pocket in "$mirror $suite-updates" "$security $suite-security"; do
+        # shellcheck disable=SC2086 # two words
+        [[ $pocket == " "* ]] || ! has $pocket || echo "deb $pocket $sections" >>"$root/etc/apt/sources.list"
+    done
     apt-config dump | grep -iE '^Acquire::(https?::|ftp::|Check-)' >"$root/etc/apt/apt.conf.d/99newcomer" || true
     for path in /etc/resolv.conf /etc/hosts /etc/apt/auth.conf /etc/apt/auth.conf.d /etc/ssl/certs/ca-certificates.crt \
         /usr/local/share/ca-certificates /etc/pip.conf ~/.config/pip ~/.pip $(settings | sed 's/^[^=]*=//' | tr ' ' '\n'); do
@@ -48,7 +69,7 @@ settings() { env | grep -E '^(PIP_[A-Z_]*|[A-Za-z]*_proxy|[A-Z]*_PROXY|SSL_CERT_
 
 # In a mount and process namespace of its own: what is mounted and started here is gone with it.
 inside() {
-    local root=$1 status=0 command variables
+    local root=$1 suite=${1##*/} status=0 command variables
     # a mount of its own, which tests need to mount things in turn
     mount --bind "$root" "$root"
     mount -t proc proc "$root/proc"
@@ -58,6 +79,7 @@ inside() {
     [ -e "$root/dev/ptmx" ] || ln -s pts/ptmx "$root/dev/ptmx"
     mapfile -t variables < <(settings)
     while IFS= read -r command; do
+        [[ $command != *test-all* || $without_all != *" $suite "* ]] || continue
         case ${short:+$command} in
             *test-all*) command="scripts/setup.sh --simulate all" ;;
             *test*) command+=" PYTEST_ARGS='--collect-only -qq'" ;;
@@ -85,12 +107,12 @@ for word in "$@"; do
         *) suites+=("$word") ;;
     esac
 done
-[ ${#suites[@]} -gt 0 ] || suites=(bookworm trixie sid)
+[ ${#suites[@]} -gt 0 ] || suites=("${usual[@]}")
 [ "$(id -u)" -eq 0 ] || die "a root is made as root"
 command -v debootstrap >/dev/null || die "debootstrap is not installed: apt-get install debootstrap"
 unshare --mount --pid --fork true 2>/dev/null || die "this machine does not let root make namespaces (CAP_SYS_ADMIN)"
-mirror=$(archive Debian)
-[ -n "$mirror" ] || die "apt knows no archive of Debian's here (or apt-get update was never run)"
+[ -n "$(archive_of Debian)$(archive_of Ubuntu)" ] ||
+    die "apt knows no archive of Debian's or Ubuntu's here (or apt-get update was never run)"
 [ -n "$(readme_commands)" ] || die "README.md has no commands under 'Try it'"
 
 work=$(mktemp -d)
@@ -105,20 +127,42 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 mkdir -p "$logs"
-failed=()
+failed=() green=() absent=()
 for suite in "${suites[@]}"; do
     root=$work/$suite log=$logs/$suite.log
     SECONDS=0
+    origin= mirror= why=
+    for each in Debian Ubuntu; do
+        found=$(archive_of "$each")
+        if [ -z "$found" ]; then
+            why+="; apt knows no archive of $each's"
+        elif has "$found" "$suite"; then
+            origin=$each mirror=$found
+            break
+        else
+            why+="; $each's: $( (grep -m 1 '^E: ' "$work/asked" || tail -n 1 "$work/asked") |
+                sed 's#[a-z]*://[^ ]* *##; s# *\[IP: .*##; s#^E: *##')"
+        fi
+    done
+    if [ -z "$origin" ]; then
+        say "$suite: not to be had here: ${why#; }"
+        absent+=("$suite")
+        continue
+    fi
+    script=()
+    # all of a distribution's releases are made by the same one, by whatever name a debootstrap that is older has it
+    [ -e "/usr/share/debootstrap/scripts/$suite" ] || script=("$([ "$origin" = Ubuntu ] && echo gutsy || echo sid)")
     # it is thrown away before it need be on the disk, for which dpkg waits after each file
     mkdir -p "$root/etc/dpkg/dpkg.cfg.d"
     echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/newcomer"
-    if ! debootstrap --variant=minbase --include=git,make "$suite" "$root" "$mirror" >"$log" 2>&1; then
+    if ! debootstrap --variant=minbase --include=git,make "$suite" "$root" "$mirror" \
+        "${script[@]/#//usr/share/debootstrap/scripts/}" >"$log" 2>&1; then
         say "$suite: no root could be made: $(tail -n 1 "$log")"
         failed+=("$suite")
         continue
     fi
     say "$suite: a root with git and make, after $SECONDS s"
-    carry_over "$root" "$suite"
+    carry_over "$root" "$suite" "$origin" "$mirror"
     git clone -q --no-hardlinks . "$root/arenascope"
     unshare --mount --propagation private --pid --fork --kill-child \
         bash scripts/newcomer.sh --inside "$root" "$short" >"$log" 2>&1 </dev/null &
@@ -128,8 +172,14 @@ for suite in "${suites[@]}"; do
     child=
     grep -hE '^(setup: (apt-get install|.*tests will be skipped|done in)|= |[=0-9].* in [0-9.]+s)' "$log" |
         cut -c 1-150 | sed "s/^/newcomer: $suite: /"
-    [ "$status" -eq 0 ] || { failed+=("$suite") && say "$suite: failed, see $log"; }
+    if [ "$status" -eq 0 ]; then
+        green+=("$suite")
+    else
+        failed+=("$suite")
+        say "$suite: failed, see $log"
+    fi
     rm -rf --one-file-system "$root"
 done
 [ ${#failed[@]} -eq 0 ] || die "failed on ${failed[*]}"
-say "green on ${suites[*]}"
+[ ${#green[@]} -gt 0 ] || die "nothing was tried: no archive has ${absent[*]}"
+say "green on ${green[*]}${absent:+; not to be had here: ${absent[*]}}"
