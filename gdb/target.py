@@ -122,7 +122,7 @@ class GdbTarget(DebuggedTarget):
     def local_paths(self, region: Region) -> Sequence[str]:
         sysroot = str(gdb.parameter("sysroot") or "")
         within = sysroot.rstrip("/") + region.path if not sysroot.startswith("target:") else region.path
-        return [within]
+        return [within, region.path]
 
     # symbols and types
 

@@ -132,7 +132,7 @@ class LldbTarget(DebuggedTarget):
     def local_paths(self, region: Region) -> Sequence[str]:
         module = self.target.ResolveLoadAddress(region.start).GetModule()
         path = module.GetFileSpec().fullpath if module.IsValid() else None
-        return [path] if path else []
+        return [path, region.path] if path else [region.path]
 
     # symbols and types
 

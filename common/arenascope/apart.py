@@ -209,11 +209,11 @@ class _Copy(CoreImage):
         super().__init__(path)
         self._process = process
 
-    def open_file(self, region: Region, likely: Sequence[str] = ()) -> Optional[str]:
+    def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
         try:
             return self._process.open_file(region, likely)
         except TargetError:
-            return local_file(region, likely)  # it has ended meanwhile
+            return local_file(likely)  # it has ended meanwhile
 
 
 def _with_room(size: int) -> str:

@@ -135,11 +135,21 @@ def _look(command: Command, options: argparse.Namespace) -> int:
             f"--hold-at-most {options.hold_at_most:g} is no time to hold a process for",
             f"more than 0 milliseconds, {HOLD_AT_MOST * 1000:,.0f} at most",
         )
+    if options.sysroot is not None and not os.path.isdir(options.sysroot):
+        raise UsageError(f"--sysroot {options.sysroot} is no folder", "it has that host's usr, lib and so on")
     if (options.jsonl and subjects) or len(subjects) > 1:
         from . import fleet  # several processes, which a single look does not need
 
         looks = [
-            fleet.Look(each, command.name, options, options.debug_dir, stop=options.stop, symbols=symbols)
+            fleet.Look(
+                each,
+                command.name,
+                options,
+                options.debug_dir,
+                stop=options.stop,
+                symbols=symbols,
+                sysroot=options.sysroot,
+            )
             for each in subjects
         ]
         return fleet.run(looks, options.jobs, options.jsonl)
@@ -152,7 +162,13 @@ def _look(command: Command, options: argparse.Namespace) -> int:
 def _run_held(command: Command, subject: Optional[str], options: argparse.Namespace, early: bool) -> int:
     lists_of = options.libc if early and command.ahead(options) else None
     door = ShellDoor(
-        subject, options.stop, options.debug_dir, not options.no_symbols, processes=options.jobs, lists_of=lists_of
+        subject,
+        options.stop,
+        options.debug_dir,
+        not options.no_symbols,
+        processes=options.jobs,
+        lists_of=lists_of,
+        sysroot=options.sysroot,
     )
     door.whole = command.whole(options)
     door.hold_at_most = seconds_to_hold(options)
@@ -169,7 +185,7 @@ def _run_unstopped(command: Command, subject: Optional[str], options: argparse.N
     """Reads until two readings agree: a process that runs on can change under the reader."""
     before: Optional[list[str]] = None
     for _ in range(TRIES):
-        door = ShellDoor(subject, "none", options.debug_dir, not options.no_symbols)
+        door = ShellDoor(subject, "none", options.debug_dir, not options.no_symbols, sysroot=options.sysroot)
         status = answer(command, options, door)
         if status == INTERRUPTED:
             sys.stdout.write("".join(door.written))

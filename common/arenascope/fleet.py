@@ -38,6 +38,7 @@ class Look(NamedTuple):
     """How many may share it."""
     program: str = ""
     """What the next steps name; by default what was typed to start this process."""
+    sysroot: Optional[str] = None
 
 
 class Seen(NamedTuple):
@@ -81,7 +82,13 @@ def _look(asked: Look, early: bool) -> Seen:
     command = find_command(asked.command)
     lists_of = asked.options.libc if early and command.ahead(asked.options) else None
     door = _Collecting(
-        asked.subject, asked.stop, asked.folders, asked.symbols, processes=asked.processes, lists_of=lists_of
+        asked.subject,
+        asked.stop,
+        asked.folders,
+        asked.symbols,
+        processes=asked.processes,
+        lists_of=lists_of,
+        sysroot=asked.sysroot,
     )
     door.whole = command.whole(asked.options)
     door.hold_at_most = seconds_to_hold(asked.options)

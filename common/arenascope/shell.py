@@ -47,6 +47,7 @@ class ShellDoor:
         symbols: bool = True,
         processes: int = 1,
         lists_of: Optional[int] = None,
+        sysroot: Optional[str] = None,
     ) -> None:
         """`lists_of`: the lists of the libc of that number (see --libc) will be walked, so that a process's are looked
         for before it is held; None: no lists."""
@@ -54,7 +55,7 @@ class ShellDoor:
         self.stop = stop
         self.symbols = symbols
         self.processes = processes
-        self.folders = folders
+        self.folders, self.sysroot = folders, sysroot
         self.written: list[str] = []
         self.freeze: Optional[Freeze] = None
         self.hold_at_most = HOLD
@@ -97,7 +98,7 @@ class ShellDoor:
         from .sources.core.image import CoreImage
         from .sources.shell_target import ShellTarget
 
-        return ShellTarget(CoreImage(self.subject, self.progress), self.folders, self.symbols)
+        return ShellTarget(CoreImage(self.subject, self.progress), self.folders, self.symbols, self.sysroot)
 
     def _process(self, pid: int) -> Target:
         image = self._open(pid)  # the kernel's refusals are met here
@@ -113,7 +114,7 @@ class ShellDoor:
         from .sources.live.target import ProcessTarget
 
         # everything that can be read beforehand is: symbols and modules
-        target = ProcessTarget(image, self.folders, self.symbols)
+        target = ProcessTarget(image, self.folders, self.symbols, self.sysroot)
         target.symbol("main_arena")
         if self._still is not None:
             self._find_lists(target, self._still)

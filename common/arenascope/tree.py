@@ -67,7 +67,13 @@ IN_THE_SHELL = Group(
             action="append",
             default=[],
             metavar="DIR",
-            help="also look for libc's debug symbols under DIR/.build-id",
+            help="also look for debug symbols under DIR/.build-id",
+        ),
+        argument(
+            "--sysroot",
+            metavar="DIR",
+            help="look for the files that a core names below DIR, with debug symbols under DIR/usr/lib/debug: "
+            "for a core from another host or a container",
         ),
     ),
 )

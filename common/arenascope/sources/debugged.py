@@ -71,8 +71,8 @@ class AskedImage(BytesAlone):
     def is_secure(self) -> Optional[bool]:
         return None
 
-    def open_file(self, region: Region, likely: Sequence[str] = ()) -> Optional[str]:
-        return local_file(region, likely)
+    def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
+        return local_file(likely)
 
 
 def running(command: str) -> TargetError:

@@ -8,6 +8,7 @@ from ..memory import Fill, Read, Window
 from ..nodes import Nodes, ReadNodes
 from ..target import ByteOrder, Image, Place, Region, RegisterSets, ThreadInfo
 from .elf.naming import DEBUG_FOLDERS, Naming, files_of
+from .elf.sysroot import file_within
 
 
 class Source(Image, Protocol):
@@ -57,14 +58,14 @@ class Source(Image, Protocol):
     def is_secure(self) -> Optional[bool]: ...
 
     def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
-        """As Target.open_file; `likely` is where a debugger would look."""
+        """As Target.open_file; `likely` is where to look."""
 
 
 class ImageTarget:
     """A Target but for what a door adds: symbols, structs, expressions, and the registers of a live process."""
 
-    def __init__(self, image: Source, folders: Sequence[str] = DEBUG_FOLDERS) -> None:
-        """`folders` have separate files of symbols."""
+    def __init__(self, image: Source, folders: Sequence[str] = DEBUG_FOLDERS, sysroot: Optional[str] = None) -> None:
+        """`folders` have separate files of symbols; below `sysroot` lie the files of the host that a core is from."""
         self.image = image
         self.kind = image.kind
         self.pid = image.pid
@@ -78,8 +79,8 @@ class ImageTarget:
         self.window: Window = image.window
         self.nodes: Optional[Nodes] = None
         self.read_nodes: Optional[ReadNodes] = None
-        self._folders = folders
-        self._naming = Naming(folders)
+        self._folders, self._sysroot = folders, sysroot
+        self._naming = Naming(folders, sysroot)
 
     def regions(self) -> Sequence[Region]:
         return self.image.regions()
@@ -104,11 +105,17 @@ class ImageTarget:
         return None
 
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
-        return files_of(self, region, build_id, self._folders)
+        return files_of(self, region, build_id, self._folders, sysroot=self._sysroot)
+
+    def loaded_build_id(self, region: Region) -> Optional[str]:
+        return None
 
     def open_file(self, region: Region) -> Optional[str]:
         return self.image.open_file(region, self.local_paths(region))
 
     def local_paths(self, region: Region) -> Sequence[str]:
-        """Where the debugger looks for the file of a mapping, the likeliest first."""
-        return ()
+        """Where to look for the file of a mapping, the likeliest first."""
+        if self._sysroot is None:
+            return [region.path]
+        found = file_within(self._sysroot, region.path)
+        return [found] if found is not None else []

@@ -22,10 +22,12 @@ class ShellTarget(ImageTarget):
 
     door = "shell"
 
-    def __init__(self, image: Source, folders: Sequence[str] = (), symbols: bool = True) -> None:
+    def __init__(
+        self, image: Source, folders: Sequence[str] = (), symbols: bool = True, sysroot: Optional[str] = None
+    ) -> None:
         """Without `symbols` only what the files themselves export has a name."""
-        super().__init__(image, [*folders, *DEBUG_FOLDERS] if symbols else ())
-        self.symbols_from = (folders, symbols)
+        super().__init__(image, [*folders, *DEBUG_FOLDERS] if symbols else (), sysroot)
+        self.symbols_from = (folders, symbols, sysroot)
         """Where those of another image of the same process come from."""
         self._use_symbols = symbols
         self._symbols: Optional[dict[str, Symbol]] = None
@@ -66,7 +68,7 @@ class ShellTarget(ImageTarget):
         if build_id is None:
             return {}
         wanted = WANTED if self._use_symbols else EXPORTED
-        for file in proven_files(files_of(self, region, build_id, self._folders), build_id):
+        for file in proven_files(files_of(self, region, build_id, self._folders, sysroot=self._sysroot), build_id):
             bias = region.start - file.first_address
             try:
                 symbols = find_symbols(file, wanted)

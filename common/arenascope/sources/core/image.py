@@ -28,8 +28,8 @@ class CoreImage(CoreMemory, LocalImage):
 
     kind = "core"
 
-    def open_file(self, region: Region, likely: Sequence[str] = ()) -> Optional[str]:
-        return local_file(region, likely)
+    def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
+        return local_file(likely)
 
     # holes are looked for only where somebody asks: most looks at a core need none of that file
 

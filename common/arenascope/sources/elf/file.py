@@ -17,6 +17,7 @@ from ...errors import ArenascopeError, TargetError
 from ...records import NamedTuple
 from ...target import ByteOrder
 from .notes import Buffer, Note, gnu_build_id, parse_notes, string_at
+from .sysroot import file_within, open_regular
 
 Read = Callable[[int, int], bytes]
 
@@ -34,6 +35,9 @@ MAX_TABLES = 64
 LONGEST_NOTES = 1 << 20
 """Of modules and their files, which have some hundred bytes of notes; a core's are read by core/memory.py."""
 LONGEST_NAME = 4096
+DEBUG_FOLDER = "/usr/lib/debug"
+BUILD_ID_DIGITS = 16
+"""Those that linkers make have at least as many."""
 
 
 class Segment(NamedTuple):
@@ -207,8 +211,11 @@ class ElfFile(Elf):
 
     def __init__(self, path: str) -> None:
         try:
-            with open(path, "rb") as file:
-                self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            file = open_regular(path)
+            try:
+                self.data = mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+            finally:
+                os.close(file)
         except (OSError, ValueError) as error:  # mmap raises ValueError for an empty file
             raise TargetError(f"cannot open {path}: {getattr(error, 'strerror', None) or error}") from error
         self.path = path
@@ -242,11 +249,26 @@ def file_reader(read: Read, length: int, name: str) -> Read:
 
 
 def module_build_id(read: Read, base: int) -> Optional[str]:
-    """The build-id of the module whose first byte lies at `base` of a process; None where it cannot be read."""
+    """The build-id of the module whose first byte lies at `base` of a process; None where there is none to be read."""
+    return build_id_in_memory(read, base) or None
+
+
+def build_id_in_memory(read: Read, base: int) -> Optional[str]:
+    """The same, and "" of a module that was linked without one; None where no module can be read there."""
     try:
-        return Elf(read, base, mapped=True).build_id()
+        return Elf(read, base, mapped=True).build_id() or ""
     except ArenascopeError:
         return None
+
+
+def differ(inside: Optional[str], loaded: Optional[str]) -> bool:
+    """Whether a module's build-id proves that a file is not the module's. `loaded` is the file's, or "".
+
+    LLDB has a checksum of 8 digits for a file that has none.
+    """
+    if inside is None or loaded is None:
+        return False
+    return loaded != inside if inside else len(loaded) >= BUILD_ID_DIGITS
 
 
 def proven_files(paths: Iterable[Optional[str]], build_id: str) -> Iterator[ElfFile]:
@@ -262,15 +284,16 @@ def proven_files(paths: Iterable[Optional[str]], build_id: str) -> Iterator[ElfF
             continue
 
 
-def find_debug_file(build_id: str, debug_dirs: Iterable[str]) -> Optional[str]:
-    """The separate debug file of that build-id under the first of `debug_dirs` that has it."""
+def find_debug_file(build_id: str, debug_dirs: Iterable[str], sysroot: Optional[str] = None) -> Optional[str]:
+    """The separate debug file of that build-id under the first of `debug_dirs` that has it, or below `sysroot`."""
     if len(build_id) < 3:
         return None
+    name = os.path.join(".build-id", build_id[:2], build_id[2:] + ".debug")
     for folder in debug_dirs:
-        path = os.path.join(folder, ".build-id", build_id[:2], build_id[2:] + ".debug")
+        path = os.path.join(folder, name)
         if os.path.isfile(path):
             return path
-    return None
+    return file_within(sysroot, os.path.join(DEBUG_FOLDER, name)) if sysroot is not None else None
 
 
 # csu/version.c. Distributions put their own words into the brackets, 2.17 had a comma after the number, and a

@@ -16,6 +16,7 @@ from ...target import Place, Region
 from .bss import memory_end
 from .demangle import demangle
 from .file import (
+    DEBUG_FOLDER,
     SHT_DYNSYM,
     SHT_SYMTAB,
     ElfFile,
@@ -29,7 +30,7 @@ from .symbols import FIELDS, SHN_UNDEF, STT_TLS, symbol_form
 
 STT_OBJECT, STT_FUNC, STT_GNU_IFUNC = 1, 2, 10
 ADDRESSED = (STT_OBJECT, STT_FUNC, STT_GNU_IFUNC)
-DEBUG_FOLDERS = ("/usr/lib/debug",)
+DEBUG_FOLDERS = (DEBUG_FOLDER,)
 ENTRIES_LIMIT = 2_000_000
 """Larger tables (a browser's debug build) are not searched."""
 
@@ -72,23 +73,25 @@ def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
         yield module
 
 
-def files_of(image: Named, region: Region, build_id: str, folders: Sequence[str]) -> list[str]:
+def files_of(
+    image: Named, region: Region, build_id: str, folders: Sequence[str], sysroot: Optional[str] = None
+) -> list[str]:
     """Where a module's symbols may be: its separate debug file first, then the file itself."""
-    paths = find_debug_file(build_id, folders), image.open_file(region)
+    paths = find_debug_file(build_id, folders, sysroot), image.open_file(region)
     return [path for path in paths if path is not None]
 
 
-def local_file(region: Region, likely: Sequence[str] = ()) -> Optional[str]:
-    """Where this machine may have the file of a mapping: the first of these places, then its own path. Not known to be
-    the same file: whoever reads it compares build-ids."""
-    return next((path for path in (*likely, region.path) if os.path.isfile(path)), None)
+def local_file(likely: Sequence[str]) -> Optional[str]:
+    """Which of these places has the file of a mapping. Not known to be the same file: whoever reads it compares
+    build-ids."""
+    return next((path for path in likely if os.path.isfile(path)), None)
 
 
 class Naming:
     """The names of one image, which keeps this: so that it can go at once, this does not keep the image."""
 
-    def __init__(self, folders: Sequence[str]) -> None:
-        self._folders = folders
+    def __init__(self, folders: Sequence[str], sysroot: Optional[str] = None) -> None:
+        self._folders, self._sysroot = folders, sysroot
         self._modules: Optional[list[list[Region]]] = None
         self._tables: dict[int, tuple[list[int], list[_Name]]] = {}
         self._ends: dict[int, Optional[int]] = {}
@@ -141,7 +144,7 @@ class Naming:
         build_id = module_build_id(image.read, start.start)
         if build_id is None:
             return
-        for file in proven_files(files_of(image, start, build_id, self._folders), build_id):
+        for file in proven_files(files_of(image, start, build_id, self._folders, sysroot=self._sysroot), build_id):
             bias = start.start - file.first_address
             try:
                 names = [name._replace(value=name.value + bias) for name in _names(file)]

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 class ProcessTarget(ShellTarget):
     """A live process, running on until it is held."""
 
-    def __init__(self, process: ProcessImage, folders: Sequence[str], symbols: bool) -> None:
-        super().__init__(process, folders, symbols)
+    def __init__(
+        self, process: ProcessImage, folders: Sequence[str], symbols: bool, sysroot: Optional[str] = None
+    ) -> None:
+        super().__init__(process, folders, symbols, sysroot)
         self._process = process
         self.image: ProcessImage = process
         self._freeze: Optional[Freeze] = None
@@ -38,7 +40,7 @@ class ProcessTarget(ShellTarget):
 
         And the same image: were it another program's by now, its memory would say so.
         """
-        self._regions, self._threads, self._naming = None, None, Naming(self._folders)
+        self._regions, self._threads, self._naming = None, None, Naming(self._folders, self._sysroot)
         self._freeze = freeze
         if freeze is not None:
             freeze.on_end(self._process.give_up)

@@ -1,0 +1,60 @@
+"""Files of another host below a folder: a path out of a core leads nowhere else, and only regular files are opened."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Optional
+
+MOST_LINKS = 40
+"""As the kernel has it (MAXSYMLINKS)."""
+
+
+def file_within(sysroot: str, path: str) -> Optional[str]:
+    """The regular file that has this path for a process whose root is `sysroot` (chroot); None where there is none.
+
+    Absolute links begin at the root again, and ".." does not lead out of it. The result has no links below the root.
+    """
+    root = os.path.realpath(sysroot)
+    left = path.split("/")[::-1]
+    found: list[str] = []
+    links = 0
+    try:
+        while left:
+            part = left.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                del found[-1:]
+                continue
+            here = os.path.join(root, *found, part)
+            mode = os.lstat(here).st_mode
+            if stat.S_ISLNK(mode):
+                links += 1
+                if links > MOST_LINKS:
+                    return None
+                target = os.readlink(here)
+                if target.startswith("/"):
+                    found.clear()
+                left += target.split("/")[::-1]
+            elif stat.S_ISDIR(mode) or not any(left):
+                found.append(part)
+            else:
+                return None
+        whole = os.path.join(root, *found)
+        return whole if stat.S_ISREG(os.lstat(whole).st_mode) else None
+    except (OSError, ValueError):  # ValueError: a name that no file can have
+        return None
+
+
+def open_regular(path: str) -> int:
+    """A descriptor for reading; OSError where it is no regular file. A FIFO is not waited for, no device is touched."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", path)
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        # it became another since
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is no regular file", path)
+    return file
