@@ -7,7 +7,9 @@ same image; GDB's own read otherwise (a remote stub). Symbols, types and registe
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Optional, Sequence, TypeVar
+from contextlib import suppress
+from functools import cached_property
+from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar
 
 import gdb
 
@@ -17,6 +19,8 @@ from arenascope.sources.core.image import CoreImage
 from arenascope.sources.debugged import (
     AskedImage,
     DebuggedTarget,
+    Told,
+    Typed,
     find_core,
     held_files,
     is_traced_by_us,
@@ -25,6 +29,7 @@ from arenascope.sources.debugged import (
     open_process,
     running,
 )
+from arenascope.sources.elf.modules import Module, Modules
 from arenascope.sources.image_target import Source
 from arenascope.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
 
@@ -54,6 +59,8 @@ THREAD_POINTERS = {
 }
 T = TypeVar("T")
 TLS_FILES = ("malloc.c", "arena.c")
+NEAR = (0x300, 0x400, 0x800, 0x1000)
+"""What a file has after its headers, which are in no section: notes, tables of symbols."""
 
 
 class GdbTarget(DebuggedTarget):
@@ -126,22 +133,35 @@ class GdbTarget(DebuggedTarget):
 
     # symbols and types
 
-    def symbol(self, name: str) -> Optional[Symbol]:
+    def own_symbols(self, name: str) -> Iterator[Symbol]:
         for lookup in (_libc_symbols, _any_symbol):
             for symbol in lookup(name):
                 try:
-                    owner, place = symbol.symtab.objfile, symbol.value().address
-                except (gdb.error, TypeError, AttributeError):
+                    place = symbol.value().address
+                except (gdb.error, TypeError):
                     continue
                 if place is not None:
-                    return Symbol(int(place), getattr(owner, "build_id", None))
+                    yield Symbol(int(place), _build_id(symbol.symtab))
         try:
             # a symbol without debug information: a static program, or a libc whose symbol table was kept
-            return Symbol(int(gdb.parse_and_eval(f"&{name}")) & self.mask())
+            address = int(gdb.parse_and_eval(f"&{name}")) & self.mask()
         except gdb.error:
-            return None
+            return
+        if self.is_believed(_build_id_of(_library_at(address))):
+            yield Symbol(address)
 
-    def own_name(self, address: int) -> Optional[Place]:
+    def own_build_id(self, module: Sequence[Region]) -> Optional[str]:
+        """A library's sections need not lie where the module's do, if it is another's."""
+        if self._program is not None and module[0].start == self._program.base:
+            return _build_id_of(self.inferior.progspace.filename)
+        places = (region.start + place for region in module for place in (*NEAR, region.size // 2))
+        return _build_id_of(next((name for name in map(_library_at, places) if name), None))
+
+    @cached_property
+    def _program(self) -> Optional[Module]:
+        return Modules(self, self._modules).program
+
+    def told_name(self, address: int) -> Optional[Told]:
         """By Value.format_string: a data symbol's name has no other way out of GDB before format_address (13)."""
         try:
             pointer = gdb.Value(address).cast(gdb.lookup_type("void").pointer())
@@ -150,28 +170,15 @@ class GdbTarget(DebuggedTarget):
             return None
         if not name:
             name, offset = offset, "0"
-        return Place(name, int(offset)) if name and offset.isdigit() else None
-
-    def struct(self, name: str) -> Optional[StructInfo]:
-        try:
-            kind = gdb.lookup_type(f"struct {name}")
-            members: dict[str, Member] = {}
-            bases: list[Member] = []
-            for each in kind.fields():
-                # a static member of a class has no place, nor has a virtual base
-                place = getattr(each, "bitpos", None)
-                if not each.name or each.type is None or place is None:
-                    continue
-                own = each.type.strip_typedefs()
-                is_struct = own.code == gdb.TYPE_CODE_STRUCT
-                member = Member(place // 8, own.sizeof, own.name if is_struct else None)
-                if each.is_base_class:
-                    bases.append(member)
-                else:
-                    members[each.name] = member
-        except (gdb.error, AttributeError):
+        if not name or not offset.isdigit():
             return None
-        return StructInfo(name, kind.sizeof, members, bases) if members or bases else None
+        return Told(Place(name, int(offset)), _build_id_of(_library_at(address)))
+
+    def own_structs(self, name: str) -> Iterator[Typed]:
+        for kind in _types(name):
+            struct = _struct(name, kind)
+            if struct is not None:
+                yield Typed(struct, getattr(kind.objfile, "build_id", None))
 
     def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
         """libc's TLS block lies at the same distance from every thread's pointer, so one look-up serves all."""
@@ -188,6 +195,8 @@ class GdbTarget(DebuggedTarget):
         if pointer is None:
             return None
         for symbol in _libc_symbols(name):
+            if not self.is_believed(_build_id(symbol.symtab)):
+                continue
             try:
                 place = symbol.value(gdb.newest_frame()).address
             except (gdb.error, TypeError):
@@ -287,3 +296,59 @@ def _libc_symbols(name: str) -> list[gdb.Symbol]:
 def _any_symbol(name: str) -> list[gdb.Symbol]:
     symbols = [gdb.lookup_global_symbol(name), gdb.lookup_static_symbol(name)]
     return [symbol for symbol in symbols if symbol is not None]
+
+
+def _build_id(symtab: Optional[gdb.Symtab]) -> Optional[str]:
+    """Of the file whose debug information it is from."""
+    return getattr(symtab.objfile, "build_id", None) if symtab is not None else None
+
+
+def _library_at(address: int) -> Optional[str]:
+    """The library of whose sections GDB has one there."""
+    return gdb.solib_name(address)
+
+
+def _build_id_of(name: Optional[str]) -> Optional[str]:
+    """As GdbTarget.loaded_build_id, of a file that GDB has loaded."""
+    try:
+        file = gdb.lookup_objfile(name) if name else None
+    except ValueError:
+        return None
+    return getattr(file, "build_id", None) or "" if file is not None else None
+
+
+def _types(name: str) -> Iterator[gdb.Type]:
+    """The one that GDB would take first."""
+    first = None
+    with suppress(gdb.error):
+        first = gdb.lookup_type(f"struct {name}")
+        yield first
+    if first is None or not hasattr(gdb.Objfile, "lookup_static_symbol"):
+        return
+    for file in gdb.objfiles():
+        for lookup in (file.lookup_global_symbol, file.lookup_static_symbol):
+            with suppress(gdb.error):
+                symbol = lookup(name, gdb.SYMBOL_STRUCT_DOMAIN)
+                if symbol is not None and symbol.type is not None:
+                    yield symbol.type
+
+
+def _struct(name: str, kind: gdb.Type) -> Optional[StructInfo]:
+    members: dict[str, Member] = {}
+    bases: list[Member] = []
+    try:
+        for each in kind.fields():
+            # a static member of a class has no place, nor has a virtual base
+            place = getattr(each, "bitpos", None)
+            if not each.name or each.type is None or place is None:
+                continue
+            own = each.type.strip_typedefs()
+            is_struct = own.code == gdb.TYPE_CODE_STRUCT
+            member = Member(place // 8, own.sizeof, own.name if is_struct else None)
+            if each.is_base_class:
+                bases.append(member)
+            else:
+                members[each.name] = member
+    except (gdb.error, AttributeError, TypeError):
+        return None
+    return StructInfo(name, kind.sizeof, members, bases) if members or bases else None

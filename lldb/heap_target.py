@@ -6,7 +6,7 @@ same image; LLDB's own read otherwise (a remote stub). Symbols, types and regist
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from itertools import cycle
 from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, cast
 
@@ -16,6 +16,8 @@ from arenascope.errors import MemoryReadError
 from arenascope.sources.debugged import (
     AskedImage,
     DebuggedTarget,
+    Told,
+    Typed,
     find_core,
     held_files,
     no_address,
@@ -23,6 +25,7 @@ from arenascope.sources.debugged import (
     open_process,
     running,
 )
+from arenascope.sources.elf.file import BUILD_ID_DIGITS
 from arenascope.sources.image_target import Source
 from arenascope.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
 
@@ -46,8 +49,6 @@ RUNNING = (lldb.eStateRunning, lldb.eStateStepping, lldb.eStateLaunching, lldb.e
 READS_BETWEEN_QUESTIONS = 256
 BLOCKS_BETWEEN_QUESTIONS = 16
 AnyRead = TypeVar("AnyRead", bound=Callable[..., Any])
-BUILD_ID_DIGITS = 16
-"""At least this many: without a build-id LLDB makes the 8 digits of a checksum a module's UUID."""
 
 
 class LldbTarget(DebuggedTarget):
@@ -136,13 +137,10 @@ class LldbTarget(DebuggedTarget):
 
     # symbols and types
 
-    def symbol(self, name: str) -> Optional[Symbol]:
-        symbols = list(self._symbols(name))
+    def own_symbols(self, name: str) -> Iterator[Symbol]:
         # the loader exports some of libc's names as well
-        return next(
-            (symbol for symbol, file in symbols if file.startswith(("libc.", "libc-"))),
-            symbols[0][0] if symbols else None,
-        )
+        symbols = sorted(self._symbols(name), key=lambda each: not each[1].startswith(("libc.", "libc-")))
+        return (symbol for symbol, _ in symbols)
 
     def _symbols(self, name: str) -> Iterator[tuple[Symbol, str]]:
         """Definitions of that name, each with its file's name."""
@@ -157,25 +155,40 @@ class LldbTarget(DebuggedTarget):
             module = self.target.ResolveLoadAddress(variable.GetLoadAddress()).GetModule()
             yield Symbol(variable.GetLoadAddress(), _build_id(module)), module.GetFileSpec().basename or ""
 
-    def own_name(self, address: int) -> Optional[Place]:
-        symbol = self.target.ResolveLoadAddress(address).GetSymbol()
+    def own_build_id(self, module: Sequence[Region]) -> Optional[str]:
+        return self._build_ids.get(module[0].start)
+
+    @cached_property
+    def _build_ids(self) -> dict[int, str]:
+        """By where the modules lie that LLDB has. Its `linux-vdso.so.1` lies where `[vdso]` does."""
+        heads = {each.GetObjectFileHeaderAddress().GetLoadAddress(self.target): each for each in self.target.modules}
+        return {head: _digits(module) for head, module in heads.items()}
+
+    def told_name(self, address: int) -> Optional[Told]:
+        place = self.target.ResolveLoadAddress(address)
+        symbol = place.GetSymbol()
         start = symbol.GetStartAddress().GetLoadAddress(self.target) if symbol.IsValid() else lldb.LLDB_INVALID_ADDRESS
         name = symbol.GetMangledName() or symbol.GetName()
-        return Place(name, address - start) if name and start != lldb.LLDB_INVALID_ADDRESS else None
-
-    def struct(self, name: str) -> Optional[StructInfo]:
-        kind = self.target.FindFirstType(name)
-        if not kind.IsValid() or not kind.GetByteSize():
+        if not name or start == lldb.LLDB_INVALID_ADDRESS:
             return None
-        kind = kind.GetCanonicalType()
-        members = {}
-        for index in range(kind.GetNumberOfFields()):
-            field = kind.GetFieldAtIndex(index)
-            called = field.GetName()
-            if called:
-                members[called] = _member(field)
-        bases = [_member(kind.GetDirectBaseClassAtIndex(at)) for at in range(kind.GetNumberOfDirectBaseClasses())]
-        return StructInfo(name, kind.GetByteSize(), members, bases) if members or bases else None
+        return Told(Place(name, address - start), _build_id(place.GetModule()))
+
+    def own_structs(self, name: str) -> Iterator[Typed]:
+        for kind in self._types(name):
+            struct = _struct(name, kind)
+            module = kind.GetModule() if hasattr(kind, "GetModule") else None  # LLDB 13
+            build_id = _build_id(module) if module is not None else None
+            # what a program asks for is there, although nothing of it is in the process: LLDB 22 saw another build-id
+            if struct is not None and (module is None or self._has_place(module) or self.is_mapped(build_id)):
+                yield Typed(struct, build_id)
+
+    def _has_place(self, module: lldb.SBModule) -> bool:
+        return module.GetObjectFileHeaderAddress().GetLoadAddress(self.target) != lldb.LLDB_INVALID_ADDRESS
+
+    def _types(self, name: str) -> Iterator[lldb.SBType]:
+        """The one that LLDB would take first."""
+        yield self.target.FindFirstType(name)
+        yield from self.target.FindTypes(name)
 
     def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
         """LLDB is not asked: it knows TLS only since 18 and on x86-64; what TLS blocks hold says as much."""
@@ -283,9 +296,28 @@ def _machine(triple: str) -> str:
     return "x32" if name == "x86_64" and rest.endswith("x32") else name
 
 
+def _digits(module: lldb.SBModule) -> str:
+    return (module.GetUUIDString() or "").replace("-", "").lower()
+
+
 def _build_id(module: lldb.SBModule) -> Optional[str]:
-    digits = (module.GetUUIDString() or "").replace("-", "").lower()
+    """None also where LLDB has a checksum in its place."""
+    digits = _digits(module)
     return digits if len(digits) >= BUILD_ID_DIGITS else None
+
+
+def _struct(name: str, kind: lldb.SBType) -> Optional[StructInfo]:
+    if not kind.IsValid() or not kind.GetByteSize():
+        return None
+    kind = kind.GetCanonicalType()
+    members = {}
+    for index in range(kind.GetNumberOfFields()):
+        field = kind.GetFieldAtIndex(index)
+        called = field.GetName()
+        if called:
+            members[called] = _member(field)
+    bases = [_member(kind.GetDirectBaseClassAtIndex(at)) for at in range(kind.GetNumberOfDirectBaseClasses())]
+    return StructInfo(name, kind.GetByteSize(), members, bases) if members or bases else None
 
 
 def _member(field: lldb.SBTypeMember) -> Member:

@@ -131,6 +131,11 @@ class Whereabouts(NamedTuple):
 
 def settle(controller: Controller, session: Session) -> None:
     """Brings every thread out of malloc, or RefusedError with the name of one that stays, or may be inside."""
+    if session.located.other_file:
+        raise RefusedError(
+            "the debugger has loaded another libc than the process runs on: where its threads stand is not known",
+            "arenascope trim --apply in the shell needs no files",
+        )
     code = code_of(session)
     if not code.known:
         raise RefusedError(UNKNOWN_CODE, ELSEWHERE if session.located.located_by == "symbols" else LOAD_SYMBOLS)

@@ -22,7 +22,7 @@ from .nodes import Nodes
 from .printable import one_line, printable
 from .records import NamedTuple
 from .render.json import envelope, failure
-from .render.problems import first_sentences
+from .render.problems import first_sentences, sentence
 from .render.progress import Progress
 from .render.spool import in_blocks
 from .render.text import Style, fitted, known_form
@@ -354,6 +354,10 @@ def _answer(command: Command, context: Context, door: Door) -> int:
     located = context.opened.so_far.located if context.opened is not None else None
     for note in located.notes if located is not None else ():
         door.notice(printable(f"note: {note}\n"))
+    if context.opened is not None and located is not None and located.other_file:
+        strange = context.opened.other_files()
+        if strange is not None and strange.id not in (each.id for each in reply.problems):
+            door.notice(printable(f"note: {sentence(strange)}\n"))
     if context.options.json:
         # everything was read: the document says for how long the process stood still for it
         door.release()

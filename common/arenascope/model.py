@@ -29,6 +29,8 @@ def cannot_read(id: str, address: int, size: int) -> Statement:
     return Statement(id, {"bytes": size}, {"from": f"{address:#x}"})
 
 
+OTHER_FILES = "other-files"
+"""The id by which an answer says that files which are here are not those of the modules in memory."""
 HOLD_OVER = "hold-over"
 """The id by which an answer says that it holds only what was read in the time for which the process may be held."""
 

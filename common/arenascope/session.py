@@ -5,7 +5,7 @@ Made per command and dropped with it, so that a continued process is never read 
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence
 
 from .crew import how_many
@@ -27,6 +27,7 @@ from .model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Param
 from .printable import one_line
 from .records import NamedTuple
 from .sources.elf.bss import bss_ends
+from .sources.elf.other_files import other_files
 from .target import Pages, Region, Residency, Span, Target, ThreadInfo
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Session:
         self.trail: Optional[Trail] = None  # keeps the candidates, if set before anything was found
         self._swept: set[tuple[str, Optional[int], Optional[int]]] = set()
         """Those of sweeps, as a heap may be swept twice."""
+        self.asks_names = False  # what modules call things, not only where things are
+        self.other_files = cache(partial(other_files, target))  # of which modules no file is here that names them
         self.made: dict[str, Any] = {}  # what other rooms make of this image, for several commands beside each other
 
     @property

@@ -336,7 +336,7 @@ class Target(Protocol):
         """What the image holds around `address`; None where it is not mapped here, as a live process is not."""
 
     def symbol(self, name: str) -> Optional[Symbol]:
-        """The address of a global or static object."""
+        """The address of a global or static object; None where only a file of another build-id has it."""
 
     def describe(self, address: int) -> Optional[str]:
         """By name: "vtable for Shape+16", else "libc.so.6+0x1d3c60"; None where no file is mapped there."""
@@ -367,6 +367,10 @@ class Target(Protocol):
 
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
         """Local files that may have the table of symbols of the file behind `region`; the reader compares build-ids."""
+
+    def loaded_build_id(self, region: Region) -> Optional[str]:
+        """The build-id of the file that the debugger has loaded for the module that begins there: "" where that file
+        has none, None where it has loaded none, or there is no debugger."""
 
     def open_file(self, region: Region) -> Optional[str]:
         """A local path under which the file behind `region` can be read, or None."""

@@ -30,6 +30,7 @@ from looks import (
     indexes,
     read_results,
     run,
+    seeing,
     stripped,
 )
 from platforms import HOST, libc_of
@@ -111,8 +112,9 @@ class Gdb:
         variables: Optional[dict[str, str]] = None,
         cwd: Optional[Path] = None,
         timeout: float = TIMEOUT,
+        hide: Optional[Mapping[Path, Path]] = None,
     ) -> Finished:
-        """gdb -batch with these arguments; fails the test where it breaks down."""
+        """gdb -batch with these arguments, seeing other files where `hide` says so; fails the test where it breaks."""
         # other people's scripts, Debian's for the JVM say, end in tracebacks where debug symbols are missing
         command = [
             self.name,
@@ -128,7 +130,7 @@ class Gdb:
             *_remembering(),
             *arguments,
         ]
-        return run(command, variables, cwd, timeout)
+        return run(seeing(command, hide), variables, cwd, timeout)
 
 
 GDB = Gdb()

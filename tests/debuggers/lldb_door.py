@@ -25,6 +25,7 @@ from looks import (
     indexes,
     read_results,
     run,
+    seeing,
     stripped,
 )
 from platforms import libc_of
@@ -123,11 +124,7 @@ class Lldb:
             f"symbols.enable-lldb-index-cache {'true' if self.version > 14 else 'false'}",
         ]
         first = [word for setting in settings for word in ("-O", f"settings set {setting}")]
-        command = [self.name, "-x", "-b", *first, *arguments]
-        mounts = [f"mount --bind {other} {path};" for path, other in (hide or {}).items() if path.exists()]
-        if mounts:
-            command = ["unshare", "--mount", "sh", "-ec", " ".join([*mounts, 'exec "$@"']), "sh", *command]
-        return run(command, environment, cwd, timeout)
+        return run(seeing([self.name, "-x", "-b", *first, *arguments], hide), environment, cwd, timeout)
 
 
 def hidden(image: Image, symbols: bool) -> dict[Path, Path]:

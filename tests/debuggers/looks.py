@@ -151,6 +151,12 @@ def run(
     return finished
 
 
+def seeing(command: Sequence[str], hide: Optional[Mapping[Path, Path]]) -> Sequence[str]:
+    """The command that instead of what `hide` names sees what is named beside that; it takes root."""
+    mounts = [f"mount --bind {other} {path};" for path, other in (hide or {}).items() if path.exists()]
+    return ["unshare", "--mount", "sh", "-ec", " ".join([*mounts, 'exec "$@"']), "sh", *command] if mounts else command
+
+
 def give_up(reason: str) -> NoReturn:
     """Skips the test for want of something; in CI (CI=true) that is a failure, unless no such thing can be had here."""
     known = NOT_TO_BE_HAD.read_text().split() if NOT_TO_BE_HAD.exists() else []

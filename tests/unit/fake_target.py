@@ -11,6 +11,7 @@ from glibc_tables import INTS
 
 from arenascope.errors import MemoryReadError, UsageError
 from arenascope.sources.bytes_alone import BytesAlone
+from arenascope.sources.elf.file import build_id_in_memory, differ
 from arenascope.target import (
     ByteOrder,
     Member,
@@ -147,7 +148,10 @@ class FakeTarget:
         return None
 
     def symbol(self, name: str) -> Optional[Symbol]:
-        return Symbol(self.symbols[name], self.symbol_build_id) if name in self.symbols else None
+        inside = [build_id_in_memory(self.read, each.start) for each in self.mappings if each.finds_malloc]
+        if name not in self.symbols or any(differ(each, self.symbol_build_id) for each in inside):
+            return None
+        return Symbol(self.symbols[name], self.symbol_build_id)
 
     def describe(self, address: int) -> Optional[str]:
         return next((name for name, place in self.symbols.items() if place == address), None)
@@ -180,6 +184,9 @@ class FakeTarget:
 
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
         return ()
+
+    def loaded_build_id(self, region: Region) -> Optional[str]:
+        return self.symbol_build_id if region.finds_malloc else None
 
     def open_file(self, region: Region) -> Optional[str]:
         return self.files.get(region.path)

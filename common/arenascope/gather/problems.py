@@ -27,6 +27,8 @@ def problems_of(session: Session) -> list[Statement]:
     problems = [*image.shortage(), *([image.cut] if image.cut is not None else [])]
     problems += [finding.statement for finding in session.findings]
     problems += _absent(session)
+    strange = session.other_files() if session.asks_names else None
+    problems += [strange] if strange is not None else []
     past = replaced(session)
     if past:
         problems.append(past)

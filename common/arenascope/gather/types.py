@@ -39,6 +39,7 @@ class Looked(NamedTuple):
 
 
 def ground_of(session: Session) -> Ground:
+    session.asks_names = True
     return Ground(session.target, session.memory, session.regions)
 
 

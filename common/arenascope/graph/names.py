@@ -38,6 +38,7 @@ class Names:
 
     def __init__(self, session: Session, dtvs: Sequence[Dtv]) -> None:
         self._session = session
+        session.asks_names = True
         self._dtvs = {each.tid: each for each in dtvs}
         self._modules = Modules(session.target, modules_of(session.regions))
         self._frames: dict[int, list[Frame]] = {}

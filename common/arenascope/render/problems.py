@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Sequence, Union
 
-from ..model import HOLD_OVER, WHAT, Statement
+from ..model import HOLD_OVER, OTHER_FILES, WHAT, Statement
 from .text import count
 
 PER_ARENA = "arena {arena}: "
@@ -38,6 +38,26 @@ def _in_file(said: Statement) -> str:
 def _in_mapping(said: Statement) -> str:
     address, start, end, path = (said.names[key] for key in ("address", "start", "end", "path"))
     return f"{address} lies in no chunk: it is in the mapping {start} to {end}{' ' + path if path else ''}"
+
+
+HELP = {
+    "gdb": "start GDB again with -iex 'set sysroot DIR' -iex 'set debug-file-directory DIR/usr/lib/debug', where DIR "
+    "has the files that the process runs on",
+    "lldb core": "start LLDB again with -O 'platform select --sysroot DIR remote-linux', where DIR has the files that "
+    "the process ran on",
+    "lldb live": "before attaching, 'target create' the program, then 'target modules search-paths add / DIR/', where "
+    "DIR has the files that the process runs on",
+    "shell core": "--sysroot DIR reads them below DIR, a copy of that host's files",
+    "shell live": "root can read files that were deleted or replaced",
+}
+"""By door, and by what it looks at where this makes a difference."""
+
+
+def _other_files(said: Statement) -> str:
+    door, kind = said.names["door"], said.names["kind"]
+    helps = HELP.get(f"{door} {kind}") or HELP.get(door)
+    told = f"no file with the build-id in memory was found for {said.names['named']}: names and types from there are "
+    return f"{told}left out; {helps}" if helps else f"{told}left out"
 
 
 IN_NONE = "{address} lies in no chunk: "
@@ -84,6 +104,7 @@ SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "behind-heap-end": IN_NONE + "it is past the end of heap {heap} of arena {arena}, given up yet accessible",
     "not-mapped": IN_NONE + "nothing is mapped there",
     "mappings-unknown": IN_NONE + "what is mapped is not known",
+    OTHER_FILES: _other_files,
     "in-stack": _in_stack,
     "in-file": _in_file,
     "in-break": IN_NONE + "it is in the break's mapping, where no arena of this libc has it",

@@ -10,16 +10,19 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from functools import cached_property
 from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..errors import ArenascopeError, MemoryReadError, TargetError, UsageError
 from ..memory import BlockCache, Read
-from ..target import ByteOrder, Region, RegisterSet, RegisterSets, ThreadInfo, View
+from ..records import NamedTuple
+from ..target import ByteOrder, Place, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, ThreadInfo, View
 from .bytes_alone import BytesAlone
 from .core.image import CoreImage
+from .elf.file import build_id_in_memory, differ
 from .elf.kernel import NT_ARM_TLS, NT_VECTORS, OWN
 from .elf.machines import EM_AARCH64
-from .elf.naming import local_file
+from .elf.naming import local_file, programs_of
 from .elf.registers import GENERAL, WIDE, WIDE_BYTES
 from .image_target import ImageTarget, Source
 from .live.many import NodeReader
@@ -87,6 +90,27 @@ def no_address(expression: str, why: object) -> UsageError:
     return UsageError(f"{expression!r} is no address: {why}")
 
 
+class Told(NamedTuple):
+    """The debugger's own name of an address, and the build-id of the file that it is from (None: not known)."""
+
+    place: Place
+    build_id: Optional[str]
+
+
+class Typed(NamedTuple):
+    """A struct, and the same of its file."""
+
+    struct: StructInfo
+    build_id: Optional[str]
+
+
+class _Strange(NamedTuple):
+    """Of modules for which the debugger has loaded another file: what that file says is of no use."""
+
+    build_ids: frozenset[str]
+    spans: Sequence[Span]
+
+
 class DebuggedTarget(ImageTarget):
     """What is the same for every debugger."""
 
@@ -135,6 +159,72 @@ class DebuggedTarget(ImageTarget):
         wide = [ask_wide(name)[:WIDE_BYTES].ljust(WIDE_BYTES, b"\0") for name in WIDE.get(machine, ())]
         others += [RegisterSet(OWN, NT_VECTORS, b"".join(wide))] if wide else []
         return RegisterSets(tid, general, others)
+
+    # symbols and types
+
+    def symbol(self, name: str) -> Optional[Symbol]:
+        return next((each for each in self.own_symbols(name) if self.is_believed(each.build_id, each.address)), None)
+
+    def own_symbols(self, name: str) -> Iterator[Symbol]:
+        """What the debugger has of that name, the likeliest first."""
+        raise NotImplementedError
+
+    def own_name(self, address: int) -> Optional[Place]:
+        told = self.told_name(address)
+        return told.place if told is not None and self.is_believed(told.build_id, address) else None
+
+    def told_name(self, address: int) -> Optional[Told]:
+        """The debugger's symbol at or before it, and how far past it."""
+        raise NotImplementedError
+
+    def struct(self, name: str) -> Optional[StructInfo]:
+        return next((each.struct for each in self.own_structs(name) if self.is_believed(each.build_id)), None)
+
+    def own_structs(self, name: str) -> Iterator[Typed]:
+        """What the debugger has of that name, the likeliest first."""
+        raise NotImplementedError
+
+    # whose they are
+
+    def loaded_build_id(self, region: Region) -> Optional[str]:
+        return self._loaded.get(region.start)
+
+    def own_build_id(self, module: Sequence[Region]) -> Optional[str]:
+        """As loaded_build_id, of a module's mappings."""
+        raise NotImplementedError
+
+    def is_believed(self, build_id: Optional[str], address: Optional[int] = None) -> bool:
+        """Whether nothing proves that what a file of that build-id says, of that address, is said of another module."""
+        strange = self._strange
+        if build_id is not None and build_id in strange.build_ids:
+            return False
+        return address is None or not any(start <= address < end for start, end in strange.spans)
+
+    @cached_property
+    def _modules(self) -> list[list[Region]]:
+        return [*programs_of(self.regions())]
+
+    @cached_property
+    def _loaded(self) -> dict[int, Optional[str]]:
+        """By where the module begins."""
+        return {each[0].start: self.own_build_id(each) for each in self._modules}
+
+    def is_mapped(self, build_id: Optional[str]) -> bool:
+        """Whether a module in memory has it."""
+        return build_id is not None and build_id in self._inside.values()
+
+    @cached_property
+    def _inside(self) -> dict[int, Optional[str]]:
+        """What memory says, by where the module begins."""
+        return {each[0].start: build_id_in_memory(self.read, each[0].start) for each in self._modules}
+
+    @cached_property
+    def _strange(self) -> _Strange:
+        inside = self._inside
+        strange = {start for start, loaded in self._loaded.items() if differ(inside[start], loaded)}
+        named = {loaded for start, loaded in self._loaded.items() if start in strange and loaded}
+        spans = [Span(each[0].start, each[-1].end) for each in self._modules if each[0].start in strange]
+        return _Strange(frozenset(named.difference(each for each in inside.values() if each)), spans)
 
     def mask(self) -> int:
         """Of an address: debuggers give some as negative numbers."""

@@ -8,6 +8,7 @@ from ...errors import NotFoundError
 from ...memory import Memory
 from ...model import Allocator, Statement
 from ...records import NamedTuple
+from ...sources.elf.file import differ
 from ...target import Region, Target
 from .. import versions
 from ..arena import evidence_at
@@ -39,6 +40,8 @@ class Located(NamedTuple):
     libc: Libc
     notes: tuple[str, ...] = ()
     """What a reader should know: symbols that were not believed, further allocators."""
+    other_file: bool = False
+    """Whether the debugger has loaded another file for a libc, so that symbols lead nowhere."""
     copies: tuple[Copy, ...] = ()
     """All glibcs of the process, by number; empty where nobody looked for more than one."""
     own_symbols: bool = False
@@ -83,6 +86,7 @@ class _Search:
             target, memory, self.regions, libc_file.find_libcs(target, memory, self.regions)
         )
         self.notes: list[str] = []
+        self.other_file = False
 
     def locate(self) -> Located:
         by_symbol = self._by_symbol()
@@ -152,6 +156,7 @@ class _Search:
             located_by="symbols" if by_symbol else "scan",
             libc=chosen.libc,
             notes=tuple(self.notes),
+            other_file=self.other_file,
             copies=tuple(copies),
             own_symbols=own_symbols,
             allocators=tuple(find_allocators(self.target, self.regions)),
@@ -169,24 +174,16 @@ class _Search:
         return params.address + chosen.main_arena - arena
 
     def _by_symbol(self) -> Optional[Hit]:
-        """The arena that the symbol names, if its file is the one in memory and it looks like an arena."""
+        """The arena that the symbol names, if it looks like one."""
         target, memory, trail = self.target, self.memory, self.trail
+        self._look_for_another_file()
         symbol = target.symbol("main_arena")
         if symbol is None:
             return None
         inside = libc_file.build_id_at(memory, self.regions, symbol.address)
-        if inside and symbol.build_id and inside != symbol.build_id:
-            self.notes.append(
-                f"the debugger's libc (build-id {symbol.build_id[:12]}…) is not the one in memory "
-                f"({inside[:12]}…): its symbols are not used"
-            )
-            if trail is not None:
-                against = Statement("another-build-id", names={"build_id": symbol.build_id, "in_memory": inside})
-                trail.add("main_arena", f"{symbol.address:#x}", (BY_SYMBOL,), (against,))
-            return None
         hit = _hit_at(target, memory, symbol.address)
         if trail is not None:
-            proof = (Statement("same-build-id"),) if inside and symbol.build_id else ()
+            proof = (Statement("same-build-id"),) if inside and symbol.build_id == inside else ()
             trail.add("main_arena", f"{symbol.address:#x}", (BY_SYMBOL, *proof))
             _tell(trail, memory, symbol.address, hit)
         if hit is not None and _another_is_whole(memory, hit):
@@ -196,6 +193,17 @@ class _Search:
         if hit is None and is_untouched(target, memory, symbol.address) is None:
             self.notes.append(f"the symbol main_arena ({symbol.address:#x}) does not lead to an arena: not used")
         return hit
+
+    def _look_for_another_file(self) -> None:
+        """Whose symbols the target leaves out."""
+        for libc in self.libcs:
+            first = next((region for region in self.regions if region.start == libc.base), None)
+            loaded = self.target.loaded_build_id(first) if first is not None else None
+            if differ(libc.build_id, loaded):
+                self.other_file = True
+                if self.trail is not None:
+                    told = {"build_id": loaded or "", "in_memory": libc.build_id or ""}
+                    self.trail.add("main_arena", libc.path, (), (Statement("another-build-id", names=told),))
 
     def _scan_all(self) -> Iterator[Hit]:
         """Arenas that lie in a file's data: libc's own first, then any file's (a static program)."""

@@ -73,6 +73,14 @@ def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
         yield module
 
 
+def programs_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
+    """Of these runs the program's and its libraries': they begin with the file's first byte, which the loader has read,
+    and have code. To read of any other file that is mapped would make a page of it resident."""
+    for module in modules_of(regions):
+        if not module[0].offset and not module[0].shared and any(region.executable for region in module):
+            yield module
+
+
 def files_of(
     image: Named, region: Region, build_id: str, folders: Sequence[str], sysroot: Optional[str] = None
 ) -> list[str]:

@@ -1,0 +1,33 @@
+"""Modules of which no file is here that is provably theirs: what they call things is not known then."""
+
+from __future__ import annotations
+
+import os
+from typing import Iterator, Optional
+
+from ...model import OTHER_FILES, Statement
+from ...target import Target
+from .file import build_id_in_memory, differ
+from .modules import Modules
+from .naming import programs_of
+
+NAMED = 4
+
+
+def other_files(target: Target) -> Optional[Statement]:
+    """Which they are; None where there are none. Of a module whose build-id cannot be read nothing is proved."""
+    names = sorted(set(_names(target)))
+    if not names:
+        return None
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    said = {"named": ", ".join(names[:NAMED]) + more, "door": target.door, "kind": target.kind}
+    return Statement(OTHER_FILES, {"modules": len(names)}, said)
+
+
+def _names(target: Target) -> Iterator[str]:
+    modules = Modules(target, programs_of(target.regions()))
+    for module in modules.all:
+        inside = build_id_in_memory(target.read, module.base)
+        loaded = target.loaded_build_id(module.regions[0])
+        if inside is not None and (differ(inside, loaded) or (loaded is None and modules.file_of(module) is None)):
+            yield os.path.basename(module.name)
