@@ -12,7 +12,8 @@ import gdb
 
 from arenascope.apply import Controller
 from arenascope.arguments import HELP, completions
-from arenascope.command import Command, all_commands, command_names, execute, failed
+from arenascope.command import Command, execute, failed
+from arenascope.commands import all_commands, command_names, find_command
 from arenascope.debugger_door import ALWAYS, SUMMARY, DebuggerDoor, help_body, prefixes, taken
 from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import STATUS, fault_line
@@ -37,6 +38,7 @@ class GdbDoor(DebuggerDoor):
     """Where a command was typed, and where its output goes."""
 
     name = "gdb"
+    find_command = staticmethod(find_command)
 
     def target(self) -> Target:
         kind: type[GdbTarget] = self.beside("target").GdbTarget
@@ -114,7 +116,7 @@ class _Help(gdb.Command):
 
     def invoke(self, line: str, from_tty: bool) -> None:
         with errors_as_gdb_says_them(f"{self.prefix} help"):
-            gdb.write(help_text(self.prefix, gdb.string_to_argv(line)))
+            gdb.write(help_text(self.prefix, all_commands(), gdb.string_to_argv(line)))
 
     def complete(self, text: str, word: Optional[str]) -> Sequence[str]:
         return [name for name in (*command_names(), TOPIC) if name.startswith(text)]
@@ -134,7 +136,7 @@ def _make_prefix(prefix: str) -> None:
             if word and word not in HELP.names:
                 hint = f"{prefix} help lists them"
                 raise gdb.GdbError(str(UsageError(f"{prefix} has no command {word!r}", hint)))
-            gdb.write(help_text(prefix))
+            gdb.write(help_text(prefix, all_commands()))
 
     Prefix.__doc__ = SUMMARY
     kind = type("Prefix", (Prefix,), {"__doc__": SUMMARY})

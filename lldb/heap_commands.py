@@ -10,7 +10,8 @@ import lldb
 
 from arenascope.apply import Controller
 from arenascope.arguments import Argument
-from arenascope.command import Command, all_commands, execute, failed
+from arenascope.command import Command, execute, failed
+from arenascope.commands import all_commands, find_command
 from arenascope.debugger_door import ALWAYS, SUMMARY, DebuggerDoor, help_body, prefixes, taken
 from arenascope.errors import ArenascopeError, UsageError
 from arenascope.fault import fault_line
@@ -33,6 +34,7 @@ class LldbDoor(DebuggerDoor):
     """Where a command was typed, and where its output goes."""
 
     name = "lldb"
+    find_command = staticmethod(find_command)
 
     def __init__(
         self,
@@ -203,7 +205,7 @@ class _Help(_Named):
         result: lldb.SBCommandReturnObject,
     ) -> None:
         try:
-            result.Print(help_text(self.prefix, line.split()))
+            result.Print(help_text(self.prefix, all_commands(), line.split()))
         except UsageError as error:
             result.SetError(one_line(f"{self.prefix} help: {error}"))
 

@@ -13,7 +13,7 @@ from lldb.heap_control import LldbController
 from lldb.heap_target import LldbTarget
 
 from arenascope.apply import Controller
-from arenascope.door import Door
+from arenascope.command import Door
 from arenascope.meter import Meter, Unseen
 from arenascope.nodes import Nodes
 from arenascope.render.progress import Progress

@@ -16,7 +16,7 @@ from .glibc.find.brk import exported
 from .glibc.find.code import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, StackFrame
 from .glibc.find.stacks import Stacks
 from .glibc.find.thread_pointers import complete
-from .model import Range, Statement
+from .model import Range
 from .records import NamedTuple
 from .session import Session
 from .sources.live.procfiles import is_zombie, seccomp_modes
@@ -103,18 +103,6 @@ class Controller(Protocol):
 
     def call(self, what: Call, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
         """Calls a function in the process while every other thread is held; RefusedError where it does not return."""
-
-
-class Applied(NamedTuple):
-    """What was done and what it returned, in bytes of Anonymous and Rss from smaps_rollup."""
-
-    rss_before: int
-    rss_after: int
-    predicted_bytes: Optional[int]
-    released_bytes: int
-    seconds: float
-    calls: Sequence[Statement]
-    """What each of them released."""
 
 
 class Whereabouts(NamedTuple):

@@ -7,9 +7,8 @@ from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Sequenc
 
 from .errors import UsageError
 from .records import NamedTuple
+from .render.text import HELP_WIDTH
 from .words import full_names
-
-HELP_WIDTH = 79
 
 
 class Argument(NamedTuple):

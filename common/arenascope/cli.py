@@ -8,16 +8,17 @@ import sys
 from contextlib import suppress
 from typing import Callable, Optional, Sequence
 
-from . import INTERRUPTED, STOPPED, __version__
+from . import INTERRUPTED, PROGRAM, STOPPED, __version__
 from .arguments import HelpAsked
-from .command import Command, answer, command_names, failed, find_command
+from .command import Command, answer, failed
+from .commands import command_names, find_command
 from .errors import ArenascopeError, TargetError, UsageError
 from .overview import meaning
 from .printable import make_streams_safe, one_line
 from .render.text import fitted, folded
 from .shell import ShellDoor, seconds_to_hold, terminal_width, unbroken
 from .target import HOLD_AT_MOST
-from .tree import HELP_NAME, LOOPS, PROGRAM, Tree, branch_names, find_loop
+from .tree import HELP_NAME, LOOPS, Tree, branch_names, find_loop
 
 DONE, NOTHING, FAILED = 0, 1, 2
 TRIES = 10

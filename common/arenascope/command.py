@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from collections import deque
 from contextlib import suppress
 from functools import cache, cached_property
-from importlib import import_module
 from itertools import chain
-from typing import TYPE_CHECKING, Callable, Iterable, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterable, Mapping, Optional, Protocol, Sequence
 
-from . import INTERRUPTED, commands
+from . import INTERRUPTED
 from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser
 from .arguments import argument as argument
-from .door import Door
 from .errors import ArenascopeError, HoldOver, UsageError
 from .model import HOLD_OVER, Statement
 from .nodes import Nodes
@@ -29,6 +26,7 @@ from .render.text import Style, fitted, known_form
 from .target import Target
 
 if TYPE_CHECKING:
+    from .apply import Controller
     from .before_hold import Ahead
     from .model import Means
     from .session import Session
@@ -75,6 +73,46 @@ class Answer(NamedTuple):
     """The text is glibc's own, byte for byte: what a reader must know goes beside it, not into it."""
     beside: Mapping[str, object] = {}
     """What a page shows besides the keys."""
+
+
+class Door(Protocol):
+    """Where a command was typed, and where its output goes. GDB, LLDB and the shell each have one."""
+
+    name: str
+    held_seconds: Optional[float]
+    """For how long this door itself held the process, once it runs on; None where it did not hold one."""
+
+    processes: int
+    """How many may share the work of one look, as Session has it."""
+
+    def find_command(self, name: str) -> Command:
+        """One of the commands that this door has; KeyError where it has none of this name."""
+
+    @property
+    def lets_go(self) -> bool:
+        """Whether the target here runs on after release()."""
+
+    def target(self) -> Target:
+        """What is looked at now; TargetError where there is nothing."""
+
+    def controller(self) -> Optional[Controller]:
+        """What can run the process; None where this door only reads."""
+
+    def confirm(self, question: str) -> bool:
+        """Asks the user; UsageError where there is nobody to ask."""
+
+    def style(self) -> Style: ...
+
+    def write(self, text: str) -> None: ...
+
+    def notice(self, text: str) -> None:
+        """To standard error: what must not mix with a script's data."""
+
+    def release(self) -> float:
+        """Everything was read: what this door itself holds may run on. The seconds for which it was held; 0.0: not."""
+
+    def describe(self) -> Sequence[str]:
+        """The debugger and its Python, for `version`."""
 
 
 class Context:
@@ -257,29 +295,6 @@ def command(
     return decorate
 
 
-def command_names() -> list[str]:
-    """Every file in `commands/` is a command, by its name. In alphabetical order."""
-    try:
-        files = os.listdir(commands.__path__[0])
-    except OSError:
-        import pkgutil  # in a zipapp
-
-        files = [f"{each.name}.py" for each in pkgutil.iter_modules(commands.__path__)]
-    return sorted({file[:-3] for file in files if file.endswith(".py") and file != "__init__.py"})
-
-
-def all_commands() -> tuple[Command, ...]:
-    """In the order of help: by what they are about, then by name."""
-    return tuple(sorted(map(find_command, command_names()), key=lambda each: (GROUPS.index(each.group), each.name)))
-
-
-def find_command(name: str) -> Command:
-    """Every module there holds one Command, under its own name."""
-    named = getattr(import_module(f"{commands.__name__}.{name}"), f"{name}_command")
-    assert isinstance(named, Command)
-    return named
-
-
 class Asked(NamedTuple):
     """A command, and what is asked of it by another one."""
 
@@ -292,10 +307,10 @@ class Asked(NamedTuple):
 
 
 @cache
-def asked(words: str) -> Asked:
-    """As a user would type it. To be loaded before a process is held."""
+def asked(words: str, find: Callable[[str], Command]) -> Asked:
+    """As a user would type it, of the door's commands. To be loaded before a process is held."""
     name, *rest = words.split()
-    command = find_command(name)
+    command = find(name)
     return Asked(command, command.parser("arenascope").parse_args(rest))
 
 

@@ -14,7 +14,8 @@ from multiprocessing import get_context
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from .analysis.report import PARTS
-from .command import Context, answer, find_command
+from .command import Context, answer
+from .commands import find_command
 from .commands.snapshot import read_all, take
 from .errors import ArenascopeError
 from .fault import STATUS, fault_line

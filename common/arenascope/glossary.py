@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import Iterator, Optional, Sequence
 
-from .arguments import HELP_WIDTH
 from .records import NamedTuple
+from .render.text import HELP_WIDTH
 
 TOPIC = "words"
 """What is typed after `help` for all of them."""

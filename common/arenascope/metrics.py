@@ -96,9 +96,9 @@ def _serve(where: str, collector: Collector) -> int:
         sys.stderr.write(text)
         sys.stderr.flush()
 
-    import_module(f"{__package__}.scrape").serve(
-        host.strip("[]") or "127.0.0.1", int(port), lambda: list(collector.collect()), encode, say=say
-    )
+    from .scrape import serve  # few looks serve anybody
+
+    serve(host.strip("[]") or "127.0.0.1", int(port), lambda: list(collector.collect()), encode, say=say)
     return 0
 
 

@@ -31,6 +31,8 @@ def cannot_read(id: str, address: int, size: int) -> Statement:
 
 OTHER_FILES = "other-files"
 """The id by which an answer says that files which are here are not those of the modules in memory."""
+NOT_AS_COUNTED = "block-count"
+"""The id by which an answer says that mp_ counts other blocks served by mmap than were found."""
 HOLD_OVER = "hold-over"
 """The id by which an answer says that it holds only what was read in the time for which the process may be held."""
 
@@ -314,6 +316,10 @@ class Allocator(NamedTuple):
     """The file that the linker asks first: malloc leads there, and nothing to this one."""
 
 
+SHELL_CALLS_INTO = ("x86_64", "aarch64")
+"""Machines on which the shell makes a process call something (shell_control.PROCESSORS); elsewhere debuggers can."""
+
+
 class Means(NamedTuple):
     """What can make a process call something (trim --apply)."""
 
@@ -321,3 +327,15 @@ class Means(NamedTuple):
     """The shell can; where it cannot, debuggers can."""
     lacks: str = ""
     """Why no door can."""
+
+
+class Applied(NamedTuple):
+    """What was done and what it returned, in bytes of Anonymous and Rss from smaps_rollup."""
+
+    rss_before: int
+    rss_after: int
+    predicted_bytes: Optional[int]
+    released_bytes: int
+    seconds: float
+    calls: Sequence[Statement]
+    """What each of them released."""

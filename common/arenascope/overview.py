@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Iterator, Sequence
 
-from .arguments import HELP_WIDTH
-from .command import all_commands, command_names, find_command
+from .command import Command
 from .errors import UsageError
+from .render.text import HELP_WIDTH
 
 GROUP_OF_LOOPS = "again and again, or over many, in the shell alone"
 HELP_SUMMARY = "List the commands by topic, show one's help, or say what a word on the screens means."
@@ -26,8 +26,9 @@ def row(name: str, summary: str, column: int = 9) -> str:
     )
 
 
-def command_lines() -> Iterator[str]:
-    for group, commands in groupby(all_commands(), key=lambda command: command.group):
+def command_lines(known: Sequence[Command]) -> Iterator[str]:
+    """By group: in the order in which they are."""
+    for group, commands in groupby(known, key=lambda command: command.group):
         yield f"{group}:"
         yield from (row(command.name, command.summary) for command in commands)
         yield ""
@@ -46,18 +47,19 @@ def meaning(prefix: str, name: str) -> str:
     return glossary.words_text([word], prefix)
 
 
-def help_text(prefix: str, words: Sequence[str] = ()) -> str:
+def help_text(prefix: str, known: Sequence[Command], words: Sequence[str] = ()) -> str:
     """What `heap help`, `heap help COMMAND`, `heap help words` and `heap help WORD` say in a debugger."""
     if words:
         name = " ".join(words)
-        return find_command(name).parser(prefix).format_help() if name in command_names() else meaning(prefix, name)
+        found = next((each for each in known if each.name == name), None)
+        return found.parser(prefix).format_help() if found else meaning(prefix, name)
     column = len(f"{prefix} help stranded") + 1
     return (
         "\n".join(
             [
                 f"usage: {prefix} COMMAND [options]",
                 "",
-                *command_lines(),
+                *command_lines(known),
                 row(f"{prefix} help COMMAND", "what it shows, its options, an example", column),
                 row(f"{prefix} help words", "what the words on the screens mean", column),
                 row(f"{prefix} help stranded", "what one of them means", column),

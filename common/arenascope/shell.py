@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from importlib import import_module
 from typing import TYPE_CHECKING, Callable, Optional, Sequence, TextIO, TypeVar
 
+from . import PROGRAM
+from .commands import find_command
 from .errors import HoldEnded, HoldOver, ReadLate, TargetError, Unread, UsageError
 from .render.progress import OverwrittenLine
 from .render.text import Style, wants_colour
 from .target import HOLD, HOLD_AT_MOST, Target
-from .tree import PROGRAM
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from .sources.live.process import ProcessImage
     from .sources.live.still import StillProcess
     from .sources.live.target import ProcessTarget
-
-LOADED_BEFORE = ("json", "queue", "threading")
-"""Loads what would otherwise be loaded on demand, while a process stands still."""
 
 TRIES = 10
 SECONDS_EACH = 0.0002
@@ -38,6 +35,7 @@ class ShellDoor:
     """Holds a live process only while it is read; output waits until it has been let go."""
 
     name = "shell"
+    find_command = staticmethod(find_command)
 
     def __init__(
         self,
@@ -109,8 +107,10 @@ class ShellDoor:
             # it gets ready while we do
             self.freeze = Freeze(self.stop, self.hold_at_most)
         # loaded before the process is held, and not for a core
-        for name in LOADED_BEFORE:
-            import_module(name)
+        import json  # noqa: F401
+        import queue  # noqa: F401
+        import threading  # noqa: F401
+
         from .sources.live.target import ProcessTarget
 
         # everything that can be read beforehand is: symbols and modules

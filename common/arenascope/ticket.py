@@ -55,7 +55,7 @@ class Ticket:
         self._context = context
         self._sections: dict[str, Section] = {}
         for words in (*AT_ONCE, *APART):
-            asked(words)
+            asked(words, context.door.find_command)
         for name in optional.NAMES:
             optional.where(name)
 
@@ -154,7 +154,7 @@ def _whose(search: Search, row: Mapping[str, Any]) -> str:
 
 
 def _asked(context: Context, words: str) -> Section:
-    return _section(context, lambda: asked(words).answered(context))
+    return _section(context, lambda: asked(words, context.door.find_command).answered(context))
 
 
 def _section(context: Context, ask: Callable[[], Answer]) -> Section:

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from importlib import import_module
-from typing import Any, Callable, Optional, Sequence
+from typing import Callable, Optional, Sequence
 
+from . import PROGRAM
 from .arguments import HELP, Group, OneLine, Outline, Parser, Settle, argument, places_of
-from .command import Command, command_names, find_command
+from .command import Command
+from .commands import all_commands, command_names, find_command
 from .overview import GROUP_OF_LOOPS, command_lines, row
 from .records import NamedTuple
+from .subjects import MAYBE, NOT, UNLIKELY, likeliest
 from .target import HOLD, HOLD_AT_MOST
-from .words import MAYBE, NOT, UNLIKELY, full_names, likeliest
+from .words import full_names
 
-PROGRAM = "arenascope"
 AFTER = 29
 """Where the overview says what follows the program's name does."""
 COMMAND = "COMMAND"
 HELP_NAME = "help"
-LOOPS = {"watch": "watch", "metrics": "metrics", "fleet": "engines.fleet"}
-"""What only the shell can do: each runs longer, or covers more, than one look. Modules, loaded on demand."""
+LOOPS = ("watch", "metrics", "fleet")
+"""What only the shell can do: each runs longer, or covers more, than one look."""
 
 SUBJECTS = argument(
     "subjects",
@@ -112,8 +113,13 @@ class Loop(NamedTuple):
 
 
 def find_loop(name: str) -> Loop:
-    module: Any = import_module(f"{__package__}.{LOOPS[name]}")
-    return Loop(name, module.OUTLINE, module.run)
+    if name == "watch":
+        from .watch import OUTLINE, run
+    elif name == "metrics":
+        from .metrics import OUTLINE, run
+    else:
+        from .engines.fleet import OUTLINE, run
+    return Loop(name, OUTLINE, run)
 
 
 def _find_subject(command: Command, parser: Parser, options: argparse.Namespace) -> None:
@@ -172,7 +178,8 @@ class Tree(OneLine):
         return super().parse_known_args(words, namespace)
 
     def format_help(self) -> str:
-        lines = [f"usage: {PROGRAM} {COMMAND} PID|CORE [options]", "", *command_lines(), f"{GROUP_OF_LOOPS}:"]
+        lines = [f"usage: {PROGRAM} {COMMAND} PID|CORE [options]", "", *command_lines(all_commands())]
+        lines.append(f"{GROUP_OF_LOOPS}:")
         lines += [row(name, find_loop(name).outline.summary) for name in LOOPS]
         lines += ["", row(f"{PROGRAM} {COMMAND} --help", "what it shows, its options, an example", AFTER)]
         lines += [row(f"{PROGRAM} {HELP_NAME} words", "what the words on the screens mean", AFTER)]

@@ -1,16 +1,12 @@
-"""The words of a command line: options by the start of their names, and how much a word looks like a subject."""
+"""The words of a command line: options by the start of their names, and whether a file is a core."""
 
 from __future__ import annotations
 
-import os
-from importlib import import_module
-from typing import Iterable, Optional, Sequence
+from typing import Iterable, Sequence
 
 from .errors import UsageError
 
 ELF = b"\x7fELF"
-NOT, UNLIKELY, MAYBE, SURELY = range(4)
-"""How much a word looks like a process or core: an address least, then a word, a file or number, a live or ELF one."""
 
 
 def full_names(words: Sequence[str], names: Sequence[str], usage: str, also: Sequence[str] = ()) -> list[str]:
@@ -39,24 +35,6 @@ def _full_name(word: str, known: Iterable[Sequence[str]], usage: str) -> str:
         if matches:
             return f"{matches[0]}{sign}{value}"
     raise UsageError(f"there is no option {name}", usage)
-
-
-def likeness(word: str) -> int:
-    """One of these four."""
-    if word.isascii() and word.isdigit() and not os.path.exists(word):
-        return SURELY if os.path.exists(f"/proc/{word}") else MAYBE
-    if not os.path.isfile(word):
-        # a device or FIFO is not opened: that may block, or have an effect
-        return NOT if word[:2].lower() == "0x" else UNLIKELY
-    if is_elf(word):
-        return SURELY
-    return NOT if import_module(f"{__package__}.snapshot").looks_like_one(word) else MAYBE
-
-
-def likeliest(words: Sequence[str], at_least: int) -> Optional[int]:
-    """Which of the words most looks like a process or core, the first of equals."""
-    best = max(range(len(words)), key=lambda index: likeness(words[index]), default=None)
-    return None if best is None or likeness(words[best]) < at_least else best
 
 
 def is_elf(path: str) -> bool:

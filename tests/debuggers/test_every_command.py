@@ -16,7 +16,7 @@ from looks import opened
 from scenarios import IMAGES
 from subjects import Subject
 
-from arenascope.command import all_commands, command_names
+from arenascope.commands import all_commands, command_names
 
 MOMENT = ("snapshot", "save", "diff", "trend", "version")
 """Commands that say when they looked, or who does."""

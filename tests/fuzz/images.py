@@ -14,7 +14,8 @@ from fake_door import FakeDoor, run_json
 from heap_mixtures import everything, random_image
 from subjects import Subject
 
-from arenascope.command import execute, find_command
+from arenascope.command import execute
+from arenascope.commands import find_command
 from arenascope.errors import MemoryReadError
 from arenascope.glibc.chunks.blocks import blocks
 from arenascope.model import Run

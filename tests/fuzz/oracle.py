@@ -13,7 +13,8 @@ from damaged import Endless, Wound
 from images import Image
 from schemas import valid
 
-from arenascope.command import command_names, execute, find_command
+from arenascope.command import execute
+from arenascope.commands import command_names, find_command
 from arenascope.errors import ArenascopeError
 
 SECONDS = 30

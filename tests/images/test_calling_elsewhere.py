@@ -11,7 +11,7 @@ from platforms import ELSEWHERE, HOST, Platform
 from subjects import Subject, fixture_program
 
 from arenascope import fleet
-from arenascope.command import find_command
+from arenascope.commands import find_command
 from arenascope.sources.live import procfiles
 
 pytestmark = pytest.mark.skipif(

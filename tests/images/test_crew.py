@@ -15,7 +15,7 @@ from platforms import HOST
 from subjects import Subject
 
 from arenascope import crew
-from arenascope.command import find_command
+from arenascope.commands import find_command
 from arenascope.crew import share_out
 from arenascope.fleet import Look, look
 from arenascope.gather import sweeps

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from arenascope.command import command_names
+from arenascope.commands import command_names
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"

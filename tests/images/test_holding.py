@@ -24,7 +24,7 @@ HOWS = ("ptrace", "signal")
 
 LOOKS = """
 import sys
-from arenascope.command import find_command
+from arenascope.commands import find_command
 from arenascope.fleet import Look, look
 quick = find_command("arenas").parser("arenascope").parse_args(["--quick"])
 pid, how, number = sys.argv[1:]

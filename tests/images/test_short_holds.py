@@ -19,8 +19,7 @@ from schemas import valid
 from subjects import Subject
 
 from arenascope import apart, before_hold, fleet, session, shell
-from arenascope.command import find_command
-from arenascope.commands import pins
+from arenascope.commands import find_command, pins
 from arenascope.errors import MemoryReadError, ReadLate, TargetError
 from arenascope.gather import holding
 from arenascope.sources.live import freeze, many, process, procfiles, still

@@ -15,7 +15,7 @@ from typing import Iterator
 import pytest
 from subjects import Subject
 
-from arenascope.command import all_commands
+from arenascope.commands import all_commands
 from arenascope.tree import LOOPS
 
 ROOT = Path(__file__).resolve().parents[2]

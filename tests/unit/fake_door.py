@@ -12,7 +12,8 @@ from schemas import valid
 
 from arenascope import session
 from arenascope.apply import Controller
-from arenascope.command import execute, find_command
+from arenascope.command import execute
+from arenascope.commands import find_command
 from arenascope.errors import UsageError
 from arenascope.render.text import Style
 from arenascope.session import Session
@@ -27,6 +28,8 @@ class FakeDoor:
     processes: int = 1
     written: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+
+    find_command = staticmethod(find_command)
 
     def target(self) -> FakeTarget:
         return self.image

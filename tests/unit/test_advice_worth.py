@@ -15,8 +15,7 @@ from arenascope.analysis.resident import ArenaResident
 from arenascope.analysis.types import TypeRow
 from arenascope.analysis.usage import ArenaUsage
 from arenascope.analysis.verdict import judge
-from arenascope.apply import Applied
-from arenascope.model import ArenaHeader, Params
+from arenascope.model import Applied, ArenaHeader, Params
 from arenascope.recognise.kinds import Kind
 from arenascope.render.text import Style
 from arenascope.screens.advice import words

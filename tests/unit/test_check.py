@@ -9,7 +9,8 @@ from fake_door import FakeDoor, run_json, run_text
 from heap_mixtures import everything, random_image
 from heapbuilder import ROWS, HeapImage, Row
 
-from arenascope.command import execute, find_command
+from arenascope.command import execute
+from arenascope.commands import find_command
 from arenascope.glibc.check.chunks import ChunkCheck
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=str)

@@ -12,7 +12,8 @@ from heap_mixtures import everything
 from heap_pictures import laid, seen
 from heapbuilder import HeapImage
 
-from arenascope.command import all_commands, execute, find_command
+from arenascope.command import execute
+from arenascope.commands import all_commands, find_command
 from arenascope.errors import UsageError
 from arenascope.glibc.find.allocators import find_allocators, maker_of
 from arenascope.glibc.find.copies import without_tcache

@@ -15,7 +15,7 @@ from wounds import Hurt, victim
 from wounds_arenas import ARENAS
 from wounds_lists import LISTS, cached_bin
 
-from arenascope.command import command_names
+from arenascope.commands import command_names
 from arenascope.errors import ArenascopeError
 from arenascope.session import Session
 

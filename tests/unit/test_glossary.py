@@ -11,7 +11,7 @@ from fake_door import run_text
 from heap_mixtures import everything
 
 from arenascope import cli, watch
-from arenascope.command import command_names, find_command
+from arenascope.commands import all_commands, command_names, find_command
 from arenascope.glossary import WORDS, find_word
 from arenascope.overview import help_text
 
@@ -97,13 +97,13 @@ def test_every_door_explains(capsys: pytest.CaptureFixture[str]) -> None:
         words = ["help", "--", *typed.split()] if typed[0] == "-" else ["help", *typed.split()]
         assert cli.main(words) == 0
         shell = capsys.readouterr().out
-        assert shell == help_text("arenascope", typed.split())
-        debugger = help_text("heap", typed.split())
+        assert shell == help_text("arenascope", all_commands(), typed.split())
+        debugger = help_text("heap", all_commands(), typed.split())
         assert shell.replace("`arenascope ", "`heap ").split() == debugger.split()
         assert max(map(len, shell.splitlines())) < 80
-    assert "goes back only once its neighbours are" in help_text("heap", ["stranded"])
-    assert help_text("heap", ["words"]).count("\n    ") > len(WORDS)
-    assert help_text("heap", ["trim"]).startswith("usage: heap trim")
+    assert "goes back only once its neighbours are" in help_text("heap", all_commands(), ["stranded"])
+    assert help_text("heap", all_commands(), ["words"]).count("\n    ") > len(WORDS)
+    assert help_text("heap", all_commands(), ["trim"]).startswith("usage: heap trim")
     assert cli.main(["help", "no", "such"]) == 2
     assert "there is no command or word 'no such'" in capsys.readouterr().err
 

@@ -14,8 +14,8 @@ from heap_mixtures import everything
 from schemas import valid
 
 from arenascope import audit
-from arenascope.command import execute, find_command
-from arenascope.commands import trim
+from arenascope.command import execute
+from arenascope.commands import find_command, trim
 from arenascope.glibc import bins
 from arenascope.render import optional, progress
 from arenascope.render.progress import OverwrittenLine, Progress

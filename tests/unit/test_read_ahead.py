@@ -20,7 +20,8 @@ from heap_mixtures import everything
 from schemas import valid
 
 from arenascope import memory, read_ahead
-from arenascope.command import execute, find_command
+from arenascope.command import execute
+from arenascope.commands import find_command
 from arenascope.errors import MemoryReadError
 from arenascope.read_ahead import ReadAhead
 

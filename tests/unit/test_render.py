@@ -15,12 +15,14 @@ from heap_mixtures import everything
 from heapbuilder import HeapImage
 from schemas import ENVELOPE, OWN_KEYS, ROW_KEYS
 
-from arenascope.command import command_names, execute, find_command
+from arenascope.command import execute
+from arenascope.commands import command_names, find_command
 from arenascope.errors import UsageError
+from arenascope.model import SHELL_CALLS_INTO
 from arenascope.render import optional, text
 from arenascope.render.highlight import highlight
 from arenascope.render.json import address
-from arenascope.render.text import SHELL_CALLS_INTO, Style, count, cut, folded, left_out, next_lines, number, table
+from arenascope.render.text import Style, count, cut, folded, left_out, next_lines, number, table
 from arenascope.shell_control import PROCESSORS
 
 

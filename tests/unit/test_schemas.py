@@ -12,7 +12,7 @@ from heap_mixtures import everything
 from heapbuilder import HeapImage
 from schemas import FOLDER, schema, valid_snapshot, wrong
 
-from arenascope.command import command_names
+from arenascope.commands import command_names
 
 # with the options that bring keys of their own
 WORDS = {

@@ -11,7 +11,7 @@ from heap_pictures import laid, last_heap, seen, tally, used_bytes
 from heapbuilder import ROWS, HeapImage, Row
 from schemas import problem_ids
 
-from arenascope.command import command_names
+from arenascope.commands import command_names
 from arenascope.session import Session
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)

@@ -7,11 +7,12 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 from ..analysis.trim import Trim
 from ..analysis.usage import ArenaUsage, orphans, total, total_tally
 from ..command import LIMIT, Answer, Context, argument, command
-from ..gather.allocators import allocators_json, share_json
+from ..gather.allocators import share_json
 from ..gather.problems import problems_of
 from ..gather.trims import trims
 from ..gather.usage import full_usages, mmapped_tally, quick_usages
 from ..model import Tally
+from ..render.allocators import allocators_json
 from ..render.json import address, tally_json
 from ..render.text import AT_MOST, NO_HEAP, Style, count, cut, left_out, next_lines, number, table
 from ..screens.allocators import allocators_lines

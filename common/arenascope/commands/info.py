@@ -7,6 +7,7 @@ from ..errors import RefusedError
 from ..gather.problems import inexact, problems_of, unknown_release
 from ..render.highlight import highlight
 from ..render.malloc_info import malloc_info
+from ..render.problems import sentence
 
 
 @command(
@@ -21,7 +22,7 @@ def info_command(context: Context) -> Answer:
     session = context.session
     gap = inexact(session)
     if gap is not None and not context.options.json:
-        raise RefusedError(f"malloc_info's XML cannot be told: {gap}", "`arenas` shows what can be read")
+        raise RefusedError(f"malloc_info's XML cannot be told: {sentence(gap)}", "`arenas` shows what can be read")
     xml = malloc_info(session.arenas, session.params, session.layout) if gap is None else None
     text = highlight(xml, "xml") if xml and context.style.colour else xml or ""
     problems = problems_of(session) + unknown_release(session)

@@ -18,7 +18,6 @@ from ..analysis.usage import ArenaUsage
 from ..analysis.verdict import address_space, judge
 from ..command import Answer, Context, argument, command
 from ..errors import UsageError
-from ..gather.allocators import allocator_shares
 from ..gather.means import find_means
 from ..gather.problems import depends_on_mp, problems_of
 from ..gather.resident import resident_picture
@@ -28,6 +27,7 @@ from ..gather.usage import full_usages
 from ..glibc.params import arena_limit
 from ..model import Statement
 from ..records import NamedTuple
+from ..render.allocators import allocator_shares
 from ..render.json import address
 from ..render.marks import unmarked_names
 from ..render.problems import statement_json
@@ -251,7 +251,7 @@ def _moment_before(context: Context) -> Optional[Mapping[str, Any]]:
     if since is not None:
         from .snapshot import load
 
-        load()
+        load(context.door)
         return read(since)
     if again is None:
         return None

@@ -6,34 +6,24 @@ import time
 from typing import Any, Iterable
 
 from .. import __version__
-from ..command import Answer, Asked, Context, argument, asked, command
+from ..command import Answer, Asked, Context, Door, argument, asked, command
+from ..documents.kept import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 from ..gather.problems import problems_of
 from ..render.problems import sentences
 from ..render.text import count
 from ..snapshot import write
 
-SECTIONS = {
-    "report": ("rss_bytes", "swap_bytes", "parts", "measure"),
-    "arenas": ("arenas", "mmapped", "totals"),
-    "bins": ("bins",),
-    "threads": ("threads",),
-    "params": ("params", "arenas"),
-}
-"""Which keys of which command's JSON are kept."""
-SIZES = {"chunks": ("summary", "sizes")}
 TYPES = {"types": ("types", "totals")}
 OWNERS = {"owners": ("owners", "live_bytes")}
 WORDS = {"chunks": "chunks --summary", "types": "types --limit 0", "owners": "owners --limit 0"}
 """What is asked of them."""
 HELD = "types --owners --limit 0"
 """Of types, where owners are asked for as well."""
-OF_A_TYPE = ("type", "kind", "module", "certain", "blocks", "bytes", "resident_bytes", "holds_back_bytes")
-OF_AN_OWNER = ("kind", "name", "tid", "type", "blocks", "retained_bytes", "retained_resident_bytes", "returns_bytes")
 
 
-def load(names: Iterable[str] = SECTIONS) -> dict[str, Asked]:
+def load(door: Door, names: Iterable[str] = SECTIONS) -> dict[str, Asked]:
     """Before a process is held."""
-    return {name: asked(WORDS.get(name, name)) for name in names}
+    return {name: asked(WORDS.get(name, name), door.find_command) for name in names}
 
 
 def read_all(context: Context) -> Answer:
@@ -80,9 +70,9 @@ def take(context: Context, sizes: bool, types: bool = False, owners: bool = Fals
     process of the shell's runs on afterwards."""
     parts = {**SECTIONS, **(SIZES if sizes else {})}
     deep = {**(TYPES if types else {}), **(OWNERS if owners else {})}
-    loaded = load({**parts, **deep})
+    loaded = load(context.door, {**parts, **deep})
     if types and owners:
-        loaded["types"] = asked(HELD)
+        loaded["types"] = asked(HELD, context.door.find_command)
     session = context.session
     taken = time.time() if session.target.kind == "live" else None
     document: dict[str, Any] = {

@@ -6,6 +6,7 @@ from ..command import Answer, Context, always, command
 from ..errors import RefusedError
 from ..gather.problems import inexact, problems_of
 from ..render.malloc_stats import malloc_stats
+from ..render.problems import sentence
 
 
 @command(
@@ -19,6 +20,6 @@ def stats_command(context: Context) -> Answer:
     session = context.session
     gap = inexact(session)
     if gap is not None and not context.options.json:
-        raise RefusedError(f"malloc_stats' text cannot be told: {gap}", "`arenas` shows what can be read")
+        raise RefusedError(f"malloc_stats' text cannot be told: {sentence(gap)}", "`arenas` shows what can be read")
     text = malloc_stats(session.arenas, session.params) if gap is None else None
     return Answer({"text": text}, (text or "").rstrip("\n").split("\n"), problems_of(session), exact=True)

@@ -8,7 +8,6 @@ from ..analysis.kept import reasons
 from ..analysis.trim import Trim
 from ..analysis.usage import total
 from ..apply import (
-    Applied,
     Controller,
     Stopwatch,
     call_trim,
@@ -23,7 +22,7 @@ from ..errors import RefusedError, UsageError
 from ..gather.means import find_means
 from ..gather.problems import RUN_ON, problems_of
 from ..gather.trims import trims
-from ..model import Range, Statement
+from ..model import Applied, Range, Statement
 from ..render.json import address
 from ..render.problems import sentence, statement_json
 from ..render.text import Style

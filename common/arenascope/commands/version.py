@@ -8,7 +8,7 @@ from typing import Iterable, Iterator, Optional, Sequence
 from .. import __version__
 from ..command import Answer, Context, argument, command
 from ..errors import ArenascopeError, UsageError
-from ..gather.allocators import allocators_json, copies_json, share_json
+from ..gather.allocators import share_json
 from ..gather.problems import problems_of
 from ..glibc.derive.prove import prove
 from ..glibc.find.allocators import find_allocators
@@ -18,6 +18,7 @@ from ..glibc.trail import Trail
 from ..glibc.versions import NEVER, text
 from ..model import Allocator, Statement
 from ..render import optional
+from ..render.allocators import allocators_json, copies_json
 from ..render.problems import statement_json
 from ..screens.allocators import allocators_lines, copies_lines
 from ..screens.candidates import candidates_json, candidates_lines

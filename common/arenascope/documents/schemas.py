@@ -6,6 +6,7 @@ from typing import Any, Sequence
 
 from ..render.json import SCHEMA
 from . import answers, arenas, chunks, owners
+from .kept import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 from .keys import Schema, address, integer, number, one_of, optional, record, rows, size, statement, text, truth
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -80,7 +81,6 @@ def _command(name: str, keys: dict[str, Any]) -> Schema:
 
 def _snapshot() -> Schema:
     """Keys of commands' own documents, as far as they are kept."""
-    from ..commands.snapshot import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 
     def part(name: str, keys: Sequence[str]) -> Schema:
         return record(f"Of {name}", **{key: DOCUMENTS[name][key] for key in keys})

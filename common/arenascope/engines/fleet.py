@@ -9,11 +9,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from importlib import import_module
 from typing import Any, Iterable, Iterator, Optional
 
 from ..arguments import HELP, Group, Outline, argument
-from ..command import find_command
+from ..commands import find_command
 from ..errors import ArenascopeError, UsageError
 from ..printable import one_line
 from ..render import optional
@@ -58,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--workers {options.workers} is no number of workers")
     try:
         find_command(options.asked)
-    except ImportError:
+    except KeyError:
         raise UsageError(f"there is no command {options.asked}", "arenascope --help lists them") from None
     engine = _engine(options.engine)
     table = _table(options.output)
@@ -70,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     failed = 0
     if due:
         try:
-            with engine.open(options.address, options.workers) as opened:
+            with engine(options.address, options.workers) as opened:
                 failed = _keep(opened.results(Task(options.asked, typed_program()), due), table, len(due))
         finally:
             table.flush()
@@ -101,16 +100,28 @@ def _shown(results: Iterable[tuple[Core, Result]], total: int) -> Iterator[tuple
 def _engine(asked: Optional[str]) -> Any:
     for name in [asked] if asked else ENGINES:
         if _is_there(ENGINES[name]):
-            return import_module(f"{__package__}.by_{name}")
+            return _opener(name)
     needs = ENGINES[asked] if asked else " nor ".join(ENGINES.values())
     raise ArenascopeError(f"{'no ' if asked else 'neither '}{needs} is installed", EXTRAS)
+
+
+def _opener(name: str) -> Any:
+    if name == "dask":
+        from . import by_dask
+
+        return by_dask.open
+    from . import by_ray
+
+    return by_ray.open
 
 
 def _table(where: str) -> Any:
     for library in ("pyarrow", "fsspec"):
         if not _is_there(library):
             raise ArenascopeError(f"{library} is not installed", EXTRAS)
-    return import_module(f"{__package__}.table").Table(where)
+    from .table import Table
+
+    return Table(where)
 
 
 def _is_there(library: str) -> bool:

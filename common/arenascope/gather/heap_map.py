@@ -10,7 +10,6 @@ from ..analysis.trim import plan_trim, until_locked
 from ..analysis.types import TypeRow, in_order
 from ..model import ArenaHeader, Heap, Piece, Range, Statement
 from ..records import NamedTuple
-from ..render.json import address
 from ..session import Session
 from ..target import Span
 from .holding import types_of
@@ -167,7 +166,7 @@ def page_rows(session: Session, picture: Picture, types: int) -> list[dict[str, 
         {
             "arena": strip.heap.arena,
             "threads": [each.name or str(each.tid) for each in session.thread_owners if each.arena == strip.heap.arena],
-            "address": address(strip.heap.address),
+            "address": f"{strip.heap.address:#x}",
             "bytes": strip.heap.bytes,
             "cell": strip.cell,
             "layers": {layer: strip.cells(layer) for layer in layers},

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..glibc.find.code import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, lies_in_libc
-from ..model import Means
-from ..render.text import SHELL_CALLS_INTO
+from ..model import SHELL_CALLS_INTO, Means
 from ..session import Session
 
 

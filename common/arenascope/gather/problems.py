@@ -9,7 +9,6 @@ from typing import (
 )
 
 from ..model import ArenaHeader, Statement
-from ..render.problems import sentence
 from ..session import Session
 from .allocators import replaced
 from .usage import mmapped_mismatch
@@ -111,10 +110,10 @@ def listed_not_met(header: ArenaHeader, chunks: int) -> Statement:
     return Statement("listed-not-met", {"arena": header.index, "chunks": chunks})
 
 
-def inexact(session: Session) -> Optional[str]:
+def inexact(session: Session) -> Optional[Statement]:
     """Why a text of glibc's own cannot be written as glibc would; None where nothing in it is missing."""
     sound = session.all_arenas and all(arena.complete for arena in session.arenas) and session.params is not None
-    return None if sound else sentence(problems_of(session)[0])
+    return None if sound else problems_of(session)[0]
 
 
 def unknown_release(session: Session) -> list[Statement]:

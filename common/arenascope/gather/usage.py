@@ -6,8 +6,7 @@ from typing import Optional
 
 from ..analysis.usage import ArenaUsage, arena_usage, header_usage
 from ..glibc import mmapped
-from ..model import Statement, Tally
-from ..render.problems import NOT_AS_COUNTED
+from ..model import NOT_AS_COUNTED, Statement, Tally
 from ..session import Session
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Sequence, Union
 
-from ..model import HOLD_OVER, OTHER_FILES, WHAT, Statement
+from ..model import HOLD_OVER, NOT_AS_COUNTED, OTHER_FILES, WHAT, Statement
 from .text import count
 
 PER_ARENA = "arena {arena}: "
-NOT_AS_COUNTED = "block-count"
 
 
 def _stopped(said: Statement) -> str:

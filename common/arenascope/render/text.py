@@ -7,6 +7,7 @@ import re
 from typing import Any, Iterator, Optional, Sequence
 
 from ..errors import UsageError
+from ..model import SHELL_CALLS_INTO
 from ..printable import one_line
 from ..records import NamedTuple
 from . import optional
@@ -59,8 +60,7 @@ def folded(text: str, width: int, before: str = "") -> str:
     return "\n".join(fitted(before + text, width))[len(before) :]
 
 
-SHELL_CALLS_INTO = ("x86_64", "aarch64")
-"""Machines on which the shell makes a process call something (shell_control.PROCESSORS); elsewhere debuggers can."""
+HELP_WIDTH = 79
 
 
 class Style(NamedTuple):

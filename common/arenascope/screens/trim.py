@@ -7,8 +7,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ..analysis.trim import Trim
 from ..analysis.usage import total
 from ..analysis.verdict import trim_seconds
-from ..apply import Applied
-from ..model import Statement
+from ..model import Applied, Statement
 from ..render.text import NO_HEAP, Style, count, cut, duration, left_out, number, table
 
 HEADERS = (

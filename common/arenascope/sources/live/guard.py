@@ -13,11 +13,13 @@ import select
 import signal
 import time
 from contextlib import suppress
-from importlib import import_module
-from typing import Any, NoReturn, Optional, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Optional, Protocol, cast
 
 from ...errors import TargetError
 from .sigstop import Stopper
+
+if TYPE_CHECKING:
+    from .ptrace import Tracer
 
 TICK_MS = 10
 GRACE = 1.0
@@ -99,7 +101,9 @@ class _Guard:
         self._runner: Any = None
         with suppress(ImportError):  # a Python without ctypes can hold by signals alone
             # it takes its time to load: before anybody is held
-            self._ptrace = import_module(f"{__package__}.ptrace")
+            from . import ptrace
+
+            self._ptrace = ptrace
         self._holder = self._ptrace.Tracer if how == "ptrace" and self._ptrace else Stopper
 
     def run(self) -> None:
@@ -140,7 +144,9 @@ class _Guard:
             try:
                 if self._runner is None:
                     # few holds are for more than looking
-                    self._runner = import_module(f"{__package__}.running").Runner(holder)
+                    from .running import Runner
+
+                    self._runner = Runner(cast("Tracer", holder))
                 return self._runner.obey(order)
             except (OSError, TargetError) as error:
                 return str(error)
