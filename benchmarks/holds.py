@@ -19,7 +19,7 @@ from typing import Iterator
 from subject import ROOT, running
 
 sys.path.append(str(ROOT / "common"))
-from arenascope import fleet
+from arenascope.cli import fleet
 from arenascope.commands import find_command
 
 COMMANDS = ("arenas", "bins", "trim", "report", "info")

@@ -18,7 +18,7 @@ def _package_folder(door: str) -> Optional[str]:
     around = os.path.dirname(os.path.dirname(door))
     package, doors = os.path.split(around)
     for candidate in (os.path.join(around, "common"), *([os.path.dirname(package)] if doors == "doors" else [])):
-        if os.path.isfile(os.path.join(candidate, "arenascope", "errors.py")):
+        if os.path.isfile(os.path.join(candidate, "arenascope", "base", "errors.py")):
             return candidate
     return None
 
@@ -35,7 +35,7 @@ def _load() -> None:
     # what lies beside this file: further on there may be one of another release, or somebody else's
     sys.path.insert(0, package)
     try:
-        from arenascope.load_once import load_once
+        from arenascope.commands.framework.load_once import load_once
     finally:
         sys.path.remove(package)
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
 
 import gdb
 
-from arenascope.apply import Controller
-from arenascope.arguments import HELP, completions
-from arenascope.command import Command, execute, failed
+from arenascope.base.errors import ArenascopeError, UsageError
+from arenascope.base.internal_error import STATUS, fault_line
+from arenascope.base.printable import one_line
 from arenascope.commands import all_commands, command_names, find_command
-from arenascope.debugger_door import ALWAYS, SUMMARY, DebuggerDoor, help_body, prefixes, taken
-from arenascope.errors import ArenascopeError, UsageError
-from arenascope.fault import STATUS, fault_line
-from arenascope.glossary import TOPIC
-from arenascope.overview import HELP_SUMMARY, help_text
-from arenascope.printable import one_line
-from arenascope.render.text import Style, folded, wants_colour
-from arenascope.target import Target
+from arenascope.commands.framework.apply import Controller
+from arenascope.commands.framework.arguments import HELP, completions
+from arenascope.commands.framework.command import Command, execute, failed
+from arenascope.commands.framework.debugger_door import ALWAYS, SUMMARY, DebuggerDoor, help_body, prefixes, taken
+from arenascope.commands.framework.overview import HELP_SUMMARY, help_text
+from arenascope.present.glossary import TOPIC
+from arenascope.present.render.text import Style, folded, wants_colour
+from arenascope.sources.target import Target
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of GDB's own package

@@ -11,11 +11,11 @@ from typing import Callable, Iterator, Optional, Sequence
 
 import gdb
 
-from arenascope.apply import FATAL_SIGNALS, ROUNDS, Call, gone, locked_out, still_at_work, taken_back
-from arenascope.errors import EndedError, RefusedError
+from arenascope.base.errors import EndedError, RefusedError
+from arenascope.commands.framework.apply import FATAL_SIGNALS, ROUNDS, Call, gone, locked_out, still_at_work, taken_back
 from arenascope.glibc.find.code import StackFrame
 from arenascope.sources.live.procfiles import exit_code, is_dead
-from arenascope.target import ThreadInfo
+from arenascope.sources.target import ThreadInfo
 
 RETURNED = "arenascope_returned"
 QUIET = (("scheduler-locking", "on"), ("pagination", "off"), ("follow-fork-mode", "parent"), ("detach-on-fork", "on"))

@@ -8,7 +8,7 @@ from typing import Any, Callable, Sequence
 
 import gdb
 
-from arenascope.command import Command, execute
+from arenascope.commands.framework.command import Command, execute
 
 Errors = Callable[[str], "AbstractContextManager[None]"]
 

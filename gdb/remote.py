@@ -9,12 +9,12 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 
 import gdb
 
-from arenascope.memory import Memory
 from arenascope.sources.elf.environment import from_stack, parse_block
 from arenascope.sources.elf.kernel import AT_PAGESZ, parse_auxv
 from arenascope.sources.elf.linkmap import loaded_regions
 from arenascope.sources.live.procfiles import parse_regions
-from arenascope.target import Region
+from arenascope.sources.memory import Memory
+from arenascope.sources.target import Region
 
 BLOCK = 2048
 MAX_BYTES = 64 << 20

@@ -13,8 +13,7 @@ from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar
 
 import gdb
 
-from arenascope.errors import MemoryReadError
-from arenascope.memory import Memory
+from arenascope.base.errors import MemoryReadError
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.debugged import (
     AskedImage,
@@ -31,7 +30,8 @@ from arenascope.sources.debugged import (
 )
 from arenascope.sources.elf.modules import Module, Modules
 from arenascope.sources.image_target import Source
-from arenascope.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
+from arenascope.sources.memory import Memory
+from arenascope.sources.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
 
 MACHINES = {
     "i386:x86-64": "x86_64",

@@ -19,7 +19,7 @@ def _package_folder(door: str) -> Optional[str]:
     around = os.path.dirname(os.path.dirname(door))
     package, doors = os.path.split(around)
     for candidate in (os.path.join(around, "common"), *([os.path.dirname(package)] if doors == "doors" else [])):
-        if os.path.isfile(os.path.join(candidate, "arenascope", "errors.py")):
+        if os.path.isfile(os.path.join(candidate, "arenascope", "base", "errors.py")):
             return candidate
     return None
 
@@ -30,7 +30,7 @@ def _load(door: str, package: str) -> ModuleType:
     # what lies beside this file: further on there may be one of another release, or somebody else's
     sys.path.insert(0, package)
     try:
-        from arenascope.load_once import load_once
+        from arenascope.commands.framework.load_once import load_once
     finally:
         sys.path.remove(package)
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence, TypeVar, Un
 
 import lldb
 
-from arenascope.apply import Controller
-from arenascope.arguments import Argument
-from arenascope.command import Command, execute, failed
+from arenascope.base.errors import ArenascopeError, UsageError
+from arenascope.base.internal_error import fault_line
+from arenascope.base.printable import one_line
 from arenascope.commands import all_commands, find_command
-from arenascope.debugger_door import ALWAYS, SUMMARY, DebuggerDoor, help_body, prefixes, taken
-from arenascope.errors import ArenascopeError, UsageError
-from arenascope.fault import fault_line
-from arenascope.overview import HELP_SUMMARY, help_text
-from arenascope.printable import one_line
-from arenascope.render.text import Style, folded, wants_colour
-from arenascope.target import Target
+from arenascope.commands.framework.apply import Controller
+from arenascope.commands.framework.arguments import Argument
+from arenascope.commands.framework.command import Command, execute, failed
+from arenascope.commands.framework.debugger_door import ALWAYS, SUMMARY, DebuggerDoor, help_body, prefixes, taken
+from arenascope.commands.framework.overview import HELP_SUMMARY, help_text
+from arenascope.present.render.text import Style, folded, wants_colour
+from arenascope.sources.target import Target
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of LLDB's own package

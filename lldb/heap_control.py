@@ -9,10 +9,10 @@ from typing import Callable, Iterator, Optional, Sequence
 
 import lldb
 
-from arenascope.apply import FATAL_SIGNALS, ROUNDS, Call, gone, locked_out, still_at_work, taken_back
-from arenascope.errors import EndedError, RefusedError
+from arenascope.base.errors import EndedError, RefusedError
+from arenascope.commands.framework.apply import FATAL_SIGNALS, ROUNDS, Call, gone, locked_out, still_at_work, taken_back
 from arenascope.glibc.find.code import StackFrame
-from arenascope.target import ThreadInfo
+from arenascope.sources.target import ThreadInfo
 
 PATIENCE = 3
 """How often a call that was interrupted while it works, not in a lock, is resumed."""

@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, cast
 
 import lldb
 
-from arenascope.errors import MemoryReadError
+from arenascope.base.errors import MemoryReadError
 from arenascope.sources.debugged import (
     AskedImage,
     DebuggedTarget,
@@ -27,7 +27,7 @@ from arenascope.sources.debugged import (
 )
 from arenascope.sources.elf.file import BUILD_ID_DIGITS
 from arenascope.sources.image_target import Source
-from arenascope.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
+from arenascope.sources.target import ByteOrder, Member, Place, Region, RegisterSets, StructInfo, Symbol, ThreadInfo
 
 # the first word of a triple, where Linux has another name for the machine
 MACHINES = {

@@ -15,12 +15,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "common"))
 
 from arenascope import __version__  # noqa: E402
-from arenascope.arguments import Argument, Group, Outline  # noqa: E402
-from arenascope.command import COMMON  # noqa: E402
+from arenascope.cli.tree import IN_THE_SHELL, INSTEAD, LOOPS, Tree, branch_names  # noqa: E402
 from arenascope.commands import all_commands  # noqa: E402
-from arenascope.documents.schemas import schemas  # noqa: E402
-from arenascope.glossary import WORDS  # noqa: E402
-from arenascope.tree import IN_THE_SHELL, INSTEAD, LOOPS, Tree, branch_names  # noqa: E402
+from arenascope.commands.framework.arguments import Argument, Group, Outline  # noqa: E402
+from arenascope.commands.framework.command import COMMON  # noqa: E402
+from arenascope.present.documents.schemas import schemas  # noqa: E402
+from arenascope.present.glossary import WORDS  # noqa: E402
 
 HEAD = """# Commands
 

@@ -12,18 +12,18 @@ from lldb.heap_commands import LldbDoor
 from lldb.heap_control import LldbController
 from lldb.heap_target import LldbTarget
 
-from arenascope.apply import Controller
-from arenascope.command import Door
-from arenascope.meter import Meter, Unseen
-from arenascope.nodes import Nodes
-from arenascope.render.progress import Progress
-from arenascope.shell import ShellDoor
-from arenascope.shell_control import ShellController
+from arenascope.base.meter import Meter, Unseen
+from arenascope.cli.shell import ShellDoor
+from arenascope.cli.shell_control import ShellController
+from arenascope.commands.framework.apply import Controller
+from arenascope.commands.framework.command import Door
+from arenascope.present.render.progress import Progress
 from arenascope.sources.bytes_alone import BytesAlone
 from arenascope.sources.core.corefile import CoreBytes, CoreFile
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.debugged import AskedImage
+from arenascope.sources.free_chunk_reader import Nodes
 from arenascope.sources.image_target import Source
 from arenascope.sources.live.guard import Holder
 from arenascope.sources.live.injection import Frames, Processor
@@ -36,7 +36,7 @@ from arenascope.sources.live.sigstop import Stopper
 from arenascope.sources.live.still import KeptResidency, StillNodes, StillProcess
 from arenascope.sources.live.target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget
-from arenascope.target import Image, Residency, Target
+from arenascope.sources.target import Image, Residency, Target
 
 TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, ShellTarget, FakeTarget]
 SOURCES: list[type[Source]] = [ProcessImage, StillProcess, CoreImage, AskedImage]

@@ -18,7 +18,7 @@ def run() -> "NoReturn":
         _leave_out_other_folders()
         # what importing creates stays: there is nothing to collect
         gc.disable()
-        from .cli import main
+        from .cli.main import main
 
         status = main(loaded=_all_is_loaded)
     except KeyboardInterrupt:

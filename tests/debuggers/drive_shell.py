@@ -12,7 +12,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "common"))
 
 from covered import covered
 
-from arenascope.cli import main
+from arenascope.cli.main import main
 
 
 def perform(step):

@@ -10,7 +10,7 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from schemas import valid
 
-from arenascope.cli import main
+from arenascope.cli.main import main
 
 LOOKS = ("arenas", "arenas --quick", "heaps", "bins", "threads", "trim --ranges", "mmapped", "info", "stats", "params")
 EXACT = ("info", "stats")

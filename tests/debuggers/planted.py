@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from arenascope.gather.types import live_kinds
-from arenascope.recognise.kinds import Kind
-from arenascope.session import Session
+from arenascope.base.kinds import Kind
+from arenascope.blocks.types import live_kinds
+from arenascope.session.session import Session
 
 CLAIMING = ("c++", "control", "python", "gobject", "string", "vector", "node")
 """Kinds that say of a block what it is, not only what it looks like."""

@@ -10,7 +10,7 @@ from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from subjects import PAGE, Subject
 
-from arenascope.errors import MemoryReadError
+from arenascope.base.errors import MemoryReadError
 from arenascope.sources.core.memory import CoreMemory
 from arenascope.sources.elf.kernel import OWN
 

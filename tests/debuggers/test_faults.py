@@ -9,7 +9,7 @@ from looks import one_line, opened
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("loading")
-BREAK = "import arenascope.session as it; it.Session.located = property(lambda self: (0,)[7])"
+BREAK = "import arenascope.session.session as it; it.Session.located = property(lambda self: (0,)[7])"
 """As if somebody had made a mistake in the walkers."""
 WORDS = {"gdb": "python", "lldb": "script"}
 

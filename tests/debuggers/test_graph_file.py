@@ -20,7 +20,7 @@ from schemas import valid
 from secret_bytes import leaked_in, libraries_of, present, secrets_of
 from subjects import Subject
 
-from arenascope.gather import finder
+from arenascope.blocks import finder
 from arenascope.sources.core.image import CoreImage
 
 LOOKS = ("leaks --possible", "owners --limit 0")

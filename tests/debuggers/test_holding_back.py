@@ -11,10 +11,10 @@ from shell_door import SHELL
 from subjects import Subject
 
 from arenascope.analysis.holding import Held, Typed
-from arenascope.gather.holding import held_back, in_memory
+from arenascope.base.model import ArenaHeader, Heap, Run
+from arenascope.blocks.holding import held_back, in_memory
 from arenascope.glibc.chunks.blocks import blocks
-from arenascope.model import ArenaHeader, Heap, Run
-from arenascope.session import Session
+from arenascope.session.session import Session
 from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.live.target import ProcessTarget
 

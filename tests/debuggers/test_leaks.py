@@ -22,7 +22,7 @@ from platforms import ELSEWHERE
 from schemas import valid
 from subjects import Subject, may_look_into_shared_memory
 
-from arenascope.graph import refs
+from arenascope.blocks.graph import refs
 
 LOST = 1
 NARROW = next(each for each in ELSEWHERE if each.id == "i386")

@@ -17,10 +17,10 @@ from partial import look
 from schemas import valid
 from subjects import Subject
 
-from arenascope.glossary import WORDS
-from arenascope.render.pages.report import page
-from arenascope.render.text import Style
-from arenascope.screens.parts import LABELS
+from arenascope.present.glossary import WORDS
+from arenascope.present.render.pages.report import page
+from arenascope.present.render.text import Style
+from arenascope.present.screens.parts import LABELS
 
 PLAY = HERE / "play_report.js"
 ASKED = {

@@ -17,7 +17,7 @@ from lldb_door import LLDB_LOAD, NEWEST_LLDB
 from looks import give_up, plain_environment
 from subjects import Subject
 
-from arenascope.screens.watch import ENTER, LEAVE, TO_THE_TOP
+from arenascope.present.screens.watch import ENTER, LEAVE, TO_THE_TOP
 
 LAST = "fault in again."
 STARTS = {

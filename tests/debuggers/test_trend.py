@@ -17,8 +17,8 @@ from looks import HERE, ROOT, plain_environment
 from schemas import valid, valid_snapshot
 from subjects import Subject
 
-from arenascope import moments
-from arenascope.render.text import Style
+from arenascope.commands.framework import moments
+from arenascope.present.render.text import Style
 from arenascope.sources.live.cgroups import memory_limit
 
 MIB = 1 << 20

@@ -17,7 +17,7 @@ from looks import opened
 from partial import look
 from schemas import valid
 
-from arenascope.graph import refs
+from arenascope.blocks.graph import refs
 
 PAGE = 4096
 

@@ -6,9 +6,9 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Optional, Sequence
 
-from arenascope.errors import MemoryReadError
-from arenascope.model import Statement
-from arenascope.target import View
+from arenascope.base.errors import MemoryReadError
+from arenascope.base.model import Statement
+from arenascope.sources.target import View
 
 
 class Endless(BaseException):

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Callable, Iterator, NamedTuple, NoReturn, Optional, Sequence
 
-from arenascope import cli
+from arenascope.cli import main as cli
 
 SECONDS = 10
 BYTES = 500 << 20

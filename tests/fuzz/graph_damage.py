@@ -10,7 +10,7 @@ from typing import Any
 
 from snapshot_damage import ODD, replace_one
 
-from arenascope.graph.filed import MAGIC, PARTS
+from arenascope.blocks.graph.filed import MAGIC, PARTS
 
 OWNERS = "owners"
 

@@ -14,12 +14,12 @@ from fake_door import FakeDoor, run_json
 from heap_mixtures import everything, random_image
 from subjects import Subject
 
-from arenascope.command import execute
+from arenascope.base.errors import MemoryReadError
+from arenascope.base.model import Run
 from arenascope.commands import find_command
-from arenascope.errors import MemoryReadError
+from arenascope.commands.framework.command import execute
 from arenascope.glibc.chunks.blocks import blocks
-from arenascope.model import Run
-from arenascope.session import Session
+from arenascope.session.session import Session
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.shell_target import ShellTarget
 

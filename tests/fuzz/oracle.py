@@ -13,9 +13,9 @@ from damaged import Endless, Wound
 from images import Image
 from schemas import valid
 
-from arenascope.command import execute
+from arenascope.base.errors import ArenascopeError
 from arenascope.commands import command_names, find_command
-from arenascope.errors import ArenascopeError
+from arenascope.commands.framework.command import execute
 
 SECONDS = 30
 """Of processor time, for one command."""

@@ -22,8 +22,8 @@ from snapshot_damage import damaged
 from subjects import Subject
 from test_fuzz import LONG, MAX_SHOWN, today
 
+from arenascope.base.errors import ArenascopeError
 from arenascope.commands import command_names
-from arenascope.errors import ArenascopeError
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.elf.file import ElfFile, glibc_version
 from arenascope.sources.elf.naming import _names

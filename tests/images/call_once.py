@@ -13,7 +13,8 @@ import sys
 import time
 from itertools import product
 
-from arenascope import cli, shell_callers
+from arenascope.cli import main as cli
+from arenascope.cli import shell_callers
 from arenascope.sources.live import running
 
 pid, delay = int(sys.argv[1]), int(sys.argv[4])

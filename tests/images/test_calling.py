@@ -17,7 +17,7 @@ import pytest
 from platforms import HOST, host_and
 from subjects import Subject
 
-from arenascope.shell_control import ShellController
+from arenascope.cli.shell_control import ShellController
 from arenascope.sources.live import freeze
 from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.live.target import ProcessTarget

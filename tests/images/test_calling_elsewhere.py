@@ -10,7 +10,7 @@ import pytest
 from platforms import ELSEWHERE, HOST, Platform
 from subjects import Subject, fixture_program
 
-from arenascope import fleet
+from arenascope.cli import fleet
 from arenascope.commands import find_command
 from arenascope.sources.live import procfiles
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from subjects import Subject
 
-from arenascope.errors import MemoryReadError, TargetError
-from arenascope.session import Session
+from arenascope.base.errors import MemoryReadError, TargetError
+from arenascope.session.session import Session
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.core.regions import build_regions
 from arenascope.sources.elf.file import PF_R, PF_W, PT_LOAD, Segment

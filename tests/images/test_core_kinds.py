@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from looks import give_up
 
-from arenascope.errors import MemoryReadError
+from arenascope.base.errors import MemoryReadError
 from arenascope.sources.core.image import CoreImage
 
 PAGE = os.sysconf("SC_PAGE_SIZE")

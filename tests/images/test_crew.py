@@ -14,12 +14,12 @@ import pytest
 from platforms import HOST
 from subjects import Subject
 
-from arenascope import crew
+from arenascope.base import worker_pool as crew
+from arenascope.base.meter import Meter, Unseen
+from arenascope.base.worker_pool import share_out
+from arenascope.cli.fleet import Look, look
 from arenascope.commands import find_command
-from arenascope.crew import share_out
-from arenascope.fleet import Look, look
-from arenascope.gather import sweeps
-from arenascope.meter import Meter, Unseen
+from arenascope.session import sweeps
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ("chunks --free --limit 7", "pins --limit 0 --ranges", "map", "check")

@@ -12,11 +12,11 @@ import pytest
 from elf_witnesses import SOURCE, nm, readelf_symbols, tool
 from looks import give_up
 
-from arenascope.errors import MemoryReadError, TargetError
+from arenascope.base.errors import MemoryReadError, TargetError
 from arenascope.sources.elf.file import Elf, ElfFile, find_debug_file, glibc_version, module_build_id
 from arenascope.sources.elf.naming import Naming
 from arenascope.sources.elf.symbols import dynamic_symbols, find_symbols
-from arenascope.target import Region
+from arenascope.sources.target import Region
 
 DEBUG = ["/nonexistent", "/usr/lib/debug"]
 

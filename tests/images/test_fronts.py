@@ -11,9 +11,9 @@ from planted import kinds_by_block
 from pythons import resting
 from subjects import Subject
 
-from arenascope.gather.single import kinds_of
-from arenascope.session import Session
-from arenascope.shell import ShellDoor
+from arenascope.blocks.single import kinds_of
+from arenascope.cli.shell import ShellDoor
+from arenascope.session.session import Session
 
 
 def test_what_comes_after_a_programs_own_header_is_told() -> None:

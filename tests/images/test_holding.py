@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from subjects import Subject
 
-from arenascope.errors import TargetError
+from arenascope.base.errors import TargetError
 from arenascope.sources.live import freeze, guard, procfiles, stopping
 from arenascope.sources.live.procfiles import born, thread_state
 

@@ -20,10 +20,10 @@ from partial import figures, look
 from schemas import problem_ids, valid
 from subjects import Subject
 
-from arenascope import apart
 from arenascope.analysis.diff import compare
-from arenascope.errors import UsageError
-from arenascope.snapshot import NAME, read
+from arenascope.base.errors import UsageError
+from arenascope.commands.framework import live_copy as apart
+from arenascope.commands.framework.snapshot_file import NAME, read
 from arenascope.sources.core import compressed
 from arenascope.sources.core.holes import DenseResidency
 from arenascope.sources.core.image import CoreImage
@@ -75,7 +75,7 @@ def test_program_headers_of_another_size(copy: Path, size: int) -> None:
 @pytest.mark.parametrize("size", [0, 1, 63, 65535])
 def test_section_headers_of_another_size(size: int, tmp_path: Path) -> None:
     """Of a debug file: it is as if there were none."""
-    from arenascope.errors import TargetError
+    from arenascope.base.errors import TargetError
     from arenascope.sources.elf.file import ElfFile
 
     path = Path(shutil.copy(os.path.realpath(sys.executable), tmp_path / "program"))

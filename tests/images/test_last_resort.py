@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKEN = (
-    "import arenascope.session as session\n"
+    "import arenascope.session.session as session\n"
     "def broken(self): raise IndexError('seven\\n\\x1b[31m')\n"
     "session.Session.located = property(broken)\n"
 )

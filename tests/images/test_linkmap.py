@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from arenascope.memory import Memory
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.core.regions import build_regions
 from arenascope.sources.elf.kernel import parse_auxv
 from arenascope.sources.elf.linkmap import loaded_regions, named_regions
+from arenascope.sources.memory import Memory
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -14,7 +14,7 @@ import pytest
 from schemas import valid
 
 import arenascope
-from arenascope.errors import MemoryReadError, TargetError
+from arenascope.base.errors import MemoryReadError, TargetError
 from arenascope.sources.elf.file import ElfFile
 from arenascope.sources.live import procfiles
 from arenascope.sources.live.process import ProcessImage

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from arenascope.errors import TargetError
+from arenascope.base.errors import TargetError
 from arenascope.sources.live import pagekinds, pagemap
 from arenascope.sources.live.pagemap import EntryReader, PagemapResidency, ScanReader
-from arenascope.target import Pages
+from arenascope.sources.target import Pages
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TOP = 1 << 47

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from subjects import Subject
 
-from arenascope.gather import trims
-from arenascope.model import Range
-from arenascope.session import Session
+from arenascope.base.model import Range
+from arenascope.session import trims
+from arenascope.session.session import Session
 from arenascope.sources.core.holes import core_residency
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.shell_target import ShellTarget
-from arenascope.target import Pages
+from arenascope.sources.target import Pages
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -18,10 +18,12 @@ import pytest
 from schemas import valid
 from subjects import Subject
 
-from arenascope import apart, before_hold, fleet, session, shell
+from arenascope.base.errors import MemoryReadError, ReadLate, TargetError
+from arenascope.blocks import holding
+from arenascope.cli import fleet, shell
 from arenascope.commands import find_command, pins
-from arenascope.errors import MemoryReadError, ReadLate, TargetError
-from arenascope.gather import holding
+from arenascope.commands.framework import live_copy as apart
+from arenascope.session import before_hold, session
 from arenascope.sources.live import freeze, many, process, procfiles, still
 from arenascope.sources.live.procfiles import thread_ids, thread_state
 

@@ -14,7 +14,7 @@ from partial import look
 from replaced import NAMES, OTHER_FILES, Replaced, build
 from schemas import valid
 
-from arenascope.errors import TargetError
+from arenascope.base.errors import TargetError
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.elf.file import ElfFile
 from arenascope.sources.elf.sysroot import file_within

@@ -12,8 +12,8 @@ from looks import give_up
 from planted import CLAIMING, is_right, kinds_by_block, planted_by
 from subjects import Subject
 
-from arenascope.session import Session
-from arenascope.shell import ShellDoor
+from arenascope.cli.shell import ShellDoor
+from arenascope.session.session import Session
 
 SOURCE = Path(__file__).resolve().parents[2] / "fixtures" / "kinds.cc"
 TOOLCHAINS = (("g++", "libstdc++"), ("clang++", "libstdc++"), ("clang++", "libc++"))

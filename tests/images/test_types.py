@@ -18,11 +18,11 @@ from pythons import resting
 from schemas import valid
 from subjects import Subject
 
-from arenascope.gather import python_bodies
-from arenascope.gather.single import kinds_of
-from arenascope.screens.types import name_of
-from arenascope.session import Session
-from arenascope.shell import ShellDoor
+from arenascope.blocks import python_bodies
+from arenascope.blocks.single import kinds_of
+from arenascope.cli.shell import ShellDoor
+from arenascope.present.screens.types import name_of
+from arenascope.session.session import Session
 
 BUILDS = (
     *("kinds", "kinds.stripped", "kinds.static", "kinds.no-rtti"),

@@ -14,8 +14,8 @@ from typing import BinaryIO, Iterator
 
 import pytest
 
-from arenascope.errors import ArenascopeError
-from arenascope.whole_file import write_whole
+from arenascope.base.errors import ArenascopeError
+from arenascope.base.whole_file import write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))

@@ -9,8 +9,8 @@ from looks import give_up
 from machine_table import MACHINES, Scenario
 from planted import CLAIMING, MANY, is_right, kinds_by_block, planted_by
 
-from arenascope.session import Session
-from arenascope.shell import ShellDoor
+from arenascope.cli.shell import ShellDoor
+from arenascope.session.session import Session
 
 
 def test_blocks_of_a_big_endian_machine() -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from looks import give_up
 
-from arenascope.completion import script
-from arenascope.tree import Tree, branch_names
+from arenascope.cli.completion import script
+from arenascope.cli.tree import Tree, branch_names
 
 ZSH = """
 autoload -Uz compinit && compinit -D -u

@@ -15,8 +15,8 @@ from typing import Iterator
 import pytest
 from subjects import Subject
 
+from arenascope.cli.tree import LOOPS
 from arenascope.commands import all_commands
-from arenascope.tree import LOOPS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from schemas import valid
 
-from arenascope.render import optional
+from arenascope.base import optional
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURE = ROOT / "fixtures" / "build" / "bins"

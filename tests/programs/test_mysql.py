@@ -13,9 +13,9 @@ from partial import look
 from programs import log_in, mariadb, query, tables
 from running import Running, receive
 
-from arenascope.gather.types import catalogue_of, live_kinds
-from arenascope.session import Session
-from arenascope.shell import ShellDoor
+from arenascope.blocks.types import catalogue_of, live_kinds
+from arenascope.cli.shell import ShellDoor
+from arenascope.session.session import Session
 
 ALLOCATOR_HEADER = 24
 COUNTED, MARKS = 2, 3

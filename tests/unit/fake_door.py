@@ -10,13 +10,13 @@ from typing import Any, Iterator, Optional, Sequence
 from fake_target import FakeTarget
 from schemas import valid
 
-from arenascope import session
-from arenascope.apply import Controller
-from arenascope.command import execute
+from arenascope.base.errors import UsageError
 from arenascope.commands import find_command
-from arenascope.errors import UsageError
-from arenascope.render.text import Style
-from arenascope.session import Session
+from arenascope.commands.framework.apply import Controller
+from arenascope.commands.framework.command import execute
+from arenascope.present.render.text import Style
+from arenascope.session import session
+from arenascope.session.session import Session
 
 
 @dataclass

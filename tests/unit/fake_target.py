@@ -9,19 +9,10 @@ from typing import Mapping, Optional, Sequence
 from glibc_rows import Row
 from glibc_tables import INTS
 
-from arenascope.errors import MemoryReadError, UsageError
+from arenascope.base.errors import MemoryReadError, UsageError
 from arenascope.sources.bytes_alone import BytesAlone
 from arenascope.sources.elf.file import build_id_in_memory, differ
-from arenascope.target import (
-    ByteOrder,
-    Member,
-    Region,
-    RegisterSets,
-    StructInfo,
-    Symbol,
-    ThreadInfo,
-    View,
-)
+from arenascope.sources.target import ByteOrder, Member, Region, RegisterSets, StructInfo, Symbol, ThreadInfo, View
 
 # the processor of a row's architecture, where it has another name
 MACHINES = {"x86-64": "x86_64", "ppc64le": "ppc64", "ppc32": "ppc"}
@@ -80,7 +71,7 @@ class FakeImage(BytesAlone):
 
 @dataclass
 class FakeTarget:
-    """Implements arenascope.target.Target. Tests may set any field before the walk."""
+    """Implements arenascope.sources.target.Target. Tests may set any field before the walk."""
 
     row: Row
     space: Space

@@ -11,7 +11,7 @@ from future_rows import NEWEST
 from heap_pictures import tally, used_bytes
 from heapbuilder import ArenaTruth, HeapImage
 
-from arenascope.errors import ArenascopeError
+from arenascope.base.errors import ArenascopeError
 
 
 class Misread(AssertionError):

@@ -21,7 +21,7 @@ from glibc_tables import (
     offsets,
 )
 
-from arenascope.target import ByteOrder
+from arenascope.sources.target import ByteOrder
 
 _LARGE = {  # (shift, highest quotient, index of quotient 0), then what is common to all
     "64": (6, 48, 48),

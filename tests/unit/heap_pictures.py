@@ -6,8 +6,8 @@ from typing import Any, Iterable, Optional
 
 from heapbuilder import ArenaTruth, Chunk, HeapImage
 
-from arenascope.model import Arena, Bin, Heap, Tally
-from arenascope.session import Session
+from arenascope.base.model import Arena, Bin, Heap, Tally
+from arenascope.session.session import Session
 
 
 def laid(image: HeapImage) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Union
 
 from glibc_rows import Row, up
 
-from arenascope.target import Region
+from arenascope.sources.target import Region
 
 if TYPE_CHECKING:
     from fake_target import Space

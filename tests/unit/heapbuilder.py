@@ -25,7 +25,7 @@ from heap_threads import ThreadBuilder
 from heap_truth import ArenaTruth, Chunk, HeapTruth, MmappedTruth, ThreadTruth, Truth
 from heap_writer import Writer
 
-from arenascope.target import ThreadInfo
+from arenascope.sources.target import ThreadInfo
 
 __all__ = [
     "ROWS",

@@ -15,14 +15,14 @@ from arenascope.analysis.resident import ArenaResident
 from arenascope.analysis.types import TypeRow
 from arenascope.analysis.usage import ArenaUsage
 from arenascope.analysis.verdict import judge
-from arenascope.model import Applied, ArenaHeader, Params
-from arenascope.recognise.kinds import Kind
-from arenascope.render.text import Style
-from arenascope.screens.advice import words
-from arenascope.screens.pins import group_lines
-from arenascope.screens.report import advice_line
-from arenascope.screens.trim import lines
-from arenascope.screens.verdict import cause, verdict
+from arenascope.base.kinds import Kind
+from arenascope.base.model import Applied, ArenaHeader, Params
+from arenascope.present.render.text import Style
+from arenascope.present.screens.advice import words
+from arenascope.present.screens.pins import group_lines
+from arenascope.present.screens.report import advice_line
+from arenascope.present.screens.trim import lines
+from arenascope.present.screens.verdict import cause, verdict
 
 MIB = 1 << 20
 ARENAS = 6

@@ -9,13 +9,13 @@ import pytest
 from heapbuilder import HeapImage
 
 from arenascope.analysis.report import picture
+from arenascope.base.model import Heap, MmappedBlock, Run, Tally
 from arenascope.glibc.check.chunks import ChunkCheck
 from arenascope.glibc.mmapped import search_ranges, without_strangers
 from arenascope.glibc.scan import follow_ring
-from arenascope.memory import Memory
-from arenascope.model import Heap, MmappedBlock, Run, Tally
-from arenascope.session import Session
-from arenascope.target import MappingUse, Region
+from arenascope.session.session import Session
+from arenascope.sources.memory import Memory
+from arenascope.sources.target import MappingUse, Region
 
 PAGE = 4096
 MANY = 1000

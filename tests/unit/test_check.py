@@ -9,8 +9,8 @@ from fake_door import FakeDoor, run_json, run_text
 from heap_mixtures import everything, random_image
 from heapbuilder import ROWS, HeapImage, Row
 
-from arenascope.command import execute
 from arenascope.commands import find_command
+from arenascope.commands.framework.command import execute
 from arenascope.glibc.check.chunks import ChunkCheck
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=str)

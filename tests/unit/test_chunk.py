@@ -11,7 +11,7 @@ from heap_mixtures import everything
 from heap_truth import Chunk
 from heapbuilder import HeapImage
 
-from arenascope.errors import UsageError
+from arenascope.base.errors import UsageError
 from arenascope.sources.elf.demangle import demangle
 
 # one for each form of chunk, list and heap: test_chunks.py has the sweep of all

@@ -12,13 +12,13 @@ from heap_mixtures import everything, random_image
 from heap_truth import ArenaTruth
 from heapbuilder import ROWS, HeapImage, Row
 
+from arenascope.base.errors import UsageError
+from arenascope.base.model import Gap, Run
+from arenascope.blocks.holding import types_of
 from arenascope.commands import report
-from arenascope.errors import UsageError
-from arenascope.gather.holding import types_of
-from arenascope.gather.sweeps import likely_chunks
 from arenascope.glibc.chunks.blocks import blocks
-from arenascope.model import Gap, Run
-from arenascope.session import Session
+from arenascope.session.session import Session
+from arenascope.session.sweeps import likely_chunks
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)
 STATES = {"cached": "tcache"}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from arenascope import commands
-from arenascope.command import GROUPS, Command
 from arenascope.commands import all_commands, command_names, find_command
+from arenascope.commands.framework.command import GROUPS, Command
 
 
 @pytest.mark.parametrize("name", command_names())

@@ -12,14 +12,14 @@ from heap_mixtures import everything
 from heap_pictures import laid, seen
 from heapbuilder import HeapImage
 
-from arenascope.command import execute
+from arenascope.base.errors import UsageError
+from arenascope.base.model import Allocator
 from arenascope.commands import all_commands, find_command
-from arenascope.errors import UsageError
+from arenascope.commands.framework.command import execute
 from arenascope.glibc.find.allocators import find_allocators, maker_of
 from arenascope.glibc.find.copies import without_tcache
-from arenascope.model import Allocator
-from arenascope.session import Session
-from arenascope.target import Region
+from arenascope.session.session import Session
+from arenascope.sources.target import Region
 
 
 def beside(first: HeapImage, second: HeapImage) -> FakeTarget:

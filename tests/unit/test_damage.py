@@ -15,9 +15,9 @@ from wounds import Hurt, victim
 from wounds_arenas import ARENAS
 from wounds_lists import LISTS, cached_bin
 
+from arenascope.base.errors import ArenascopeError
 from arenascope.commands import command_names
-from arenascope.errors import ArenascopeError
-from arenascope.session import Session
+from arenascope.session.session import Session
 
 READS = 20_000
 """What all of one command may read: an undamaged image takes a tenth of it."""

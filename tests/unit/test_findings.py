@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Iterator
 
 import arenascope
+from arenascope.base.model import Finding, Statement, cannot_read
 from arenascope.commands.params import NOTES
-from arenascope.model import Finding, Statement, cannot_read
-from arenascope.render.breaches import BREACHES, EXPECTED
-from arenascope.render.findings import WORDS, finding_words
-from arenascope.render.problems import SENTENCES, sentence
-from arenascope.screens import evidence
+from arenascope.present.render.breaches import BREACHES, EXPECTED
+from arenascope.present.render.findings import WORDS, finding_words
+from arenascope.present.render.problems import SENTENCES, sentence
+from arenascope.present.screens import evidence
 
 GLIBC = Path(next(iter(arenascope.__path__))) / "glibc"
 CHECKS = GLIBC / "check"

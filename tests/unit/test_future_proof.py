@@ -11,8 +11,8 @@ from heap_mixtures import everything
 from heap_pictures import laid, seen
 from heapbuilder import HeapImage
 
-from arenascope.errors import NotFoundError
-from arenascope.session import Session
+from arenascope.base.errors import NotFoundError
+from arenascope.session.session import Session
 
 # where debug information and memory disagree
 

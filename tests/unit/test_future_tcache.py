@@ -14,7 +14,7 @@ from heap_pictures import laid, seen
 from heapbuilder import HeapImage, Row
 
 from arenascope.glibc import layout, versions
-from arenascope.session import Session
+from arenascope.session.session import Session
 
 FORMS: dict[str, dict[str, Any]] = {
     "80 bins": {"bins": 80},

@@ -10,10 +10,11 @@ import pytest
 from fake_door import run_text
 from heap_mixtures import everything
 
-from arenascope import cli, watch
+from arenascope.cli import main as cli
+from arenascope.cli import watch
 from arenascope.commands import all_commands, command_names, find_command
-from arenascope.glossary import WORDS, find_word
-from arenascope.overview import help_text
+from arenascope.commands.framework.overview import help_text
+from arenascope.present.glossary import WORDS, find_word
 
 PACKAGE = Path(__file__).resolve().parents[2] / "common" / "arenascope"
 LOOKS = (

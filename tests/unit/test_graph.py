@@ -9,20 +9,20 @@ from typing import Sequence
 
 import pytest
 
-from arenascope.gather.finder import Finder, finder_of
-from arenascope.graph.blocks import Stretch, put_in_order
-from arenascope.graph.components import lumps
-from arenascope.graph.dominators import Dominators, dominators
-from arenascope.graph.edges import Further, Graph, Seed, with_more
-from arenascope.graph.encodings import decoded
-from arenascope.graph.retained import by_kind
-from arenascope.graph.spans import Mark, Marks
-from arenascope.graph.spread import Spread
-from arenascope.graph.together import MOST, NONE, Common, Shared, Tops
-from arenascope.graph.windows import Window
-from arenascope.memory import Memory
-from arenascope.render import optional
-from arenascope.target import Span
+from arenascope.base import optional
+from arenascope.blocks.finder import Finder, finder_of
+from arenascope.blocks.graph.blocks import Stretch, put_in_order
+from arenascope.blocks.graph.components import lumps
+from arenascope.blocks.graph.dominators import Dominators, dominators
+from arenascope.blocks.graph.edges import Further, Graph, Seed, with_more
+from arenascope.blocks.graph.encodings import decoded
+from arenascope.blocks.graph.retained import by_kind
+from arenascope.blocks.graph.spans import Mark, Marks
+from arenascope.blocks.graph.spread import Spread
+from arenascope.blocks.graph.together import MOST, NONE, Common, Shared, Tops
+from arenascope.blocks.graph.windows import Window
+from arenascope.sources.memory import Memory
+from arenascope.sources.target import Span
 
 AT = 0x7F0000400000
 
@@ -134,7 +134,7 @@ def test_dominators_are_what_deletion_shows(seed: int) -> None:
 def test_numpy_tells_the_same_dominators(seed: int) -> None:
     """Of graphs with owners, after few passes of each kind or all that get any further; met many at a time or not."""
     numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    from arenascope.graph import shrink
+    from arenascope.blocks.graph import shrink
 
     rng = random.Random(seed)
     for round_ in range(20):
@@ -176,7 +176,7 @@ def test_lumps_hold_each_block_once(seed: int) -> None:
 def test_numpy_finds_the_same_blocks(word: int) -> None:
     """Of blocks in heaps far apart, or not, and of gigabytes: by the bitmap and by a search."""
     numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    from arenascope.graph.numbers import Places
+    from arenascope.blocks.graph.numbers import Places
 
     rng = random.Random(word)
     for apart in (1 << 12, 1 << 24, *([1 << 40] if word == 8 else [])):

@@ -16,10 +16,10 @@ from heap_truth import ArenaTruth, Chunk
 from heapbuilder import ROWS, HeapImage, Row
 
 from arenascope.analysis.heap_map import Strip, between, cell_bytes, overlap
-from arenascope.errors import ArenascopeError
-from arenascope.model import Heap
-from arenascope.render.pages.heap_map import pack, page
-from arenascope.target import Span
+from arenascope.base.errors import ArenascopeError
+from arenascope.base.model import Heap
+from arenascope.present.render.pages.heap_map import pack, page
+from arenascope.sources.target import Span
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)
 PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")

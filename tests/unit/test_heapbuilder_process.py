@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from heapbuilder import ROWS, HeapImage, Row
 
-from arenascope.errors import MemoryReadError, UsageError
+from arenascope.base.errors import MemoryReadError, UsageError
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)
 

@@ -13,11 +13,11 @@ from toy_malloc import held
 from arenascope.analysis.holding import Holdings, HoldSearch, Typed
 from arenascope.analysis.present import Present
 from arenascope.analysis.trim import Rules
-from arenascope.gather.holding import held_back, in_memory
+from arenascope.base.model import ArenaHeader, Heap, Run
+from arenascope.blocks.holding import held_back, in_memory
 from arenascope.glibc.chunks.blocks import blocks
-from arenascope.model import ArenaHeader, Heap, Run
-from arenascope.session import Session
-from arenascope.target import Span
+from arenascope.session.session import Session
+from arenascope.sources.target import Span
 
 
 def by_size(session: Session, header: ArenaHeader, heap: Heap) -> Iterator[Typed]:

@@ -13,7 +13,7 @@ from typing import Any, Iterator
 
 import pytest
 
-from arenascope import records
+from arenascope.base import records
 
 # all read each module once
 pytestmark = pytest.mark.xdist_group("imports")
@@ -58,179 +58,93 @@ def graph() -> dict[str, set[str]]:
 
 
 def test_the_graph_is_read() -> None:
-    assert "glibc/find/locate" in graph()["session"]
-    assert "errors" in graph()["memory"]
-    assert "render/text" in graph()["commands/arenas"]
+    assert "glibc/find/locate" in graph()["session/session"]
+    assert "base/errors" in graph()["sources/memory"]
+    assert "present/render/text" in graph()["commands/arenas"]
     assert {target for targets in graph().values() for target in targets} <= {
         *MODULES,
         *(name.rpartition("/__init__")[0] for name in MODULES),
     }
 
 
-LOW = (
-    "errors",
-    "mapped",
-    "model",
-    "records",
-    "nodes",
-    "target",
-    "region_index",
-    "memory",
-    "meter",
-    "printable",
-    "read_ahead",
-    "crew",
+PACKAGES = (
+    "base",
+    "sources",
+    "glibc",
+    "analysis",
+    "session",
+    "blocks",
+    "present",
+    "commands/framework",
+    "commands",
+    "cli",
 )
-GLIBC = ("glibc", "glibc/chunks", "glibc/check", "glibc/derive", "glibc/find")
-ROOMS: dict[str, tuple[str, ...]] = {
-    # each room, and what it may know; its own files always
-    "errors": (),
-    "records": (),
-    "model": (),
-    "mapped": (),
-    "nodes": (),
-    "target": ("mapped", "model", "nodes"),
-    "memory": ("errors", "nodes", "read_ahead", "target"),
-    "region_index": ("target",),
-    "meter": (),
-    "crew": ("meter",),
-    "printable": (),
-    "read_ahead": ("errors",),
-    "whole_file": ("errors",),
-    "words": ("errors",),
-    "arguments": ("errors", "words"),
-    "sources/elf": LOW,
-    "sources/core": (*LOW, "sources/elf", "sources", "whole_file"),
-    "sources/live": (*LOW, "sources/elf", "sources/core", "sources"),
-    "sources": (*LOW, "sources/elf", "sources/core", "sources/live"),
-    "glibc": LOW,
-    "glibc/chunks": (*LOW, "glibc"),
-    "glibc/check": (*LOW, "glibc", "glibc/chunks"),
-    "glibc/derive": (*LOW, "glibc"),
-    "glibc/find": (*LOW, "glibc", "glibc/derive", "sources/elf"),
-    "recognise": (*LOW, "sources/elf"),
-    "session": (*LOW, *GLIBC, "sources/elf"),
-    "before_hold": (*LOW, *GLIBC, "session"),
-    "analysis": ("errors", "mapped", "model", "target", "glibc", "recognise"),
-    # render/json.py's envelope says what was looked at, and how it was found
-    "render": ("errors", "model", "printable", "target", "glibc", "glibc/find", "render/pages"),
-    "render/pages": ("printable",),
-    "gather": (*LOW, *GLIBC, "recognise", "session", "analysis", "render", "sources/elf"),
-    "graph": (*LOW, *GLIBC, "session", "analysis", "gather", "recognise", "render", "sources/elf"),
-    "apply": (*LOW, *GLIBC, "session", "gather", "sources/live"),
-    "saving": (*LOW, "session", "gather", "render", "sources", "sources/core", "sources/live", "whole_file"),
-    "audit": (*LOW, *GLIBC, "session", "analysis", "gather"),
-    "door": ("target", "render", "apply"),
-    "command": (*LOW, "__init__", "arguments", "door", "session", "before_hold", "render", "commands"),
-    # a process copied, and read from the copy
-    "apart": (
-        *LOW,
-        "whole_file",
-        "command",
-        "session",
-        "gather",
-        "graph",
-        "render",
-        "sources",
-        "sources/core",
-        "sources/elf",
-        "sources/live",
-    ),
-    # of a small core the same without being asked
-    "unasked": ("command", "gather", "graph", "apart"),
-    "overview": ("arguments", "command", "errors", "glossary"),
-    "glossary": ("arguments",),
-    "load_once": (),
-    "debugger_door": ("command", "errors", "load_once"),
-    "screens": (*LOW, *GLIBC, "recognise", "analysis", "render", "gather", "graph", "apply"),
-    # what a document of each command says; read by scripts and tests alone
-    "documents": ("commands", "command", "analysis", "render", "model", "recognise", "snapshot"),
-    "snapshot": ("errors", "whole_file", "words"),
-    "engines": (
-        "arguments",
-        "command",
-        "errors",
-        "fault",
-        "fleet",
-        "analysis",
-        "printable",
-        "records",
-        "render",
-        "sources/core",
-        "whole_file",
-        "words",
-    ),
-    "moments": ("errors", "records", "snapshot"),
-    # what several commands say, on one page
-    "ticket": (
-        *LOW,
-        "apart",
-        "command",
-        "gather",
-        "glossary",
-        "graph",
-        "render",
-        "render/pages",
-        "screens",
-        "whole_file",
-    ),
-    "commands": (
-        *LOW,
-        *GLIBC,
-        "__init__",
-        "recognise",
-        "session",
-        "analysis",
-        "render",
-        "render/pages",
-        "gather",
-        "graph",
-        "screens",
-        "apart",
-        "unasked",
-        "ticket",
-        "apply",
-        "audit",
-        "saving",
-        "command",
-        "snapshot",
-        "moments",
-        "whole_file",
-    ),
+"""From the bottom up: each knows what comes before it."""
+KNOWS_LESS = {
+    # malloc's structures are walked in any memory, wherever that comes from
+    "glibc": ("sources/core", "sources/live"),
+    # figures are made of what was read
+    "analysis": ("sources/core", "sources/live", "sources/elf", "sources/memory"),
+    # what is shown was read before
+    "present": ("sources/core", "sources/live", "sources/memory"),
+    "sources/elf": ("sources/core", "sources/live"),
+    "sources/core": ("sources/live",),
+    "glibc/chunks": ("glibc/check", "glibc/derive", "glibc/find"),
+    "glibc/derive": ("glibc/check", "glibc/chunks", "glibc/find"),
 }
-"""From the bottom up. What is not listed is the shell's door: it may know all."""
+"""Folders, and which others they have no use for although they come before them."""
 
 
-def room_of(name: str) -> str:
-    """A module's folder; the module itself where it stands in the package's own."""
-    return name if name in ROOMS else name.rpartition("/")[0] or name
+def package_of(name: str) -> str:
+    return next((each for each in PACKAGES if name == each or name.startswith(f"{each}/")), "")
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_what_a_room_may_know(room: str) -> None:
-    files = [name for name in graph() if room_of(name) == room]
+def test_nothing_lies_loose() -> None:
+    assert {name for name in MODULES if not package_of(name)} == {"__init__", "__main__"}
+    assert {each.name for each in PACKAGE.iterdir()} - {"__pycache__"} == {
+        "__init__.py",
+        "__main__.py",
+        "py.typed",
+        *(each for each in PACKAGES if "/" not in each),
+    }
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_knows_those_below_it(package: str) -> None:
+    known = PACKAGES[: PACKAGES.index(package) + 1]
+    files = [name for name in graph() if package_of(name) == package]
     assert files
     for name in files:
         for target in graph()[name]:
-            assert room_of(target) in (*ROOMS[room], room, "records"), f"{name} imports {target}"
+            # the version and the exit status of an interrupted command are everybody's
+            assert target == "__init__" or package_of(target) in known, f"{name} imports {target}"
 
 
-def test_every_room_is_listed() -> None:
-    assert {room_of(name) for name in graph() if "/" in name} <= {*ROOMS}
+@pytest.mark.parametrize("folder", KNOWS_LESS)
+def test_what_a_folder_has_no_use_for(folder: str) -> None:
+    others = KNOWS_LESS[folder]
+    for name in (each for each in graph() if each.startswith(f"{folder}/")):
+        found = [each for each in graph()[name] if any(f"{each}/".startswith(f"{other}/") for other in others)]
+        assert not found, f"{name} imports {found}"
+
+
+def test_nothing_of_ours_is_imported_by_a_string() -> None:
+    """Optional libraries may be: what they are called is not known to whoever reads the imports."""
+    for name, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+                text = ast.unparse(node.args[0])
+                ours = OURS in text or "__package__" in text or "__name__" in text or text[1:2] == "."
+                assert not ours, f"{name}:{node.lineno}"
 
 
 def test_the_tree_is_as_drawn() -> None:
-    """docs/architecture.md draws every room and every module that stands in none; the structures of glibc, too."""
+    """docs/architecture.md draws every package and its folders, from the bottom or from the top."""
     drawing = (ROOT / "docs" / "architecture.md").read_text().split("```")[1]
-    drawn = set(re.findall(r"[a-z_]+(?:/|\.py)?", drawing))
-    rooms = {f"{room.rpartition('/')[2]}/" for room in {room_of(name) for name in graph()} if (PACKAGE / room).is_dir()}
-    alone = {f"{name}.py" for name in graph() if "/" not in name and name != "__init__"}
-    structures = {
-        name.partition("/")[2] for name in graph() if room_of(name) == "glibc" and not name.endswith("__init__")
-    }
-    assert not {*rooms, *alone, *structures} - drawn
-    assert {each for each in drawn if each.endswith("/")} - {*rooms, "gdb/", "lldb/"} == {"docs/", "proc/"}
-    assert {each for each in drawn if each.endswith(".py")} <= alone
+    drawn = set(re.findall(r"[a-z_]+/", drawing))
+    folders = {f"{path.parent.name}/" for path in MODULES.values() if path.parent != PACKAGE}
+    assert folders - {"pages/"} <= drawn
+    assert drawn - folders <= {"gdb/", "lldb/", "common/", "arenascope/", "pages/"}
 
 
 def test_files_that_are_named_are_there() -> None:
@@ -260,7 +174,7 @@ def test_where_you_go_is_there() -> None:
         found = [folder / each for each in paths for folder in (PACKAGE, ROOT) if (folder / each).exists()]
         assert len(found) == len(paths), entry
         files = [each for place in found for each in (place.glob("*.py") if place.is_dir() else [place])]
-        text = "\n".join(each.read_text() for each in [*files, PACKAGE / "command.py"])
+        text = "\n".join(each.read_text() for each in [*files, PACKAGE / "commands" / "framework" / "command.py"])
         names = {each for each in told if each not in paths and not each.startswith(("make ", "@"))}
         assert {name for name in names if not re.search(rf"\b{name}\b", text)} == set(), entry
 
@@ -291,13 +205,18 @@ def test_nobody_peeks_into_what_a_session_has() -> None:
             node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         }
         assert "__dict__" not in used, name
-        assert "vars" not in called or name in ("session", "commands/report"), name
+        assert "vars" not in called or name in ("session/session", "commands/report"), name
 
 
 def test_what_only_reads_does_not_know_what_calls() -> None:
-    """In the shell, in commands/__init__ and in the text it is a type alone."""
-    users = {name for name in graph() if "apply" in graph()[name]}
-    assert users == {"commands/trim", "door", "screens/trim", "shell", "shell_callers", "shell_control"}
+    """In the shell, and in what a door is, it is a type alone."""
+    apply = "commands/framework/apply"
+    users = {name for name in graph() if apply in graph()[name]}
+    assert users == {
+        "commands/framework/command",
+        "commands/trim",
+        *(f"cli/shell{each}" for each in ("", "_callers", "_control")),
+    }
 
 
 def test_no_circles() -> None:
@@ -330,7 +249,7 @@ def test_other_peoples_code_is_optional() -> None:
             module = target.split(".")[0]
             if module in getattr(sys, "stdlib_module_names", ()) or module == "__future__":
                 continue
-            assert name == "render/highlight", f"{name} imports {target}"
+            assert name == "present/render/highlight", f"{name} imports {target}"
             assert id(node) not in top, f"{name} imports {target} at load time"
 
 
@@ -343,9 +262,9 @@ NOT_LOADED = {
     "tabulate",
     "tempfile",
     "textwrap",
-    f"{OURS}.completion",
-    f"{OURS}.fleet",
-    f"{OURS}.watch",
+    f"{OURS}.cli.completion",
+    f"{OURS}.cli.fleet",
+    f"{OURS}.cli.watch",
     f"{OURS}.sources.live.process",
 }
 """Each takes 1 to 10 of the 40 ms in which the shell starts, and each single dataclass half a millisecond."""
@@ -367,7 +286,7 @@ def loaded_by(*names: str) -> set[str]:
 def test_the_shell_starts_with_what_a_look_at_a_core_needs() -> None:
     used = ("cli", "commands.chunks", "sources.core.image", "sources.shell_target")
     loaded = loaded_by(*used)
-    assert f"{OURS}.session" in loaded
+    assert f"{OURS}.session.session" in loaded
     assert not NOT_LOADED & loaded
 
 
@@ -381,7 +300,9 @@ def test_what_a_release_that_is_known_does_not_need_is_not_loaded() -> None:
 
 def test_version_and_help_load_nothing_that_reads() -> None:
     read = {
-        each for each in loaded_by("cli") if each.startswith((f"{OURS}.glibc", f"{OURS}.session", f"{OURS}.sources"))
+        each
+        for each in loaded_by("cli")
+        if each.startswith((f"{OURS}.glibc", f"{OURS}.session.session", f"{OURS}.sources"))
     }
     assert not read
 
@@ -393,10 +314,10 @@ def test_records_are_named_tuples() -> None:
     ] == []
     for name, tree in trees().items():
         taken = {each.name: node for _, node in imported(name, tree) for each in getattr(node, "names", ())}
-        if "NamedTuple" in taken and name != "records":
+        if "NamedTuple" in taken and name != "base/records":
             source = taken["NamedTuple"]
             assert isinstance(source, ast.ImportFrom), name
-            assert source.module == "records", name
+            assert (source.module or "").endswith("records"), name
             assert "annotations" in taken, name
 
 
@@ -444,8 +365,8 @@ def test_versions_stand_in_one_file() -> None:
     assert found == {"glibc/versions"}
 
 
-LAST_RESORTS = ("cli.py", "fleet.py", "scrape.py", "work.py")
-"""What nobody foresaw is caught once in each door, and becomes a line that can be sent (fault.py)."""
+LAST_RESORTS = ("main.py", "fleet.py", "scrape.py", "work.py")
+"""What nobody foresaw is caught once in each door, and becomes a line that can be sent (internal_error.py)."""
 
 
 ENGINES = ("work.py",)

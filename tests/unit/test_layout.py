@@ -15,7 +15,7 @@ from arenascope.glibc.derive.rows import candidates
 from arenascope.glibc.fastbins import fastbin_index, fastbin_size
 from arenascope.glibc.layout import Layout, disagreements, from_table
 from arenascope.glibc.tcache import chunk_sizes, tcache_index, tcache_sizes
-from arenascope.session import Session
+from arenascope.session.session import Session
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)
 ROOT = Path(__file__).resolve().parents[2]

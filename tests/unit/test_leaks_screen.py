@@ -6,11 +6,11 @@ from array import array
 
 import pytest
 
-from arenascope.graph.blocks import LiveBlocks
-from arenascope.graph.leak_rows import LeakRow
-from arenascope.graph.leaks import Leaks, Tally
-from arenascope.render.text import Style
-from arenascope.screens.leaks import lines
+from arenascope.blocks.graph.blocks import LiveBlocks
+from arenascope.blocks.graph.leak_rows import LeakRow
+from arenascope.blocks.graph.leaks import Leaks, Tally
+from arenascope.present.render.text import Style
+from arenascope.present.screens.leaks import lines
 
 BLOCKS = LiveBlocks(array("Q"), array("Q"), array("Q"), ())
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import tempfile
 from typing import Optional
 
-from arenascope.errors import MemoryReadError
-from arenascope.memory import Memory
-from arenascope.target import View, joined
+from arenascope.base.errors import MemoryReadError
+from arenascope.sources.memory import Memory
+from arenascope.sources.target import View, joined
 
 
 def test_nodes_of_a_window_are_those_that_a_read_gives() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from arenascope.base.model import MmappedBlock, Tally
 from arenascope.glibc.mmapped import MAX_CHOICES, without_strangers
-from arenascope.model import MmappedBlock, Tally
 
 KIB = 1024
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from arenascope.graph.owned import Owned
-from arenascope.graph.owners import SHARED, UNREACHED, Holding, Owner, Owners
-from arenascope.recognise.holders import POOL
-from arenascope.render.text import Style
-from arenascope.screens.owners import Shown, summary
+from arenascope.blocks.graph.owned import Owned
+from arenascope.blocks.graph.owners import SHARED, UNREACHED, Holding, Owner, Owners
+from arenascope.blocks.recognise.holders import POOL
+from arenascope.present.render.text import Style
+from arenascope.present.screens.owners import Shown, summary
 
 ONE = Owner("global", "g_one"), 100
 KEPT = Owner(SHARED, "list node"), 70

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from arenascope.printable import one_line, printable
-from arenascope.render.text import table
+from arenascope.base.printable import one_line, printable
+from arenascope.present.render.text import table
 
 
 @pytest.mark.parametrize(

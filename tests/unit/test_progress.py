@@ -13,14 +13,15 @@ from fake_door import FakeDoor, run_json
 from heap_mixtures import everything
 from schemas import valid
 
-from arenascope import audit
-from arenascope.command import execute
+from arenascope.base import optional
 from arenascope.commands import find_command, trim
+from arenascope.commands.framework.command import execute
 from arenascope.glibc import bins
-from arenascope.render import optional, progress
-from arenascope.render.progress import OverwrittenLine, Progress
-from arenascope.session import Session
-from arenascope.target import MemoryUse
+from arenascope.present.render import progress
+from arenascope.present.render.progress import OverwrittenLine, Progress
+from arenascope.session import audit
+from arenascope.session.session import Session
+from arenascope.sources.target import MemoryUse
 
 
 class Terminal(io.StringIO):

@@ -9,7 +9,7 @@ from heap_mixtures import everything
 from heap_writer import bin_header
 from heapbuilder import HeapImage
 
-from arenascope.target import Region
+from arenascope.sources.target import Region
 
 ROWS = ["2.17-64", "2.31-64", "2.36-s390x", "2.43-64"]
 rows = pytest.mark.parametrize("row", ROWS)

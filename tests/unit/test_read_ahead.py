@@ -19,11 +19,12 @@ from fake_target import FakeTarget
 from heap_mixtures import everything
 from schemas import valid
 
-from arenascope import memory, read_ahead
-from arenascope.command import execute
+from arenascope.base import read_ahead
+from arenascope.base.errors import MemoryReadError
+from arenascope.base.read_ahead import ReadAhead
 from arenascope.commands import find_command
-from arenascope.errors import MemoryReadError
-from arenascope.read_ahead import ReadAhead
+from arenascope.commands.framework.command import execute
+from arenascope.sources import memory
 
 NAME = "arenascope-read-ahead"
 

@@ -7,9 +7,9 @@ from typing import Optional
 import pytest
 from heap_mixtures import everything
 
+from arenascope.base.model import Params
 from arenascope.glibc.regions import Ground, main_regions
-from arenascope.model import Params
-from arenascope.session import Session
+from arenascope.session.session import Session
 
 
 @pytest.mark.parametrize("top_bytes", [None, 0])

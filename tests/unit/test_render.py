@@ -15,15 +15,16 @@ from heap_mixtures import everything
 from heapbuilder import HeapImage
 from schemas import ENVELOPE, OWN_KEYS, ROW_KEYS
 
-from arenascope.command import execute
+from arenascope.base import optional
+from arenascope.base.errors import UsageError
+from arenascope.base.model import SHELL_CALLS_INTO
+from arenascope.cli.shell_control import PROCESSORS
 from arenascope.commands import command_names, find_command
-from arenascope.errors import UsageError
-from arenascope.model import SHELL_CALLS_INTO
-from arenascope.render import optional, text
-from arenascope.render.highlight import highlight
-from arenascope.render.json import address
-from arenascope.render.text import Style, count, cut, folded, left_out, next_lines, number, table
-from arenascope.shell_control import PROCESSORS
+from arenascope.commands.framework.command import execute
+from arenascope.present.render import text
+from arenascope.present.render.highlight import highlight
+from arenascope.present.render.json import address
+from arenascope.present.render.text import Style, count, cut, folded, left_out, next_lines, number, table
 
 
 @pytest.mark.parametrize(

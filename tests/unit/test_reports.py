@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from arenascope.base.model import Arena, ArenaHeader, Bin, Heap, Params
 from arenascope.glibc.layout import from_table
 from arenascope.glibc.versions import Release
-from arenascope.model import Arena, ArenaHeader, Bin, Heap, Params
-from arenascope.render.malloc_info import malloc_info
-from arenascope.render.malloc_stats import malloc_stats
+from arenascope.present.render.malloc_info import malloc_info
+from arenascope.present.render.malloc_stats import malloc_stats
 
 TABS = "\t" * 7
 

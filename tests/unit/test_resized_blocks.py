@@ -7,7 +7,7 @@ from glibc_rows import up
 from heapbuilder import HeapImage
 from test_split_mappings import ROWS, SIZE, found, image_of, laid, relaid
 
-from arenascope.session import Session
+from arenascope.session.session import Session
 
 ALIGNMENTS = (64, 4096, 1 << 16, 1 << 20)
 PAGES = 4096

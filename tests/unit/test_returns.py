@@ -12,15 +12,15 @@ from heap_mixtures import everything, random_image
 
 from arenascope.analysis.holding import Typed
 from arenascope.analysis.present import Present
-from arenascope.gather.holding import InMemory, held_back
+from arenascope.base.model import ArenaHeader, Heap, Run
+from arenascope.blocks.graph.blocks import LiveBlocks, live_blocks
+from arenascope.blocks.graph.kept import NOBODY, Join, Kept, nobodys
+from arenascope.blocks.graph.pages import AtOnce
+from arenascope.blocks.graph.returns import OneByOne
+from arenascope.blocks.holding import InMemory, held_back
 from arenascope.glibc.chunks.blocks import blocks
-from arenascope.graph.blocks import LiveBlocks, live_blocks
-from arenascope.graph.kept import NOBODY, Join, Kept, nobodys
-from arenascope.graph.pages import AtOnce
-from arenascope.graph.returns import OneByOne
-from arenascope.model import ArenaHeader, Heap, Run
-from arenascope.session import Session
-from arenascope.target import Span
+from arenascope.session.session import Session
+from arenascope.sources.target import Span
 
 OWNERS = 4
 WHOLE = 0

@@ -13,10 +13,10 @@ from heapbuilder import HeapImage
 from wounds_arenas import ARENAS
 from wounds_lists import LISTS
 
-from arenascope.errors import MemoryReadError
+from arenascope.base.errors import MemoryReadError
 from arenascope.glibc import rings
-from arenascope.nodes import NodeWords
-from arenascope.session import Session
+from arenascope.session.session import Session
+from arenascope.sources.free_chunk_reader import NodeWords
 
 ROWS = ["2.17-64", "2.26-i386", "2.36-64", "2.43-64"]
 WORDS = 40

@@ -8,11 +8,11 @@ from typing import Any, Callable, Sequence
 
 import pytest
 
-from arenascope.errors import MemoryReadError
-from arenascope.graph import threads
-from arenascope.graph.roots import _candidates, _constant_files
+from arenascope.base.errors import MemoryReadError
+from arenascope.blocks.graph import threads
+from arenascope.blocks.graph.roots import _candidates, _constant_files
 from arenascope.sources.elf.bss import bss_ends
-from arenascope.target import Region, ThreadInfo
+from arenascope.sources.target import Region, ThreadInfo
 
 PAGE = 0x1000
 

@@ -14,11 +14,11 @@ from heap_mixtures import everything
 from heap_pictures import laid, seen
 from heapbuilder import ROWS, HeapImage, Row
 
-from arenascope.errors import NotFoundError
+from arenascope.base.errors import NotFoundError
 from arenascope.glibc.scan import TOLERANCE, scan
-from arenascope.memory import Memory
-from arenascope.session import Session
-from arenascope.target import Region
+from arenascope.session.session import Session
+from arenascope.sources.memory import Memory
+from arenascope.sources.target import Region
 
 some_rows = pytest.mark.parametrize("row", ["2.17-64", "2.23-arm", "2.31-i386", "2.36-64", "2.36-s390x", "2.43-64"])
 

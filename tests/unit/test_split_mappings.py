@@ -11,10 +11,10 @@ from fake_target import FakeTarget
 from heap_truth import MmappedTruth
 from heapbuilder import HeapImage
 
+from arenascope.base.model import Heap, MmappedBlock, Tally
 from arenascope.glibc.mmapped import MAX_CHOICES, Within, search_ranges, some_split
-from arenascope.model import Heap, MmappedBlock, Tally
-from arenascope.session import Session
-from arenascope.target import Region
+from arenascope.session.session import Session
+from arenascope.sources.target import Region
 
 ROWS = ("2.17-64", "2.36-64", "2.26-i386", "2.43-64")
 SIZE = 300000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from arenascope.render import spool
-from arenascope.render.spool import Spool
+from arenascope.present.render import spool
+from arenascope.present.render.spool import Spool
 
 
 @pytest.mark.parametrize("number", [0, 1, 3, 4, 1000])

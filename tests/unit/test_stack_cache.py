@@ -8,8 +8,8 @@ import pytest
 
 from arenascope.glibc.find.stack_cache import _stack_of
 from arenascope.glibc.find.thread_pointers import Lists
-from arenascope.memory import Memory
-from arenascope.target import Span
+from arenascope.sources.memory import Memory
+from arenascope.sources.target import Span
 
 STACK, SIZE, BLOCK = 0x7FB9D44BD000, 0x801000, 0x7FB9D4CBD6C0
 WORDS = 0x940 // 8

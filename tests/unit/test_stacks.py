@@ -7,10 +7,10 @@ from typing import Optional
 
 import pytest
 
-from arenascope.errors import MemoryReadError
+from arenascope.base.errors import MemoryReadError
 from arenascope.glibc.find.stacks import Stacks
-from arenascope.memory import Memory
-from arenascope.target import Region, ThreadInfo
+from arenascope.sources.memory import Memory
+from arenascope.sources.target import Region, ThreadInfo
 
 LIBC, MALLOC, ELSEWHERE = 0xFFFF_A000_0000, 0xFFFF_A009_8000, 0xFFFF_A002_0000
 STACK, TOP, POINTER = 0xFFFF_9000_0000, 0xFFFF_9001_0000, 0xFFFF_9000_F000

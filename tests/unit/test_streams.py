@@ -6,7 +6,7 @@ from typing import Optional, Sequence
 
 import pytest
 
-from arenascope.recognise.holders import Forms
+from arenascope.blocks.recognise.holders import Forms
 
 WORD = 8
 USER, ROOM = 0x5616_0000_1010, 4096

@@ -8,7 +8,7 @@ from heap_mixtures import everything
 from heapbuilder import ROWS, HeapImage, Row
 
 from arenascope.glibc.trail import KINDS, Trail
-from arenascope.session import Session
+from arenascope.session.session import Session
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)
 

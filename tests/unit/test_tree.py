@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from arenascope import cli
-from arenascope.arguments import completions
+from arenascope.base.errors import UsageError
+from arenascope.cli import main as cli
+from arenascope.cli.tree import IN_THE_SHELL, LOOPS, Tree, branch_names
 from arenascope.commands import all_commands, command_names, find_command
-from arenascope.errors import UsageError
-from arenascope.overview import help_text
-from arenascope.tree import IN_THE_SHELL, LOOPS, Tree, branch_names
+from arenascope.commands.framework.arguments import completions
+from arenascope.commands.framework.overview import help_text
 
 ME = "1"
 """A process that is there; the same one in every worker, as tests are named by it."""

@@ -12,9 +12,9 @@ import pytest
 from fake_door import run_json, run_text
 from heap_mixtures import everything
 
-from arenascope import moments
 from arenascope.analysis.trend import Moment, Series, judged, lives, reached, succession
-from arenascope.errors import UsageError
+from arenascope.base.errors import UsageError
+from arenascope.commands.framework import moments
 
 MIB = 1 << 20
 START = 1_700_000_000.0

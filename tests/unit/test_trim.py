@@ -20,10 +20,10 @@ from arenascope.analysis.trim import (
     systrim,
     until_locked,
 )
+from arenascope.base.model import Arena, ArenaHeader, Bin, Range
 from arenascope.glibc.layout import Layout, from_table
 from arenascope.glibc.versions import parse
-from arenascope.model import Arena, ArenaHeader, Bin, Range
-from arenascope.target import Span
+from arenascope.sources.target import Span
 
 HEAP = 0x5000_0000_0000
 PAGE = 0x1000

@@ -7,10 +7,10 @@ from typing import Optional
 import pytest
 
 from arenascope.analysis.params import describe_params
+from arenascope.base.model import Params
 from arenascope.glibc import versions
 from arenascope.glibc.layout import from_table
 from arenascope.glibc.tunables import parse_number, requests
-from arenascope.model import Params
 
 Asked = tuple[str, Optional[int], Optional[str]]
 """As it stands there, its value, and why it is not heard."""

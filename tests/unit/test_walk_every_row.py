@@ -12,7 +12,7 @@ from heapbuilder import ROWS, HeapImage, Row
 from schemas import problem_ids
 
 from arenascope.commands import command_names
-from arenascope.session import Session
+from arenascope.session.session import Session
 
 rows = pytest.mark.parametrize("row", ROWS, ids=str)
 views = pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pytest
 from arenascope.analysis import advice, causes
 from arenascope.analysis.report import PARTS
 from arenascope.glibc.find.allocators import KINDS
-from arenascope.screens.advice import ADVICE
-from arenascope.screens.owner_advice import OWNERS
-from arenascope.screens.parts import LABELS
-from arenascope.screens.verdict import CAUSES
+from arenascope.present.screens.advice import ADVICE
+from arenascope.present.screens.owner_advice import OWNERS
+from arenascope.present.screens.parts import LABELS
+from arenascope.present.screens.verdict import CAUSES
 
 TESTS = Path(__file__).resolve().parents[1]
 NOT_SAID = {"live-grew"}
@@ -36,7 +36,10 @@ def untested(names: Iterable[str]) -> set[str]:
 
 @pytest.mark.parametrize(
     ("module", "said", "words"),
-    [(advice, {**ADVICE, **OWNERS}, "ADVICE of screens/advice.py"), (causes, CAUSES, "CAUSES of screens/verdict.py")],
+    [
+        (advice, {**ADVICE, **OWNERS}, "ADVICE of present/screens/advice.py"),
+        (causes, CAUSES, "CAUSES of present/screens/verdict.py"),
+    ],
     ids=["advice", "causes"],
 )
 def test_what_is_concluded_has_words(module: object, said: Iterable[str], words: str) -> None:

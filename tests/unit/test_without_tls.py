@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from arenascope.errors import MemoryReadError
+from arenascope.base.errors import MemoryReadError
 from arenascope.glibc.find.thread_pointers import complete
-from arenascope.memory import Memory
-from arenascope.target import ThreadInfo
+from arenascope.sources.memory import Memory
+from arenascope.sources.target import ThreadInfo
 
 POINTER, START, SIZE = 0x7000, 0x6000, 0x2000
 

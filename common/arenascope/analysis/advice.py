@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional
 
-from ..records import NamedTuple
+from ..base.records import NamedTuple
 from .causes import Facts, lost_of, stranded_by
 from .held import HeldSums
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ..model import Allocator, Params, Statement
-from ..records import NamedTuple
+from ..base.model import Allocator, Params, Statement
+from ..base.records import NamedTuple
 from .held import HeldSums, Joint, Keeper, Turn
 from .holding import Group, Seen
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD

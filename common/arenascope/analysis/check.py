@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Optional, Sequence
 
-from ..model import Breach
-from ..records import NamedTuple
+from ..base.model import Breach
+from ..base.records import NamedTuple
 
 PASSING = frozenset(
     [

@@ -10,9 +10,9 @@ from collections import Counter
 from itertools import compress, islice
 from typing import Iterable, Iterator, Mapping, Optional, Sequence
 
+from ..base.model import Piece, Run, Tally
+from ..base.records import NamedTuple
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
-from ..model import Piece, Run, Tally
-from ..records import NamedTuple
 
 BATCH = 1 << 16
 STATES = ("used", "tcache", "fast", "free")

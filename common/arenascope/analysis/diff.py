@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, Iterator, Mapping, Optional
 
-from ..records import NamedTuple
+from ..base.records import NamedTuple
 from .figure_names import IN_PASSING, arena_name, bin_name, owner_name, size_name
 from .report import OF_ARENAS
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from ..model import Range
-from ..records import NamedTuple
+from ..base.model import Range
+from ..base.records import NamedTuple
 from .heap_ends import Tail
 from .ranking import Step
 from .trim import Rules, systrim

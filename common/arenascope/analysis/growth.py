@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
-from ..model import Statement
+from ..base.model import Statement
 from .diff import compare
 from .report import FREE, LIVE
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Callable, Iterable, Optional, Sequence
 
-from ..model import Heap
-from ..records import NamedTuple
+from ..base.model import Heap
+from ..base.records import NamedTuple
 
 Block = tuple[int, int, str]
 """(address, bytes, "used", "tcache", "fast" or "free"); or what is no block: "header", "fencepost", "top" ..."""

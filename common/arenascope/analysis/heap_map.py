@@ -11,9 +11,9 @@ from itertools import accumulate
 from operator import add
 from typing import Iterable, Iterator, Optional, Sequence
 
+from ..base.model import Heap, Piece, Range, Run
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
-from ..model import Heap, Piece, Range, Run
-from ..target import Span
+from ..sources.target import Span
 from .trim import Chunk
 
 PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Optional, Protocol, Sequence
 
-from ..records import NamedTuple
+from ..base.records import NamedTuple
 
 FIRST = 3
 """So many owners are told."""
 
 
 class Holder(Protocol):
-    """Of graph/owners.py, which this room does not know."""
+    """Of blocks/graph/owners.py, which this room does not know."""
 
     @property
     def kind(self) -> str: ...

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Iterable, Iterator, Optional, Sequence
 
-from ..model import Heap, Range
-from ..records import NamedTuple
-from ..target import Span
+from ..base.model import Heap, Range
+from ..base.records import NamedTuple
+from ..sources.target import Span
 from .freeing import Break, HeapTrim, Thresholds
 from .heap_ends import Tail
 from .pins import TRIES_TRIMMING

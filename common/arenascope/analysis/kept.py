@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Iterator, Sequence
 
-from ..model import Statement
-from ..target import Span
+from ..base.model import Statement
+from ..sources.target import Span
 from .trim import Trim, until_locked
 from .usage import total
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
-from ..records import NamedTuple
-from ..target import MappingUse
+from ..base.records import NamedTuple
+from ..sources.target import MappingUse
 from .report import Extent, bss_name, extents_in, part_of
 
 MALLOC = "malloc"

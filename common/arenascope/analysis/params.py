@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
+from ..base.model import Params, Statement
+from ..base.records import NamedTuple
 from ..glibc.layout import Layout
 from ..glibc.params import MAX_FAST, ArenaLimit, default_max_fast, max_fast_of
 from ..glibc.tunables import Request, requests
-from ..model import Params, Statement
-from ..records import NamedTuple
 
 SIZES = {
     "trim_threshold",

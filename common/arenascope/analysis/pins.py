@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Optional, Sequence
 
-from ..model import Heap, Range
+from ..base.model import Heap, Range
 from .freeing import Break, HeapTrim, Shrunk, Thresholds
 from .heap_ends import Block, Live, Tail, walk_heap
 from .ranking import Gain, Pin, Ranking, Step, Together, bytes_of

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import Any, Sequence
 
-from ..target import Span
+from ..sources.target import Span
 
 
 class Present:

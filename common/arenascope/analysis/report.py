@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Callable, Iterable, Mapping, Optional, Sequence
 
-from ..mapped import HUGE_PAGES, SHARED_MEMORY
-from ..records import NamedTuple
-from ..target import MappingUse, Region, Span
+from ..base.mapping_names import HUGE_PAGES, SHARED_MEMORY
+from ..base.records import NamedTuple
+from ..sources.target import MappingUse, Region, Span
 from .resident import ArenaResident
 
 KERNEL = ("[vdso]", "[vvar]", "[vvar_vclock]", "[vsyscall]")
@@ -27,7 +27,7 @@ PARTS = (
     "other",
     "kernel",
 )
-"""In the order in which they are shown; their words are those of screens/parts.py."""
+"""In the order in which they are shown; their words are those of present/screens/parts.py."""
 RESIDENT, ANONYMOUS, SPACE = "resident", "anonymous", "address-space"
 """What the parts measure: all that is in memory; that of anonymous memory alone (a core that has holes where nothing
 was); or what is mapped and anonymous, in memory or not (a core without holes)."""

@@ -7,9 +7,9 @@ from itertools import repeat
 from operator import add, le
 from typing import Iterable, Sequence
 
-from ..model import Arena, Range
-from ..records import NamedTuple
-from ..target import Span
+from ..base.model import Arena, Range
+from ..base.records import NamedTuple
+from ..sources.target import Span
 from .params import MMAP_THRESHOLD
 from .trim import ArenaTrim, Chunk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import AbstractSet, Any, Iterable, Iterator, Mapping, Optional, Sequence
 
-from ..records import NamedTuple
+from ..base.records import NamedTuple
 from .diff import figures_of
 from .growth import NOTABLE, SHARE
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Iterable, Iterator, Optional, Sequence
 
+from ..base.model import Arena, Range
+from ..base.records import NamedTuple
 from ..glibc.layout import Layout
-from ..model import Arena, Range
-from ..records import NamedTuple
-from ..target import Span
+from ..sources.target import Span
 
 Chunk = tuple[int, int]
 """(address, bytes) of a free chunk, or a Range: there may be millions, and a record takes ten times as long to make."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Optional, Sequence
 
-from ..recognise.kinds import Kind
-from ..records import NamedTuple
+from ..base.kinds import Kind
+from ..base.records import NamedTuple
 
 SAMPLES = 3
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping, Optional, Sequence
 
-from ..model import Arena, ArenaHeader, Heap, Tally, ThreadCache
-from ..records import NamedTuple
-from ..target import Pages
+from ..base.model import Arena, ArenaHeader, Heap, Tally, ThreadCache
+from ..base.records import NamedTuple
+from ..sources.target import Pages
 
 
 class ArenaUsage(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from ..model import Statement
+from ..base.model import Statement
 from .causes import Facts, stranded_by
 from .trim import Trim
 from .usage import ArenaUsage, total

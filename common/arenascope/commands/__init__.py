@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable
 
-from ..command import GROUPS, Command
+from .framework.command import GROUPS, Command
 
 
 def _arenas() -> Command:

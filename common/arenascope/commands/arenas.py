@@ -6,16 +6,16 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.trim import Trim
 from ..analysis.usage import ArenaUsage, orphans, total, total_tally
-from ..command import LIMIT, Answer, Context, argument, command
-from ..gather.allocators import share_json
-from ..gather.problems import problems_of
-from ..gather.trims import trims
-from ..gather.usage import full_usages, mmapped_tally, quick_usages
-from ..model import Tally
-from ..render.allocators import allocators_json
-from ..render.json import address, tally_json
-from ..render.text import AT_MOST, NO_HEAP, Style, count, cut, left_out, next_lines, number, table
-from ..screens.allocators import allocators_lines
+from ..base.model import Tally
+from ..present.render.allocators import allocators_json
+from ..present.render.json import address, tally_json
+from ..present.render.text import AT_MOST, NO_HEAP, Style, count, cut, left_out, next_lines, number, table
+from ..present.screens.allocators import allocators_lines
+from ..session.allocators import share_json
+from ..session.problems import problems_of
+from ..session.trims import trims
+from ..session.usage import full_usages, mmapped_tally, quick_usages
+from .framework.command import LIMIT, Answer, Context, argument, command
 
 Plans = Mapping[int, Trim]
 

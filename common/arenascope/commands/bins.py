@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from ..command import ARENA, LIMIT, Answer, Context, always, command
-from ..gather.problems import problems_of
-from ..model import Bin
-from ..records import NamedTuple
-from ..render.text import AT_LEAST, NO_HEAP, Style, count, cut, left_out, number, table
+from ..base.model import Bin
+from ..base.records import NamedTuple
+from ..present.render.text import AT_LEAST, NO_HEAP, Style, count, cut, left_out, number, table
+from ..session.problems import problems_of
+from .framework.command import ARENA, LIMIT, Answer, Context, always, command
 
 
 class Row(NamedTuple):

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.check import Busy
-from ..command import ARENA, LIMIT, Answer, Context, command
-from ..gather.problems import miscounted, problems_of
-from ..model import WHAT, Breach, Statement
-from ..render.breaches import breach_words
-from ..render.json import address
-from ..render.problems import sentence, statement_json
-from ..render.text import NO_HEAP, Style, count, cut, left_out, table
-from ..session import Session
+from ..base.model import WHAT, Breach, Statement
+from ..present.render.breaches import breach_words
+from ..present.render.json import address
+from ..present.render.problems import sentence, statement_json
+from ..present.render.text import NO_HEAP, Style, count, cut, left_out, table
+from ..session.problems import miscounted, problems_of
+from ..session.session import Session
+from .framework.command import ARENA, LIMIT, Answer, Context, command
 from .types import sweep_a_copy_if_sooner
 
 if TYPE_CHECKING:
-    from ..audit import Audit
+    from ..session.audit import Audit
 
 BROKEN = 1
 
@@ -31,7 +31,7 @@ BROKEN = 1
     arguments=(ARENA, LIMIT),
 )
 def check_command(context: Context) -> Answer:
-    from ..audit import audit  # by few commands, and a debugger loads all of them
+    from ..session.audit import audit  # by few commands, and a debugger loads all of them
 
     sweep_a_copy_if_sooner(context)
     session = context.session

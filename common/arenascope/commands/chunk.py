@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence, Union
 
-from ..command import Answer, Context, argument, command
-from ..errors import MemoryReadError, UsageError
-from ..gather.elsewhere import in_heap, where_else
-from ..gather.problems import problems_of
-from ..gather.single import kinds_by_types
-from ..gather.types import THREAD_CACHE
+from ..base.errors import MemoryReadError, UsageError
+from ..base.kinds import Kind
+from ..base.model import ArenaHeader, Heap, MmappedBlock, Statement
+from ..base.records import NamedTuple
+from ..blocks.single import kinds_by_types
+from ..blocks.types import THREAD_CACHE
 from ..glibc.bins import bin_kind, find_bin
 from ..glibc.chunks.blocks import Placed, find_blocks
 from ..glibc.fastbins import fastbin_index
 from ..glibc.tcache import tcache_index
-from ..model import ArenaHeader, Heap, MmappedBlock, Statement
-from ..recognise.kinds import Kind
-from ..records import NamedTuple
-from ..render.json import address as hexadecimal
-from ..render.problems import sentence, statement_json
-from ..render.text import Style
-from ..session import Session
+from ..present.render.json import address as hexadecimal
+from ..present.render.problems import sentence, statement_json
+from ..present.render.text import Style
+from ..session.elsewhere import in_heap, where_else
+from ..session.problems import problems_of
+from ..session.session import Session
+from .framework.command import Answer, Context, argument, command
 
 MAX_WORDS = 1 << 16
 """On one screen; what is more is for the debugger's own dump."""

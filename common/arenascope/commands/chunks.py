@@ -16,20 +16,20 @@ from ..analysis.chunks import (
     total,
     within,
 )
-from ..command import ARENA, LIMIT, Answer, Context, argument, command, parse_size
-from ..errors import UsageError
-from ..gather.foremost import ORDERS, Foremost, chunks_of
-from ..gather.problems import listed_not_met, parts_differ, problems_of, top_differs
-from ..gather.sweeps import Part, swept
+from ..base.errors import UsageError
+from ..base.meter import Meter, metered
+from ..base.model import ArenaHeader, Piece, Statement, Tally
+from ..base.records import NamedTuple
 from ..glibc.chunks.blocks import Block
-from ..meter import Meter, metered
-from ..model import ArenaHeader, Piece, Statement, Tally
-from ..records import NamedTuple
-from ..render.json import tally_json
-from ..render.spool import Spool
-from ..screens.chunks import FEW, Sizes, chunk_row, heading, summary_lines, table_of, typed_row
-from ..screens.types import name_of
-from ..session import Session
+from ..present.render.json import tally_json
+from ..present.render.spool import Spool
+from ..present.screens.chunks import FEW, Sizes, chunk_row, heading, summary_lines, table_of, typed_row
+from ..present.screens.types import name_of
+from ..session.foremost import ORDERS, Foremost, chunks_of
+from ..session.problems import listed_not_met, parts_differ, problems_of, top_differs
+from ..session.session import Session
+from ..session.sweeps import Part, swept
+from .framework.command import ARENA, LIMIT, Answer, Context, argument, command, parse_size
 from .types import look_at_a_copy, pattern_of, sweep_a_copy_if_sooner
 
 FEW_ROWS = 10_000
@@ -204,7 +204,7 @@ def _sweep(context: Context, wanted: Filter, sweep: Sweep) -> None:
 
 def _sweep_types(context: Context, wanted: Filter, sweep: Sweep) -> None:
     """The same of blocks whose type has such a name."""
-    from ..gather.types import live_kinds  # by few commands, and a debugger loads all of them
+    from ..blocks.types import live_kinds  # by few commands, and a debugger loads all of them
 
     session, options = context.session, context.options
     assert wanted.type is not None

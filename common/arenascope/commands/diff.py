@@ -6,15 +6,15 @@ from argparse import Namespace
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.diff import OF_FILES, Change, Diff, compare
-from ..command import Answer, Context, argument, command
-from ..errors import ArenascopeError
-from ..gather.problems import problems_of
-from ..model import Statement
-from ..render.problems import sentence, statement_json
-from ..render.text import Style, cut, left_out, signed, table
-from ..screens.growth import time_apart
-from ..screens.parts import LABELS
-from ..snapshot import read
+from ..base.errors import ArenascopeError
+from ..base.model import Statement
+from ..present.render.problems import sentence, statement_json
+from ..present.render.text import Style, cut, left_out, signed, table
+from ..present.screens.growth import time_apart
+from ..present.screens.parts import LABELS
+from ..session.problems import problems_of
+from .framework.command import Answer, Context, argument, command
+from .framework.snapshot_file import read
 from .snapshot import read_all, take
 
 LONG_ENOUGH = 60

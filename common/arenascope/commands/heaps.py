@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from ..command import ARENA, LIMIT, Answer, Context, command
-from ..gather.problems import problems_of
-from ..model import Heap
-from ..render.json import address
-from ..render.text import AT_LEAST, NO_HEAP, count, cut, left_out, table
+from ..base.model import Heap
+from ..present.render.json import address
+from ..present.render.text import AT_LEAST, NO_HEAP, count, cut, left_out, table
+from ..session.problems import problems_of
+from .framework.command import ARENA, LIMIT, Answer, Context, command
 
 
 @command(

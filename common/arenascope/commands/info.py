@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..command import Answer, Context, always, command
-from ..errors import RefusedError
-from ..gather.problems import inexact, problems_of, unknown_release
-from ..render.highlight import highlight
-from ..render.malloc_info import malloc_info
-from ..render.problems import sentence
+from ..base.errors import RefusedError
+from ..present.render.highlight import highlight
+from ..present.render.malloc_info import malloc_info
+from ..present.render.problems import sentence
+from ..session.problems import inexact, problems_of, unknown_release
+from .framework.command import Answer, Context, always, command
 
 
 @command(

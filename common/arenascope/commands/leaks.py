@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..command import GRAPH, LIMIT, Answer, Context, always, argument, command
-from ..gather.problems import problems_of
-from ..render.text import NO_HEAP
+from ..present.render.text import NO_HEAP
+from ..session.problems import problems_of
+from .framework.command import GRAPH, LIMIT, Answer, Context, always, argument, command
 
 LOST = 1
 """The exit status where something certainly is lost."""
@@ -25,10 +25,10 @@ LOST = 1
 )
 def leaks_command(context: Context) -> Answer:
     # as in refs
-    from ..apart import looked
-    from ..graph.leak_rows import rows_of
-    from ..graph.leaks import find_leaks
-    from ..screens.leaks import leak_json, lines, tally
+    from ..blocks.graph.leak_rows import rows_of
+    from ..blocks.graph.leaks import find_leaks
+    from ..present.screens.leaks import leak_json, lines, tally
+    from .framework.live_copy import looked
 
     context.begin()
     look = looked(context)

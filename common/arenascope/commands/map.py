@@ -8,19 +8,19 @@ from typing import Mapping, Optional, Sequence
 from ..analysis.heap_map import LAYERS, SPLITS, Strip
 from ..analysis.types import TypeRow
 from ..analysis.usage import total
-from ..command import ARENA, LIMIT, Answer, Context, argument, command
-from ..errors import UsageError
-from ..gather.heap_map import Picture, draw, lay_types, page_cells, page_rows, type_layer
-from ..gather.problems import problems_of
-from ..model import Heap
-from ..render.json import address
-from ..render.pages.heap_map import page
-from ..render.problems import sentences as sentences_of
-from ..screens.heap_map import SORTS, lines, sentences, strip_width
-from ..screens.types import name_of
-from ..session import Session
-from ..target import Target
-from ..whole_file import write_whole
+from ..base.errors import UsageError
+from ..base.model import Heap
+from ..base.whole_file import write_whole
+from ..blocks.heap_map import Picture, draw, lay_types, page_cells, page_rows, type_layer
+from ..present.render.json import address
+from ..present.render.pages.heap_map import page
+from ..present.render.problems import sentences as sentences_of
+from ..present.screens.heap_map import SORTS, lines, sentences, strip_width
+from ..present.screens.types import name_of
+from ..session.problems import problems_of
+from ..session.session import Session
+from ..sources.target import Target
+from .framework.command import ARENA, LIMIT, Answer, Context, argument, command
 from .types import kind_json, look_at_a_copy, sweep_a_copy_if_sooner
 
 JSON_CELLS = 256

@@ -7,13 +7,13 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ..analysis.mappings import MALLOC, Mapped, mapped, part_sums
 from ..analysis.report import Extent
 from ..analysis.usage import total
-from ..command import LIMIT, Answer, Context, argument, command
-from ..gather.problems import problems_of
-from ..gather.resident import heap_pages, mmapped_extents
-from ..render.json import address
-from ..render.text import Style, count, cut, left_out, next_lines, table
-from ..session import Session
-from ..target import MappingUse
+from ..present.render.json import address
+from ..present.render.text import Style, count, cut, left_out, next_lines, table
+from ..session.problems import problems_of
+from ..session.resident import heap_pages, mmapped_extents
+from ..session.session import Session
+from ..sources.target import MappingUse
+from .framework.command import LIMIT, Answer, Context, argument, command
 
 UNKNOWN_HERE = "what is mapped is not known here"
 WORDS = {

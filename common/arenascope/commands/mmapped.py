@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ..command import LIMIT, Answer, Context, command
-from ..gather.block_parts import pages_of
-from ..gather.problems import problems_of
-from ..gather.single import kinds_by_types
-from ..gather.usage import mmapped_mismatch, mmapped_tally
-from ..model import MmappedBlock
-from ..recognise.kinds import Kind
-from ..render.json import address, tally_json
-from ..render.text import NO_HEAP, count, cut, left_out, table
-from ..screens.types import A_GUESS, name_of
-from ..session import Session
+from ..base.kinds import Kind
+from ..base.model import MmappedBlock
+from ..blocks.single import kinds_by_types
+from ..present.render.json import address, tally_json
+from ..present.render.text import NO_HEAP, count, cut, left_out, table
+from ..present.screens.types import A_GUESS, name_of
+from ..session.block_parts import pages_of
+from ..session.problems import problems_of
+from ..session.session import Session
+from ..session.usage import mmapped_mismatch, mmapped_tally
+from .framework.command import LIMIT, Answer, Context, command
 
 
 @command(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..command import GRAPH, Answer, Context, always, argument, command
-from ..gather.problems import problems_of
+from ..session.problems import problems_of
+from .framework.command import GRAPH, Answer, Context, always, argument, command
 
 
 @command(
@@ -18,11 +18,11 @@ from ..gather.problems import problems_of
 )
 def owner_command(context: Context) -> Answer:
     # as in refs
-    from ..apart import looked
-    from ..graph.paths import find_owner
-    from ..graph.told import Told
-    from ..graph.whose import asked_for
-    from ..screens.refs import Asked, Shown, nowhere, owner_lines
+    from ..blocks.graph.paths import find_owner
+    from ..blocks.graph.told import Told
+    from ..blocks.graph.whose import asked_for
+    from ..present.screens.refs import Asked, Shown, nowhere, owner_lines
+    from .framework.live_copy import looked
 
     place = context.target.evaluate(context.options.address)
     look = looked(context)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Mapping, Optional, Sequence
 
-from ..command import GRAPH, LIMIT, Answer, Context, always, argument, command
-from ..gather.problems import problems_of
-from ..model import Statement
-from ..render.problems import sentences
-from ..render.text import NO_HEAP, UNKNOWN
-from ..whole_file import write_whole
+from ..base.model import Statement
+from ..base.whole_file import write_whole
+from ..present.render.problems import sentences
+from ..present.render.text import NO_HEAP, UNKNOWN
+from ..session.problems import problems_of
+from .framework.command import GRAPH, LIMIT, Answer, Context, always, argument, command
 
 if TYPE_CHECKING:
-    from ..screens.owners import Shown
+    from ..present.screens.owners import Shown
 
 
 @command(
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 )
 def owners_command(context: Context) -> Answer:
     # as in refs
-    from ..apart import looked
-    from ..graph.leak_rows import types_of
-    from ..graph.owned import owned
-    from ..screens.owners import Shown, lines
+    from ..blocks.graph.leak_rows import types_of
+    from ..blocks.graph.owned import owned
+    from ..present.screens.owners import Shown, lines
+    from .framework.live_copy import looked
 
     options, target = context.options, context.target
     look = looked(context)
@@ -73,12 +73,12 @@ def _write(path: Optional[str], data: bytes) -> Optional[dict[str, object]]:
 
 def _files(context: Context, shown: Shown, problems: Sequence[Statement], live: bool) -> dict[str, bytes]:
     """What --html and --pprof write."""
-    from ..graph.held import kinds_of_all
-    from ..graph.tree import grown
-    from ..render.owners_profile import profile_of
-    from ..render.pages.owners import Row, page
-    from ..screens.owners import summary
-    from ..screens.types import name_of
+    from ..blocks.graph.held import kinds_of_all
+    from ..blocks.graph.tree import grown
+    from ..present.render.owners_profile import profile_of
+    from ..present.render.pages.owners import Row, page
+    from ..present.screens.owners import summary
+    from ..present.screens.types import name_of
     from .map import page_facts
 
     search = shown.search

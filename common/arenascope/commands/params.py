@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.params import Param, describe_params, summed_up
-from ..command import Answer, Context, command
-from ..gather.problems import depends_on_mp, problems_of, unknown_release
+from ..base.model import Statement
 from ..glibc.params import MAX_FAST, PERTURB, ArenaLimit, arena_limit
-from ..model import Statement
-from ..render.problems import statement_json
-from ..render.text import AT_LEAST, Style, count, number, table
+from ..present.render.problems import statement_json
+from ..present.render.text import AT_LEAST, Style, count, number, table
+from ..session.problems import depends_on_mp, problems_of, unknown_release
+from .framework.command import Answer, Context, command
 
 
 @command(

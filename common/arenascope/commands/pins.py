@@ -11,24 +11,24 @@ from ..analysis.pins import PinSearch
 from ..analysis.ranking import Gain, Pin, Ranking, Step, Together, bytes_of
 from ..analysis.trim import Rules, until_locked
 from ..analysis.usage import total
-from ..command import ARENA, Answer, Context, argument, command
-from ..gather.problems import problems_of
-from ..gather.sweeps import Part, swept
-from ..gather.trims import resident_bytes, thresholds_of, trim_rules
+from ..base.model import ArenaHeader, Heap, Piece, Run, Statement
+from ..base.records import NamedTuple
 from ..glibc.chunks.blocks import blocks
 from ..glibc.params import default_max_fast
 from ..glibc.tcache import tcache_index
-from ..model import ArenaHeader, Heap, Piece, Run, Statement
-from ..records import NamedTuple
-from ..render.json import address
-from ..render.problems import statement_json
-from ..screens.pins import Shown, Sums, lines, note_text
-from ..session import Session
+from ..present.render.json import address
+from ..present.render.problems import statement_json
+from ..present.screens.pins import Shown, Sums, lines, note_text
+from ..session.problems import problems_of
+from ..session.session import Session
+from ..session.sweeps import Part, swept
+from ..session.trims import resident_bytes, thresholds_of, trim_rules
+from .framework.command import ARENA, Answer, Context, argument, command
 from .types import OWNERS, find_held, kind_json, looked_for_owners
 
 if TYPE_CHECKING:
-    from ..gather.holding import Types
-    from ..screens.held import HeldBy
+    from ..blocks.holding import Types
+    from ..present.screens.held import HeldBy
 
 BY_ITSELF = 256 << 20
 """Up to here types are looked at unasked."""
@@ -55,8 +55,8 @@ BY_ITSELF = 256 << 20
 )
 def pins_command(context: Context) -> Answer:
     options = context.options
-    from ..apart import can_be_apart, is_small, look_apart  # loaded before the process is held
-    from ..gather.holding import in_memory, types_of
+    from ..blocks.holding import in_memory, types_of
+    from .framework.live_copy import can_be_apart, is_small, look_apart  # loaded before the process is held
 
     looked = looked_for_owners(context)
     with_types = options.types or is_small(context, BY_ITSELF)

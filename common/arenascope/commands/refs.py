@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..command import GRAPH, LIMIT, Answer, Context, always, argument, command
-from ..gather.problems import problems_of
+from ..session.problems import problems_of
+from .framework.command import GRAPH, LIMIT, Answer, Context, always, argument, command
 
 
 @command(
@@ -19,10 +19,10 @@ from ..gather.problems import problems_of
 )
 def refs_command(context: Context) -> Answer:
     # all that it takes is loaded here, before a process is held, and not with a debugger's door
-    from ..apart import looked
-    from ..graph.told import Told
-    from ..graph.whose import asked_for
-    from ..screens.refs import Asked, Shown, nowhere, pointers
+    from ..blocks.graph.told import Told
+    from ..blocks.graph.whose import asked_for
+    from ..present.screens.refs import Asked, Shown, nowhere, pointers
+    from .framework.live_copy import looked
 
     place = context.target.evaluate(context.options.address)
     look = looked(context)

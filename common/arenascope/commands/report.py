@@ -16,35 +16,35 @@ from ..analysis.trim import Trim
 from ..analysis.types import TypeRow
 from ..analysis.usage import ArenaUsage
 from ..analysis.verdict import address_space, judge
-from ..command import Answer, Context, argument, command
-from ..errors import UsageError
-from ..gather.means import find_means
-from ..gather.problems import depends_on_mp, problems_of
-from ..gather.resident import resident_picture
-from ..gather.sweeps import likely_chunks
-from ..gather.trims import trims
-from ..gather.usage import full_usages
+from ..base.errors import UsageError
+from ..base.model import Statement
+from ..base.records import NamedTuple
 from ..glibc.params import arena_limit
-from ..model import Statement
-from ..records import NamedTuple
-from ..render.allocators import allocator_shares
-from ..render.json import address
-from ..render.marks import unmarked_names
-from ..render.problems import statement_json
-from ..render.text import NO_HEAP, Style
-from ..screens.advice import words
-from ..screens.growth import growth_sentence
-from ..screens.parts import label_of
-from ..screens.report import NO_RESIDENCY, Conclusions, advice_line, cause_line, lines, notes
-from ..screens.verdict import cause, space_verdict, verdict
-from ..session import Session
-from ..snapshot import read
+from ..present.render.allocators import allocator_shares
+from ..present.render.json import address
+from ..present.render.marks import unmarked_names
+from ..present.render.problems import statement_json
+from ..present.render.text import NO_HEAP, Style
+from ..present.screens.advice import words
+from ..present.screens.growth import growth_sentence
+from ..present.screens.parts import label_of
+from ..present.screens.report import NO_RESIDENCY, Conclusions, advice_line, cause_line, lines, notes
+from ..present.screens.verdict import cause, space_verdict, verdict
+from ..session.means import find_means
+from ..session.problems import depends_on_mp, problems_of
+from ..session.resident import resident_picture
+from ..session.session import Session
+from ..session.sweeps import likely_chunks
+from ..session.trims import trims
+from ..session.usage import full_usages
+from .framework.command import Answer, Context, argument, command
+from .framework.snapshot_file import read
 
 if TYPE_CHECKING:
-    from ..apart import Looked
-    from ..gather.holding import Types
-    from ..graph.owners import Owner
-    from ..ticket import Ticket
+    from ..blocks.graph.owners import Owner
+    from ..blocks.holding import Types
+    from .framework.html_report import Ticket
+    from .framework.live_copy import Looked
 
 LONGEST_PAUSE = 86400
 TYPES = 20
@@ -93,7 +93,6 @@ def report_command(context: Context) -> Answer:
     before = _moment_before(context)
     if context.options.types or context.options.html:
         _types_of()  # loaded while the process still runs
-        from .. import apart as apart
     if context.options.owners or context.options.html:
         _held()
     ticket = _ticket(context)
@@ -143,7 +142,7 @@ def report_command(context: Context) -> Answer:
 
 def _types_of() -> Callable[[Session], Types]:
     """Few looks need it."""
-    from ..gather.holding import types_of
+    from ..blocks.holding import types_of
 
     return types_of
 
@@ -152,7 +151,7 @@ def _apart(context: Context) -> Session:
     """A live process of the shell's is copied, and let go."""
     if not context.door.lets_go:
         return context.session
-    from ..apart import session_apart
+    from .framework.live_copy import session_apart
 
     return session_apart(context)
 
@@ -161,7 +160,7 @@ def _ticket(context: Context) -> Optional[Ticket]:
     """What a page is made of, where one is asked for."""
     if not context.options.html:
         return None
-    from ..ticket import Ticket
+    from .framework.html_report import Ticket
 
     return Ticket(context)
 
@@ -174,11 +173,11 @@ def _looked(context: Context) -> Iterator[Looked]:
     if session.stopped or not (session.started or options.html):
         return
     if options.owners or (options.html and not session.target.image.redacted):
-        from ..apart import looked
+        from .framework.live_copy import looked
 
         yield looked(context.beside(options))
     elif session.target.kind == "core":
-        from ..unasked import looked_unasked
+        from .framework.auto_owners import looked_unasked
 
         unasked = looked_unasked(context)
         if unasked is not None:
@@ -186,10 +185,9 @@ def _looked(context: Context) -> Iterator[Looked]:
 
 
 def _held() -> Callable[[Context, Looked], Optional[HeldSums]]:
-    from .. import apart as apart
-    from ..graph.owners import Leading
-    from ..graph.sums import summed
-    from ..screens.owners import together
+    from ..blocks.graph.owners import Leading
+    from ..blocks.graph.sums import summed
+    from ..present.screens.owners import together
 
     def held(context: Context, looked: Looked) -> Optional[HeldSums]:
         def words(owners: Sequence[Owner]) -> str:
@@ -389,7 +387,7 @@ def _keys(context: Context, picture: Optional[Picture], concluded: Conclusions) 
 
 def _held_json(held: HeldSums) -> dict[str, object]:
     """Where it was asked for, what makes it is loaded."""
-    from ..screens.held import sums_json
+    from ..present.screens.held import sums_json
 
     return sums_json(held)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..command import Answer, Context, always, argument, command
-from ..errors import UsageError
-from ..model import Statement
-from ..render.text import next_lines
-from ..target import Saved
+from ..base.errors import UsageError
+from ..base.model import Statement
+from ..present.render.text import next_lines
+from ..sources.target import Saved
+from .framework.command import Answer, Context, always, argument, command
 
 
 @command(
@@ -26,7 +26,7 @@ from ..target import Saved
 )
 def save_command(context: Context) -> Answer:
     # all that it takes is loaded here, before a process is held, and not with a debugger's door
-    from ..saving import save
+    from .framework.saving import save
 
     path = context.options.file
     saved = save(context.target, path, context.door.release, context.options.redact)

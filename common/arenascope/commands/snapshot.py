@@ -6,12 +6,12 @@ import time
 from typing import Any, Iterable
 
 from .. import __version__
-from ..command import Answer, Asked, Context, Door, argument, asked, command
-from ..documents.kept import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
-from ..gather.problems import problems_of
-from ..render.problems import sentences
-from ..render.text import count
-from ..snapshot import write
+from ..present.documents.kept import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
+from ..present.render.problems import sentences
+from ..present.render.text import count
+from ..session.problems import problems_of
+from .framework.command import Answer, Asked, Context, Door, argument, asked, command
+from .framework.snapshot_file import write
 
 TYPES = {"types": ("types", "totals")}
 OWNERS = {"owners": ("owners", "live_bytes")}
@@ -104,7 +104,7 @@ def take(context: Context, sizes: bool, types: bool = False, owners: bool = Fals
 
 def _apart(context: Context, owners: bool) -> Context:
     """What goes through heaps is asked of the process's copy, where there is one."""
-    from ..apart import looked, session_apart
+    from .framework.live_copy import looked, session_apart
 
     if owners:
         session = looked(context.beside(context.options)).session

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..command import Answer, Context, always, command
-from ..errors import RefusedError
-from ..gather.problems import inexact, problems_of
-from ..render.malloc_stats import malloc_stats
-from ..render.problems import sentence
+from ..base.errors import RefusedError
+from ..present.render.malloc_stats import malloc_stats
+from ..present.render.problems import sentence
+from ..session.problems import inexact, problems_of
+from .framework.command import Answer, Context, always, command
 
 
 @command(

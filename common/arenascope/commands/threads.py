@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.usage import total
-from ..command import LIMIT, Answer, Context, command
-from ..gather.problems import problems_of
-from ..model import ThreadCache
-from ..render.json import address
-from ..render.text import NO_HEAP, count, cut, left_out, number, table
+from ..base.model import ThreadCache
+from ..present.render.json import address
+from ..present.render.text import NO_HEAP, count, cut, left_out, number, table
+from ..session.problems import problems_of
+from .framework.command import LIMIT, Answer, Context, command
 
 
 @command(

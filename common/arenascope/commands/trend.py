@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Optional, Sequence
 
 from ..analysis.trend import Life, Series, Trend, lives, reached, series_of, succession
-from ..command import Answer, Context, argument, command, parse_size
-from ..errors import UsageError
-from ..model import Statement
-from ..moments import read_all
-from ..records import NamedTuple
-from ..render.problems import sentences, statement_json
-from ..render.text import count
-from ..screens.parts import LABELS
-from ..screens.trend import lines, sentence
-from ..snapshot import Document
-from ..whole_file import write_whole
+from ..base.errors import UsageError
+from ..base.model import Statement
+from ..base.records import NamedTuple
+from ..base.whole_file import write_whole
+from ..present.render.problems import sentences, statement_json
+from ..present.render.text import count
+from ..present.screens.parts import LABELS
+from ..present.screens.trend import lines, sentence
+from .framework.command import Answer, Context, argument, command, parse_size
+from .framework.moments import read_all
+from .framework.snapshot_file import Document
 
 
 class Limit(NamedTuple):
@@ -64,7 +64,7 @@ def trend_command(context: Context) -> Answer:
         "judgement": statement_json(_judge(trend), verdict),
     }
     if context.options.html:
-        from ..render.pages.trend import page
+        from ..present.render.pages.trend import page
 
         data = page(keys, LABELS, sentences(problems))
         write_whole(context.options.html, data)

@@ -7,7 +7,18 @@ from typing import Optional, Sequence
 from ..analysis.kept import reasons
 from ..analysis.trim import Trim
 from ..analysis.usage import total
-from ..apply import (
+from ..base.errors import RefusedError, UsageError
+from ..base.model import Applied, Range, Statement
+from ..present.render.json import address
+from ..present.render.problems import sentence, statement_json
+from ..present.render.text import Style
+from ..present.screens.trim import call_line, lines, reason
+from ..session.means import find_means
+from ..session.problems import RUN_ON, problems_of
+from ..session.session import Session
+from ..session.trims import trims
+from ..sources.target import MemoryUse
+from .framework.apply import (
     Controller,
     Stopwatch,
     call_trim,
@@ -17,18 +28,7 @@ from ..apply import (
     release_tops,
     settle,
 )
-from ..command import ARENA, LIMIT, Answer, Context, argument, command
-from ..errors import RefusedError, UsageError
-from ..gather.means import find_means
-from ..gather.problems import RUN_ON, problems_of
-from ..gather.trims import trims
-from ..model import Applied, Range, Statement
-from ..render.json import address
-from ..render.problems import sentence, statement_json
-from ..render.text import Style
-from ..screens.trim import call_line, lines, reason
-from ..session import Session
-from ..target import MemoryUse
+from .framework.command import ARENA, LIMIT, Answer, Context, argument, command
 
 UNKNOWN_BESIDE = ("mp-in-parts", "mp-not-found", "tcache-form", "caches-not-found", "cached-chunks-unowned")
 """What may not be known of a new release and is not needed to call malloc_trim, which touches no thread's cache."""
@@ -173,7 +173,7 @@ def _heed_ctrl_c(context: Context) -> None:
 
 def _check_soundness(context: Context) -> None:
     """malloc_trim aborts the process at the first damage that it meets: `check` finds it beforehand."""
-    from ..audit import audit
+    from ..session.audit import audit
 
     outcome = audit(context.session)
     _heed_ctrl_c(context)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Callable, Mapping, Optional, Pattern, Sequence
 
 from ..analysis.types import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
 from ..analysis.usage import total
-from ..command import ARENA, LIMIT, Answer, Context, always, argument, command, parse_size
-from ..errors import UsageError
-from ..gather.problems import parts_differ, problems_of
-from ..model import Statement
-from ..render.json import address
-from ..render.problems import statement_json
-from ..screens.types import lines, name_of, note_text
+from ..base.errors import UsageError
+from ..base.model import Statement
+from ..present.render.json import address
+from ..present.render.problems import statement_json
+from ..present.screens.types import lines, name_of, note_text
+from ..session.problems import parts_differ, problems_of
+from .framework.command import ARENA, LIMIT, Answer, Context, always, argument, command, parse_size
 
 if TYPE_CHECKING:
-    from ..apart import Looked
-    from ..screens.held import Held, HeldBy
+    from ..present.screens.held import Held, HeldBy
+    from .framework.live_copy import Looked
 
 OWNERS = argument("--owners", action="store_true", help="who holds them (of a core that is not large: also unasked)")
 
@@ -25,7 +25,7 @@ OWNERS = argument("--owners", action="store_true", help="who holds them (of a co
 def look_at_a_copy(context: Context) -> None:
     """A live process of the shell's is copied before anything else is asked of it, and runs on."""
     if context.opened is None and context.door.lets_go:
-        from ..apart import look_apart  # before the process is held
+        from .framework.live_copy import look_apart  # before the process is held
 
         look_apart(context)
 
@@ -33,7 +33,7 @@ def look_at_a_copy(context: Context) -> None:
 def sweep_a_copy_if_sooner(context: Context) -> None:
     """The same where a sweep of the heaps would take longer than the copy."""
     if context.opened is None and context.door.lets_go:
-        from ..apart import apart_if_sooner
+        from .framework.live_copy import apart_if_sooner
 
         apart_if_sooner(context)
 
@@ -62,7 +62,7 @@ def sweep_a_copy_if_sooner(context: Context) -> None:
     whole=always,
 )
 def types_command(context: Context) -> Answer:
-    from ..gather.holding import types_of  # by few commands, and a debugger loads all of them
+    from ..blocks.holding import types_of  # by few commands, and a debugger loads all of them
 
     options, looked = context.options, looked_for_owners(context)
     if looked is None:
@@ -141,8 +141,8 @@ def looked_for_owners(context: Context) -> Optional[Looked]:
     """With --owners: from here on a live process of the shell's runs on, and its copy is looked at."""
     if not context.options.owners:
         return None
-    from ..apart import looked
-    from ..screens import held as held  # loaded before a process is held
+    from ..present.screens import held as held  # loaded before a process is held
+    from .framework.live_copy import looked
 
     context.begin()
     return looked(context)
@@ -154,12 +154,12 @@ def find_held(context: Context, looked: Optional[Looked]) -> Optional[Held]:
     try:
         session.heed_ctrl_c()
         if looked is None and context.target.kind == "core":
-            from ..unasked import looked_unasked
+            from .framework.auto_owners import looked_unasked
 
             looked = looked_unasked(context)
         if looked is None or not session.started:
             return None
-        from ..screens.held import Held
+        from ..present.screens.held import Held
 
         return Held(looked.search, looked.lost)
     except KeyboardInterrupt:

@@ -6,24 +6,24 @@ import sys
 from typing import Iterable, Iterator, Optional, Sequence
 
 from .. import __version__
-from ..command import Answer, Context, argument, command
-from ..errors import ArenascopeError, UsageError
-from ..gather.allocators import share_json
-from ..gather.problems import problems_of
+from ..base import optional
+from ..base.errors import ArenascopeError, UsageError
+from ..base.model import Allocator, Statement
 from ..glibc.derive.prove import prove
 from ..glibc.find.allocators import find_allocators
 from ..glibc.find.locate import Located
 from ..glibc.layout import Check, Layout
 from ..glibc.trail import Trail
 from ..glibc.versions import NEVER, text
-from ..model import Allocator, Statement
-from ..render import optional
-from ..render.allocators import allocators_json, copies_json
-from ..render.problems import statement_json
-from ..screens.allocators import allocators_lines, copies_lines
-from ..screens.candidates import candidates_json, candidates_lines
-from ..screens.evidence import check_words, evidence
-from ..session import Session
+from ..present.render.allocators import allocators_json, copies_json
+from ..present.render.problems import statement_json
+from ..present.screens.allocators import allocators_lines, copies_lines
+from ..present.screens.candidates import candidates_json, candidates_lines
+from ..present.screens.evidence import check_words, evidence
+from ..session.allocators import share_json
+from ..session.problems import problems_of
+from ..session.session import Session
+from .framework.command import Answer, Context, argument, command
 
 _PYTHON = sys.version.split()[0]
 HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for none of the threads"}

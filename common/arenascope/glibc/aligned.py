@@ -10,10 +10,10 @@ from bisect import bisect_left
 from itertools import combinations, islice
 from typing import Callable, Iterator, Optional, Sequence
 
-from ..errors import MemoryReadError
-from ..memory import Memory
-from ..model import MmappedBlock
-from ..records import NamedTuple
+from ..base.errors import MemoryReadError
+from ..base.model import MmappedBlock
+from ..base.records import NamedTuple
+from ..sources.memory import Memory
 from .chunk import IS_MMAPPED, SIZE_BITS
 from .layout import Layout
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from typing import Optional, Sequence
 
-from ..errors import MemoryReadError
-from ..memory import Memory
-from ..model import ArenaHeader, Finding, Statement, cannot_read
+from ..base.errors import MemoryReadError
+from ..base.model import ArenaHeader, Finding, Statement, cannot_read
+from ..sources.memory import Memory
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
 from .heap import heap_for_ptr
 from .layout import Layout

@@ -6,12 +6,12 @@ from array import array
 from contextlib import suppress
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ..crew import share_out
-from ..errors import MemoryReadError, Unread
-from ..memory import Memory
-from ..meter import MakeMeter, Meter, metered
-from ..model import ArenaHeader, Bin, Finding, Lists, Statement, cannot_read
-from ..records import NamedTuple
+from ..base.errors import MemoryReadError, Unread
+from ..base.meter import MakeMeter, Meter, metered
+from ..base.model import ArenaHeader, Bin, Finding, Lists, Statement, cannot_read
+from ..base.records import NamedTuple
+from ..base.worker_pool import share_out
+from ..sources.memory import Memory
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, Sizes
 from .layout import Layout
 from .reach import Reach, Reaches

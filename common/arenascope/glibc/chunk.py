@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from typing import Mapping, Optional
 
-from ..errors import MemoryReadError
-from ..memory import Memory
-from ..model import Finding, Statement
-from ..records import NamedTuple
+from ..base.errors import MemoryReadError
+from ..base.model import Finding, Statement
+from ..base.records import NamedTuple
+from ..sources.memory import Memory
 from .layout import Layout
 
 PREV_INUSE = 1

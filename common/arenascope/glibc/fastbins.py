@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from ..errors import MemoryReadError, Unread
-from ..memory import Memory
-from ..model import ArenaHeader, Bin, Finding, Lists, cannot_read
+from ..base.errors import MemoryReadError, Unread
+from ..base.model import ArenaHeader, Bin, Finding, Lists, cannot_read
+from ..sources.memory import Memory
 from .chunk import OneWay
 from .layout import Layout
 from .reach import Reach

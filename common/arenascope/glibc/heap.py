@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..errors import MemoryReadError
-from ..memory import Memory
-from ..model import ArenaHeader, Finding, Heap, Statement
+from ..base.errors import MemoryReadError
+from ..base.model import ArenaHeader, Finding, Heap, Statement
+from ..sources.memory import Memory
 from .layout import Layout
 
 

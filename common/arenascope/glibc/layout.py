@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Mapping, Optional
 
-from ..model import Finding, Statement
-from ..records import NamedTuple
-from ..target import StructInfo
+from ..base.model import Finding, Statement
+from ..base.records import NamedTuple
+from ..sources.target import StructInfo
 from . import versions
 from .versions import Behaviour, Field, Release
 

@@ -11,11 +11,11 @@ from bisect import bisect_right
 from contextlib import suppress
 from typing import Iterable, Optional, Sequence
 
-from ..errors import MemoryReadError
-from ..memory import Memory
-from ..model import ArenaHeader
-from ..nodes import Nodes
-from ..target import Span
+from ..base.errors import MemoryReadError
+from ..base.model import ArenaHeader
+from ..sources.free_chunk_reader import Nodes
+from ..sources.memory import Memory
+from ..sources.target import Span
 from .bins import NBINS
 from .chunk import PREV_INUSE, SIZE_BITS, masked, reveal
 from .fastbins import fastbin_size

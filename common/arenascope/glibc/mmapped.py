@@ -13,11 +13,11 @@ from itertools import combinations
 from math import comb
 from typing import Iterable, Iterator, Optional, Protocol, Sequence
 
-from ..errors import MemoryReadError
-from ..memory import Memory
-from ..model import Heap, MmappedBlock, Tally
-from ..records import NamedTuple
-from ..target import Region, Residency
+from ..base.errors import MemoryReadError
+from ..base.model import Heap, MmappedBlock, Tally
+from ..base.records import NamedTuple
+from ..sources.memory import Memory
+from ..sources.target import Region, Residency
 from .aligned import Inner, Try, without_some
 from .chunk import IS_MMAPPED, SIZE_BITS
 from .layout import Layout

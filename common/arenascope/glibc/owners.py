@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Mapping, Optional, Sequence
 
-from ..errors import MemoryReadError
-from ..memory import Memory
-from ..model import Arena, ArenaHeader, Finding, Heap, Statement, Tally, ThreadCache
+from ..base.errors import MemoryReadError
+from ..base.model import Arena, ArenaHeader, Finding, Heap, Statement, Tally, ThreadCache
+from ..sources.memory import Memory
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA
 from .heap import heap_for_ptr
 from .layout import Layout

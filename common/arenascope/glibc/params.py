@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Optional
 
-from ..memory import Memory
-from ..model import ArenaHeader, Params, Statement, Tally
-from ..records import NamedTuple
-from ..target import Target
+from ..base.model import ArenaHeader, Params, Statement, Tally
+from ..base.records import NamedTuple
+from ..sources.memory import Memory
+from ..sources.target import Target
 from . import versions
 from .layout import Layout
 

@@ -10,7 +10,7 @@ from itertools import repeat
 from operator import add, le
 from typing import Mapping, Optional, Sequence
 
-from ..model import ArenaHeader, Bin, Finding, Heap, Statement
+from ..base.model import ArenaHeader, Bin, Finding, Heap, Statement
 
 
 class Reach:

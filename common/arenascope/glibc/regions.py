@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ..errors import MemoryReadError
-from ..memory import Memory
-from ..model import ArenaHeader, Finding, Heap, Params, Statement
-from ..records import NamedTuple
-from ..target import Region
+from ..base.errors import MemoryReadError
+from ..base.model import ArenaHeader, Finding, Heap, Params, Statement
+from ..base.records import NamedTuple
+from ..sources.memory import Memory
+from ..sources.target import Region
 from .arena import has_heap
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from .heap import walk_heaps

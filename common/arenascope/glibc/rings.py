@@ -12,9 +12,9 @@ from itertools import compress, repeat
 from operator import add, eq
 from typing import Iterable, Mapping, Optional, Sequence
 
-from ..nodes import NodeWords, ReadNodes
-from ..read_ahead import ReadBeside
-from ..records import NamedTuple
+from ..base.read_ahead import ReadBeside
+from ..base.records import NamedTuple
+from ..sources.free_chunk_reader import NodeWords, ReadNodes
 from .chunk import PREV_INUSE, SIZE_BITS, Sizes
 from .layout import Layout
 

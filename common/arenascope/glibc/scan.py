@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from ..errors import MemoryReadError
-from ..memory import Memory
-from ..records import NamedTuple
+from ..base.errors import MemoryReadError
+from ..base.records import NamedTuple
+from ..sources.memory import Memory
 
 BLOCK = 1 << 20
 BINS_PAIRS = 127

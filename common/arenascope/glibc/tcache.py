@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Optional, Sequence
 
-from ..errors import MemoryReadError, Unread
-from ..memory import Memory
-from ..model import Bin, Finding, Lists, Statement, cannot_read
-from ..records import NamedTuple
+from ..base.errors import MemoryReadError, Unread
+from ..base.model import Bin, Finding, Lists, Statement, cannot_read
+from ..base.records import NamedTuple
+from ..sources.memory import Memory
 from .chunk import OneWay, Sizes, masked
 from .layout import Layout, TcacheLayout
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Iterable, Optional
 
-from ..model import Statement
-from ..records import NamedTuple
+from ..base.model import Statement
+from ..base.records import NamedTuple
 
 KINDS = ("main_arena", "mp_", "layout", "thread_arena", "thread_caches")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Mapping, Optional
 
-from ..model import Statement
-from ..records import NamedTuple
+from ..base.model import Statement
+from ..base.records import NamedTuple
 from .versions import Behaviour
 
 # the environment's name: mp_'s field, or that of a variable beside it

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
-from ..records import NamedTuple
+from ..base.records import NamedTuple
 
 Release = tuple[int, int]
 

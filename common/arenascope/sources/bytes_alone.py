@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Callable, Optional, Sequence
 
-from ..model import Statement
-from ..target import (
+from ..base.model import Statement
+from .target import (
     MappingUse,
     MemoryUse,
     Readable,

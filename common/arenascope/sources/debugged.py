@@ -13,10 +13,8 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
-from ..errors import ArenascopeError, MemoryReadError, TargetError, UsageError
-from ..memory import BlockCache, Read
-from ..records import NamedTuple
-from ..target import ByteOrder, Place, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, ThreadInfo, View
+from ..base.errors import ArenascopeError, MemoryReadError, TargetError, UsageError
+from ..base.records import NamedTuple
 from .bytes_alone import BytesAlone
 from .core.image import CoreImage
 from .elf.file import build_id_in_memory, differ
@@ -28,6 +26,8 @@ from .image_target import ImageTarget, Source
 from .live.many import NodeReader
 from .live.process import ProcessImage
 from .live.procfiles import read_bytes, read_regions, thread_ids, thread_state
+from .memory import BlockCache, Read
+from .target import ByteOrder, Place, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, ThreadInfo, View
 
 PLACES = 8
 """How many places of a core are compared with what the debugger reads."""

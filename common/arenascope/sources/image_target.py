@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Protocol, Sequence
 
-from ..memory import Fill, Read, Window
-from ..nodes import Nodes, ReadNodes
-from ..target import ByteOrder, Image, Place, Region, RegisterSets, ThreadInfo
 from .elf.naming import DEBUG_FOLDERS, Naming, files_of
 from .elf.sysroot import file_within
+from .free_chunk_reader import Nodes, ReadNodes
+from .memory import Fill, Read, Window
+from .target import ByteOrder, Image, Place, Region, RegisterSets, ThreadInfo
 
 
 class Source(Image, Protocol):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Optional, Protocol, Sequence
 
-from ..memory import Fill
-from ..model import Statement
-from ..target import Readable, RegisterSets
+from ..base.model import Statement
 from .elf.machines import machine_name
+from .memory import Fill
+from .target import Readable, RegisterSets
 
 
 class _Image(Protocol):

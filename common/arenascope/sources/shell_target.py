@@ -6,12 +6,12 @@ import os
 import re
 from typing import Optional, Sequence
 
-from ..errors import ArenascopeError, UsageError
-from ..target import Region, StructInfo, Symbol, ThreadInfo
+from ..base.errors import ArenascopeError, UsageError
 from .elf.file import module_build_id, proven_files
 from .elf.naming import DEBUG_FOLDERS, files_of
 from .elf.symbols import find_symbols
 from .image_target import ImageTarget, Source
+from .target import Region, StructInfo, Symbol, ThreadInfo
 
 EXPORTED = ("__curbrk",)
 WANTED = ("main_arena", "mp_", "global_max_fast", "perturb_byte", *EXPORTED)

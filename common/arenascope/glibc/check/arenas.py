@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import Callable, Iterator, Optional, Sequence
 
-from ...model import ARENA_FLAGS, ArenaHeader, Breach, MmappedBlock, Params, Statement
+from ...base.model import ARENA_FLAGS, ArenaHeader, Breach, MmappedBlock, Params, Statement
 from ..arena import LEAST_PAGE
 from ..layout import Layout
 from ..mmapped import counts

@@ -8,10 +8,10 @@ from __future__ import annotations
 from itertools import repeat
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ...errors import MemoryReadError
-from ...memory import Memory
-from ...model import ArenaHeader, Bin, Breach, Statement
-from ...records import NamedTuple
+from ...base.errors import MemoryReadError
+from ...base.model import ArenaHeader, Bin, Breach, Statement
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
 from ..bins import NBINS, UNSORTED, bin_kind, bin_sizes, min_large_size
 from ..chunk import SIZE_BITS
 from ..layout import Layout

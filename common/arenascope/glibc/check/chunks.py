@@ -7,9 +7,9 @@ from itertools import chain, islice, repeat
 from operator import sub
 from typing import Iterable, Mapping, Optional, Sequence
 
-from ...memory import Memory
-from ...model import ArenaHeader, Breach, Gap, Piece, Run, Statement
-from ...records import NamedTuple
+from ...base.model import ArenaHeader, Breach, Gap, Piece, Run, Statement
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from ..chunks.resync import find_chain
 from ..layout import Layout

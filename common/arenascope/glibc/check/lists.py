@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import AbstractSet, Callable, Iterator, Optional, Sequence
 
-from ...errors import MemoryReadError
-from ...memory import Memory
-from ...model import Arena, Breach, Finding, Statement, ThreadCache
-from ...records import NamedTuple
+from ...base.errors import MemoryReadError
+from ...base.model import Arena, Breach, Finding, Statement, ThreadCache
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
 from ..layout import Layout
 
 LINKS = ("fast-link", "tcache-link")

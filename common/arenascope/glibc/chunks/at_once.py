@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...model import Run
-from ...records import NamedTuple
+from ...base.model import Run
+from ...base.records import NamedTuple
 from ..chunk import PREV_INUSE, SIZE_BITS
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Iterable, Iterator, Mapping, Optional, Sequence, Union
 
-from ...model import Bin, Gap, Piece, Run
-from ...records import NamedTuple
+from ...base.model import Bin, Gap, Piece, Run
+from ...base.records import NamedTuple
 from ..chunk import PREV_INUSE, SIZE_BITS
 
 Block = tuple[int, int, str]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Container, Optional
 
-from ...memory import Memory
-from ...model import ArenaHeader, Heap
+from ...base.model import ArenaHeader, Heap
+from ...sources.memory import Memory
 from ..chunk import NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from ..layout import Layout
 from .resync import SURE, find_chain

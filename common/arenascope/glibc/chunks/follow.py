@@ -11,9 +11,9 @@ from collections import Counter
 from itertools import accumulate, count
 from typing import Optional, Sequence
 
-from ...errors import MemoryReadError
-from ...memory import Memory
-from ...model import Ends
+from ...base.errors import MemoryReadError
+from ...base.model import Ends
+from ...sources.memory import Memory
 from ..chunk import PREV_INUSE
 
 MANY = 1 << 17

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ...memory import Memory
+from ...sources.memory import Memory
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from ..layout import Layout
 

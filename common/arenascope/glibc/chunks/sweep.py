@@ -7,9 +7,9 @@ from functools import reduce
 from operator import or_
 from typing import Generator, Iterator, Optional, Sequence
 
-from ...memory import Memory
-from ...model import ArenaHeader, Finding, Gap, Heap, Piece, Run, Statement
-from ...target import Span
+from ...base.model import ArenaHeader, Finding, Gap, Heap, Piece, Run, Statement
+from ...sources.memory import Memory
+from ...sources.target import Span
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from ..layout import Layout
 from .follow import Follower, Trail

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Mapping, Optional
 
-from ...model import Statement
-from ...target import StructInfo, Target
+from ...base.model import Statement
+from ...sources.target import StructInfo, Target
 from .. import versions
 from ..layout import Check, Layout, Struct, TcacheLayout, disagreements, from_table
 from ..versions import Release

@@ -8,10 +8,10 @@ from __future__ import annotations
 import struct
 from typing import Iterable, Mapping, Optional, Sequence
 
-from ...errors import MemoryReadError
-from ...memory import Memory
-from ...records import NamedTuple
-from ...target import Region
+from ...base.errors import MemoryReadError
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
+from ...sources.target import Region
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
 from ..layout import Layout
 from ..scan import Hit, next_offset

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Callable, Iterator, Mapping, Optional, Sequence
 
-from ...memory import Memory
-from ...records import NamedTuple
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
 from ..layout import Layout, Struct
 from .evidence import PAGE, Raw, Top, majority, not_less, told_apart
 

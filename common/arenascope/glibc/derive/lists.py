@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Callable, Optional, Sequence
 
-from ...memory import Memory
-from ...model import NONCONTIGUOUS, Finding, Statement
+from ...base.model import NONCONTIGUOUS, Finding, Statement
+from ...sources.memory import Memory
 from ..chunk import masked
 from ..fastbins import fastbin_size
 from ..heap import heap_for_ptr

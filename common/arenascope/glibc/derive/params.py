@@ -10,9 +10,9 @@ from __future__ import annotations
 import struct
 from typing import Iterator, Mapping, Optional
 
-from ...memory import Memory
-from ...model import ArenaHeader, Finding, Statement
-from ...records import NamedTuple
+from ...base.model import ArenaHeader, Finding, Statement
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
 from .. import versions
 from ..layout import Layout, Struct, from_table
 from ..params import INTS

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import AbstractSet, Iterator, Mapping, Sequence
 
-from ...memory import Memory
-from ...model import ArenaHeader, Finding, Heap, Statement
+from ...base.model import ArenaHeader, Finding, Heap, Statement
+from ...sources.memory import Memory
 from ..arena import doubt_thread_arena, doubt_top, has_heap, is_closed, walk_ring
 from ..heap import walk_heaps
 from ..layout import Check, Layout

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequence
 
-from ...errors import MemoryReadError, NotFoundError
-from ...memory import Memory
-from ...model import Statement
-from ...records import NamedTuple
+from ...base.errors import MemoryReadError, NotFoundError
+from ...base.model import Statement
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
 from .. import versions
 from ..arena import doubt_thread_arena
 from ..chunk import masked, reveal

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence, Union
 
-from ...errors import NotFoundError
-from ...memory import Memory
-from ...model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader
-from ...records import NamedTuple
+from ...base.errors import NotFoundError
+from ...base.model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
 from ..chunk import IS_MMAPPED, PREV_INUSE, masked
 from ..layout import Layout, Struct
 from ..regions import Ground, main_regions

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ...errors import MemoryReadError
-from ...memory import Memory
-from ...model import Finding
-from ...records import NamedTuple
+from ...base.errors import MemoryReadError
+from ...base.model import Finding
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
 from ..chunk import masked
 from ..layout import Layout, TcacheLayout
 from ..tcache import chunk_sizes, read_tcache, walk_tcache

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import Iterator, Optional, Sequence
 
-from ...errors import ArenascopeError
-from ...model import Allocator
-from ...records import NamedTuple
+from ...base.errors import ArenascopeError
+from ...base.model import Allocator
+from ...base.records import NamedTuple
 from ...sources.elf.modules import LinkedPlace, Module, Modules
 from ...sources.elf.naming import modules_of
-from ...target import Region, Target
+from ...sources.target import Region, Target
 from .libc_file import LIBC_NAME, MUSL_NAME
 
 SANITIZER = "sanitizer/allocator_interface.h has its figures: __sanitizer_get_heap_size() and its kin"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from ...errors import ArenascopeError
-from ...memory import Memory
-from ...model import ArenaHeader
+from ...base.errors import ArenascopeError
+from ...base.model import ArenaHeader
 from ...sources.elf.symbols import dynamic_symbols
-from ...target import Region, Target
+from ...sources.memory import Memory
+from ...sources.target import Region, Target
 from .libc_file import Libc, module_at
 
 

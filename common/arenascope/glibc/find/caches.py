@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
-from ...errors import ArenascopeError, MemoryReadError
-from ...memory import Memory
-from ...model import ArenaHeader, Statement
-from ...records import NamedTuple
-from ...region_index import RegionIndex
+from ...base.errors import ArenascopeError, MemoryReadError
+from ...base.model import ArenaHeader, Statement
+from ...base.records import NamedTuple
 from ...sources.elf.file import PT_TLS, Elf, proven_files
 from ...sources.elf.symbols import tls_offsets
-from ...target import Region, Target
+from ...sources.memory import Memory
+from ...sources.region_index import RegionIndex
+from ...sources.target import Region, Target
 from ..arena import read_arena
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, masked
 from ..derive.tcache_form import leads_to_block, solve

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Callable, Optional, Sequence
 
-from ...errors import ArenascopeError
-from ...memory import Memory
-from ...records import NamedTuple
+from ...base.errors import ArenascopeError
+from ...base.records import NamedTuple
 from ...sources.elf.naming import modules_of
 from ...sources.elf.symbols import dynamic_symbols
-from ...target import Region, Span, Target
+from ...sources.memory import Memory
+from ...sources.target import Region, Span, Target
 from .libc_file import LIBC_NAME, Libc
 
 FAMILY = frozenset(

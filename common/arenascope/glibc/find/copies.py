@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
-from ...errors import ArenascopeError, MemoryReadError, UsageError
-from ...memory import Memory
-from ...model import NONCONTIGUOUS, Statement
-from ...records import NamedTuple
+from ...base.errors import ArenascopeError, MemoryReadError, UsageError
+from ...base.model import NONCONTIGUOUS, Statement
+from ...base.records import NamedTuple
 from ...sources.elf.file import PT_INTERP, Elf
 from ...sources.elf.naming import modules_of
-from ...target import Region, Target
+from ...sources.memory import Memory
+from ...sources.target import Region, Target
 from ..arena import read_arena
 from ..derive.rows import candidates
 from ..layout import Layout, Struct, from_table

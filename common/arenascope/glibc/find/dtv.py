@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
-from ...errors import MemoryReadError
-from ...memory import Memory
-from ...records import NamedTuple
-from ...target import ThreadInfo
+from ...base.errors import MemoryReadError
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
+from ...sources.target import ThreadInfo
 
 DTV_AT: Mapping[str, int] = {
     "x86_64": 1,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Mapping, Optional, Sequence
 
-from ...errors import MemoryReadError
-from ...memory import Memory
-from ...model import Allocator, Statement
-from ...records import NamedTuple
+from ...base.errors import MemoryReadError
+from ...base.model import Allocator, Statement
+from ...base.records import NamedTuple
 from ...sources.elf.file import glibc_version, module_build_id, proven_files
 from ...sources.elf.naming import modules_of
-from ...target import Region, Target
+from ...sources.memory import Memory
+from ...sources.target import Region, Target
 
 LIBC_NAME = re.compile(r"/(libc\.so\.6|libc-2\.[0-9]+\.so|libc_malloc_debug\.so\.0)( \(deleted\))?$")
 MUSL_NAME = re.compile(r"/(ld-musl-|libc\.musl-)|musl[^/]*/(lib/)?libc\.so")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
-from ...errors import NotFoundError
-from ...memory import Memory
-from ...model import Allocator, Statement
-from ...records import NamedTuple
+from ...base.errors import NotFoundError
+from ...base.model import Allocator, Statement
+from ...base.records import NamedTuple
 from ...sources.elf.file import differ
-from ...target import Region, Target
+from ...sources.memory import Memory
+from ...sources.target import Region, Target
 from .. import versions
 from ..arena import evidence_at
 from ..derive.debug_info import compare, from_debug, read_structs

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
-from ...errors import MemoryReadError
-from ...memory import Memory
-from ...model import ArenaHeader, Params, Statement
-from ...records import NamedTuple
-from ...target import Region, Span, Target
+from ...base.errors import MemoryReadError
+from ...base.model import ArenaHeader, Params, Statement
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
+from ...sources.target import Region, Span, Target
 from .. import versions
 from ..arena import doubt_thread_arena, read_arena
 from ..derive.evidence import Surroundings

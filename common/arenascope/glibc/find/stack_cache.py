@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ...errors import MemoryReadError
-from ...memory import Memory
-from ...records import NamedTuple
-from ...target import Span
+from ...base.errors import MemoryReadError
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
+from ...sources.target import Span
 from .libc_file import Libc
 from .thread_pointers import AT_BLOCK, BEHIND_BLOCK, Lists, read_lists, walk_list
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ...errors import MemoryReadError
-from ...memory import Memory
-from ...records import NamedTuple
-from ...region_index import RegionIndex
+from ...base.errors import MemoryReadError
+from ...base.records import NamedTuple
 from ...sources.elf.frames import MACHINES, Unwinder
 from ...sources.elf.unwind import UnwindTables
-from ...target import Region, Span, ThreadInfo
+from ...sources.memory import Memory
+from ...sources.region_index import RegionIndex
+from ...sources.target import Region, Span, ThreadInfo
 from .code import MallocCode, StackFrame
 
 START = 64 << 10

@@ -12,10 +12,10 @@ from collections import Counter
 from contextlib import suppress
 from typing import AbstractSet, Iterator, Mapping, Optional, Sequence
 
-from ...errors import MemoryReadError
-from ...memory import Memory
-from ...records import NamedTuple
-from ...target import Region, Span, ThreadInfo
+from ...base.errors import MemoryReadError
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
+from ...sources.target import Region, Span, ThreadInfo
 from .brk import exported
 from .libc_file import Libc
 

@@ -11,11 +11,11 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Callable, Container, Mapping, Optional, Sequence
 
-from ...errors import MemoryReadError
-from ...memory import Memory
-from ...model import ArenaHeader, Statement
-from ...records import NamedTuple
-from ...target import Target, ThreadInfo
+from ...base.errors import MemoryReadError
+from ...base.model import ArenaHeader, Statement
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
+from ...sources.target import Target, ThreadInfo
 from ..layout import Layout
 from .caches import ARENA_NAMES, SAMPLE, Blocks, CacheFinder, CachePlace
 from .dtv import STATIC, TLS_BIAS, read_dtv

@@ -15,9 +15,9 @@ import time
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Callable, Iterator, Optional
 
-from ...errors import TargetError
-from ...model import Statement
-from ...records import NamedTuple
+from ...base.errors import TargetError
+from ...base.model import Statement
+from ...base.records import NamedTuple
 from ..elf.file import MAGIC
 from .packings import READ, Format, damage_errors, window_log
 

@@ -8,10 +8,10 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Optional, Protocol, Sequence
 
-from ...errors import TargetError
-from ...memory import Read
-from ...model import Statement
+from ...base.errors import TargetError
+from ...base.model import Statement
 from ..elf.file import MAGIC
+from ..memory import Read
 
 if TYPE_CHECKING:
     from .compressed import Say

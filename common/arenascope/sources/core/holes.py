@@ -15,10 +15,10 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import Iterator, Optional, Sequence
 
-from ...mapped import HUGE_PAGES
-from ...records import NamedTuple
-from ...target import MappingUse, Pages, Region, Residency, Span, joined
+from ...base.mapping_names import HUGE_PAGES
+from ...base.records import NamedTuple
 from ..elf.file import PF_W, Segment
+from ..target import MappingUse, Pages, Region, Residency, Span, joined
 from .memory import CoreMemory, Held
 
 BLOCK = 1 << 20

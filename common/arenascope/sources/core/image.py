@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Callable, Optional, Sequence
 
-from ...target import (
+from ..elf.naming import local_file
+from ..local import LocalImage
+from ..target import (
     MappingUse,
     MemoryUse,
     Readable,
@@ -18,8 +20,6 @@ from ...target import (
     Watched,
     joined,
 )
-from ..elf.naming import local_file
-from ..local import LocalImage
 from .memory import CoreMemory
 
 

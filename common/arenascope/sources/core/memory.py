@@ -12,17 +12,17 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence, TypeVar
 
-from ... import target
-from ...errors import MemoryReadError, TargetError
-from ...memory import Memory
-from ...model import Statement
-from ...records import NamedTuple
+from ...base.errors import MemoryReadError, TargetError
+from ...base.model import Statement
+from ...base.records import NamedTuple
+from .. import target
 from ..elf import environment
 from ..elf.file import ET_CORE, PT_LOAD, PT_NOTE, Elf, Segment, file_reader
 from ..elf.kernel import AT_PAGESZ, AT_RANDOM, is_secure
 from ..elf.linkmap import named_regions
 from ..elf.notes import Note, parse_notes
 from ..elf.registers import ThreadRecord
+from ..memory import Memory
 from . import corefile
 from .notes import CoreNotes
 from .regions import build_regions

@@ -15,10 +15,10 @@ from itertools import accumulate, chain
 from operator import sub
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
 
-from ...records import NamedTuple
-from ...target import MappingUse, MemoryUse, Pages, Region, SharedMemory, Span, Timer, Watched
+from ...base.records import NamedTuple
 from ..elf.kernel import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN
 from ..elf.notes import Note
+from ..target import MappingUse, MemoryUse, Pages, Region, SharedMemory, Span, Timer, Watched
 
 ALWAYS, SHARE = 16 << 20, 8
 """At most so many bytes a note may have unpacked, or an eighth of the file's if that is more: of a heap of which every

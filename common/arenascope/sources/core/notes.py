@@ -6,7 +6,6 @@ import os
 import struct
 from typing import Iterable, Optional
 
-from ...target import RegisterSet, RegisterSets, ThreadInfo
 from ..elf.file import Elf
 from ..elf.kernel import (
     NT_386_TLS,
@@ -25,6 +24,7 @@ from ..elf.kernel import (
 )
 from ..elf.notes import Note
 from ..elf.registers import PRSTATUS, ThreadRecord, thread_from_record
+from ..target import RegisterSet, RegisterSets, ThreadInfo
 
 
 class CoreNotes:

@@ -6,7 +6,7 @@ import importlib
 import os
 from typing import Any, BinaryIO, Callable, Optional, Sequence
 
-from ...records import NamedTuple
+from ...base.records import NamedTuple
 
 READ = 1 << 20
 PRESETS = 256 << 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ...target import Region
 from ..elf.file import PF_R, PF_W, PF_X, Segment
 from ..elf.kernel import AT_EXECFN, AT_RANDOM, AT_SYSINFO_EHDR, FileMapping
+from ..target import Region
 
 # shared anonymous memory and System V segments, whose names the kernel makes up
 _SHARED = ("/dev/zero", "/SYSV")

@@ -16,14 +16,14 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
 
-from ...errors import ArenascopeError, MemoryReadError
-from ...model import Range
-from ...records import NamedTuple
-from ...target import MappingUse, Region, RegisterSets, Span, joined
-from ...whole_file import PartialFile
+from ...base.errors import ArenascopeError, MemoryReadError
+from ...base.model import Range
+from ...base.records import NamedTuple
+from ...base.whole_file import PartialFile
 from ..elf.file import MAGIC, PF_R, PF_W, PF_X, Segment
 from ..elf.kernel import OWN, FileMapping
 from ..elf.notes import Note
+from ..target import MappingUse, Region, RegisterSets, Span, joined
 from .moment import Moment, mark
 from .writing import Form, Who, head, head_bytes, load_segment, note_bytes, note_segment, process_notes
 

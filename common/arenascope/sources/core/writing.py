@@ -6,11 +6,11 @@ import os
 import struct
 from typing import Iterable, Iterator, Sequence
 
-from ...records import NamedTuple
-from ...target import RegisterSets
+from ...base.records import NamedTuple
 from ..elf.file import ET_CORE, MAGIC, PN_XNUM, PT_LOAD, PT_NOTE, Segment
 from ..elf.kernel import NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, FileMapping
 from ..elf.notes import Note
+from ..target import RegisterSets
 
 SIGINFO_BYTES = 128
 STOPPED_BY = 19

@@ -6,8 +6,8 @@ from __future__ import annotations
 import struct
 from typing import Optional, Sequence
 
-from ...errors import ArenascopeError, MemoryReadError
-from ...target import Region
+from ...base.errors import ArenascopeError, MemoryReadError
+from ..target import Region
 from .file import PT_LOAD, Elf, Read
 
 

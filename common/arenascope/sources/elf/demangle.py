@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Sequence, TypeVar
 
-from ...records import NamedTuple
+from ...base.records import NamedTuple
 from .mangling import BUILTIN, NUMBERS, OPERATORS, QUALIFIERS, SPECIAL, STANDARD, SUFFIXES
 
 DEEPEST = 64

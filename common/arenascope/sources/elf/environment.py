@@ -6,7 +6,7 @@ import os
 import struct
 from typing import Callable, Iterable, Optional
 
-from ...errors import MemoryReadError
+from ...base.errors import MemoryReadError
 from .file import Read
 from .kernel import AT_ENTRY, AT_EXECFN, AT_PHDR, AT_PHNUM, AT_PLATFORM, AT_RANDOM
 

@@ -13,9 +13,9 @@ import struct
 from functools import cached_property
 from typing import Callable, Iterable, Iterator, Optional
 
-from ...errors import ArenascopeError, TargetError
-from ...records import NamedTuple
-from ...target import ByteOrder
+from ...base.errors import ArenascopeError, TargetError
+from ...base.records import NamedTuple
+from ..target import ByteOrder
 from .notes import Buffer, Note, gnu_build_id, parse_notes, string_at
 from .sysroot import file_within, open_regular
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, Mapping, Optional, Sequence
 
-from ...errors import MemoryReadError
-from ...memory import Memory
-from ...records import NamedTuple
+from ...base.errors import MemoryReadError
+from ...base.records import NamedTuple
+from ..memory import Memory
 from .unwind import Cursor, Entry, UnwindTables
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ...errors import ArenascopeError, MemoryReadError
-from ...memory import Memory
-from ...records import NamedTuple
-from ...target import Region
+from ...base.errors import ArenascopeError, MemoryReadError
+from ...base.records import NamedTuple
+from ..memory import Memory
+from ..target import Region
 from .environment import read_string
 from .file import PF_R, PF_W, PF_X, PT_DYNAMIC, PT_LOAD, Elf
 from .kernel import AT_BASE, AT_EXECFN, AT_PHDR

@@ -10,9 +10,9 @@ import struct
 from functools import cached_property
 from typing import Iterable, Iterator, Optional, Sequence
 
-from ...errors import ArenascopeError, MemoryReadError
-from ...records import NamedTuple
-from ...target import Region, Target
+from ...base.errors import ArenascopeError, MemoryReadError
+from ...base.records import NamedTuple
+from ..target import Region, Target
 from .environment import read_string
 from .file import PT_DYNAMIC, SHT_SYMTAB, Elf, ElfFile
 from .linkmap import DT_DEBUG, MAX_MODULES

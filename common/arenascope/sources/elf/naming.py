@@ -10,9 +10,9 @@ import struct
 from bisect import bisect_right
 from typing import Iterator, Optional, Protocol, Sequence
 
-from ...errors import ArenascopeError
-from ...records import NamedTuple
-from ...target import Place, Region
+from ...base.errors import ArenascopeError
+from ...base.records import NamedTuple
+from ..target import Place, Region
 from .bss import memory_end
 from .demangle import demangle
 from .file import (

@@ -7,7 +7,7 @@ import os
 import struct
 from typing import Iterable, Iterator, Optional, Union
 
-from ...records import NamedTuple
+from ...base.records import NamedTuple
 
 Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Iterator, Optional
 
-from ...model import OTHER_FILES, Statement
-from ...target import Target
+from ...base.model import OTHER_FILES, Statement
+from ..target import Target
 from .file import build_id_in_memory, differ
 from .modules import Modules
 from .naming import programs_of

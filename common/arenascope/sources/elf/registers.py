@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Mapping, Optional, Sequence
 
-from ...records import NamedTuple
-from ...target import ByteOrder, ThreadInfo
+from ...base.records import NamedTuple
+from ..target import ByteOrder, ThreadInfo
 from .machines import EM_386, EM_AARCH64, EM_ARM, EM_LOONGARCH, EM_PPC, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64
 
 # machine: (index of the program counter, the stack pointer, the thread pointer, in the registers of a prstatus); the

@@ -7,8 +7,8 @@ import sys
 from operator import itemgetter
 from typing import Iterable, Iterator, Optional, Sequence
 
-from ...errors import ArenascopeError, TargetError
-from ...records import NamedTuple
+from ...base.errors import ArenascopeError, TargetError
+from ...base.records import NamedTuple
 from .file import PT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB, Elf, ElfFile, Read, Section, Segment, proven_files
 from .machines import EM_ALPHA, EM_S390
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from ...errors import ArenascopeError
-from ...memory import Memory
-from ...records import NamedTuple
-from ...target import ByteOrder, Region
+from ...base.errors import ArenascopeError
+from ...base.records import NamedTuple
+from ..memory import Memory
+from ..target import ByteOrder, Region
 from .file import Elf
 
 PT_GNU_EH_FRAME = 0x6474E550

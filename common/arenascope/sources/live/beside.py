@@ -6,7 +6,7 @@ import _thread
 import signal
 from typing import Callable, Generic, Optional, TypeVar, cast
 
-from ...errors import ArenascopeError
+from ...base.errors import ArenascopeError
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import Iterator, Optional
 
-from ...records import NamedTuple
+from ...base.records import NamedTuple
 
 MOUNTS = "/proc/self/mountinfo"
 NONE = 1 << 60

@@ -9,11 +9,11 @@ import time
 from contextlib import suppress
 from typing import Any, Callable, Optional, Sequence
 
-from ...errors import HoldEnded, HoldOver, TargetError
-from ...model import HOLD_OVER, Statement
-from ...records import NamedTuple
-from ...target import HOLD_AT_MOST, RegisterSet, RegisterSets
+from ...base.errors import HoldEnded, HoldOver, TargetError
+from ...base.model import HOLD_OVER, Statement
+from ...base.records import NamedTuple
 from ..elf.registers import ThreadRecord
+from ..target import HOLD_AT_MOST, RegisterSet, RegisterSets
 from . import beside, guard
 
 ANSWERS_IN = 15.0

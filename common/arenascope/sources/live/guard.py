@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, Optional, Protocol, cast
 
-from ...errors import TargetError
+from ...base.errors import TargetError
 from .sigstop import Stopper
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from __future__ import annotations
 import struct
 from typing import Mapping, Optional, Protocol, Sequence
 
-from ...memory import Memory
-from ...records import NamedTuple
+from ...base.records import NamedTuple
+from ..memory import Memory
 
 FUTEX_WAKE_OP_PRIVATE = 5 | 128
 """With a last argument of 0 it sets the second word to 0, then wakes one who waits for the first."""

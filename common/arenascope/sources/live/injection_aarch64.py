@@ -10,10 +10,10 @@ from __future__ import annotations
 import struct
 from typing import Mapping, Optional, Sequence
 
-from ...memory import Memory
 from ..elf.kernel import NT_ARM_GCS, NT_ARM_SSVE, NT_ARM_SVE, NT_ARM_TLS, NT_ARM_ZA, NT_FPREGSET
 from ..elf.machines import EM_AARCH64
 from ..elf.registers import GENERAL
+from ..memory import Memory
 from .injection import OTHER_STACK, UNKNOWN, WORD, Frames, Registers, Sets, Step, Thread
 
 SYSTEM_CALLS: Mapping[str, int] = {"tkill": 130, "process_vm_writev": 271, "futex": 98}

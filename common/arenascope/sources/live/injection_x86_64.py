@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Mapping, Optional, Sequence
 
-from ...memory import Memory
 from ..elf.kernel import NT_X86_XSTATE
 from ..elf.machines import EM_X86_64
 from ..elf.registers import GENERAL
+from ..memory import Memory
 from . import procfiles
 from .injection import OTHER_STACK, UNKNOWN, WORD, Frames, Registers, Sets, Step, Thread, signed
 

@@ -13,10 +13,10 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
 
-from ...errors import MemoryReadError
-from ...memory import Fill
-from ...nodes import NodeWords
-from ...records import NamedTuple
+from ...base.errors import MemoryReadError
+from ...base.records import NamedTuple
+from ..free_chunk_reader import NodeWords
+from ..memory import Fill
 from .beside import Beside
 
 AT_ONCE = 1024

@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Callable, Iterator, Optional
 
-from ...records import NamedTuple
+from ...base.records import NamedTuple
 from . import procfiles
 
 # of an entry's top byte

@@ -22,9 +22,9 @@ from operator import sub
 from struct import Struct
 from typing import Iterable, Iterator, Optional, Protocol, Sequence
 
-from ...errors import TargetError
-from ...records import NamedTuple
-from ...target import Pages, Span, joined
+from ...base.errors import TargetError
+from ...base.records import NamedTuple
+from ..target import Pages, Span, joined
 from .pagekinds import IN_MEMORY, IN_SWAP, PageKinds
 from .procfiles import read_regions
 

@@ -6,9 +6,9 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, TypeVar
 
-from ... import target
-from ...errors import MemoryReadError, TargetError
-from ...model import Statement
+from ...base.errors import MemoryReadError, TargetError
+from ...base.model import Statement
+from .. import target
 from ..elf import environment
 from ..elf.file import MAGIC
 from ..elf.kernel import AT_PAGESZ, is_secure, parse_auxv

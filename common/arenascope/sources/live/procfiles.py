@@ -6,11 +6,11 @@ import os
 from functools import cached_property
 from typing import Any, Callable, Iterator, Optional, Sequence
 
-from ...errors import TargetError
-from ...mapped import HUGE_PAGES
-from ...records import NamedTuple
-from ...target import MappingUse, MemoryUse, Region, Span
+from ...base.errors import TargetError
+from ...base.mapping_names import HUGE_PAGES
+from ...base.records import NamedTuple
 from ..elf.kernel import undeleted
+from ..target import MappingUse, MemoryUse, Region, Span
 
 READ, WRITE, EXECUTE, SHARED = b"rwxs"
 """Permissions of a mapping."""

@@ -13,7 +13,7 @@ import os
 import time
 from typing import Optional, Sequence
 
-from ...errors import TargetError
+from ...base.errors import TargetError
 from ..elf.kernel import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
 from . import procfiles
 from .stopping import Wait

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-from ...errors import TargetError
+from ...base.errors import TargetError
 from . import procfiles
 
 ALL_IDS = [b"0", b"0", b"4294967295"]

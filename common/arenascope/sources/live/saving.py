@@ -7,10 +7,10 @@ import time
 from contextlib import suppress
 from typing import Callable, Mapping, Optional, Protocol, Sequence
 
-from ...target import Image, Region, RegisterSets, Residency, Saved, Span
 from ..core.moment import Moment
 from ..core.saving import CoreWriter, Piece, first_notes, lay_out, pieces_of, whole_piece
 from ..core.writing import Form, Who
+from ..target import Image, Region, RegisterSets, Residency, Saved, Span
 from . import kernel as _kernel  # noqa: F401  what `watched` takes, loaded before a process is held
 from . import procfiles
 from .many import block_reader

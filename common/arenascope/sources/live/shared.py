@@ -12,8 +12,8 @@ from bisect import bisect_right
 from contextlib import suppress
 from typing import Optional, Sequence
 
-from ...target import Region, Residency, SharedMemory, Span
 from ..core.holes import data_within
+from ..target import Region, Residency, SharedMemory, Span
 
 MOST = 1 << 30
 """So many bytes that this process does not have mapped are looked at, or copied."""

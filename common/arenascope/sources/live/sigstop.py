@@ -8,7 +8,7 @@ import signal
 import time
 from typing import Optional
 
-from ...errors import TargetError
+from ...base.errors import TargetError
 from . import procfiles
 from .stopping import Wait
 

@@ -16,9 +16,9 @@ from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
-from ...errors import MemoryReadError, ReadLate, Unread
-from ...nodes import Words
-from ...target import MappingUse, MemoryUse, Pages, Region, Span
+from ...base.errors import MemoryReadError, ReadLate, Unread
+from ..free_chunk_reader import Words
+from ..target import MappingUse, MemoryUse, Pages, Region, Span
 from . import procfiles
 from .beside import Beside
 from .many import ManyReader, NodeReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ...errors import TargetError
+from ...base.errors import TargetError
 from . import procfiles
 
 LONGEST = 10.0

@@ -6,12 +6,12 @@ import sys
 from array import array
 from typing import TYPE_CHECKING, Optional, Sequence
 
-from ...errors import MemoryReadError
-from ...nodes import NodeWords
-from ...target import RegisterSets, ThreadInfo
+from ...base.errors import MemoryReadError
 from ..elf.naming import Naming
 from ..elf.registers import ThreadRecord, thread_from_record
+from ..free_chunk_reader import NodeWords
 from ..shell_target import ShellTarget
+from ..target import RegisterSets, ThreadInfo
 from .many import NodeReader
 from .process import ProcessImage
 

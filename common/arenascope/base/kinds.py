@@ -1,0 +1,43 @@
+"""The words in which it is said what a block is."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from .records import NamedTuple
+
+KINDS = (
+    "c++",
+    "control",
+    "python",
+    "gobject",
+    "string",
+    "vector",
+    "node",
+    "holder",
+    "text",
+    "zeros",
+    "pointers",
+    "size",
+)
+"""What a kind can be of, the stronger first: nothing is named by a weaker one where a stronger one is certain."""
+
+POINTED = "what points to it"
+"""How a block is known that is named after its holder alone: one row for all that have the name."""
+
+
+class Kind(NamedTuple):
+    """What some blocks are."""
+
+    name: str
+    """"Session", "std::map node", "text", "48 bytes"."""
+    kind: str
+    """One of KINDS."""
+    module: Optional[str] = None
+    """The file that it is of."""
+    certain: bool = True
+    """False for a guess."""
+    how: str = ""
+    """By what it was known, for people."""
+    owner: Optional[str] = None
+    """Whose it is, where another block or a variable told: "Session+40"."""

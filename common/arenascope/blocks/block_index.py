@@ -1,0 +1,163 @@
+"""The live blocks by their addresses, and what is noted of each."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from itertools import accumulate, islice
+from typing import Iterator, Optional, Sequence
+
+from ..base.errors import MemoryReadError
+from ..base.records import NamedTuple
+from ..glibc.chunk import SIZE_BITS
+from ..session.session import Session
+from .live import Live, Typed
+from .recognise.catalogue import NONE, Catalogue
+from .recognise.mysql import FRONTS
+
+WEAK = ("size", "zeros", "pointers", "text")
+
+
+class Place(NamedTuple):
+    """A block among the pieces of a sweep."""
+
+    piece: int
+    index: int  # type: ignore[assignment]  # tuple.index is of no use here
+
+
+class Block(NamedTuple):
+    """A block, or what it is for: where it is noted what it is."""
+
+    kind: int
+    usable: int
+    place: Optional[Place]
+    mapped: Optional[int]
+    """Its number among those served by mmap."""
+
+
+Known = tuple[int, int, int]
+"""A block: where it is, what is usable of it, its kind's number. No record, as there are millions."""
+
+
+class Index:
+    """The live blocks by their addresses."""
+
+    def __init__(self, session: Session, catalogue: Catalogue, live: Live) -> None:
+        self._session = session
+        self._ground = catalogue.ground
+        self._front = catalogue.front if catalogue.has_fronts else None
+        self._live = live
+        self._low, self._high = catalogue.low, catalogue.high
+        pieces = sorted(
+            (piece for heap in live.heaps for piece in heap.pieces if isinstance(piece, Typed)),
+            key=lambda piece: piece.address,
+        )
+        self._starts = [piece.address for piece in pieces]
+        self._raws = [piece.raws for piece in pieces]
+        self._kinds = [piece.kinds for piece in pieces]
+        self._users: list[Optional[Sequence[int]]] = [None for _ in pieces]
+        self._word = session.layout.word
+        self._weak = bytearray()
+        """Of each kind, by its number: whether holders may tell more."""
+        self._mmapped = {block.chunk + session.layout.header: at for at, (block, _) in enumerate(live.mmapped)}
+
+    def _users_of(self, number: int) -> Sequence[int]:
+        users = self._users[number]
+        if users is None:
+            raws = self._raws[number]
+            sizes = (raw & ~SIZE_BITS for raw in raws)
+            first = self._starts[number] + self._session.layout.header
+            code = self._session.memory.code
+            users = self._users[number] = array(code, islice(accumulate(sizes, initial=first), len(raws)))
+        return users
+
+    def _place(self, user: int) -> Optional[Place]:
+        number = bisect_right(self._starts, user) - 1
+        if number < 0:
+            return None
+        users = self._users[number] or self._users_of(number)
+        index = bisect_right(users, user) - 1
+        return Place(number, index) if index >= 0 and users[index] == user else None
+
+    def block(self, user: int) -> Optional[Block]:
+        """The block that begins there, or of which what it is for does, after its allocator's header."""
+        block = self._block(user, 0)
+        for front in FRONTS if block is None and self._front is not None else ():
+            fronted = self._block(user - front, front)
+            if fronted is not None and self._front is not None and self._front(user - front, fronted.usable + front):
+                return fronted
+        return block
+
+    def _block(self, user: int, front: int) -> Optional[Block]:
+        place = self._place(user)
+        if place is not None:
+            usable = (self._raws[place.piece][place.index] & ~SIZE_BITS) - self._word
+            return Block(self._kinds[place.piece][place.index], usable - front, place, None)
+        at = self._mmapped.get(user)
+        if at is None:
+            return None
+        mapped, kind = self._live.mmapped[at]
+        return Block(kind, mapped.base + mapped.bytes - user - front, None, at)
+
+    def kind(self, user: int) -> int:
+        block = self.block(user)
+        return NONE if block is None else block.kind
+
+    def put(self, user: int, kind: int) -> None:
+        block = self.block(user)
+        if block is not None and block.place is not None:
+            self._kinds[block.place.piece][block.place.index] = kind  # type: ignore[index]  # an array
+        elif block is not None and block.mapped is not None:
+            self._live.mmapped[block.mapped] = self._live.mmapped[block.mapped][0], kind
+
+    def of_kinds(self, kinds: set[int]) -> Iterator[Known]:
+        """The blocks that are of one of these, in address order."""
+        word = self._word
+        for number, of in enumerate(self._kinds):
+            if not kinds.isdisjoint(of):
+                users, raws = self._users_of(number), self._raws[number]
+                for index in [index for index, kind in enumerate(of) if kind in kinds]:
+                    yield users[index], (raws[index] & ~SIZE_BITS) - word, of[index]
+
+    def mapped_of_kinds(self, kinds: set[int]) -> Iterator[int]:
+        """The same of those served by mmap, their addresses."""
+        return (user for user, at in self._mmapped.items() if self._live.mmapped[at][1] in kinds)
+
+    def counts(self) -> Counter[int]:
+        """How many blocks each kind has."""
+        counts = Counter(kind for _, kind in self._live.mmapped)
+        for of in self._kinds:
+            counts.update(of)
+        return counts
+
+    def pointers(self, user: int, size: int) -> Iterator[tuple[int, int]]:
+        """(offset, word) of the words there that may lead to blocks."""
+        for at, word in enumerate(self.words(user, size // self._word) or ()):
+            if self._low <= word < self._high and not word % self._word:
+                yield at * self._word, word
+
+    def is_weak(self, kind: int) -> bool:
+        while kind >= len(self._weak):
+            self._weak.append(self._live.kinds[len(self._weak)].kind in WEAK)
+        return bool(self._weak[kind])
+
+    # what blocks/recognise/holders.py asks
+
+    def usable(self, user: int) -> Optional[int]:
+        block = self.block(user)
+        return block.usable if block is not None and block.kind != NONE and self.is_weak(block.kind) else None
+
+    def words(self, address: int, count: int) -> Optional[Sequence[int]]:
+        try:
+            return self._session.memory.words(address, count)
+        except MemoryReadError:
+            return None
+
+    def byte(self, address: int) -> Optional[int]:
+        data = self._session.memory.try_read(address, 1)
+        return data[0] if data else None
+
+    def is_code(self, address: int) -> bool:
+        module = self._ground.module_of(address)
+        return module is not None and any(each.executable and each.contains(address) for each in module.regions)

@@ -1,0 +1,186 @@
+"""The live blocks of an image in order of their addresses: all that a pointer may lead to.
+
+Cached and free chunks are none, nor is what malloc keeps for itself: thread caches, arenas, headers of heaps.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from functools import cached_property
+from itertools import accumulate, islice
+from typing import Any, Callable, Iterable, Iterator, Sequence
+
+from ...base.model import Heap, Run
+from ...glibc.chunks.blocks import blocks
+from ...session.block_parts import parts_of
+from ...session.session import Session
+from ...sources.target import Span, joined
+from ..finder import library
+
+
+class Stretch:
+    """Some blocks, in order: what malloc returned, where each ends, and how much of the heap it takes."""
+
+    def __init__(self) -> None:
+        self.starts, self.ends, self.sizes = array("Q"), array("Q"), array("Q")
+
+    def add(self, start: int, end: int, size: int) -> None:
+        self.starts.append(start)
+        self.ends.append(end)
+        self.sizes.append(size)
+
+    def extend(self, starts: Any, ends: Any, sizes: Any) -> None:
+        """By arrays of numpy's, or what is laid out like them."""
+        for mine, more in ((self.starts, starts), (self.ends, ends), (self.sizes, sizes)):
+            mine.frombytes(more.tobytes())
+
+
+class LiveBlocks:
+    """All of them. An address from `starts[n]` to `ends[n]`, both included, is the nth's: one past the end still is, as
+    another's size word lies there."""
+
+    def __init__(
+        self,
+        starts: Sequence[int],
+        ends: Sequence[int],
+        sizes: Sequence[int],
+        counts: Sequence[int],
+        *,
+        strangers: Sequence[Span] = (),
+        damaged: bool = False,
+    ) -> None:
+        self.starts, self.ends, self.sizes = starts, ends, sizes
+        self.counts = counts
+        """How many in each of the extents."""
+        self.strangers = strangers
+        """Amid heaps, and not malloc's: somebody else's sbrk, and what could not be read as chunks."""
+        self.damaged = damaged
+
+    @cached_property
+    def extents(self) -> Sequence[Span]:
+        """Where they lie, roughly."""
+        firsts = accumulate(self.counts, initial=0)
+        return [Span(self.starts[at], self.ends[at + count - 1]) for at, count in zip(firsts, self.counts)]
+
+    @cached_property
+    def bytes(self) -> int:
+        return sum(self.sizes)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def find(self, address: int) -> int:
+        """Which one an address belongs to; -1: none."""
+        index = bisect_right(self.starts, address) - 1
+        return index if index >= 0 and address <= self.ends[index] else -1
+
+    def bytes_of(self, numbers: Iterable[int]) -> int:
+        return sum(map(self.sizes.__getitem__, numbers))
+
+
+def put_in_order(stretches: Iterable[Stretch], strangers: Sequence[Span] = (), damaged: bool = False) -> LiveBlocks:
+    starts, ends, sizes, counts = array("Q"), array("Q"), array("Q"), []
+    for each in sorted((each for each in stretches if each.starts), key=lambda each: each.starts[0]):
+        starts.extend(each.starts)
+        ends.extend(each.ends)
+        sizes.extend(each.sizes)
+        counts.append(len(each.starts))
+    return LiveBlocks(starts, ends, sizes, counts, strangers=strangers, damaged=damaged)
+
+
+def live_blocks(session: Session) -> LiveBlocks:
+    """Sweeps every heap."""
+    if not session.started:
+        return put_in_order(())
+    own = {each.tcache for each in session.thread_words if each.tcache}
+    stretches: list[Stretch] = []
+    strangers: list[Span] = []
+    damaged = False
+    heaps = [(header, heap) for header in session.headers for heap in session.heaps[header.index]]
+    size = sum(heap.bytes for _, heap in heaps)
+    add = _adder(session, own, library(size))
+    with session.meter("sweeping", size) as meter:
+        for header, heap in heaps:
+            stretch = Stretch()
+            for piece in session.sweep(header, heap):
+                meter.advance(piece.bytes)
+                if isinstance(piece, Run):
+                    add(piece, stretch)
+                elif piece.kind in ("foreign", "damage"):
+                    strangers.append(Span(piece.address, piece.address + piece.bytes))
+                    damaged |= piece.kind == "damage"
+            stretches.append(stretch)
+    stretches += _mmapped(session, own)
+    return put_in_order(stretches, list(_mapped(session, strangers)), damaged)
+
+
+def _adder(session: Session, own: set[int], numpy: Any) -> Callable[[Run, Stretch], None]:
+    """Puts the live blocks of a run into a stretch; `own` are malloc's."""
+    header, word = session.layout.header, session.layout.word
+
+    def one_by_one(run: Run, to: Stretch) -> None:
+        starts, ends, sizes = to.starts.append, to.ends.append, to.sizes.append
+        for chunk, size, state in blocks(run, session.listed):
+            if state == "used" and chunk + header not in own:
+                starts(chunk + header)
+                # the word after the chunk's own is the next one's, and this one's as long as it is in use
+                ends(chunk + size + word)
+                sizes(size)
+
+    if numpy is None:
+        return one_by_one
+    not_live = numpy.array(sorted(own), dtype=numpy.uint64)
+
+    def at_once(run: Run, to: Stretch) -> None:
+        from ...glibc.chunks.at_once import chunks
+
+        addresses, sizes, _, live = chunks(numpy, run)
+        starts = addresses + numpy.uint64(header)
+        place = numpy.minimum(numpy.searchsorted(starts, not_live), len(starts) - 1)
+        live[place[starts[place] == not_live]] = False
+        starts, sizes = starts[live], sizes[live]
+        to.extend(starts, starts + sizes - numpy.uint64(header - word), sizes)
+
+    return at_once
+
+
+def _mmapped(session: Session, own: set[int]) -> Iterator[Stretch]:
+    for block in session.mmapped:
+        user = block.chunk + session.layout.header
+        if block.chunk not in session.listed and user not in own:
+            # after it lies somebody else's mapping
+            stretch = Stretch()
+            stretch.add(user, block.base + block.bytes - 1, block.bytes)
+            yield stretch
+
+
+def heap_spans(session: Session) -> list[Span]:
+    """Where malloc's own memory lies, in order: heaps with what they have given up and can still be read, and blocks of
+    mappings of their own."""
+    if not session.started:
+        return []
+    spans = list(_mapped(session, (_whole(heap) for heaps in session.heaps.values() for heap in heaps)))
+    for parts in parts_of(session.mmapped, session.regions):
+        spans += joined(parts)
+    return sorted(spans)
+
+
+def _mapped(session: Session, spans: Iterable[Span]) -> Iterator[Span]:
+    """What of them is mapped at all, as a damaged arena may claim any size; all, where nothing tells of mappings."""
+    ground = joined((each.start, each.end) for each in session.regions)
+    if not ground:
+        yield from spans
+        return
+    starts = [each.start for each in ground]
+    for span in spans:
+        at = max(bisect_right(starts, span.start) - 1, 0)
+        for each in islice(ground, at, None):
+            if each.start >= span.end:
+                break
+            if each.end > span.start:
+                yield Span(max(each.start, span.start), min(each.end, span.end))
+
+
+def _whole(heap: Heap) -> Span:
+    return Span(heap.address, max(heap.end, heap.address + (heap.mprotect_bytes or 0)))

@@ -1,0 +1,161 @@
+"""Every pointer of a process, once: from roots to live blocks, and from live blocks to each other."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import accumulate
+from operator import add
+from typing import Any, Iterator, Sequence
+
+from ...base.meter import Meter
+from ...base.records import NamedTuple
+from ...sources.target import Span
+from ..finder import Finder
+from .blocks import LiveBlocks, heap_spans
+from .refs import Search
+
+INSIDE = 1
+"""Of an edge: it leads to the block's inside. What is above this bit is the block's number."""
+
+
+class Seed(NamedTuple):
+    """A pointer that a root has."""
+
+    root: int
+    """Its number among the ranges, or after these among the words."""
+    address: int
+    """Where it lies; 0 for a word of its own."""
+    edge: int
+
+
+class Graph:
+    """`edges[offsets[n]:offsets[n + 1]]` are the nth block's, in the order of its words."""
+
+    def __init__(
+        self,
+        blocks: LiveBlocks,
+        offsets: Sequence[int],
+        edges: Sequence[int],
+        seeds: Sequence[Seed],
+        *,
+        numpy: Any = None,
+    ) -> None:
+        """With `numpy`, where they are worth it, offsets and edges are arrays."""
+        self.blocks, self.offsets, self.edges, self.seeds = blocks, offsets, edges, seeds
+        self.numpy = numpy
+
+    def of(self, block: int) -> Sequence[int]:
+        return self.edges[self.offsets[block] : self.offsets[block + 1]]
+
+
+class Further(NamedTuple):
+    """A pointer that a block has."""
+
+    source: int
+    edge: int
+
+
+def with_more(graph: Graph, seeds: Sequence[Seed], further: Sequence[Further]) -> Graph:
+    """The same with some pointers more."""
+    offsets, edges = graph.offsets, graph.edges
+    if further:
+        offsets, edges = (_with if graph.numpy is None else _with_at_once)(graph, sorted(further))
+    return Graph(graph.blocks, offsets, edges, [*graph.seeds, *seeds], numpy=graph.numpy)
+
+
+def _with(graph: Graph, further: Sequence[Further]) -> tuple[Sequence[int], Sequence[int]]:
+    edges, counts = array("I"), array("Q", bytes(8 * len(graph.offsets)))
+    at = 0
+    for source, edge in further:
+        end = graph.offsets[source + 1]
+        edges.extend(graph.edges[at:end])
+        edges.append(edge)
+        counts[source + 1] += 1
+        at = end
+    edges.extend(graph.edges[at:])
+    return array("Q", map(add, graph.offsets, accumulate(counts))), edges
+
+
+def _with_at_once(graph: Graph, further: Sequence[Further]) -> tuple[Sequence[int], Sequence[int]]:
+    numpy: Any = graph.numpy
+    offsets, edges = numpy.asarray(graph.offsets), numpy.asarray(graph.edges)
+    sources = numpy.array([each.source for each in further])
+    new = numpy.array([each.edge for each in further], dtype=edges.dtype)
+    counts = numpy.cumsum(numpy.bincount(sources + 1, minlength=len(offsets)))
+    return offsets + counts.astype(offsets.dtype), numpy.insert(edges, offsets[sources + 1].astype(numpy.int64), new)
+
+
+def build(search: Search) -> Graph:
+    """Reads all that counts, once."""
+    graph: Graph = search.graph or _build(search)
+    search.graph = graph
+    return graph
+
+
+def _build(search: Search) -> Graph:
+    session, blocks, roots = search.session, search.blocks, search.roots
+    seeds: list[Seed] = []
+    numpy = search.numpy if len(blocks) else None
+    with session.meter("following pointers", search.bytes) as meter:
+        offsets, edges = _plain(search, seeds, meter) if numpy is None else _fast(search, numpy, seeds, meter)
+    for number, word in enumerate(roots.words, len(roots.ranges)):
+        index = blocks.find(word.value)
+        if index >= 0:
+            seeds.append(Seed(number, 0, index << 1 | (word.value != blocks.starts[index])))
+    return Graph(blocks, offsets, edges, seeds, numpy=numpy)
+
+
+def _plain(search: Search, seeds: list[Seed], meter: Meter) -> tuple[Sequence[int], Sequence[int]]:
+    blocks, word = search.blocks, search.session.memory.pointer_size
+    finder = Finder(blocks.starts, blocks.ends, blocks.extents, word)
+    for number, root in enumerate(search.roots.ranges):
+        for address, edge in _pointers(search, finder, Span(root.start, root.end), meter):
+            seeds.append(Seed(number, address, edge))
+    sources = _Sources(blocks, word)
+    for span in heap_spans(search.session):
+        sources.take(_pointers(search, finder, span, meter))
+    return sources.offsets(), sources.edges
+
+
+def _fast(search: Search, numpy: Any, seeds: list[Seed], meter: Meter) -> tuple[Sequence[int], Sequence[int]]:
+    from .numbers import Pointers
+
+    pointers = Pointers(numpy, search)
+    for number, root in enumerate(search.roots.ranges):
+        for addresses, edges in pointers.of(Span(root.start, root.end), meter):
+            seeds += [Seed(number, *each) for each in zip(addresses.tolist(), edges.tolist())]
+    return pointers.sources(heap_spans(search.session), meter)
+
+
+def _pointers(search: Search, finder: Finder, span: Span, meter: Meter) -> Iterator[tuple[int, int]]:
+    """(address, edge) of each pointer in a range, in order."""
+    word, starts = search.session.memory.pointer_size, search.blocks.starts
+    for at, words, _ in search.words.of(span.start, span.end):
+        for index, which in finder.hits(words):
+            yield at + index * word, which << 1 | (words[index] != starts[which])
+    meter.advance(search.words.bytes(*span))
+
+
+class _Sources:
+    """Takes pointers in the order of their addresses, and tells which block each lies in."""
+
+    def __init__(self, blocks: LiveBlocks, word: int) -> None:
+        self._blocks, self._word = blocks, word
+        self._at = 0
+        self._counts = array("I", bytes(4 * len(blocks)))
+        self.edges = array("I")
+
+    def take(self, pointers: Iterator[tuple[int, int]]) -> None:
+        starts, ends, last = self._blocks.starts, self._blocks.ends, len(self._blocks) - 1
+        at, counts, word, append = self._at, self._counts, self._word, self.edges.append
+        for address, edge in pointers:
+            while at < last and starts[at + 1] <= address:
+                at += 1
+            # a block that points to itself is not held by that
+            if starts[at] <= address <= ends[at] - word + 1 and edge >> 1 != at:
+                counts[at] += 1
+                append(edge)
+        self._at = at
+
+    def offsets(self) -> Sequence[int]:
+        return array("Q", [0, *accumulate(self._counts)])

@@ -1,0 +1,116 @@
+"""Pointers that are not written as they are: what a second look searches for, where nothing plain leads to a block.
+
+With a tag in the low bits a pointer still leads into the block. What takes a calculation that the program alone knows
+(XOR lists, references from a base of its own) is not found.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, Callable, Iterator, Literal, Mapping, Sequence
+
+from ...base.records import NamedTuple
+from ...sources.memory import Memory
+from .windows import Window
+
+HALVES = 4
+"""Of 16 bits in a word; user space has no more than three of them."""
+
+
+class Decoded(NamedTuple):
+    """What the words of a window may mean."""
+
+    encoding: str
+    address: int
+    """Where the first lies; the next a word further."""
+    words: Sequence[int]
+
+
+def _tagged(words: Sequence[int]) -> Sequence[int]:
+    """The upper 16 bits are a count or a tag (boost::lockfree)."""
+    halves = array("H", memoryview(words).cast("B").tobytes())  # type: ignore[arg-type]
+    halves[3::HALVES] = array("H", bytes(2 * len(words)))
+    return memoryview(halves).cast("B").cast("Q")
+
+
+def _shifted(words: Sequence[int]) -> Sequence[int]:
+    """The lower 16 bits are."""
+    data = memoryview(words).cast("B")[2:].tobytes() + bytes(2)  # type: ignore[arg-type]
+    return _tagged(memoryview(data).cast("Q"))
+
+
+WHOLE: Mapping[str, Callable[[Sequence[int]], Sequence[int]]] = {"tagged": _tagged, "shifted": _shifted}
+UPPER, LOWER = 48, 16
+"""The same in bits: where a tag above begins, where one below ends."""
+NAMES = (*WHOLE, "unaligned", "relative")
+TAGS = 16
+"""Tags in the low bits stay below malloc's alignment."""
+FAR = 4096
+"""A distance is longer: lengths and counts would lead to a neighbour."""
+
+
+def is_meant(encoding: str, past: int) -> bool:
+    """Whether a word that leads so far past a block's start can be a pointer to it: what is written otherwise has to
+    lead to the start."""
+    return 0 <= past < (TAGS if encoding in WHOLE else 1)
+
+
+def decoded(window: Window, memory: Memory, numpy: Any = None, tops: Any = None) -> Iterator[Decoded]:
+    """On 32-bit machines only the last two: there is no room for a tag, and chance would find one everywhere. With
+    `numpy` the words are an array of its own; `tops` are the upper halves that matter, where these are few."""
+    at, words, word = window.address, window.words, memory.pointer_size
+    if isinstance(words, tuple) or memory.mark != "<":
+        return
+    data = memoryview(words).cast("B")  # type: ignore[arg-type]
+    # what goes on in the next window is in this one, too
+    rest = memory.try_read(at + len(data), word) if window.goes_on else None
+    longer = data.tobytes() + (rest or bytes(word))
+    yield from _plain(at, words, longer, memory) if numpy is None else _fast(at, words, longer, numpy, tops=tops)
+
+
+def _plain(at: int, words: Sequence[int], longer: bytes, memory: Memory) -> Iterator[Decoded]:
+    word, size, top = memory.pointer_size, len(longer) - memory.pointer_size, memory.top
+    code: Literal["Q", "I"] = "Q" if word == 8 else "I"
+    if word == 8:
+        for name, decode in WHOLE.items():
+            yield Decoded(name, at, decode(words))
+    for shift in range(1, word):
+        yield Decoded("unaligned", at + shift, memoryview(longer[shift : size + shift]).cast(code))
+    near, far = FAR, top - FAR
+    places = range(at, at + size, word)
+    values = array(code, [(value + place) & top if near <= value <= far else 0 for value, place in zip(words, places)])
+    yield Decoded("relative", at, memoryview(values))
+
+
+def _fast(at: int, words: Sequence[int], longer: bytes, numpy: Any, tops: Any) -> Iterator[Decoded]:
+    values = numpy.asarray(words)
+    number, word = values.dtype.type, values.itemsize
+    if word == 8:
+        yield Decoded("tagged", at, values & number((1 << UPPER) - 1))
+        yield Decoded("shifted", at, values >> number(LOWER))
+    for shift in range(1, word) if tops is None else _askew(longer, numpy, tops):
+        yield Decoded("unaligned", at + shift, numpy.frombuffer(longer, values.dtype, len(values), shift))
+    top = (1 << 8 * word) - 1
+    near = values - number(FAR) <= number(top - 2 * FAR)
+    places = numpy.arange(at, at + len(values) * word, word, dtype=values.dtype)
+    places += values
+    places *= near
+    yield Decoded("relative", at, places)
+
+
+def _askew(longer: bytes, numpy: Any, tops: Any) -> Sequence[int]:
+    """By how many bytes words are shifted that have one of these upper halves: four passes over halves, of bytes that
+    are mostly none."""
+    shifts = set()
+    for past in range(4):
+        halves = numpy.frombuffer(longer[past : len(longer) - 8 + past] if past else longer, dtype=numpy.uint32)
+        for top in tops:
+            # half a word further on begins the one whose upper half that is; those of whole words are no news
+            hits = halves == top if past else halves[::2] == top
+            if not hits.any():
+                continue
+            if not past or hits[::2].any():
+                shifts.add(past + 4)
+            if past and hits[1::2].any():
+                shifts.add(past)
+    return sorted(shifts)

@@ -1,0 +1,93 @@
+"""Lost blocks by what they are, added up."""
+
+from __future__ import annotations
+
+from typing import Mapping, Optional, Sequence
+
+from ...base.kinds import Kind
+from ...base.records import NamedTuple
+from ..block_index import WEAK
+from ..holders import of_libstdcxx
+from ..recognise.holders import LEAST_POOL, POOL, is_pool
+from ..single import kinds_of
+from .blocks import LiveBlocks
+from .components import Lump
+from .edges import INSIDE
+from .refs import Search
+
+SAMPLES = 3
+MOST_TYPED = 20000
+"""Heads whose kind is asked for; of more than that the largest sizes must do."""
+
+
+class LeakRow(NamedTuple):
+    """All heads of one type."""
+
+    type: str
+    blocks: int
+    bytes: int
+    indirect_blocks: int
+    indirect_bytes: int
+    strength: str
+    samples: Sequence[int]
+    """What malloc returned for some of them."""
+
+    @property
+    def all_bytes(self) -> int:
+        return self.bytes + self.indirect_bytes
+
+
+def rows_of(search: Search, lumps: Sequence[Lump], strength: str) -> list[LeakRow]:
+    """The largest first."""
+    blocks = search.blocks
+    types = types_of(search, [each.head for each in lumps])
+    groups: dict[str, list[Lump]] = {}
+    for each in lumps:
+        groups.setdefault(types[each.head], []).append(each)
+    rows = [
+        LeakRow(
+            name,
+            blocks=len(group),
+            bytes=sum(blocks.sizes[each.head] for each in group),
+            indirect_blocks=sum(len(each.others) for each in group),
+            indirect_bytes=sum(blocks.sizes[other] for each in group for other in each.others),
+            strength=strength,
+            samples=[blocks.starts[each.head] for each in group[:SAMPLES]],
+        )
+        for name, group in groups.items()
+    ]
+    return sorted(rows, key=lambda each: (-each.all_bytes, each.type))
+
+
+def types_of(search: Search, numbers: Sequence[int]) -> Mapping[int, str]:
+    """What blocks are, in words."""
+    blocks = search.blocks
+    asked = numbers[:MOST_TYPED]
+    told = kinds_of(search.session, [(chunk_of(search, number), blocks.sizes[number]) for number in asked])
+    kinds = {number: told.get(chunk_of(search, number)) for number in asked}
+    pools = _pools(search, [number for number, kind in kinds.items() if kind is None or kind.kind in WEAK])
+    return {number: POOL if number in pools else name_of(kinds.get(number), blocks, number) for number in numbers}
+
+
+def _pools(search: Search, numbers: Sequence[int]) -> set[int]:
+    """libstdc++'s emergency pool, which its holder tells: of blocks that variables were found to lead to."""
+    blocks, word = search.blocks, search.session.memory.pointer_size
+    likely = {number for number in numbers if blocks.sizes[number] > LEAST_POOL}
+    pools = set()
+    for seed in search.graph.seeds if likely and search.graph is not None else ():
+        number = seed.edge >> 1
+        if number in likely and seed.root < len(search.roots.ranges) and not seed.edge & INSIDE:
+            data = search.session.memory.try_read(seed.address - word, 3 * word)
+            usable = blocks.sizes[number] - word
+            found = data is not None and is_pool(search.session.memory.as_words(data), usable)
+            if found and of_libstdcxx(search.session.target.describe(seed.address)):
+                pools.add(number)
+    return pools
+
+
+def chunk_of(search: Search, number: int) -> int:
+    return search.blocks.starts[number] - search.session.layout.header
+
+
+def name_of(kind: Optional[Kind], blocks: LiveBlocks, number: int) -> str:
+    return kind.name if kind is not None else f"{blocks.sizes[number]:,} bytes"

@@ -1,0 +1,175 @@
+"""Live blocks that nothing leads to. Before one is called lost, what is written otherwise is looked for as well."""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping, Optional, Sequence
+
+from ...base.model import Statement
+from ...base.records import NamedTuple
+from ...session.problems import miscounted
+from ...session.session import Session
+from ...sources.target import Span
+from ..finder import finder_of
+from .blocks import LiveBlocks, heap_spans
+from .components import Lump, lumps
+from .edges import INSIDE, Graph, Seed, build
+from .encodings import TAGS, decoded, is_meant
+from .reach import POSSIBLE, UNMARKED, Reach, marked
+from .refs import Find, Search
+from .roots import Roots
+from .windows import Window
+
+ROOT = -1
+UNWATCHED = "epoll-unknown"
+
+
+class Tally(NamedTuple):
+    blocks: int
+    bytes: int
+
+
+class Marked(NamedTuple):
+    """What was found out about each block."""
+
+    marks: bytearray
+    saved: Mapping[str, Sequence[int]]
+    """See Leaks."""
+
+
+class Leaks(NamedTuple):
+    definite: Sequence[Lump]
+    possible: Sequence[Lump]
+    """What only pointers to the inside lead to."""
+    reached: Tally
+    """The rest."""
+    saved: Mapping[str, Sequence[int]]
+    """By encoding: what only a pointer written like that leads to, all among the rest."""
+    doubts: Sequence[Statement]
+    """Why what nothing leads to may be held all the same: then `definite` is not known to be lost."""
+
+    @property
+    def unknown(self) -> bool:
+        return any(each.id != UNWATCHED for each in self.doubts)
+
+    @property
+    def unwatched(self) -> bool:
+        """What nothing leads to is held by nobody but the kernel, if at all."""
+        return bool(self.doubts) and not self.unknown
+
+
+def find_leaks(search: Search, lost: int) -> Leaks:
+    """`lost`: bytes of a process that could not be copied."""
+    graph, blocks = build(search), search.blocks
+    if search.marked is None:
+        reach = Reach(search, graph)
+        search.marked = Marked(reach.marks, _second_look(search, reach))
+    marks, saved = search.marked
+    unreached, inside = marked(marks, UNMARKED), marked(marks, POSSIBLE)
+    definite = lumps(unreached, lambda block: _targets(graph, block, inside=True))
+    possible = lumps(inside, lambda block: _targets(graph, block, inside=False))
+    others = Tally(len(unreached) + len(inside), blocks.bytes_of(unreached) + blocks.bytes_of(inside))
+    reached = Tally(len(blocks) - others.blocks, blocks.bytes - others.bytes)
+    return Leaks(definite, possible, reached, saved, doubts=doubts(search.session, search.roots, blocks, lost))
+
+
+def _targets(graph: Graph, block: int, inside: bool) -> Iterator[int]:
+    return (edge >> 1 for edge in graph.of(block) if inside or not edge & INSIDE)
+
+
+def doubts(session: Session, roots: Roots, blocks: LiveBlocks, lost: int) -> list[Statement]:
+    """What may have pointers and was not looked through, or what may be none of the program's blocks."""
+    said = []
+    if roots.missing:
+        size = sum(each.size for each in roots.missing)
+        said.append(Statement("roots-missing", {"mappings": len(roots.missing), "bytes": size}))
+    if roots.blind:
+        said.append(Statement("registers-unknown", {"threads": len(roots.blind)}))
+    if not session.caches_known or not session.fast_known:
+        said.append(Statement("perhaps-cached-all"))
+    if blocks.damaged or session.findings:
+        said.append(Statement("heap-damaged"))
+    # one too few may hold anything; one too many is no block, and what it has of pointers counts for nothing
+    said += miscounted(session)
+    if session.target.image.shortage() or lost:
+        said.append(Statement("image-cut"))
+    if roots.unwatched:
+        said.append(Statement(UNWATCHED))
+    return said
+
+
+def _second_look(search: Search, reach: Reach) -> dict[str, list[int]]:
+    """Marks what is found, and what hangs on it."""
+    suspects = marked(reach.marks, UNMARKED)
+    # suspects' own words count as soon as something leads to them
+    by_source: dict[int, list[Disguised]] = {}
+    for each in pointers_again(search, suspects):
+        by_source.setdefault(each.source, []).append(each)
+    saved: dict[str, list[int]] = {}
+    new = True
+    while new:
+        ready = [source for source in by_source if source == ROOT or reach.marks[source]]
+        new = bool(ready)
+        for source in ready:
+            for each in by_source.pop(source):
+                if not reach.marks[each.suspect]:
+                    reach.add([each.suspect])
+                    saved.setdefault(each.encoding, []).append(each.suspect)
+    return saved
+
+
+class Disguised(NamedTuple):
+    """A pointer that is written otherwise."""
+
+    source: int
+    """The block that has it, or ROOT."""
+    suspect: int
+    encoding: str
+    seed: Optional[Seed] = None
+    """Which root has it, and where: a graph's file keeps whose blocks are instead."""
+
+
+def pointers_again(search: Search, suspects: Sequence[int]) -> Sequence[Disguised]:
+    """What leads to these after all, looked for once: they are all that nothing plain leads to."""
+    if search.again is None:
+        search.again = list(_encoded(search, suspects)) if suspects else []
+        if search.again:
+            # whose blocks are was told without it
+            search.owners = search.owned = None
+    found: Sequence[Disguised] = search.again
+    return found
+
+
+def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
+    """Every pointer to a suspect that is written otherwise."""
+    blocks, word = search.blocks, search.session.memory.pointer_size
+    starts = [blocks.starts[block] for block in suspects]
+    ends = [start + TAGS - 1 for start in starts]
+    finder = finder_of(search.numpy, starts, ends, [Span(start, end) for start, end in zip(starts, ends)], word=word)
+    with search.session.meter("looking twice", search.bytes) as meter:
+        for number, root in enumerate(search.roots.ranges):
+            for window in search.words.of(root.start, root.end):
+                for each in _hits(search, finder, starts, window):
+                    suspect = suspects[each.which]
+                    yield Disguised(ROOT, suspect, each.encoding, Seed(number, each.address, suspect << 1))
+            meter.advance(search.words.bytes(root.start, root.end))
+        for span in heap_spans(search.session):
+            for window in search.words.of(span.start, span.end):
+                for each in _hits(search, finder, starts, window):
+                    source = blocks.find(each.address)
+                    if source >= 0 and source != suspects[each.which]:
+                        yield Disguised(source, suspects[each.which], each.encoding)
+            meter.advance(search.words.bytes(*span))
+
+
+class _Encoded(NamedTuple):
+    address: int
+    which: int
+    encoding: str
+
+
+def _hits(search: Search, finder: Find, starts: Sequence[int], window: Window) -> Iterator[_Encoded]:
+    memory = search.session.memory
+    for encoding, at, words in decoded(window, memory, search.numpy, finder.tops):
+        for index, which in finder.hits(words):
+            if is_meant(encoding, int(words[index]) - starts[which]):
+                yield _Encoded(at + index * memory.pointer_size, which, encoding)

@@ -1,0 +1,142 @@
+"""What would leave memory with what an owner holds: pages on which nothing else is, once free chunks have joined.
+
+malloc_trim(0) keeps the page in which a free chunk's links lie: what is in use in front of it reaches so much further.
+Where numpy is worth it, pages.py says the same. analysis/holding.py asks what of that is more than goes back now.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Iterator, Optional, Protocol, Sequence
+
+from ...analysis.present import Present
+from ...analysis.trim import first_whole
+from ...base.model import Heap, Piece, Run
+from ...base.records import NamedTuple
+from ...glibc.chunks.blocks import blocks as chunks_of
+from ...session.block_parts import pages_of
+from ...session.session import Session
+from ...sources.target import Span
+from .blocks import LiveBlocks
+from .kept import NOBODY, Join, Kept, nobodys
+from .refs import Search
+
+
+def returns(search: Search, whose: Sequence[int], owners: int, join: Join = nobodys) -> Optional[list[Kept]]:
+    """By the owners' numbers; None where it is not known what is in memory."""
+    session, blocks = search.session, search.blocks
+    residency = session.residency
+    if residency is None or not session.started:
+        return None
+    sums = _sums(search, whose, owners, join)
+    for header in session.headers:
+        for heap in session.heaps[header.index]:
+            there = Present(residency.resident_ranges(heap.address, heap.end) or ())
+            sums.add_heap(there, heap, session.sweep(header, heap))
+    for block, pages in zip(session.mmapped, pages_of(session, session.mmapped)):
+        number = blocks.find(block.chunk + session.layout.header)
+        if number >= 0 and pages is not None:
+            sums.add(whose[number], pages.resident)
+    return sums.kept
+
+
+class _Sums(Protocol):
+    """Of all owners."""
+
+    @property
+    def kept(self) -> list[Kept]: ...
+
+    def add(self, owner: int, resident: int) -> None:
+        """What is alone on its pages."""
+
+    def add_heap(self, there: Present, heap: Heap, pieces: Iterator[Piece]) -> None:
+        """What lies among others."""
+
+
+def _sums(search: Search, whose: Sequence[int], owners: int, join: Join) -> _Sums:
+    if search.numpy is None:
+        return OneByOne(search.session, search.blocks, whose, owners, join=join)
+    from .pages import AtOnce
+
+    return AtOnce(search.numpy, search.session, search.blocks, whose=whose, owners=owners, join=join)
+
+
+class _Stretch(NamedTuple):
+    """Bytes of a heap that are not free, and whose they are."""
+
+    start: int
+    end: int
+    owner: int
+
+
+class OneByOne:
+    """Without numpy."""
+
+    def __init__(self, session: Session, blocks: LiveBlocks, whose: Sequence[int], owners: int, join: Join) -> None:
+        self._session, self._blocks, self._whose, self._join = session, blocks, whose, join
+        self._page, self._kept = session.target.page_size, session.layout.chunk_struct
+        self._resident, self._returns = [0] * owners, [0] * owners
+
+    @property
+    def kept(self) -> list[Kept]:
+        return list(map(Kept, self._resident, self._returns))
+
+    def add(self, owner: int, resident: int) -> None:
+        self._resident[owner] += resident
+        self._returns[owner] += resident
+
+    def add_heap(self, there: Present, heap: Heap, pieces: Iterator[Piece]) -> None:
+        stretches = list(self._stretches(heap, pieces))
+        for start, end, owner in stretches:
+            if owner != NOBODY:
+                self._resident[owner] += there.within(start, end)
+        for page, owner in self._pages(stretches):
+            if owner != NOBODY and page.start >= heap.address and page.end <= heap.end:
+                self._returns[owner] += there.within(page.start, page.end)
+
+    def _stretches(self, heap: Heap, pieces: Iterator[Piece]) -> Iterator[_Stretch]:
+        starts, start = self._blocks.starts, self._session.layout.header
+        # both sweeps meet the blocks in the order of their addresses
+        number, last = bisect_right(starts, heap.address), len(starts)
+        for piece in pieces:
+            if not isinstance(piece, Run):
+                if piece.kind != "top":
+                    yield _Stretch(piece.address, piece.address + piece.bytes, NOBODY)
+                continue
+            for chunk, size, state in chunks_of(piece, self._session.listed):
+                # malloc_trim(0) merges fast ones before it looks
+                if state in ("free", "fast"):
+                    continue
+                owner = NOBODY
+                if number < last and starts[number] == chunk + start:
+                    owner = self._whose[number]
+                    number += 1
+                yield _Stretch(chunk, chunk + size, owner)
+
+    def _pages(self, stretches: Sequence[_Stretch]) -> Iterator[tuple[Span, int]]:
+        """Runs of pages on which only one owner has anything."""
+        size = self._page
+        open_: dict[int, int] = {}
+        join = self._join
+
+        def touch(page: int, owner: int) -> None:
+            before = open_.get(page, owner)
+            open_[page] = owner if before == owner else join(before, owner)
+
+        for start, end, owner in stretches:
+            first, last = start // size, (end - 1) // size
+            beyond = (first_whole(end, self._kept, size) - 1) // size
+            for page in [page for page in open_ if page < first]:
+                yield Span(page * size, (page + 1) * size), open_.pop(page)
+            touch(first, owner)
+            inner = first + 1
+            if inner in open_ and inner < last:
+                # links of what is in front reach so far
+                touch(inner, owner)
+                inner += 1
+            if inner < last:
+                yield Span(inner * size, last * size), owner
+            touch(last, owner)
+            touch(beyond, owner)
+        for page, owner in open_.items():
+            yield Span(page * size, (page + 1) * size), owner

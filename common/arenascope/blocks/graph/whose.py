@@ -1,0 +1,99 @@
+"""What an address stands for when its owner is asked for: a block, or else the whole mapping."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ...base.records import NamedTuple
+from ...glibc.chunks.blocks import Placed, find_blocks
+from ...sources.target import Span
+from .backwards import pointers_to
+from .blocks import heap_spans
+from .refs import Ref, Search
+
+
+class Goal(NamedTuple):
+    """What is pointed to."""
+
+    span: Span
+    """The end is included."""
+    bytes: int
+    state: str
+    """"used", "mmapped", "tcache", "fast", "free" or "mapping"."""
+    number: Optional[int] = None
+    """Of a live block: its number."""
+    arena: Optional[int] = None
+    path: str = ""
+    """What is mapped there, of a mapping."""
+
+
+class Pointed(NamedTuple):
+    """What an address stands for, and who points there."""
+
+    goal: Optional[Goal]
+    """None where nothing is mapped."""
+    refs: list[Ref]
+
+
+def asked_for(search: Search, place: int) -> Pointed:
+    goal = _goal_of(search, place)
+    return Pointed(goal, _refs_to(search, goal) if goal is not None else [])
+
+
+def _goal_of(search: Search, place: int) -> Optional[Goal]:
+    session, blocks = search.session, search.blocks
+    index = blocks.find(place)
+    header = session.layout.header if session.started else 0
+    if index < 0 and session.started:
+        # a chunk's header is the block's, too
+        index = blocks.find(place + header)
+        index = index if index >= 0 and place >= blocks.starts[index] - header else -1
+    if index >= 0:
+        start = blocks.starts[index]
+        mapped = any(each.chunk + header == start for each in session.mmapped)
+        arena = None if mapped else session.owner_of(start - header)
+        span = Span(start, blocks.ends[index])
+        return Goal(span, blocks.sizes[index], "mmapped" if mapped else "used", index, arena=arena)
+    return _free(search, place) or _mapping(search, place)
+
+
+def _refs_to(search: Search, goal: Goal) -> list[Ref]:
+    """All that points there; where nothing does, what may mean it all the same."""
+    if goal.number is not None and search.graph is not None and search.again is not None:
+        # the graph of a file: what it does not know of was looked for twice
+        refs = pointers_to(search, goal.number)
+        if refs or goal.number not in {each.suspect for each in search.again}:
+            return refs
+    return search.references(goal.span, goal.number) or search.encoded(goal.span, goal.number)
+
+
+def _free(search: Search, place: int) -> Optional[Goal]:
+    """A chunk that is not in use: who still points there."""
+    session = search.session
+    for arena in session.headers if session.started else ():
+        for heap in session.heaps[arena.index]:
+            if not heap.address <= place < heap.end:
+                continue
+            placed = find_blocks(session.sweep(arena, heap), session.listed, [place]).get(place)
+            if not isinstance(placed, Placed) or placed.state in ("top", "used"):
+                return None
+            user, end = placed.chunk + session.layout.header, placed.chunk + placed.bytes
+            return Goal(Span(user, end), placed.bytes, placed.state, arena=arena.index)
+    return None
+
+
+def _mapping(search: Search, place: int) -> Optional[Goal]:
+    region = next((each for each in search.session.regions if each.contains(place)), None)
+    if region is None:
+        return None
+    # the kernel makes one mapping of neighbours: what lies between those that are known is somebody else's
+    own = [Span(region.start, end) for end in [search.session.bss_ends.get(region.start)] if end is not None]
+    start, end = region.start, region.end
+    for each in [*own, *heap_spans(search.session)]:
+        if each.start <= place < each.end:
+            start, end = max(start, each.start), min(end, each.end)
+        elif each.end <= place:
+            start = max(start, each.end)
+        else:
+            end = min(end, each.start)
+    return Goal(Span(start, end - 1), end - start, "mapping", path=region.path)

@@ -1,0 +1,277 @@
+"""Blocks named by their holders: a second pass, over globals, stacks and what is known already.
+
+What a container tells is certain. A plain pointer from an object of a known class names what it points to after it:
+"Session+40 body", a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from typing import Iterator, Optional, Sequence
+
+from ..base.kinds import POINTED, Kind
+from ..base.meter import Meter
+from ..base.records import NamedTuple
+from ..glibc.mmapped import without
+from ..session.session import Session
+from .block_index import Index, Known
+from .live import Live
+from .python_bodies import name_keys_of_objects, name_python_bodies
+from .recognise.catalogue import NONE, Catalogue
+from .recognise.ground import Ground
+from .recognise.holders import HASHED, POOL, Body, Forms
+from .recognise.names import APART
+from .recognise.nodes import LIST, TREE
+from .ways import Way, name_by_ways
+
+LARGEST = 64 << 10
+"""So much of a holder is looked through."""
+LONGEST_FORM = 16
+"""Words of a container: one may lie across the end of what is read at once."""
+GLOBALS = 64 << 20
+"""So much of a module's data."""
+STACK = 1 << 20
+STACKS = 64 << 20
+"""So much of each stack, and of all."""
+LARGE = 64 << 10
+"""A block so large has a row for itself: by the very place that points to it."""
+SELDOM = 8
+"""A member is a pointer where one object in so many has one there."""
+WINDOW = 512 << 10
+FAR = 4 << 10
+"""Objects further apart, on the average, are read one by one."""
+_VARIABLE = re.compile(r"(.*?)(?:\+(?:0x[0-9a-f]+|\d+))?", re.DOTALL)
+"""A variable's symbol, of an array's elements that of all; where there is none, the file that it is of."""
+_SHARED = re.compile(re.escape(APART).replace(r"\{\}", "(.+)"))
+LINKS = {TREE: 4, LIST: 2, HASHED: 1}
+"""Words in front of what a node is for."""
+HOLDERS = ("c++", "control", "gobject", "node")
+
+
+class Area(NamedTuple):
+    """Memory in which holders lie."""
+
+    start: int
+    bytes: int
+    name: Optional[str]
+    """None: that of the variable there."""
+    single: bool = True
+    """One thing, in which every place has its meaning; in a list of them none has."""
+    links: int = 0
+    """So many bytes in front only link it to others."""
+    kind: int = NONE
+    """Its number, where it is an object."""
+
+
+Plain = tuple[int, Area, int]
+"""Where a pointer leads, where it lies, and its own address."""
+
+
+def of_libstdcxx(variable: Optional[str]) -> bool:
+    """Whether its emergency pool may be held there."""
+    return variable is not None and (variable.startswith("libstdc++.so") or "emergency_pool" in variable)
+
+
+class Naming:
+    """The pass itself: each area is looked through once, and what it names may hold others."""
+
+    def __init__(self, session: Session, catalogue: Catalogue, ground: Ground, live: Live) -> None:
+        self._session = session
+        self._catalogue = catalogue
+        self._ground = ground
+        self._live = live
+        self._index = Index(session, catalogue, live)
+        self._word = session.layout.word
+        self._mask = session.layout.mask
+        self._skew = session.layout.first_aligned(0) + session.layout.header
+        self._forms = Forms(
+            self._index,
+            self._word,
+            big=session.memory.byte_order == "big",
+            classes=any(kind.kind in ("c++", "control") for kind in live.kinds) or ground.has_cplusplus,
+        )
+        self._low, self._high = catalogue.low, catalogue.high
+        self._left: deque[Area] = deque()
+        self._plain: list[Plain] = []
+        """Pointers that are in no container: what they name comes last, as it is a guess."""
+        self._names: dict[int, Optional[str]] = {}
+        self._objects_of: Counter[int] = Counter()
+
+    def run(self) -> None:
+        for area in self._fixed():
+            self._look(area)
+            self._follow()
+        holders = {at for at, kind in enumerate(self._live.kinds) if kind.kind in HOLDERS}
+        size = sum(heap.heap.bytes for heap in self._live.heaps)
+        with self._session.meter("looking into holders", size) as meter:
+            for area, words in self._objects(holders, meter):
+                self._objects_of[area.kind] += 1
+                self._look_at(area, area.start + area.links, words)
+                self._follow()
+        if self._catalogue.python.runs:
+            for user, kind in name_python_bodies(self._session, self._index, self._catalogue.python, self._live.kinds):
+                self._index.put(user, self._number(kind))
+            for user, kind in name_keys_of_objects(
+                self._session, self._index, self._catalogue.python, self._live.kinds
+            ):
+                self._index.put(user, self._number(kind))
+        self._name_plainly()
+        for user, kind in name_by_ways(self._index, self._live.kinds, self._ways()):
+            self._index.put(user, self._number(kind))
+
+    def _follow(self) -> None:
+        while self._left:
+            self._look(self._left.popleft())
+
+    def _objects(self, kinds: set[int], meter: Meter) -> Iterator[tuple[Area, Sequence[int]]]:
+        """Blocks of these kinds, each with its words after the links: many are read at a time."""
+        kept: list[Known] = []
+        for known in self._index.of_kinds(kinds):
+            if kept and known[0] + known[1] - kept[0][0] > WINDOW:
+                yield from self._words_of(kept)
+                meter.advance(kept[-1][0] + kept[-1][1] - kept[0][0])
+                kept = []
+            kept.append(known)
+        yield from self._words_of(kept)
+
+    def _words_of(self, blocks: Sequence[Known]) -> Iterator[tuple[Area, Sequence[int]]]:
+        memory, word, kinds = self._session.memory, self._word, self._live.kinds
+        if not blocks:
+            return
+        base = blocks[0][0]
+        end = blocks[-1][0] + min(blocks[-1][1], LARGEST)
+        # a block that lies alone is read alone
+        alone = end - base > FAR * len(blocks)
+        data = None if alone else memory.try_read(base, end - base)
+        words = memory.as_words(data[: len(data) // word * word]) if data is not None else ()
+        for user, usable, number in blocks:
+            name = kinds[number].name
+            links = LINKS.get(name, 0)
+            area = Area(user, min(usable, LARGEST), name, not name.endswith("[]"), links=links * word, kind=number)
+            at = (user - base) // word
+            if words:
+                yield area, words[at + links : at + area.bytes // word]
+            else:
+                yield area, self._index.words(user + area.links, area.bytes // word - links) or ()
+
+    def _fixed(self) -> Iterator[Area]:
+        """Variables of modules, and what lies on stacks."""
+        ends = self._session.bss_ends
+        bss = {each.start: each._replace(end=ends[each.start]) for each in self._session.regions if each.start in ends}
+        # the break can go on where .bss ends
+        heaps = sorted((heap.address, heap.end) for each in self._session.heaps.values() for heap in each)
+        for module in self._ground.modules.all:
+            last = module.regions[-1]
+            for region in [*module.regions, *filter(None, [bss.get(last.end)])]:
+                if region.writable and region.present and not region.shared:
+                    for start, end in without(region, heaps):
+                        yield Area(start, min(end - start, GLOBALS), None)
+        threads = self._session.target_threads
+        limit = min(STACK, STACKS // max(1, len(threads)))
+        for thread in threads:
+            pointer = thread.stack_pointer
+            within = [each for each in self._session.regions if pointer and each.contains(pointer)]
+            if pointer and within:
+                start = pointer // self._word * self._word
+                yield Area(start, min(within[0].end - start, limit), "stack", False)
+
+    def _look(self, area: Area) -> None:
+        end = area.start + area.bytes
+        for start in range(area.start + area.links, end, LARGEST):
+            words = self._index.words(start, min(LARGEST + LONGEST_FORM * self._word, end - start) // self._word)
+            if words:
+                self._look_at(area, start, words)
+
+    def _look_at(self, area: Area, start: int, words: Sequence[int]) -> None:
+        low, high, mask, skew = self._low, self._high, self._mask, self._skew
+        if self._catalogue.has_fronts:
+            # what blocks are for begins after a header
+            skew, mask = 0, self._word - 1
+        likely = [at for at, word in enumerate(words) if low <= word < high and not (word - skew) & mask]
+        if not likely:
+            return
+        for body in self._forms.bodies(words, likely):
+            if body.name:
+                self._take(area, start, body)
+            elif area.name is None or area.kind != NONE:
+                self._plain.append((body.user, area, start + body.offset))
+        if area.kind != NONE and self._live.kinds[area.kind].kind == "control":
+            self._name_what_is_shared(self._live.kinds[area.kind], [words[at] for at in likely])
+
+    def _take(self, area: Area, start: int, body: Body) -> None:
+        owner = self._owner(area, start + body.offset)
+        # the nodes of a hash table are as many as it says; of others the words alone tell
+        certain = body.kind in ("node", "holder")
+        if body.name == POOL:
+            certain = of_libstdcxx(self._session.target.describe(start + body.offset))
+        kind = Kind(body.name, body.kind, None, certain, how="its container's words", owner=owner)
+        self._index.put(body.user, self._number(kind))
+        if body.inside:
+            name = body.name if owner is None else f"{owner}[]"
+            links = LINKS.get(body.name, 0) * self._word
+            self._left.append(Area(body.user, min(body.inside, LARGEST), name, False, links=links))
+
+    def _name_what_is_shared(self, kind: Kind, pointers: Sequence[int]) -> None:
+        """The object of a control block that stands apart from it, where that has no other pointer."""
+        shared = _SHARED.fullmatch(kind.name)
+        if shared is not None and len(pointers) == 1 and self._index.usable(pointers[0]) is not None:
+            named = Kind(shared[1], "c++", kind.module, True, how="its control block")
+            self._index.put(pointers[0], self._number(named))
+
+    def _name_plainly(self) -> None:
+        """By objects first: a variable may hold the address of anything."""
+        places = Counter(self._at(area, address) for _, area, address in self._plain if area.kind != NONE)
+        for objects in (True, False):
+            kinds = ("size", "zeros", "pointers") if objects else ("size",)
+            for user, area, address in self._plain:
+                if (area.kind != NONE) != objects:
+                    continue
+                # a member that is no pointer may have what was there before
+                if objects and places[self._at(area, address)] * SELDOM < self._objects_of[area.kind]:
+                    continue
+                kind = self._index.kind(user)
+                if kind == NONE or self._live.kinds[kind].kind not in kinds:
+                    continue
+                owner = self._owner(area, address)
+                if owner is not None and area.name is None and self._block_bytes(user) >= LARGE:
+                    owner = self._session.target.describe(address) or owner
+                if owner is not None:
+                    named = Kind(f"{owner} body", "holder", None, False, how=POINTED, owner=owner)
+                    self._index.put(user, self._number(named))
+
+    def _ways(self) -> Iterator[Way]:
+        """What variables point to, and the name of each."""
+        for user, area, address in self._plain:
+            if area.name is None:
+                name = self._session.target.describe(address)
+                if name is not None:
+                    yield Way(user, name, 1)
+
+    def _block_bytes(self, user: int) -> int:
+        block = self._index.block(user)
+        return block.usable if block is not None else 0
+
+    def _at(self, area: Area, address: int) -> tuple[int, int]:
+        """A class, and a place in it."""
+        return area.kind, address - area.start
+
+    def _owner(self, area: Area, address: int) -> Optional[str]:
+        if area.name is not None:
+            return f"{area.name}+{address - area.start}" if area.single else area.name
+        if address not in self._names:
+            # a variable is told by its symbol alone, and an array has as many places as elements
+            variable = _VARIABLE.fullmatch(self._session.target.describe(address) or "")
+            self._names[address] = variable[1] or None if variable else None
+        return self._names[address]
+
+    def _number(self, kind: Kind) -> int:
+        number = self._catalogue.plain(kind)
+        for entry in self._catalogue.entries[len(self._live.kinds) :]:
+            self._live.kinds.append(entry.kind)
+        return number
+
+
+def name_by_holders(session: Session, catalogue: Catalogue, live: Live) -> None:
+    """Names what is not certain yet; KeyboardInterrupt, and what was named until then is."""
+    Naming(session, catalogue, catalogue.ground, live).run()

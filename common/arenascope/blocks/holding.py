@@ -1,0 +1,118 @@
+"""What each kind of live block keeps from going back, of a whole image."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
+
+from ..analysis.holding import Held, Holdings, HoldSearch, Seen, Typed, seen
+from ..analysis.present import Present
+from ..analysis.types import Totals, TypeRow
+from ..base.model import ArenaHeader, Heap
+from ..base.records import NamedTuple
+from ..session.block_parts import pages_of
+from ..session.resident import resident_spans
+from ..session.session import Session
+from ..session.trims import thresholds_of, trim_rules
+from .live import Live
+from .type_sums import summed
+from .types import live_kinds
+
+Stream = Callable[[ArenaHeader, Heap], Iterable[Typed]]
+"""A heap's blocks in address order, each with the number of its kind, and what is no block, as a sweep tells it."""
+InMemory = Mapping[Heap, Optional[Present]]
+TYPES = "types"
+
+
+class Types(NamedTuple):
+    """The live blocks by what they are, and what each keeps from going back."""
+
+    live: Live
+    rows: Sequence[TypeRow]
+    totals: Totals
+    holdings: Holdings
+
+    @property
+    def seen(self) -> Seen:
+        return seen(self.rows, self.holdings)
+
+
+def types_of(
+    session: Session, only: Optional[int] = None, present: Optional[InMemory] = None, holders: bool = True
+) -> Types:
+    """Of all arenas and the blocks served by mmap, or of one arena. After Ctrl-C, of what was met until then:
+    what its kinds hold back is not known. `present`: read before the heaps were read for something else. Of all arenas
+    it is found once for all commands beside each other."""
+    known: Optional[Types] = session.made.get(TYPES) if only is None and holders else None
+    if known is None:
+        known = _types_of(session, only, present, holders)
+        if only is None and holders:
+            session.made[TYPES] = known
+    return known
+
+
+def _types_of(session: Session, only: Optional[int], present: Optional[InMemory], holders: bool) -> Types:
+    present = in_memory(session, only) if present is None else present
+    live = live_kinds(session, only, holders)
+    rows, totals = summed(session, live)
+    if session.stopped:
+        return Types(live, rows, totals, Holdings())
+    try:
+        holdings = holdings_of(session, live, present)
+    except KeyboardInterrupt:
+        session.stopped = True
+        return Types(live, rows, totals, Holdings())
+    return Types(live, [_with_held(row, holdings.of(row.index)) for row in rows], totals, holdings)
+
+
+def _with_held(row: TypeRow, held: Optional[Held]) -> TypeRow:
+    """In bytes that leave memory, where that is known, and else of address space."""
+    if held is None:
+        return row
+    return row._replace(holds_back=held.releases if held.resident is None else held.resident)
+
+
+def holdings_of(session: Session, live: Live, present: InMemory) -> Holdings:
+    by_heap = {each.heap: each for each in live.heaps}
+    with session.meter("judging types", sum(heap.bytes for heap in by_heap)) as meter:
+
+        def judged(heap: Heap) -> Iterator[Typed]:
+            meter.advance(heap.bytes)
+            yield from ()
+
+        def stream(_: ArenaHeader, heap: Heap) -> Iterable[Typed]:
+            return chain(live.blocks(by_heap[heap]), judged(heap))
+
+        holdings = held_back(session, present, stream)
+    in_memory = pages_of(session, [block for block, _ in live.mmapped])
+    for (block, kind), pages in zip(live.mmapped, in_memory):
+        # munmap: it takes the header's page with it, and what is locked
+        holdings.add(kind, block.bytes, pages.resident if pages else None)
+    return holdings
+
+
+def in_memory(session: Session, only: Optional[int] = None) -> InMemory:
+    """What all heaps, or those of arena `only`, have in memory: to be read before any of them is."""
+    present: dict[Heap, Optional[Present]] = {}
+    for header in session.headers:
+        if only in (None, header.index):
+            for heap in session.heaps[header.index]:
+                spans = resident_spans(session, heap)
+                present[heap] = None if spans is None else Present(spans)
+    return present
+
+
+def held_back(session: Session, present: InMemory, stream: Stream) -> Holdings:
+    """Of the arenas of which it is known what is in memory."""
+    rules, holdings = trim_rules(session), Holdings()
+    for header in session.headers:
+        heaps = [heap for heap in session.heaps[header.index] if heap in present]
+        if not heaps:
+            continue
+        top_end = header.top + (header.top_bytes or 0)
+        search = HoldSearch(header.main, top_end, rules, thresholds_of(session, header, rules), holdings=holdings)
+        search.locked = session.locked
+        for heap in heaps:
+            search.walk(heap, stream(header, heap), present[heap])
+        search.finish()
+    return holdings

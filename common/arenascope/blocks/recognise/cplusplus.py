@@ -1,0 +1,83 @@
+"""C++ objects by their vtables, of the Itanium C++ ABI: by RTTI in memory, or by the vtable's symbol.
+
+An object's first word points past two words: how far it lies from the object's own start (0 for a whole object), and
+its type_info. That is an object itself, whose class is one of three of the ABI's; after its own vtable's address it has
+the mangled name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Optional
+
+from ...base.records import NamedTuple
+from ...sources.elf.demangle import demangle
+from .ground import Ground
+from .names import named
+
+TYPE_INFOS = (
+    b"N10__cxxabiv117__class_type_infoE",
+    b"N10__cxxabiv120__si_class_type_infoE",
+    b"N10__cxxabiv121__vmi_class_type_infoE",
+)
+"""The classes that type_infos of classes are of: without bases, with a single one, with several or virtual ones."""
+_NAMED = re.compile(r"vtable for (.+)\+(\d+)", re.DOTALL)
+_MANGLED = re.compile(rb"\*?[A-Za-z0-9_.$]+")
+
+
+class ClassName(NamedTuple):
+    """The class that a vtable is of."""
+
+    name: str
+    module: Optional[str]
+    how: str
+    kind: str = "c++"
+
+
+class Classes:
+    """The classes of one image."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._word = ground.memory.pointer_size
+        self._metas: dict[int, bool] = {}
+
+    def of(self, table: int) -> Optional[ClassName]:
+        """The class of an object that begins with this word; None where it is no whole object's vtable."""
+        if table % self._word:
+            return None
+        before = self._ground.words(table - 2 * self._word, 3)
+        if before is None or before[0]:
+            return None
+        name, how = self._by_type_info(before[1]), "RTTI"
+        if name is None and not before[1]:
+            # compiled with -fno-rtti
+            symbol = _NAMED.fullmatch(self._ground.target.describe(table) or "")
+            name, how = symbol and symbol[1], "the vtable's symbol"
+        if name is None:
+            return None
+        of = named(name)
+        return ClassName(of.name, self._ground.module_name(table), how, of.kind)
+
+    def _by_type_info(self, address: int) -> Optional[str]:
+        if not address or address % self._word:
+            return None
+        words = self._ground.words(address, 2)
+        if words is None or not self._is_meta(words[0]):
+            return None
+        return self._name(words[1])
+
+    def _is_meta(self, table: int) -> bool:
+        """Whether that is the vtable of a class that describes classes."""
+        if table not in self._metas:
+            meta = self._ground.word(table - self._word) if table and not table % self._word else None
+            words = self._ground.words(meta, 2) if meta else None
+            self._metas[table] = words is not None and self._ground.string(words[1], 64) in TYPE_INFOS
+        return self._metas[table]
+
+    def _name(self, address: int) -> Optional[str]:
+        mangled = self._ground.string(address)
+        if not mangled or not _MANGLED.fullmatch(mangled):
+            return None
+        # GCC's mark of a class that no other file knows
+        return demangle("_ZTS" + mangled.lstrip(b"*").decode()).partition("typeinfo name for ")[2] or mangled.decode()

@@ -1,0 +1,87 @@
+"""What recognisers read besides the blocks: what the modules of the process hold, from memory or from their files."""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import Optional, Sequence
+
+from ...base.errors import ArenascopeError, MemoryReadError
+from ...sources.elf.modules import Module, Modules
+from ...sources.elf.naming import modules_of
+from ...sources.memory import Memory
+from ...sources.target import Region, Target
+
+PAGE_SHIFT = 12
+MOST_PAGES = 1 << 20
+"""4 GiB of modules."""
+LONGEST_STRING = 4096
+PIECE = 256
+
+
+class Ground:
+    """The modules of one image."""
+
+    def __init__(self, target: Target, memory: Memory, regions: Sequence[Region]) -> None:
+        self.target = target
+        self.memory = memory
+        self.regions = regions
+        self.modules = Modules(target, modules_of(regions))
+        self.pages: set[int] = set()
+        """The numbers of the pages of modules: what does not lie there needs no second look."""
+        for module in self.modules.all:
+            for region in module.regions:
+                first, last = region.start >> PAGE_SHIFT, region.end - 1 >> PAGE_SHIFT
+                if region.readable and len(self.pages) + last - first < MOST_PAGES:
+                    self.pages.update(range(first, last + 1))
+
+    @property
+    def has_cplusplus(self) -> bool:
+        return any(each.name.startswith(("libstdc++", "libc++")) for each in self.modules.all)
+
+    def module_of(self, address: int) -> Optional[Module]:
+        return next((each for each in self.modules.all if each.contains(address)), None)
+
+    def module_name(self, address: int) -> Optional[str]:
+        module = self.module_of(address)
+        return os.path.basename(module.name) if module is not None else None
+
+    def read(self, address: int, size: int) -> bytes:
+        """What is there; a core may leave out what the loader does not change. MemoryReadError."""
+        try:
+            return self.memory.read(address, size)
+        except MemoryReadError:
+            module = self.module_of(address)
+            if module is None:
+                raise
+            try:
+                return self.modules.read(module, address, size)
+            except (ArenascopeError, struct.error):
+                raise MemoryReadError(address, size) from None
+
+    def words(self, address: int, count: int) -> Optional[tuple[int, ...]]:
+        """None where they cannot be read."""
+        try:
+            return self.memory.unpack_words(self.read(address, count * self.memory.pointer_size))
+        except MemoryReadError:
+            return None
+
+    def word(self, address: int) -> Optional[int]:
+        words = self.words(address, 1)
+        return words[0] if words else None
+
+    def string(self, address: int, limit: int = LONGEST_STRING) -> Optional[bytes]:
+        """Up to its zero byte; None where there is none."""
+        text = b""
+        while len(text) < limit:
+            # no further than the page, as nothing says what follows it
+            size = min(PIECE, (1 << PAGE_SHIFT) - (address + len(text)) % (1 << PAGE_SHIFT))
+            try:
+                piece = self.read(address + len(text), size)
+            except MemoryReadError:
+                return None
+            end = piece.find(b"\0")
+            if end >= 0:
+                return text + piece[:end]
+            text += piece
+        return None

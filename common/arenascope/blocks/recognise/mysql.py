@@ -1,0 +1,89 @@
+"""What MariaDB and MySQL put in front of blocks: whose account they are on and how many bytes were asked for.
+
+Without it their blocks would be told by their size alone, as what they hold begins after it, and pointers lead there.
+That it says how large the block is, to the byte, proves it. What comes after it is told as of any block.
+"""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+from ...base.records import NamedTuple
+from .ground import Ground
+
+ALLOCATOR = "my_malloc"
+SLACK = 32
+"""A block has less than that to use besides what was asked for, where malloc does not map the block by itself."""
+PAGE_SLACK, MAPPED = 64 << 10, 128 << 10
+"""Of one that may be mapped so: up to a page, which is large on some machines."""
+MAGIC = 1234
+MOST_KEYS = 1 << 20
+FRONTS = (24, 32)
+"""Bytes in front."""
+ROOT_BLOCK, HEAP_BLOCK = "MEM_ROOT block", "mem_heap block"
+
+
+class Front(NamedTuple):
+    """What stands in front of a block's own words."""
+
+    words: int
+    bytes: int
+    """That were asked for after it."""
+    of: str
+
+
+class Fronts:
+    """Of one process."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._little = ground.memory.byte_order == "little"
+        self._word = ground.memory.pointer_size
+        self.runs = self._word == 8 and any(
+            ground.modules.exported(module, (ALLOCATOR,))
+            for module in ground.modules.all
+            if module is ground.modules.program or "mysql" in module.name or "mariadb" in module.name
+        )
+
+    def front_of(self, words: Sequence[int], at: int, count: int, usable: int) -> Optional[Front]:
+        """Of a block of so many bytes, of which `count` words are known, from `at` on."""
+        if count < 4:
+            return None
+        first, second, third = words[at], words[at + 1], words[at + 2]
+        # struct my_memory_header of MariaDB: owner, size with two marks (one thread's; counted), key
+        if second & 2 and self._fits(second & ~3, 24, usable) and not second & 4 and self._owns(first):
+            return Front(3, second & ~3, f"{ALLOCATOR} for one thread" if second & 1 else ALLOCATOR)
+        # ut_new_pfx_t of its InnoDB: key, owner, size with this itself
+        if self._fits(third - 24, 24, usable) and self._owns(second) and self._key(first) < MOST_KEYS:
+            return Front(3, third - 24, "InnoDB")
+        # struct my_memory_header of MySQL: key and a magic number, size, owner
+        if self._other_half(first) == MAGIC and self._fits(second, 32, usable) and self._owns(third):
+            return Front(4, second, ALLOCATOR)
+        return None
+
+    def holds(self, front: Front, words: Sequence[int], user: int) -> Optional[str]:
+        """What a block is that is known by no more than its front: memory that is handed out in small pieces."""
+        if len(words) < front.words + 3 or front.bytes < 3 * self._word:
+            return None
+        first, second, third = words[front.words : front.words + 3]
+        own = user + front.words * self._word
+        # st_used_mem: the next one, what is left, the size
+        if front.of != "InnoDB" and third == front.bytes and second <= third and not first % self._word:
+            return ROOT_BLOCK
+        # mem_block_info_t: the list of its blocks, of which it is the first
+        if front.of == "InnoDB" and 0 < first < MOST_KEYS and second == own:
+            return HEAP_BLOCK
+        return None
+
+    def _fits(self, size: int, front: int, usable: int) -> bool:
+        rest = usable - front - size
+        return size > 0 and 0 <= rest < (SLACK if usable < MAPPED else PAGE_SLACK)
+
+    def _owns(self, word: int) -> bool:
+        """A thread's record of the performance schema, or none."""
+        return not word % self._word and not word >> 48
+
+    def _key(self, word: int) -> int:
+        return word & 0xFFFFFFFF if self._little else word >> 32
+
+    def _other_half(self, word: int) -> int:
+        return word >> 32 if self._little else word & 0xFFFFFFFF

@@ -1,0 +1,111 @@
+"""Names of classes as people write them: without templates' default arguments; of shared_ptr's own classes what they
+hold."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ...base.records import NamedTuple
+
+INLINE = ("std::__1::", "std::__cxx11::", "std::__ndk1::", "std::__2::")
+"""Namespaces that nobody writes."""
+DEFAULTS = (
+    "std::allocator<",
+    "std::char_traits<",
+    "std::less<",
+    "std::hash<",
+    "std::equal_to<",
+    "std::default_delete<",
+)
+STRINGS = {
+    "std::basic_string<char>": "std::string",
+    "std::basic_string<wchar_t>": "std::wstring",
+    "std::basic_string<char16_t>": "std::u16string",
+    "std::basic_string<char32_t>": "std::u32string",
+}
+INSIDE, APART = "make_shared<{}>", "control block of shared_ptr<{}>"
+FUNCTION = "std::__function::__func"
+"""What libc++'s std::function keeps outside itself is an object; libstdc++'s has no vtable."""
+CONTROLS = {
+    "std::_Sp_counted_ptr_inplace": INSIDE,
+    "std::_Sp_counted_ptr": APART,
+    "std::_Sp_counted_deleter": APART,
+    "std::__shared_ptr_emplace": INSIDE,
+    "std::__shared_ptr_pointer": APART,
+    "boost::detail::sp_counted_impl_p": APART,
+    "boost::detail::sp_counted_impl_pd": APART,
+}
+"""Templates of control blocks: what they are of is their first argument, or points to it."""
+
+
+class Named(NamedTuple):
+    """A class by a name, and the kind of block that it is."""
+
+    name: str
+    kind: str
+
+
+def named(demangled: str) -> Named:
+    name = readable(demangled)
+    template, arguments = _split(name) or (name, [])
+    if template == FUNCTION:
+        return Named("std::function body", "holder")
+    form = CONTROLS.get(template)
+    if form is None or not arguments:
+        return Named(name, "c++")
+    held = arguments[0].removesuffix("*") if form is APART else arguments[0]
+    return Named(form.format(held), "control")
+
+
+def readable(name: str) -> str:
+    for each in INLINE:
+        name = name.replace(each, "std::")
+    try:
+        return _shortened(name)
+    except RecursionError:
+        return name
+
+
+def _shortened(name: str) -> str:
+    """The same with each template's arguments that are there by default left out."""
+    start = name.find("<")
+    if start < 0:
+        return name
+    end = _closing(name, start)
+    if end is None:
+        return name
+    arguments = [_shortened(each) for each in _arguments(name[start + 1 : end])]
+    while len(arguments) > 1 and arguments[-1].startswith(DEFAULTS):
+        arguments.pop()
+    shortened = f"{name[:start]}<{', '.join(arguments)}>"
+    return STRINGS.get(shortened, shortened) + _shortened(name[end + 1 :])
+
+
+def _split(name: str) -> Optional[tuple[str, list[str]]]:
+    """A template and its arguments; None where the name is no template's."""
+    start = name.find("<")
+    if start < 0 or _closing(name, start) != len(name) - 1:
+        return None
+    return name[:start], _arguments(name[start + 1 : -1])
+
+
+def _closing(name: str, start: int) -> Optional[int]:
+    depth = 0
+    for at in range(start, len(name)):
+        if name[at] in "<({[":
+            depth += 1
+        elif name[at] in ">)}]" and name[at - 1 : at + 1] != "->":
+            depth -= 1
+            if not depth:
+                return at
+    return None
+
+
+def _arguments(text: str) -> list[str]:
+    arguments, depth, start = [], 0, 0
+    for at, letter in enumerate(text):
+        depth += (letter in "<({[") - (letter in ">)}]" and text[at - 1 : at + 1] != "->")
+        if letter == "," and not depth:
+            arguments.append(text[start:at].strip())
+            start = at + 1
+    return [*arguments, text[start:].strip()]

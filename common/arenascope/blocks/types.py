@@ -1,0 +1,183 @@
+"""What every live block is: all arenas swept once, and the blocks served by mmap.
+
+The kinds of a sweep are settled only when all of it was seen (a vtable that was left behind is told by the sizes of the
+others), so that what it found is kept: a size word and a kind for each chunk.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from itertools import accumulate, compress, islice, repeat
+from operator import sub
+from typing import Iterable, Iterator, Optional, Sequence
+
+from ..base.errors import MemoryReadError, RedactedError
+from ..base.kinds import Kind
+from ..base.model import ArenaHeader, MmappedBlock, Piece, Run
+from ..base.records import NamedTuple
+from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..session.session import Session
+from ..session.sweeps import Part, swept
+from .holders import name_by_holders
+from .live import HeapBlocks, Live, Swept, Typed
+from .recognise.catalogue import NONE, Catalogue, Entry
+from .recognise.contents import LOOKED_AT
+from .recognise.ground import Ground
+
+THREAD_CACHE = Kind("glibc's thread cache", "holder", how="its thread's own pointer to it")
+FAR = 32 << 10
+"""Blocks further apart are read one by one."""
+
+
+class Looked(NamedTuple):
+    """What was seen of a heap, or of a stretch of it."""
+
+    entries: Sequence[Entry]
+    pieces: Sequence[Swept]
+
+
+def ground_of(session: Session) -> Ground:
+    session.asks_names = True
+    return Ground(session.target, session.memory, session.regions)
+
+
+def catalogue_of(session: Session) -> Catalogue:
+    heaps = [heap for each in session.heaps.values() for heap in each]
+    mapped = session.mmapped
+    starts = [*(heap.address for heap in heaps), *(block.base for block in mapped)]
+    ends = [*(heap.end for heap in heaps), *(block.base + block.bytes for block in mapped)]
+    return Catalogue(ground_of(session), min(starts, default=0), max(ends, default=0))
+
+
+def live_kinds(session: Session, only: Optional[int] = None, holders: bool = True) -> Live:
+    """The live blocks of one arena, or of all and those served by mmap; at Ctrl-C those that were met. With `holders`
+    what holds a block may name it, too, which takes as long again."""
+    if session.target.image.redacted:
+        raise RedactedError("what they are")
+    session.measure_residency()
+    live = Live(session)
+    catalogue = catalogue_of(session)
+    try:
+        _sweep(session, catalogue, [header for header in session.headers if only in (None, header.index)], live)
+        if only is None:
+            live.mmapped += _of_mmapped(session, catalogue)
+    except KeyboardInterrupt:
+        session.stopped = True
+    _settle(catalogue, live)
+    live.kinds = [entry.kind for entry in catalogue.entries]
+    if holders and not session.stopped:
+        try:
+            name_by_holders(session, catalogue, live)
+        except KeyboardInterrupt:
+            session.stopped = True
+    return live
+
+
+def _sweep(session: Session, catalogue: Catalogue, headers: Sequence[ArenaHeader], live: Live) -> None:
+    size = sum(heap.bytes for header in headers for heap in session.heaps[header.index])
+    processes = session.processes_for(size)
+
+    def look(part: Part, pieces: Iterator[Piece]) -> Looked:
+        typed = [_typed(session, catalogue, piece) if isinstance(piece, Run) else piece for piece in pieces]
+        return Looked(catalogue.entries if processes > 1 else (), typed)
+
+    with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter=meter) as swept_heaps:
+        for header in headers:
+            ours = session.heaps[header.index]
+            for heap, parts in zip(ours, islice(swept_heaps, len(ours))):
+                pieces = [each for part in parts for each in _taken_in(catalogue, part)]
+                live.heaps.append(HeapBlocks(header, heap, pieces))
+
+
+def _settle(catalogue: Catalogue, live: Live) -> None:
+    """What the numbers of all of them tell."""
+    counts: Counter[int] = Counter(kind for _, kind in live.mmapped)
+    for heap in live.heaps:
+        for piece in heap.pieces:
+            if isinstance(piece, Typed):
+                counts.update(piece.kinds)
+    last = [*catalogue.settle(counts), NONE]
+    live.mmapped = [(block, last[kind]) for block, kind in live.mmapped]
+    live.heaps = [heap._replace(pieces=_renumbered(heap.pieces, last)) for heap in live.heaps]
+
+
+def _renumbered(pieces: Iterable[Swept], indices: Sequence[int]) -> list[Swept]:
+    return [
+        piece._replace(kinds=array("i", map(indices.__getitem__, piece.kinds))) if isinstance(piece, Typed) else piece
+        for piece in pieces
+    ]
+
+
+def _taken_in(catalogue: Catalogue, part: Looked) -> Iterable[Swept]:
+    """A part's pieces; a worker numbers its kinds by itself."""
+    if not part.entries:
+        return part.pieces
+    return _renumbered(part.pieces, [*map(catalogue.index_of, part.entries), NONE])
+
+
+def _typed(session: Session, catalogue: Catalogue, run: Run) -> Typed:
+    """A run's chunks, those in use with their kinds."""
+    header, word = session.layout.header, session.layout.word
+    raws = run.raws
+    sizes = [raw & ~SIZE_BITS for raw in raws]
+    used = [raw & PREV_INUSE for raw in islice(raws, 1, None)]
+    used.append(run.follow & PREV_INUSE)
+    for index, _ in run.marks:
+        used[index] = 0
+    users = list(accumulate(sizes, initial=run.address + header))
+    usables = list(map(sub, compress(sizes, used), repeat(word)))
+    kinds = kinds_between(session, catalogue, list(compress(users, used)), usables)
+    in_order = array("i", [next(kinds) if each else NONE for each in used])
+    for cache in session.thread_caches:
+        index = bisect_left(users, cache.address or 0)
+        if index < len(in_order) and users[index] == cache.address:
+            in_order[index] = catalogue.plain(THREAD_CACHE)
+    code = session.memory.code
+    return Typed(run.heap, run.address, run.bytes, array(code, raws), follow=run.follow, kinds=in_order)
+
+
+def kinds_between(
+    session: Session, catalogue: Catalogue, users: Sequence[int], usables: Sequence[int]
+) -> Iterator[int]:
+    """Of blocks in address order, read many at a time."""
+    memory, at = session.memory, 0
+    while at < len(users):
+        base = users[at]
+        # those whose heads lie close enough together
+        end = bisect_left(users, base + memory.BLOCK - LOOKED_AT, at)
+        if end < len(users) or users[end - 1] - base > FAR * (end - at):
+            end = _close_ones(users, at, end)
+        last = users[end - 1] + min(usables[end - 1], LOOKED_AT)
+        try:
+            data = memory.read(base, last - base)
+        except MemoryReadError:
+            yield from one_by_one(session, catalogue, users[at:end], usables[at:end])
+        else:
+            data = data[: len(data) // memory.pointer_size * memory.pointer_size]
+            yield from catalogue.classify_many(memory.as_words(data), data, base, users[at:end], usables[at:end])
+        at = end
+
+
+def _close_ones(users: Sequence[int], at: int, end: int) -> int:
+    """How far one reads without reading much that lies between."""
+    for index in range(at + 1, end):
+        if users[index] - users[index - 1] > FAR:
+            return index
+    return end
+
+
+def one_by_one(session: Session, catalogue: Catalogue, users: Sequence[int], usables: Sequence[int]) -> Iterator[int]:
+    """What can be read of it: a core may have been cut."""
+    for user, usable in zip(users, usables):
+        head = session.memory.try_read(user, min(usable, LOOKED_AT))
+        yield catalogue.by_size(usable) if head is None else catalogue.classify(user, usable, head)
+
+
+def _of_mmapped(session: Session, catalogue: Catalogue) -> Iterator[tuple[MmappedBlock, int]]:
+    header = session.layout.header
+    for block in session.mmapped:
+        usable = block.base + block.bytes - block.chunk - header
+        (kind,) = one_by_one(session, catalogue, [block.chunk + header], [usable])
+        yield block, kind

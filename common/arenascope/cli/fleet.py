@@ -1,0 +1,179 @@
+"""One command over many processes and cores: `arenascope report CORE... --jobs N`, one JSON document a line.
+
+For a fleet beyond one machine an existing engine does the spreading: engines/, and docs/fleet.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import Namespace
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any, Iterator, Mapping, Optional, Sequence
+
+from ..analysis.report import PARTS
+from ..base.errors import ArenascopeError
+from ..base.internal_error import STATUS, fault_line
+from ..base.printable import one_line
+from ..base.records import NamedTuple
+from ..commands import find_command
+from ..commands.framework.command import Context, answer
+from ..commands.snapshot import read_all, take
+from ..present.render.json import failure
+from ..present.render.text import Style
+from .shell import ShellDoor, seconds_to_hold, terminal_width, typed_program, unbroken
+
+
+class Look(NamedTuple):
+    """A request for one subject; it crosses to another process."""
+
+    subject: str
+    command: str
+    options: Namespace
+    folders: Sequence[str] = ()
+    stop: str = "ptrace"
+    symbols: bool = True
+    processes: int = 1
+    """How many may share it."""
+    program: str = ""
+    """What the next steps name; by default what was typed to start this process."""
+    sysroot: Optional[str] = None
+
+
+class Seen(NamedTuple):
+    subject: str
+    text: str
+    error: Optional[str]
+    status: int
+
+
+class _Collecting(ShellDoor):
+    """Keeps what is written and shows no notices: the lines of many subjects would mix."""
+
+    program = ""
+
+    def write(self, text: str) -> None:
+        self.release()
+        self.written.append(text)
+
+    def notice(self, text: str) -> None:
+        pass
+
+    def progress(self, text: str) -> None:
+        pass
+
+    def style(self) -> Style:
+        return Style(width=terminal_width(sys.stdout), program=self.program or typed_program(), subject=self._named)
+
+
+def look(asked: Look) -> Seen:
+    """One subject; its error is data."""
+    try:
+        return unbroken(lambda early: _look(asked, early))
+    except ArenascopeError as error:
+        return Seen(asked.subject, "", one_line(str(error)), 2)
+    except Exception as error:
+        # one subject's fault must not end the looks at all others
+        return Seen(asked.subject, "", fault_line(error, asked.command, "shell"), STATUS)
+
+
+def _look(asked: Look, early: bool) -> Seen:
+    command = find_command(asked.command)
+    lists_of = asked.options.libc if early and command.ahead(asked.options) else None
+    door = _Collecting(
+        asked.subject,
+        asked.stop,
+        asked.folders,
+        asked.symbols,
+        processes=asked.processes,
+        lists_of=lists_of,
+        sysroot=asked.sysroot,
+    )
+    door.whole = command.whole(asked.options)
+    door.hold_at_most = seconds_to_hold(asked.options)
+    door.program = asked.program
+    try:
+        status = answer(command, asked.options, door)
+        door.release()
+        return Seen(asked.subject, "".join(door.written), None, status)
+    finally:
+        door.drop()
+
+
+def figures(subject: str, types: bool = False, owners: bool = False) -> dict[str, Any]:
+    """What a snapshot holds, from one look; only "error" where it could not be made."""
+    try:
+        return unbroken(lambda early: _figures(subject, early, types, owners))
+    except ArenascopeError as error:
+        return {"error": one_line(str(error))}
+    except Exception as error:
+        return {"error": fault_line(error, "metrics", "shell")}
+
+
+def _figures(subject: str, early: bool, types: bool, owners: bool) -> dict[str, Any]:
+    # what goes chunk by chunk is not read ahead
+    ahead = None if types or owners else read_all
+    door = _Collecting(subject, "ptrace", (), lists_of=0 if early and ahead else None)
+    try:
+        context = Context(door, Namespace(libc=0, json=True), ahead=ahead)
+        documents = take(context, sizes=False, types=types, owners=owners)
+        door.release()
+        return documents
+    finally:
+        door.drop()
+
+
+def document(subject: str, command: str = "report", program: str = "") -> dict[str, Any]:
+    """The JSON of a command on one process or core, as a dict: the entry point for an engine's workers."""
+    options = find_command(command).parser("arenascope").parse_args(["--json"])
+    return _document(look(Look(subject, command, options, program=program)), command)
+
+
+def _document(seen: Seen, command: str) -> dict[str, Any]:
+    if seen.error is None:
+        return {"subject": seen.subject, **json.loads(seen.text)}
+    return {"subject": seen.subject, **failure(command, seen.error)}
+
+
+def run(looks: Sequence[Look], jobs: int, lines: bool) -> int:
+    """All of them, `jobs` at a time, in the order in which they were named."""
+    worst = 0
+    for seen, asked in zip(_all(looks, jobs), looks):
+        if lines:
+            sys.stdout.write(json.dumps(_document(seen, asked.command), ensure_ascii=False) + "\n")
+        else:
+            sys.stdout.write(f"== {one_line(seen.subject)}\n{seen.text or ''}")
+            sys.stdout.write(f"{seen.error}\n\n" if seen.error else "\n")
+        sys.stdout.flush()
+        worst = max(worst, seen.status)
+    return worst
+
+
+def _all(looks: Sequence[Look], asked: int) -> Iterator[Seen]:
+    jobs = min(asked or os.cpu_count() or 1, len(looks))
+    if len(looks) == 1:
+        yield look(looks[0]._replace(processes=asked))
+        return
+    if jobs == 1:
+        yield from map(look, looks)
+        return
+    # forked, which Python 3.14 no longer does by itself: its fork server starts with the working directory on its path
+    with ProcessPoolExecutor(jobs, get_context("fork")) as pool:
+        yield from pool.map(look, looks)
+
+
+def row(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A report as one flat row, for a table of many: Parquet, a data frame, a database."""
+    flat: dict[str, Any] = {
+        "subject": document["subject"],
+        "pid": (document.get("target") or {}).get("pid"),
+        "glibc": (document.get("glibc") or {}).get("version"),
+        "complete": document.get("complete", False),
+        "error": document.get("error"),
+        "rss_bytes": document.get("rss_bytes"),
+        "verdict": document.get("verdict"),
+    }
+    parts = {part["part"]: part["bytes"] for part in document.get("parts") or ()}
+    return {**flat, **{f"{name}_bytes": parts.get(name) for name in PARTS}}

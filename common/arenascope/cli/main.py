@@ -1,0 +1,214 @@
+"""The shell door: arenascope COMMAND PID|CORE [options]. No debugger needed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from contextlib import suppress
+from typing import Callable, Optional, Sequence
+
+from .. import INTERRUPTED, PROGRAM, STOPPED, __version__
+from ..base.errors import ArenascopeError, TargetError, UsageError
+from ..base.printable import make_streams_safe, one_line
+from ..commands import command_names, find_command
+from ..commands.framework.arguments import HelpAsked
+from ..commands.framework.command import Command, answer, failed
+from ..commands.framework.overview import meaning
+from ..present.render.text import fitted, folded
+from ..sources.target import HOLD_AT_MOST
+from .shell import ShellDoor, seconds_to_hold, terminal_width, unbroken
+from .tree import HELP_NAME, LOOPS, Tree, branch_names, find_loop
+
+DONE, NOTHING, FAILED = 0, 1, 2
+TRIES = 10
+
+
+def main(arguments: Optional[Sequence[str]] = None, loaded: Callable[[], None] = lambda: None) -> int:
+    """The shell's door; its result is the exit status. `loaded` is called once the command's modules are loaded."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    make_streams_safe()
+    try:
+        status = _run(words, loaded)
+        sys.stdout.flush()
+        return status
+    except ArenascopeError as error:
+        _tell_failure(words, str(error))
+        said = " ".join(["arenascope", *[word for word in words[:1] if word in branch_names()]])
+        sys.stderr.write(folded(f"{said}: {one_line(str(error))}", terminal_width(sys.stderr)) + "\n")
+        return FAILED
+    except KeyboardInterrupt:
+        sys.stderr.write(STOPPED)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # the reader of a pipe has seen enough; Python would complain once more at exit
+        _write_no_more()
+        return DONE
+    except OSError as error:
+        with suppress(OSError):
+            _tell_failure(words, str(error.strerror or error))
+        _write_no_more()
+        sys.stderr.write(f"arenascope: {one_line(str(error.strerror or error))}\n")
+        return FAILED
+    except Exception as error:
+        return _fault(error, words)
+
+
+def _fault(error: Exception, words: Sequence[str]) -> int:
+    from ..base import internal_error as fault
+
+    said = fault.fault_line(error, "".join(words[:1]), "shell")
+    _tell_failure(words, said)
+    sys.stderr.write(f"arenascope: {said}\n")
+    return FAILED if isinstance(error, MemoryError) else fault.STATUS
+
+
+def _tell_failure(words: Sequence[str], said: str) -> None:
+    if words and words[0] in command_names():
+        sys.stdout.write(failed(words[0], words[1:], said))
+        sys.stdout.flush()
+
+
+def _write_no_more() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(words: Sequence[str], loaded: Callable[[], None]) -> int:
+    if not words:
+        _tell(Tree(()).format_help())
+        return FAILED
+    first = words[0]
+    if first not in branch_names() and first[:1] != "-":
+        raise UsageError(f"there is no command {first!r}", Tree(()).usage_hint)
+    try:
+        options = Tree([] if first[:1] == "-" else [first]).parse_args(words)
+        return _obey(options, loaded)
+    except HelpAsked as asked:
+        _tell(str(asked))
+        return DONE
+
+
+def _obey(options: argparse.Namespace, loaded: Callable[[], None]) -> int:
+    if getattr(options, "command", None) is None:
+        sys.stdout.write(_said_instead(options))
+        return DONE
+    if options.command == HELP_NAME:
+        return _help(" ".join(options.topic), loaded)
+    # the tree has loaded its module for the words that it takes
+    loaded()
+    if options.command in LOOPS:
+        return find_loop(options.command).run(options)
+    return _look(find_command(options.command), options)
+
+
+def _help(topic: str, loaded: Callable[[], None]) -> int:
+    """Of a command, of all of them, or what a word means."""
+    if not topic or topic in branch_names():
+        return _run([topic, "--help"] if topic else ["--help"], loaded)
+    _tell(meaning(PROGRAM, topic))
+    return DONE
+
+
+def _tell(text: str) -> None:
+    """Help, which is laid out for HELP_WIDTH, on a terminal that may be narrower."""
+    width = terminal_width(sys.stdout)
+    sys.stdout.write("".join(f"{piece}\n" for line in text.splitlines() for piece in fitted(line, width)))
+
+
+def _said_instead(options: argparse.Namespace) -> str:
+    """An option that stands instead of a command."""
+    if options.version:
+        return f"arenascope {__version__}\n"
+    if options.completion:
+        from .completion import script
+
+        return script(options.completion, Tree(branch_names()))
+    return door_path("gdb" if options.gdb_path else "lldb") + "\n"
+
+
+def _look(command: Command, options: argparse.Namespace) -> int:
+    options.json |= options.jsonl
+    subjects, symbols = options.subjects, not options.no_symbols
+    if options.jobs < 0:
+        raise UsageError(f"--jobs {options.jobs} is no number of looks at a time", "0 is one for each processor")
+    if options.hold_at_most is not None and not 0 < options.hold_at_most <= HOLD_AT_MOST * 1000:
+        raise UsageError(
+            f"--hold-at-most {options.hold_at_most:g} is no time to hold a process for",
+            f"more than 0 milliseconds, {HOLD_AT_MOST * 1000:,.0f} at most",
+        )
+    if options.sysroot is not None and not os.path.isdir(options.sysroot):
+        raise UsageError(f"--sysroot {options.sysroot} is no folder", "it has that host's usr, lib and so on")
+    if (options.jsonl and subjects) or len(subjects) > 1:
+        from . import fleet  # several processes, which a single look does not need
+
+        looks = [
+            fleet.Look(
+                each,
+                command.name,
+                options,
+                options.debug_dir,
+                stop=options.stop,
+                symbols=symbols,
+                sysroot=options.sysroot,
+            )
+            for each in subjects
+        ]
+        return fleet.run(looks, options.jobs, options.jsonl)
+    subject = subjects[0] if subjects else None
+    if options.no_stop:
+        return _run_unstopped(command, subject, options)
+    return unbroken(lambda early: _run_held(command, subject, options, early))
+
+
+def _run_held(command: Command, subject: Optional[str], options: argparse.Namespace, early: bool) -> int:
+    lists_of = options.libc if early and command.ahead(options) else None
+    door = ShellDoor(
+        subject,
+        options.stop,
+        options.debug_dir,
+        not options.no_symbols,
+        processes=options.jobs,
+        lists_of=lists_of,
+        sysroot=options.sysroot,
+    )
+    door.whole = command.whole(options)
+    door.hold_at_most = seconds_to_hold(options)
+    try:
+        status = answer(command, options, door)
+        door.release()
+    finally:
+        door.drop()
+    sys.stdout.flush()
+    return status
+
+
+def _run_unstopped(command: Command, subject: Optional[str], options: argparse.Namespace) -> int:
+    """Reads until two readings agree: a process that runs on can change under the reader."""
+    before: Optional[list[str]] = None
+    for _ in range(TRIES):
+        door = ShellDoor(subject, "none", options.debug_dir, not options.no_symbols, sysroot=options.sysroot)
+        status = answer(command, options, door)
+        if status == INTERRUPTED:
+            sys.stdout.write("".join(door.written))
+            return status
+        if door.written == before:
+            door.notice("read without stopping the process; two readings agreed\n")
+            sys.stdout.write("".join(door.written))
+            return status
+        before = door.written
+    raise TargetError(
+        f"process {subject} changes too fast: no two of {TRIES} readings agreed",
+        "leave out --no-stop, or use arenas --quick",
+    )
+
+
+def door_path(debugger: str) -> str:
+    """Where a debugger's door lies: inside the installed package, or in the checkout."""
+    package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    for path in (
+        os.path.join(package, "doors", debugger, "arena.py"),
+        os.path.join(package, "..", "..", debugger, "arena.py"),
+    ):
+        if os.path.isfile(path):
+            return os.path.realpath(path)
+    raise UsageError(f"the door for {debugger} is not beside this package", "install the wheel, or use a checkout")

@@ -1,0 +1,209 @@
+"""arenascope metrics PID...: figures for Prometheus, as OpenMetrics text, through prometheus-client.
+
+Printed, written for a node exporter's textfile collector, or served. A scrape holds each process while it is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from typing import Any, Iterator, Mapping, Optional, Sequence
+
+from ..analysis.diff import Figure, figures_of
+from ..base import optional
+from ..base.errors import ArenascopeError, UsageError
+from ..base.printable import one_line
+from ..base.whole_file import write_whole
+from ..commands.framework.arguments import HELP, Group, Outline, argument
+from .fleet import figures
+
+OUTLINE = Outline(
+    "Figures of processes for Prometheus (OpenMetrics): printed, into a file, or served.",
+    "A scrape holds each process while it is read. What cannot be read is down, and gives no figures.",
+    "metrics 1234 --output /var/lib/node_exporter/textfile/malloc.prom\nmetrics 1234 --listen 9911",
+    (
+        Group(
+            "options",
+            (
+                argument("pids", metavar="PID", nargs="+", help="the processes"),
+                argument(
+                    "--output",
+                    metavar="FILE",
+                    help="write FILE whole or not at all, in the older text format that textfile collectors read",
+                ),
+                argument(
+                    "--listen",
+                    metavar="[HOST:]PORT",
+                    help="serve them, on 127.0.0.1 unless HOST says otherwise",
+                ),
+                argument(
+                    "--types",
+                    type=int,
+                    default=0,
+                    metavar="N",
+                    help="also the N types of blocks that hold the most: a series for each that ever was among them, "
+                    "and every chunk is gone through",
+                ),
+                argument(
+                    "--owners", type=int, default=0, metavar="N", help="likewise the N variables that keep the most"
+                ),
+                HELP,
+            ),
+        ),
+    ),
+)
+PREFIX = "glibc_malloc"
+ARENA_FIGURES = ("system_bytes", "used_bytes", "top_bytes", "resident_bytes", "trim_resident_bytes")
+LAST_PORT = 65535
+MAX_SERIES = 1000
+"""No monitoring should be given more series than these for a process."""
+STATE, STARTTIME = 3, 22
+"""Fields of /proc/PID/stat, as proc(5) counts them."""
+
+
+def run(options: argparse.Namespace) -> int:
+    if optional.load("prometheus_client") is None:
+        raise ArenascopeError("prometheus-client is not installed", "pip install prometheus-client")
+    for name in ("types", "owners"):
+        number = getattr(options, name)
+        if not 0 <= number <= MAX_SERIES:
+            raise UsageError(f"--{name} {number} is no number of series for each process", f"0 to {MAX_SERIES}")
+    collector = Collector(options.pids, options.types, options.owners)
+    if options.listen:
+        return _serve(options.listen, collector)
+    form = "prometheus_client.exposition" if options.output else "prometheus_client.openmetrics.exposition"
+    text: bytes = import_module(form).generate_latest(_Read(list(collector.collect())))
+    if options.output:
+        write_whole(options.output, text)
+    else:
+        sys.stdout.write(text.decode())
+    return 2 if collector.failed else 0
+
+
+def _serve(where: str, collector: Collector) -> int:
+    host, _, port = where.rpartition(":")
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= LAST_PORT):
+        raise UsageError(f"--listen {where} names no port", "--listen 9911, or --listen 0.0.0.0:9911")
+    exposition = import_module("prometheus_client.exposition")
+
+    def encode(families: Sequence[Any], accept: str) -> tuple[bytes, str]:
+        write, kind = exposition.choose_encoder(accept)
+        return write(_Read(families)), kind
+
+    def say(text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    from .scrape import serve  # few looks serve anybody
+
+    serve(host.strip("[]") or "127.0.0.1", int(port), lambda: list(collector.collect()), encode, say=say)
+    return 0
+
+
+class _Read:
+    """Families that were read, where prometheus-client wants a registry."""
+
+    def __init__(self, families: Sequence[Any]) -> None:
+        self._families = families
+
+    def collect(self) -> Sequence[Any]:
+        return self._families
+
+
+class _Subject:
+    """A process that was named. One that gets its pid later is another."""
+
+    def __init__(self, pid: str) -> None:
+        self.pid = pid
+        self.name = ""
+        self._started: Optional[bytes] = None
+        self._is_here()
+
+    def figures(self, types: bool, owners: bool) -> Optional[dict[str, Any]]:
+        """None where it has ended or cannot be read; it keeps its last name."""
+        if not self._is_here():
+            return None
+        documents = figures(self.pid, types, owners)
+        return documents if "error" not in documents and self._is_here() else None
+
+    def _is_here(self) -> bool:
+        if not self.pid.isdigit():
+            return True
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb") as file:
+                before, _, after = file.read().rpartition(b")")
+        except OSError:
+            return False
+        started = after.split()[STARTTIME - STATE]
+        if self._started is None:
+            self._started = started
+        if self._started != started:
+            return False
+        self.name = one_line(os.fsdecode(before.partition(b"(")[2]))
+        return True
+
+
+class Collector:
+    """Reads every process anew, one after the other, each in one look."""
+
+    def __init__(self, pids: Sequence[str], types: int = 0, owners: int = 0) -> None:
+        """`types` and `owners`: so many of each process."""
+        self.subjects = [_Subject(pid) for pid in pids]
+        self.types, self.owners = types, owners
+        self.failed = False
+
+    def collect(self) -> Iterator[Any]:
+        core = import_module("prometheus_client.core")
+
+        def gauge(name: str, text: str, labels: Sequence[str]) -> Any:
+            return core.GaugeMetricFamily(f"{PREFIX}_{name}", text, labels=["pid", "name", *labels])
+
+        up = gauge("up", "1 where the process could be read", ())
+        rss = gauge("rss_bytes", "Resident memory", ())
+        parts = gauge("part_bytes", "Resident memory by what it is; the parts sum to rss", ("part",))
+        arenas = {
+            name: gauge(f"arena_{name}", f"{name} of an arena, as in arenascope arenas", ("arena",))
+            for name in ARENA_FIGURES
+        }
+        count = gauge("arenas", "Number of arenas", ())
+        thresholds = gauge("parameter", "mp_ as it stands", ("parameter",))
+        types = gauge("type_bytes", "Bytes in use by type of block, of the largest", ("type",))
+        owners = gauge("owner_bytes", "Bytes in use that one variable alone keeps, of the largest", ("owner",))
+        self.failed = False
+        for subject in self.subjects:
+            documents = subject.figures(self.types > 0, self.owners > 0)
+            who = [subject.pid, subject.name]
+            up.add_metric(who, 0 if documents is None else 1)
+            if documents is None:
+                self.failed = True
+                continue
+            _add(rss, who, documents["report"]["rss_bytes"])
+            for part in documents["report"]["parts"] or ():
+                _add(parts, [*who, part["part"]], part["bytes"])
+            rows = documents["arenas"]["arenas"] or ()
+            _add(count, who, len(rows))
+            for row in rows:
+                for name, family in arenas.items():
+                    _add(family, [*who, str(row["index"])], row[name])
+            for param in documents["params"]["params"] or ():
+                if param["name"] in ("mmap_threshold", "trim_threshold", "n_mmaps", "mmapped_mem"):
+                    _add(thresholds, [*who, param["name"]], param["value"])
+            for family, by, number in ((types, "type", self.types), (owners, "owner", self.owners)):
+                for each in _largest(documents, by, number):
+                    family.add_metric([*who, one_line(each.name)], each.value)
+        asked = [*([types] if self.types else []), *([owners] if self.owners else [])]
+        yield from (up, rss, parts, count, *arenas.values(), thresholds, *asked)
+
+
+def _largest(documents: Mapping[str, Any], by: str, number: int) -> list[Figure]:
+    """None where it was not asked for."""
+    known = (each for each in figures_of(documents) if each.by == by and each.value is not None) if number else ()
+    return sorted(known, key=lambda each: -(each.value or 0))[:number]
+
+
+def _add(family: Any, labels: Sequence[str], value: object) -> None:
+    """What is not known is left out: a 0 would be a lie."""
+    if value is not None:
+        family.add_metric(labels, value)

@@ -1,0 +1,287 @@
+"""The shell as a door: a core file, or a live process that is held only while it is read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Callable, Optional, Sequence, TextIO, TypeVar
+
+from .. import PROGRAM
+from ..base.errors import HoldEnded, HoldOver, ReadLate, TargetError, Unread, UsageError
+from ..commands import find_command
+from ..present.render.progress import OverwrittenLine
+from ..present.render.text import Style, wants_colour
+from ..sources.target import HOLD, HOLD_AT_MOST, Target
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from ..commands.framework.apply import Controller
+    from ..sources.live.freeze import Freeze
+    from ..sources.live.process import ProcessImage
+    from ..sources.live.still import StillProcess
+    from ..sources.live.target import ProcessTarget
+
+TRIES = 10
+SECONDS_EACH = 0.0002
+"""For stopping a thread and reading its registers, at the very least."""
+LONGEST_PID = 10
+LONG = 1.0
+"""Seconds of standing still that call for a word on whether it comes again."""
+
+
+class ShellDoor:
+    """Holds a live process only while it is read; output waits until it has been let go."""
+
+    name = "shell"
+    find_command = staticmethod(find_command)
+
+    def __init__(
+        self,
+        subject: Optional[str],
+        stop: str,
+        folders: Sequence[str],
+        symbols: bool = True,
+        processes: int = 1,
+        lists_of: Optional[int] = None,
+        sysroot: Optional[str] = None,
+    ) -> None:
+        """`lists_of`: the lists of the libc of that number (see --libc) will be walked, so that a process's are looked
+        for before it is held; None: no lists."""
+        self.subject = subject
+        self.stop = stop
+        self.symbols = symbols
+        self.processes = processes
+        self.folders, self.sysroot = folders, sysroot
+        self.written: list[str] = []
+        self.freeze: Optional[Freeze] = None
+        self.hold_at_most = HOLD
+        self.whole = False
+        """Nothing is told of what was read by half: see Command.whole."""
+        self._lists_of = lists_of if stop != "none" else None
+        self._still: Optional[StillProcess] = None
+        self.held_seconds: Optional[float] = None
+        """In all: `report --again` looks twice."""
+        self._seen: Optional[ProcessTarget] = None
+        self._line = OverwrittenLine(sys.stderr)
+
+    @property
+    def lets_go(self) -> bool:
+        return self.stop != "none" and self._is_process
+
+    @property
+    def _is_process(self) -> bool:
+        subject = self.subject or ""
+        return subject.isascii() and subject.isdigit() and not os.path.exists(subject)
+
+    @property
+    def _named(self) -> str:
+        """As it is typed."""
+        if self.subject is None or self._is_process:
+            return self.subject or ""
+        from shlex import quote
+
+        return quote(self.subject)
+
+    def target(self) -> Target:
+        if self._seen is not None and self.freeze is not None:
+            return self._seen  # it is held; whoever lets threads of it run says so
+        if self.subject is None:
+            raise TargetError("there is nothing to look at", "name a pid or a core file")
+        if self._is_process:
+            if len(self.subject) > LONGEST_PID:
+                raise TargetError(f"there is no process {self.subject[:LONGEST_PID]}… ({len(self.subject):,} digits)")
+            return self._process(int(self.subject))
+        from ..sources.core.image import CoreImage
+        from ..sources.shell_target import ShellTarget
+
+        return ShellTarget(CoreImage(self.subject, self.progress), self.folders, self.symbols, self.sysroot)
+
+    def _process(self, pid: int) -> Target:
+        image = self._open(pid)  # the kernel's refusals are met here
+        self._check_time(pid)
+        if self.stop != "none":
+            from ..sources.live.freeze import Freeze
+
+            # it gets ready while we do
+            self.freeze = Freeze(self.stop, self.hold_at_most)
+        # loaded before the process is held, and not for a core
+        import json  # noqa: F401
+        import queue  # noqa: F401
+        import threading  # noqa: F401
+
+        from ..sources.live.target import ProcessTarget
+
+        # everything that can be read beforehand is: symbols and modules
+        target = ProcessTarget(image, self.folders, self.symbols, self.sysroot)
+        target.symbol("main_arena")
+        if self._still is not None:
+            self._find_lists(target, self._still)
+        if self.freeze is not None:
+            self.freeze.hold(image.pid, image.born)
+            if self.freeze.how != self.stop:
+                self.notice("note: this Python has no ctypes, so that the process is stopped by a signal\n")
+        target.look(self.freeze)
+        if self._still is not None and self.freeze is not None:
+            self._still.hold(self.freeze)
+        elif self.freeze is not None and not self.whole:
+            target.heed(self.freeze)
+        self._seen = target
+        return target
+
+    def _check_time(self, pid: int) -> None:
+        """UsageError before it is held where what must be whole cannot be done in time."""
+        from ..sources.live.procfiles import thread_count
+
+        threads = thread_count(pid) if self.whole and self.stop != "none" else 0
+        if threads * SECONDS_EACH > self.hold_at_most:
+            raise UsageError(
+                f"process {pid} has {threads:,} threads, which cannot all be stopped and read in "
+                f"{self.hold_at_most:g} s",
+                "--hold-at-most allows more",
+            )
+
+    def _open(self, pid: int) -> ProcessImage:
+        if self._lists_of is None:
+            from ..sources.live.process import ProcessImage
+
+            return ProcessImage(pid)
+        from ..sources.live.still import StillProcess
+
+        self._still = StillProcess(pid)
+        return self._still
+
+    def _find_lists(self, target: ProcessTarget, process: StillProcess) -> None:
+        from ..session.before_hold import find_lists
+        from ..session.session import Session
+
+        target.nodes = nodes = process.nodes
+        # it runs on under the reader: whatever breaks is looked at again when it is held, and only then is a finding
+        with suppress(Exception):
+            find_lists(Session(target, self._lists_of or 0), nodes)
+        nodes.prepare()
+
+    def let_go(self) -> float:
+        """The seconds for which the process was held; HoldEnded where it was let go before."""
+        freeze, self.freeze = self.freeze, None
+        if self._still is not None:
+            self._still.let_go()
+        if freeze is None:
+            return 0.0
+        held = freeze.release()
+        self.held_seconds = (self.held_seconds or 0.0) + held
+        return held
+
+    def be_sure(self) -> None:
+        """ReadLate where something that was wanted had not been read: no answer is right then."""
+        if self._still is not None and self._still.late is not None:
+            raise self._still.late
+
+    def release(self) -> float:
+        held = self.let_go()
+        self._tell(held, ", once: the next such look takes about as long" if held >= LONG else "")
+        self.be_sure()
+        return held
+
+    def drop(self) -> None:
+        """Lets go after any error."""
+        freeze, self.freeze = self.freeze, None
+        self._tell(freeze.drop() if freeze is not None else 0.0)
+
+    def _tell(self, held: float, more: str = "") -> None:
+        if held:
+            self.notice(f"process {self.subject} stood still for {held * 1000:.1f} ms{more}\n")
+
+    def controller(self) -> Optional[Controller]:
+        if self.freeze is None or self._seen is None or self._still is not None:
+            return None  # what is kept of it would not be what it is once it has moved
+        from .shell_control import ShellController
+
+        return ShellController(self._seen, self.freeze)
+
+    def confirm(self, question: str) -> bool:
+        if not os.isatty(0):
+            raise UsageError("there is nobody to ask", "-y says yes beforehand")
+        sys.stderr.write(f"{question} (y or n) ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    def style(self) -> Style:
+        terminal = sys.stdout.isatty()
+        return Style(
+            width=terminal_width(sys.stdout),
+            colour=terminal and wants_colour(),
+            program=typed_program(),
+            subject=self._named,
+        )
+
+    def write(self, text: str) -> None:
+        if self.stop == "none":
+            # compared with the next reading
+            self.written.append(text)
+        else:
+            # everything has been read by now
+            self.release()
+            sys.stdout.write(text)
+
+    def notice(self, text: str) -> None:
+        sys.stderr.write(text)
+
+    def progress(self, text: str) -> None:
+        """One line that is overwritten; nothing where nobody watches, and "" at the end."""
+        if sys.stderr.isatty():
+            self._line.show(text)
+
+    def describe(self) -> Sequence[str]:
+        return ["no debugger: the shell"]
+
+
+T = TypeVar("T")
+
+
+def unbroken(look: Callable[[bool], T]) -> T:
+    """The result of a look, started again if we were suspended and had to let the process go. Told False it holds the
+    process to its end: where one that let it go earlier wanted more."""
+    early = True
+    for _ in range(TRIES):
+        try:
+            return look(early)
+        except HoldOver as over:
+            if not (early and isinstance(over, Unread)):
+                raise over.ended from None
+            early = False
+        except HoldEnded as error:
+            if not error.again:
+                raise
+            early = early and not isinstance(error, ReadLate)
+    return look(early)
+
+
+def seconds_to_hold(options: Namespace) -> float:
+    """What was asked for, or what is right where nothing was: a copy that takes longer is given up, a call is not."""
+    milliseconds = getattr(options, "hold_at_most", None)
+    if milliseconds is not None:
+        return float(milliseconds) / 1000
+    return HOLD_AT_MOST if getattr(options, "apply", False) else HOLD
+
+
+def typed_program() -> str:
+    """What starts it again: the name alone where that leads here, otherwise as it was typed."""
+    typed = sys.argv[0]
+    folder, name = os.path.split(typed)
+    packed = name.endswith(".pyz")
+    if not packed and (name != PROGRAM or not folder or folder in os.environ.get("PATH", "").split(os.pathsep)):
+        return PROGRAM
+    from shlex import quote
+
+    return f"python3 {quote(typed)}" if packed else quote(typed)
+
+
+def terminal_width(stream: TextIO) -> int:
+    """Columns; 0 where it is no terminal."""
+    if not stream.isatty():
+        return 0
+    from shutil import get_terminal_size  # only a terminal has columns
+
+    return get_terminal_size().columns

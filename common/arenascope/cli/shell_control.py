@@ -1,0 +1,165 @@
+"""The shell as a Controller: no debugger, but a guard that holds every thread (sources/live/running.py)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+from typing import Any, Callable, Optional, Sequence
+
+from ..base.errors import EndedError, RefusedError
+from ..commands.framework.apply import ELSEWHERE, Call, taken_back
+from ..glibc.find.code import StackFrame
+from ..sources.live import injection
+from ..sources.live.freeze import Freeze
+from ..sources.live.injection_aarch64 import Aarch64
+from ..sources.live.injection_x86_64 import X8664
+from ..sources.live.target import ProcessTarget
+from ..sources.target import ThreadInfo
+from .shell_callers import LOCK, Moment
+
+PROCESSORS: Sequence[injection.Processor] = (X8664(), Aarch64())
+SLICES = (0.0002, 0.001, 0.005, 0.02)
+"""For how long a thread is let run until it is looked at again."""
+CALLERS = 10
+"""So often each of them where no thread can be made to call for a moment."""
+DOUBTS = 5
+"""So often each of them for one that may be inside malloc: on aarch64 no table tells of a PLT's stubs, where one that
+calls in a loop is often met."""
+HOLD_MORE = "--hold-at-most allows more"
+
+
+class ShellController:
+    """Lets threads of a held process run one at a time, and calls functions on one that finds back by itself."""
+
+    rounds = 500
+    """Nobody can stop a thread just where it leaves malloc: it runs for a moment, and is looked at again."""
+
+    def __init__(self, target: ProcessTarget, freeze: Freeze) -> None:
+        if freeze.how != "ptrace":
+            raise RefusedError("a process that is held by a signal cannot be made to call anything", "--stop ptrace")
+        machine = os.uname().machine
+        processor = next((each for each in PROCESSORS if each.machine == target.machine == machine), None)
+        if processor is None or target.pointer_size != 8:
+            names = " and ".join(each.machine.replace("_", "-") for each in PROCESSORS)
+            other = "" if target.machine == machine else f", from Python for {machine}"
+            raise RefusedError(
+                f"the shell calls into {names} processes alone, and this is {target.machine}{other}", ELSEWHERE
+            )
+        why = processor.refusal(target.image.pid)
+        if why is not None:
+            raise RefusedError(why, ELSEWHERE)
+        self.target, self.freeze, self.processor = target, freeze, processor
+        self._moment: Optional[Moment] = None
+
+    @property
+    def _now(self) -> Moment:
+        if self._moment is None:
+            self._moment = Moment(self.target, self.freeze, self.processor)
+        return self._moment
+
+    def _run(self, tid: int, *pieces: float) -> bool:
+        """Whether this thread, let run alone, went anywhere. All others stand where they stood: what is known of them
+        holds, however many they are, unless some have come or gone."""
+        moved, same = self._obey("run", tid, pieces)
+        self.target.moved(tid if same else None)
+        self._moment = self._now.after(tid) if same else None
+        return bool(moved)
+
+    def frames(self, thread: ThreadInfo, limit: int) -> Sequence[StackFrame]:
+        return list(self._now.frames(thread.tid, limit))
+
+    def step_out(self, thread: ThreadInfo, depth: int, seconds: float) -> bool:
+        """Whether it went anywhere: the caller looks again, and again."""
+        # where it waits, all that a longer time can bring is that what it waits for comes from outside
+        return self._run(thread.tid, *SLICES, max(seconds - sum(SLICES), 0.0))
+
+    def let_run(self, thread: ThreadInfo, times: int) -> bool:
+        if times >= len(SLICES) * DOUBTS:
+            return False
+        # one whose handlers run one after the other, on a slow machine, needs long until all have returned
+        self._run(thread.tid, SLICES[times // DOUBTS])
+        return True
+
+    def can_call(self, times: int) -> bool:
+        now = self._now
+        base = now.session.located.libc.base
+        if base is None or times >= len(SLICES) * CALLERS or next(now.callers(base), None) is not None:
+            return True
+        passing = now.passing()
+        if not passing:
+            return True
+        # who makes threads all the time is the first, and may be one of many
+        chosen = passing[times // 2 % len(passing) if times % 2 else 0]
+        self._run(chosen, SLICES[times // CALLERS])
+        return False
+
+    def _obey(self, *order: object, seconds: float = 30.0) -> Any:
+        said = self.freeze.obey(order, seconds)
+        if isinstance(said, str):
+            raise RefusedError(said)
+        return said
+
+    def call(self, what: Call, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
+        """0: what it returned cannot be had, only what came of it."""
+        lock = what.lock
+        steps = [injection.Step(what.address, what.arguments, unlocks=lock)]
+        if lock is not None:
+            take = self._now.exported(LOCK, self._now.base_of(what.address))
+            if take is None:
+                raise RefusedError(f"{LOCK} was not found in this process", ELSEWHERE)
+            give = injection.Step(0, injection.unlocking(lock), system_call="futex")
+            # alone, it goes from having the lock straight to giving it back
+            steps = [injection.Step(take.value, [lock], unlocks=lock), *steps, give]
+        became, number = self._make(what.address, steps, seconds)
+        if became == "returned":
+            return 0
+        if became == "at signal":
+            raise taken_back(signal.Signals(number).name)
+        if became == "ended":
+            raise EndedError(f"of {signal.Signals(number & 127).name}" if number & 127 else f"status {number >> 8}")
+        if became == "at work":
+            raise RefusedError("the call is still at work; the process was let go and finishes it by itself")
+        raise RefusedError("no thread could be made to call", "try again")
+
+    def _make(self, function: int, steps: Sequence[injection.Step], seconds: float) -> tuple[str, int]:
+        now = self._now
+        base = now.base_of(function)
+        gadgets = now.gadgets(base)
+        # some of which is for the answer: a call that does not return by then is left to end by itself
+        seconds = min(seconds, self.freeze.left)
+        if seconds <= 0:
+            raise RefusedError("no time is left for a call, as the process has stood still for long", HOLD_MORE)
+        for caller in now.callers(base):
+            stand, thread, at_end = caller.stand, caller.thread, caller.at_end
+            stack_pointer = stand.registers[self.processor.stack]
+            frames = self.processor.frames(thread, gadgets)
+            layout = injection.Layout(frames, thread, stack_pointer, steps, signal=at_end)
+            if layout.base - injection.ROOM < caller.stack.start:
+                now.why_none = f"has too little room left on the stack of thread {stand.tid}"
+                continue
+            ready = layout.prepared()
+            order = injection.Order(
+                tid=stand.tid,
+                general=stand.general,
+                # what the kernel alone remembers goes on by what it left there
+                back=stand.general
+                if self.processor.is_timed(stand.registers)
+                else self.processor.packed(thread.registers),
+                sets=list(self.processor.put_back(stand.sets) or ()),
+                mask=stand.mask,
+                meanwhile=ready.mask,
+                block=ready.block,
+                room=injection.ROOM,
+                entries=[self.processor.packed(each) for each in ready.entries],
+                stops=list(ready.stops),
+                stands_in=self.processor.stands_in,
+                errno=(thread.errno_at, struct.pack("<I", thread.errno)),
+                at_end=at_end,
+                seconds=seconds,
+            )
+            reply = self._obey("call", order._asdict(), seconds=seconds + 30.0)
+            return str(reply[0]), int(reply[1])
+        raise RefusedError(
+            f"no thread can be made to call and put back as it was: the process {now.why_none}", ELSEWHERE
+        )

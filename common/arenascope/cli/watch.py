@@ -1,0 +1,298 @@
+"""arenascope watch PID: a live screen, or a line for each interval, to see what grows, and a snapshot of each look for
+`trend` to tell since when. The process is held only while it is read."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from typing import Any, Mapping, Optional, Protocol, Sequence
+
+from ..base.errors import ArenascopeError, TargetError, UsageError
+from ..base.printable import one_line
+from ..base.records import NamedTuple
+from ..commands.framework import moments
+from ..commands.framework.arguments import HELP, Group, Outline, argument
+from ..commands.framework.command import EXACT, Answer, Context
+from ..commands.snapshot import take
+from ..present.render.text import Style
+from ..present.screens.watch import LiveScreen, Looked
+from ..session.resident import resident_picture
+from ..session.trims import trims
+from ..sources.live.cgroups import memory_limit
+from ..sources.live.procfiles import born
+from .shell import ShellDoor, unbroken
+
+COLUMNS = {
+    "time": 8,
+    "pid": 7,
+    "RSS": 10,
+    "change": 11,
+    "in use": 10,
+    "free": 10,
+    "trim gives": 10,
+    "tops": 10,
+    "stranded": 10,
+    "arenas": 6,
+    "held": 8,
+}
+"""How wide each is."""
+HEADERS = tuple(COLUMNS)
+EXPENDABLE = ("arenas", "held", "stranded", "tops", "trim gives", "change", "time")
+"""What goes where the terminal is narrower, the first first."""
+GAP = "  "
+AGAIN = 20
+"""After this many lines the headers are repeated."""
+KEEP, FEWEST = 500, 3
+OUTLINE = Outline(
+    "Look at each interval: RSS, what is in use, what is free. A live screen; in a pipe, a line for each look.",
+    "A process is held only while it is read; of several, one after the other. With --save each look is kept as a "
+    "small file without any of the program's data, from which `trend` tells what grew, since when and how steadily.",
+    "watch 1234 --interval 60\nwatch $(pgrep server) --interval 60 --save moments/",
+    (
+        Group(
+            "options",
+            (
+                argument("pids", metavar="PID", type=int, nargs="+", help="a process; of several, a line for each"),
+                argument("--interval", type=float, default=5.0, metavar="SECONDS", help="from line to line (5)"),
+                argument(
+                    "--count",
+                    type=int,
+                    default=0,
+                    metavar="N",
+                    help="stop after N intervals (0: when every process has ended)",
+                ),
+                argument("--lines", action="store_true", help="a line for each look on a terminal, too"),
+                argument("--save", metavar="FOLDER", help="keep a snapshot of each look there, for trend"),
+                argument(
+                    "--keep",
+                    type=int,
+                    default=KEEP,
+                    metavar="N",
+                    help=f"so many of each process at most; old ones become fewer ({KEEP})",
+                ),
+                argument(
+                    "--types",
+                    action="store_true",
+                    help="with the names of types in them: it is copied for that, which holds it for longer",
+                ),
+                argument("--owners", action="store_true", help="with what each variable keeps; as with --types"),
+                EXACT,
+                HELP,
+            ),
+        ),
+    ),
+)
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.interval <= 0:
+        raise UsageError("--interval must be more than 0")
+    if options.keep < FEWEST:
+        raise UsageError(f"--keep {options.keep} is too few to tell a trend", f"{FEWEST} or more")
+    for name in ("types", "owners"):
+        if getattr(options, name) and not options.save:
+            raise UsageError(f"--{name} is for what is saved", f"watch PID --save FOLDER --{name}")
+    if options.save:
+        moments.make(options.save)
+    pids = list(dict.fromkeys(options.pids))
+    shown = _show(options, pids)
+    try:
+        _look_on(options, pids, shown)
+    finally:
+        shown.close()
+        if options.save and shown.looks:
+            sys.stderr.write(f"next: arenascope trend {one_line(options.save)}\n")
+    if not shown.looks:
+        raise TargetError("none of these processes could be looked at")
+    return 0
+
+
+def _look_on(options: argparse.Namespace, pids: list[int], shown: _Show) -> None:
+    due = time.monotonic()
+    number = 0
+    while pids and (not options.count or number < options.count):
+        for pid in pids[:]:
+            try:
+                seen = unbroken(lambda early, pid=pid: _look(pid, options, early))  # type: ignore[misc]
+            except TargetError as error:
+                # a single one that was never there is an error as of every command
+                if not number and len(options.pids) == 1:
+                    raise
+                shown.say(one_line(error.message))
+                pids.remove(pid)
+                continue
+            shown.add(seen.looked)
+            if seen.document is not None:
+                _keep(options, pid, seen.document, shown)
+        shown.draw()
+        number += 1
+        due += options.interval
+        if pids and (not options.count or number < options.count):
+            time.sleep(max(0.0, due - time.monotonic()))
+
+
+def _keep(options: argparse.Namespace, pid: int, document: Mapping[str, Any], shown: _Show) -> None:
+    """A disk that is full for a while ends nothing."""
+    process = (pid, document["target"]["started"])
+    try:
+        moments.save(options.save, document, process)
+        moments.thin(options.save, process, options.keep)
+    except ArenascopeError as error:
+        shown.say(one_line(error.message))
+
+
+# what is shown of it
+
+
+class _Show(Protocol):
+    @property
+    def looks(self) -> int:
+        """How many there were."""
+
+    def add(self, looked: Looked) -> None: ...
+
+    def say(self, message: str) -> None:
+        """What went wrong."""
+
+    def draw(self) -> None:
+        """Every process was looked at once more."""
+
+    def close(self) -> None: ...
+
+
+def _show(options: argparse.Namespace, pids: Sequence[int]) -> _Show:
+    style = _style(options, pids)
+    if sys.stdout.isatty() and not options.lines and os.environ.get("TERM", "dumb") != "dumb":
+        return _Screen(options, pids)
+    return _Lines(style, several=len(pids) > 1)
+
+
+def _style(options: argparse.Namespace, pids: Sequence[int]) -> Style:
+    return ShellDoor(str(pids[0]), "ptrace", ()).style()._replace(exact=options.bytes)
+
+
+class _Screen:
+    def __init__(self, options: argparse.Namespace, pids: Sequence[int]) -> None:
+        self._options, self._pids = options, list(pids)
+        self._screen = LiveScreen(sys.stdout, options.interval, options.save)
+        self.add, self.say, self.close = self._screen.add, self._screen.say, self._screen.close
+
+    @property
+    def looks(self) -> int:
+        return self._screen.looks
+
+    def draw(self) -> None:
+        # a window may have become another size
+        self._screen.draw(_style(self._options, self._pids), shutil.get_terminal_size().lines)
+
+
+class _Lines:
+    """A line for each look."""
+
+    def __init__(self, style: Style, several: bool) -> None:
+        self._style = style
+        self._columns = _columns(style, several)
+        self._before: dict[int, Optional[int]] = {}
+        self.looks = 0
+
+    def add(self, looked: Looked) -> None:
+        if self.looks % AGAIN == 0:
+            _print(self._columns, dict(zip(HEADERS, HEADERS)))
+        _print(self._columns, dict(zip(HEADERS, _cells(looked, self._style, self._before.get(looked.pid)))))
+        self._before[looked.pid] = looked.picture.rss if looked.picture is not None else None
+        self.looks += 1
+
+    def say(self, message: str) -> None:
+        sys.stderr.write(f"arenascope watch: {message}\n")
+
+    def draw(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def _columns(style: Style, several: bool) -> list[str]:
+    """Those that the terminal has room for."""
+    kept = [name for name in HEADERS if several or name != "pid"]
+    for name in EXPENDABLE:
+        if not style.width or sum(COLUMNS[each] + len(GAP) for each in kept) - len(GAP) <= style.width:
+            break
+        kept.remove(name)
+    return kept
+
+
+class _Quiet(ShellDoor):
+    """For how long a process was held stands in its line."""
+
+    def notice(self, text: str) -> None:
+        pass
+
+
+class _Seen(NamedTuple):
+    looked: Looked
+    document: Optional[Mapping[str, Any]]
+    """The snapshot, where one is kept."""
+
+
+def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
+    def figures(context: Context) -> Answer:
+        session, at = context.session, time.time()
+        picture = resident_picture(session, trims(session)) if session.started else None
+        document = take(context, sizes=False, types=options.types, owners=options.owners) if options.save else None
+        return Answer({"picture": picture, "arenas": len(session.headers), "document": document, "at": at}, ())
+
+    started = born(pid) if options.save else None
+    ahead = None if options.types or options.owners else figures
+    door = _Quiet(str(pid), "ptrace", (), lists_of=0 if early and ahead else None)
+    asked = argparse.Namespace(libc=0, json=True)
+    try:
+        keys: Mapping[str, Any] = figures(Context(door, asked, ahead=ahead)).keys
+        door.release()
+        held = door.held_seconds or 0.0
+    finally:
+        door.drop()
+    document, name = keys["document"], _name(pid)
+    if document is not None:
+        limit = memory_limit(pid)
+        target = {**document["target"], "started": started, "name": name}
+        document = {**document, "target": target, "limit": None if limit is None else limit._asdict()}
+    looked = Looked(pid, name, keys["picture"], keys["arenas"], held=held, at=keys["at"])
+    return _Seen(looked, document)
+
+
+def _name(pid: int) -> str:
+    """As the kernel has it, of a process that may have ended since."""
+    try:
+        with open(f"/proc/{pid}/comm", errors="backslashreplace") as file:
+            return one_line(file.read().rstrip("\n"))
+    except OSError:
+        return ""
+
+
+def _cells(looked: Looked, style: Style, before: Optional[int]) -> list[str]:
+    now, held = time.strftime("%H:%M:%S", time.localtime(looked.at)), f"{looked.held * 1000:.0f} ms"
+    picture, pid = looked.picture, str(looked.pid)
+    if picture is None:
+        return [now, pid, *["?"] * 7, str(looked.arenas), held]
+    rss = picture.rss
+    change = "" if before is None or rss is None else f"{'+' if rss >= before else ''}{style.size(rss - before)}"
+    part = picture.parts.get
+    sizes = (picture.live, picture.free, part("returnable", 0), part("thread_tops", 0), part("scraps", 0))
+    return [
+        now,
+        pid,
+        style.size(rss),
+        change,
+        *(style.size(each if picture.whole else None) for each in sizes),
+        str(looked.arenas),
+        held,
+    ]
+
+
+def _print(columns: Sequence[str], cells: Mapping[str, str]) -> None:
+    sys.stdout.write(GAP.join(cells[name].rjust(COLUMNS[name]) for name in columns) + "\n")
+    sys.stdout.flush()

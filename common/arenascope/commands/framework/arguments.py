@@ -1,0 +1,196 @@
+"""A command line as every door reads it: each argument is described once, as data, and becomes argparse's."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Sequence
+
+from ...base.argv import full_names
+from ...base.errors import UsageError
+from ...base.records import NamedTuple
+from ...present.render.text import HELP_WIDTH
+
+
+class Argument(NamedTuple):
+    """One argument, as data: argparse's own words."""
+
+    names: tuple[str, ...]
+    help: str
+    options: Mapping[str, Any]
+
+    @property
+    def is_option(self) -> bool:
+        return self.names[0].startswith("-")
+
+    @property
+    def takes_value(self) -> bool:
+        return self.is_option and self.options.get("action") in (None, "append")
+
+    @property
+    def long_names(self) -> list[str]:
+        return [name for name in self.names if name.startswith("--")]
+
+    @property
+    def choices(self) -> Sequence[str]:
+        return list(self.options.get("choices", ()))
+
+    @property
+    def value(self) -> str:
+        """How its value is written: N, FILE, {ptrace,signal}."""
+        either = "{" + ",".join(self.choices) + "}" if self.choices else None
+        return str(self.options.get("metavar") or either or self.names[-1].lstrip("-").upper())
+
+    @property
+    def spelt(self) -> str:
+        """As it is typed."""
+        if self.is_option:
+            return f"{', '.join(self.names)} {self.value}" if self.takes_value else ", ".join(self.names)
+        return {"?": f"[{self.value}]", "*": f"[{self.value} ...]", "+": f"{self.value} [{self.value} ...]"}.get(
+            self.options.get("nargs") or "", self.value
+        )
+
+
+def argument(*names: str, help: str, **options: Any) -> Argument:
+    return Argument(names, help, options)
+
+
+class HelpAsked(Exception):
+    """Raised instead of an answer: a help text."""
+
+
+class _Help(argparse.Action):
+    """argparse's own action writes to standard output, which a debugger does not show, and exits."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: Optional[str] = None) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        raise HelpAsked(parser.format_help())
+
+
+HELP = argument("-h", "--help", action=_Help, help="how it is used")
+
+
+class Group(NamedTuple):
+    """Arguments under one heading of a help."""
+
+    title: str
+    arguments: Sequence[Argument]
+
+
+class Outline(NamedTuple):
+    """The whole description of a command line; `also` is what a door adds to the command's own arguments."""
+
+    summary: str
+    description: str
+    example: str
+    groups: Sequence[Group]
+    also: Sequence[Group] = ()
+
+    @property
+    def all_groups(self) -> Sequence[Group]:
+        return (*self.groups, *self.also)
+
+
+def options_of(groups: Sequence[Group]) -> Iterator[Argument]:
+    return (each for group in groups for each in group.arguments if each.is_option)
+
+
+def places_of(groups: Sequence[Group]) -> Iterator[Argument]:
+    """Positional arguments."""
+    return (each for group in groups for each in group.arguments if not each.is_option)
+
+
+def names_of(groups: Sequence[Group]) -> list[str]:
+    return [name for each in options_of(groups) for name in each.names]
+
+
+def completions(arguments: Sequence[Argument], before: str, start: str) -> list[str]:
+    """What may stand there, for a door that cannot find it by itself: an option's name, or its value."""
+    for each in arguments:
+        if before in each.names and each.takes_value:
+            return [choice for choice in each.choices if choice.startswith(start)]
+    names = sorted(name for each in arguments for name in each.long_names)
+    return [name for name in names if name.startswith(start)] if start[:1] == "-" else []
+
+
+Settle = Callable[["Parser", argparse.Namespace], None]
+"""What a door makes of what was found."""
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """The same width everywhere; argparse would query the terminal's for each argument added."""
+
+    def __init__(self, prog: str, **standard: Any) -> None:
+        super().__init__(prog, **{**standard, "width": HELP_WIDTH - 1})
+
+
+class OneLine(argparse.ArgumentParser):
+    """An error is one line."""
+
+    def __init__(self, **standard: Any) -> None:
+        super().__init__(**{**standard, "formatter_class": HelpFormatter, "add_help": False, "allow_abbrev": False})
+        # Python 3.14 colours help on a terminal, but the text also goes elsewhere
+        self.color = False
+
+    @property
+    def usage_hint(self) -> str:
+        return f"{self.prog} --help shows how it is used"
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, self.usage_hint)
+
+    def add(self, each: Argument, where: Optional[Any] = None) -> None:
+        """`where` is a group of this parser's."""
+        options = {**each.options, "help": each.help}
+        if not each.is_option:
+            options["metavar"] = each.value
+        (where or self).add_argument(*each.names, **options)
+
+
+class Parser(OneLine):
+    """The parser of one command: options stand anywhere among the other words, by the start of their names."""
+
+    def __init__(self, outline: Outline, prog: str, settle: Optional[Settle] = None, **standard: Any) -> None:
+        super().__init__(**{**standard, "prog": prog})
+        self.outline = outline
+        self._settle = settle
+        self._places = list(places_of(outline.all_groups))
+        for group in outline.all_groups:
+            shown = self.add_argument_group(group.title)
+            for each in options_of([group]):
+                self.add(each, shown)
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Optional[Sequence[str]] = None, namespace: Optional[argparse.Namespace] = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        known, also = names_of(self.outline.groups), names_of(self.outline.also)
+        words = full_names(args or (), known, self.usage_hint, also)
+        end = words.index("--") if "--" in words else len(words)
+        # options first: argparse takes words for one place from among the options only if they stand side by side
+        options, plain = super().parse_known_args(words[:end], namespace)
+        plain += words[end + 1 :]
+        self._add_places()
+        options, rest = super().parse_known_args(["--", *plain] if plain else [], options)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        if self._settle is not None:
+            self._settle(self, options)
+        return options, []
+
+    def _add_places(self) -> None:
+        while self._places:
+            self.add(self._places.pop(0))
+
+    def format_help(self) -> str:
+        import textwrap
+
+        self._add_places()
+        program = self.prog.partition(" ")[0]
+        summary, description, example, _, _ = self.outline
+        examples = [f"  {program} {line}" for line in example.splitlines()]
+        places = [each.spelt for each in places_of(self.outline.all_groups)]
+        self.usage = " ".join([self.prog, "[options]", *places])
+        self.description = f"{textwrap.fill(summary, HELP_WIDTH)}\n\n{textwrap.fill(description, HELP_WIDTH)}".strip()
+        self.epilog = "\n".join([f"example{'s' if examples[1:] else ''}:", *examples])
+        return super().format_help()

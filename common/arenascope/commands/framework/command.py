@@ -1,0 +1,402 @@
+"""What a command is: one decorated function in `commands/` gives parser, help, text and JSON of all doors."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import deque
+from contextlib import suppress
+from functools import cache, cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Callable, Iterable, Mapping, Optional, Protocol, Sequence
+
+from ... import INTERRUPTED
+from ...base.errors import ArenascopeError, HoldOver, UsageError
+from ...base.model import HOLD_OVER, Statement
+from ...base.printable import one_line, printable
+from ...base.records import NamedTuple
+from ...present.render.json import envelope, failure
+from ...present.render.problems import first_sentences, sentence
+from ...present.render.progress import Progress
+from ...present.render.spool import in_blocks
+from ...present.render.text import Style, fitted, known_form
+from ...sources.free_chunk_reader import Nodes
+from ...sources.target import Target
+from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser
+from .arguments import argument as argument
+
+if TYPE_CHECKING:
+    from ...base.model import Means
+    from ...session.before_hold import Ahead
+    from ...session.session import Session
+    from .apply import Controller
+
+GROUPS = (
+    "where it went",
+    "arenas and lists",
+    "what goes back",
+    "chunk by chunk",
+    "whose it is",
+    "then and now",
+    "glibc's own words",
+    "this tool",
+)
+"""What commands are about, in the order of help."""
+
+
+LIMIT = argument("--limit", type=int, default=40, metavar="N", help="show N rows at most (0: all)")
+ARENA = argument("--arena", type=int, metavar="N", help="only arena N (0 is main_arena)")
+GRAPH = argument(
+    "--graph", metavar="FILE", help="of a core: keep here who points to whom, or take it from here the next time"
+)
+EXACT = argument("--bytes", action="store_true", help="exact bytes instead of units")
+COMMON = (
+    argument("--json", action="store_true", help="one JSON document"),
+    EXACT,
+    argument("--table", metavar="FORMAT", help="tables as tabulate has them: github, html, latex, rst, tsv and others"),
+    argument("--libc", type=int, default=0, metavar="N", help="of several glibcs in the process the Nth (see version)"),
+    HELP,
+)
+"""What every command takes."""
+
+
+class Answer(NamedTuple):
+    """What a command found: the keys of its JSON, and its text (made only where it is shown)."""
+
+    keys: Mapping[str, object]
+    lines: Iterable[str]
+    problems: Sequence[Statement] = ()
+    status: int = 0
+    rows: Optional[Iterable[str]] = None
+    """Text that follows the lines."""
+    exact: bool = False
+    """The text is glibc's own, byte for byte: what a reader must know goes beside it, not into it."""
+    beside: Mapping[str, object] = {}
+    """What a page shows besides the keys."""
+
+
+class Door(Protocol):
+    """Where a command was typed, and where its output goes. GDB, LLDB and the shell each have one."""
+
+    name: str
+    held_seconds: Optional[float]
+    """For how long this door itself held the process, once it runs on; None where it did not hold one."""
+
+    processes: int
+    """How many may share the work of one look, as Session has it."""
+
+    def find_command(self, name: str) -> Command:
+        """One of the commands that this door has; KeyError where it has none of this name."""
+
+    @property
+    def lets_go(self) -> bool:
+        """Whether the target here runs on after release()."""
+
+    def target(self) -> Target:
+        """What is looked at now; TargetError where there is nothing."""
+
+    def controller(self) -> Optional[Controller]:
+        """What can run the process; None where this door only reads."""
+
+    def confirm(self, question: str) -> bool:
+        """Asks the user; UsageError where there is nobody to ask."""
+
+    def style(self) -> Style: ...
+
+    def write(self, text: str) -> None: ...
+
+    def notice(self, text: str) -> None:
+        """To standard error: what must not mix with a script's data."""
+
+    def release(self) -> float:
+        """Everything was read: what this door itself holds may run on. The seconds for which it was held; 0.0: not."""
+
+    def describe(self) -> Sequence[str]:
+        """The debugger and its Python, for `version`."""
+
+
+class Context:
+    """What a command's function works with."""
+
+    def __init__(
+        self,
+        door: Door,
+        options: argparse.Namespace,
+        opened: Optional[Session] = None,
+        ahead: Optional[Function] = None,
+    ) -> None:
+        """`ahead`: see Command.reads."""
+        self._alone = opened is None
+        self._ahead = ahead
+        self._first: Optional[Ahead] = None
+        """What read the target ahead."""
+        self.door = door
+        self.options = options
+        self.seen: Optional[Target] = opened.target if opened is not None else None
+        self.opened = opened
+        """None until something is asked of it."""
+        self.means: Optional[Means] = None
+        """Where --apply is told of."""
+
+    @property
+    def target(self) -> Target:
+        if self.seen is None:
+            self.seen = self.door.target()
+            if self._ahead is not None and self.seen.nodes is not None:
+                self._read_ahead(self.seen, self.seen.nodes, self._ahead)
+        return self.seen
+
+    def begin(self) -> None:
+        """From here on something is looked at: a process is held. Whatever has to be loaded was."""
+        _ = self.target
+
+    def _read_ahead(self, target: Target, nodes: Nodes, reads: Function) -> None:
+        """Reads all that the command will want, and lets the process go: its image keeps what was read.
+
+        The command runs as if there were no free chunk, which is nearly all of its time; of these the image knows
+        where they are. Residency comes first, as it does in any command.
+        """
+        from ...session.before_hold import Ahead, find_lists_again
+
+        session = self._first = Ahead(target, self.options.libc)
+        with suppress(ArenascopeError):
+            answer = reads(Context(self.door, self.options, session))
+            if not self.options.json:
+                deque(answer.lines, 0)
+        try:
+            with suppress(ArenascopeError):
+                find_lists_again(session, nodes)
+        except HoldOver:
+            nodes.cut_short()
+        self.door.release()
+
+    @property
+    def session(self) -> Session:
+        if self.opened is None:
+            # half of all there is to import: not needed for help or the version
+            from ...session.session import Session
+
+            self.opened = Session(self.target, self.options.libc, Progress, self.door.processes)
+            if self._first is not None:
+                self._first.hand_over(self.opened)
+        return self.opened
+
+    def beside(self, options: argparse.Namespace) -> Context:
+        """A context for another command on the same target."""
+        return Context(self.door, options, self.session)
+
+    def all_was_read(self) -> None:
+        """Nothing more is read: whatever holds the process may let it go, unless another command reads on."""
+        if self._alone:
+            self.door.release()
+
+    def renew(self) -> None:
+        """Forgets what was read, once the process has moved."""
+        self.seen = self.opened = self._first = None
+
+    @cached_property
+    def style(self) -> Style:
+        core = self.opened is not None and self.opened.target.kind == "core"
+        style = self.door.style()._replace(exact=bool(self.options.bytes), core=core)
+        if self.means is not None:
+            style = style._replace(shell_calls=self.means.shell, lacks=self.means.lacks)
+        form = self.options.table
+        return style._replace(form=form, width=0, colour=False) if form else style
+
+    def check_arena(self, index: Optional[int]) -> None:
+        """UsageError where that arena does not exist."""
+        known = len(self.session.headers)
+        if index is not None and not 0 <= index < known:
+            raise UsageError(f"there is no arena {index}", f"this process has arenas 0 to {known - 1}")
+
+
+Function = Callable[[Context], Answer]
+Options = Callable[[argparse.Namespace], bool]
+
+
+def always(options: argparse.Namespace) -> bool:
+    """Whatever the options are."""
+    return True
+
+
+def never(options: argparse.Namespace) -> bool:
+    return False
+
+
+class Command(NamedTuple):
+    """A command: `summary` is its line in lists, `example` what its help shows."""
+
+    name: str
+    group: str
+    """One of GROUPS."""
+    summary: str
+    description: str
+    example: str
+    arguments: tuple[Argument, ...]
+    function: Function
+    dont_repeat: bool = False
+    """An empty line in a debugger must not repeat it."""
+    optional_subject: bool = False
+    """In the shell: it can work on files of its own alone, without a process or core."""
+    lists: Optional[Options] = None
+    """Whether it walks the lists of free chunks, and no heap chunk by chunk: these are looked for before a process is
+    held."""
+    reads: Optional[Function] = None
+    """What it reads besides these, and does nothing else; None: the command itself is that harmless."""
+    whole: Options = never
+    """Whether half of what it does would be worth nothing: then a process may be held for longer."""
+
+    def ahead(self, options: argparse.Namespace) -> Optional[Function]:
+        """What to run while a process is held, so that all is known when it is let go; None where it is not so."""
+        return (self.reads or self.function) if self.lists is not None and self.lists(options) else None
+
+    def outline(self, also: Sequence[Group] = ()) -> Outline:
+        groups = (Group("options", self.arguments), Group("options of every command", COMMON))
+        return Outline(self.summary, self.description, self.example, groups, also=also)
+
+    def parser(self, program: str) -> Parser:
+        return Parser(self.outline(), f"{program} {self.name}")
+
+    def all_arguments(self) -> tuple[Argument, ...]:
+        return (*self.arguments, *COMMON)
+
+
+def command(
+    group: str,
+    summary: str,
+    example: str,
+    description: str = "",
+    arguments: Sequence[Argument] = (),
+    dont_repeat: bool = False,
+    optional_subject: bool = False,
+    lists: Optional[Options] = None,
+    reads: Optional[Function] = None,
+    whole: Options = never,
+) -> Callable[[Function], Command]:
+    """Makes a command of a function; its name is the function's without `_command`."""
+
+    def decorate(function: Function) -> Command:
+        name = function.__name__.removesuffix("_command")
+        return Command(
+            name,
+            group,
+            summary,
+            description=description,
+            example=example,
+            arguments=tuple(arguments),
+            function=function,
+            dont_repeat=dont_repeat,
+            optional_subject=optional_subject,
+            lists=lists,
+            reads=reads,
+            whole=whole,
+        )
+
+    return decorate
+
+
+class Asked(NamedTuple):
+    """A command, and what is asked of it by another one."""
+
+    command: Command
+    options: argparse.Namespace
+
+    def answered(self, context: Context) -> Answer:
+        """Of the image that the other one looks at."""
+        return self.command.function(context.beside(self.options))
+
+
+@cache
+def asked(words: str, find: Callable[[str], Command]) -> Asked:
+    """As a user would type it, of the door's commands. To be loaded before a process is held."""
+    name, *rest = words.split()
+    command = find(name)
+    return Asked(command, command.parser("arenascope").parse_args(rest))
+
+
+UNITS = "KMGT"
+
+
+def parse_size(context: Context, text: Optional[str]) -> Optional[int]:
+    """4096, 64K, 1.5MiB; anything else is the debugger's own expression."""
+    if text is None:
+        return None
+    plain = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT])i?B?", text, re.IGNORECASE)
+    if plain is None:
+        return context.target.evaluate(text)
+    return int(float(plain[1]) * (1 << 10 * (1 + UNITS.index(plain[2].upper()))))
+
+
+def execute(command: Command, words: Sequence[str], door: Door) -> int:
+    """Runs a command for a door and writes what it says; the door shows errors."""
+    try:
+        options = command.parser(door.style().program).parse_args(words)
+    except HelpAsked as asked:
+        door.write(str(asked))
+        return 0
+    return answer(command, options, door)
+
+
+def failed(name: str, words: Iterable[str], error: str) -> str:
+    """What a command that failed prints where a document was asked for; "" elsewhere."""
+    if not any(word.startswith("--j") and "--json".startswith(word) for word in words):
+        return ""
+    import json  # text does not need it
+
+    text = json.dumps(failure(name, one_line(error)), ensure_ascii=False)
+    return f"{text}\n"
+
+
+def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
+    """Runs a command with its parsed arguments."""
+    context = Context(door, options, ahead=command.ahead(options))
+    try:
+        return _answer(command, context, door)
+    finally:
+        if context.opened is not None:
+            # what was made of the image knows the session in turn: its files would stay open
+            context.opened.made.clear()
+
+
+def _answer(command: Command, context: Context, door: Door) -> int:
+    if context.options.table:
+        # before a process is held
+        known_form(context.options.table)
+    reply = command.function(context)
+    status = reply.status
+    if context.opened is not None and context.opened.stopped and HOLD_OVER not in (each.id for each in reply.problems):
+        status = INTERRUPTED
+    located = context.opened.so_far.located if context.opened is not None else None
+    for note in located.notes if located is not None else ():
+        door.notice(printable(f"note: {note}\n"))
+    if context.opened is not None and located is not None and located.other_file:
+        strange = context.opened.other_files()
+        if strange is not None and strange.id not in (each.id for each in reply.problems):
+            door.notice(printable(f"note: {sentence(strange)}\n"))
+    if context.options.json:
+        # everything was read: the document says for how long the process stood still for it
+        door.release()
+        document = envelope(
+            command.name,
+            door.name,
+            context.seen,
+            located,
+            problems=reply.problems,
+            keys=reply.keys,
+            held_seconds=door.held_seconds,
+        )
+        for part in in_blocks(document):
+            door.write(part if part.isascii() else printable(part))
+        return status
+    # everything is read before the first word is written: a door may let the process go in between
+    width = context.style.width
+    text = [printable(piece) + "\n" for line in reply.lines for piece in fitted(line, width)]
+    problems = first_sentences(reply.problems)
+    said = [context.style.warn(f"incomplete: {printable(problem)}") for problem in problems]
+    warnings = [piece + "\n" for line in said for piece in fitted(line, width)]
+    rows = (row + "\n" for row in reply.rows or ())
+    for part in in_blocks(chain(text, rows, () if reply.exact else warnings)):
+        door.write(part)
+    if reply.exact and warnings:
+        door.notice("".join(warnings))
+    return status

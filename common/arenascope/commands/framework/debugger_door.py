@@ -1,0 +1,87 @@
+"""What both debuggers' doors share: the commands' names and help, and all of a Door that needs no debugger."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from types import ModuleType
+from typing import Callable, Optional, Sequence
+
+from ...base.errors import UsageError
+from .command import Command
+from .load_once import load_once
+
+ALWAYS = "arenascope"
+"""The word that is registered whatever else is loaded."""
+SHORT = "heap"
+SETTING = "ARENASCOPE_HEAP_WORD"
+"""The environment variable that names another word than SHORT."""
+NO_WORD = "none"
+SUMMARY = "Walk glibc malloc's arenas, bins and thread caches."
+"""Help of the prefixes; it marks a `heap` as ours."""
+BESIDES = f"the commands are under `{ALWAYS}`"
+
+
+def prefixes(say: Callable[[str], None]) -> Sequence[str]:
+    """The words that the commands are wanted under, the short one first.
+
+    The rule for both debuggers: `arenascope` is always registered. `heap`, or the word that ARENASCOPE_HEAP_WORD names,
+    is registered as soon as arenascope is loaded, as a command line may use it before any prompt, but only if no other
+    command has it. An extension that is loaded later may take it. GDB's door also keeps it out of GDB's lists
+    of commands, by which some extensions decide whether they may take a word.
+    """
+    word = os.environ.get(SETTING) or SHORT
+    if word in (NO_WORD, ALWAYS):
+        return (ALWAYS,)
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", word):
+        say(f"arenascope: {SETTING}={word!r} cannot be a command's name; {BESIDES}")
+        return (ALWAYS,)
+    return (word, ALWAYS)
+
+
+def taken(word: str) -> str:
+    return f"arenascope: another command is called `{word}`; {BESIDES}"
+
+
+class DebuggerDoor:
+    """Where a command was typed, and what needs no API of the debugger's."""
+
+    name: str
+    lets_go = False
+    held_seconds: Optional[float] = None
+    processes = 1
+
+    def __init__(self, prefix: str, folder: str) -> None:
+        """`folder` is where the door's own files lie."""
+        self.prefix = prefix
+        self.folder = folder
+
+    def beside(self, name: str) -> ModuleType:
+        return load_beside(self.name, name, self.folder)
+
+    def confirm(self, question: str) -> bool:
+        if not os.isatty(0):
+            raise UsageError("there is nobody to ask", "-y says yes beforehand")
+        return input(f"{question} (y or n) ").strip().lower() in ("y", "yes")
+
+    def notice(self, text: str) -> None:
+        # not through the debugger: a script may capture its output, and this must not be in its data
+        if sys.__stderr__ is not None:
+            sys.__stderr__.write(text)
+            sys.__stderr__.flush()
+
+    def release(self) -> float:
+        # whoever attached detaches
+        return 0.0
+
+
+def help_body(command: Command, prefix: str) -> str:
+    """Usage, description and options; the summary, which a debugger shows by itself, is left out."""
+    usage, _, rest = command.parser(prefix).format_help().partition("\n\n")
+    return f"{usage.replace('usage', 'Usage')}\n\n{rest.partition(command.summary)[2].strip()}"
+
+
+def load_beside(door: str, name: str, folder: str) -> ModuleType:
+    """A file of a debugger's door as a module, loaded when it is first needed."""
+    return load_once(f"arenascope_{door}.{name}", os.path.join(folder, f"{name}.py"))

@@ -1,0 +1,187 @@
+"""Everything that one page tells of one image: what commands say of it, each as its JSON has it.
+
+A live process is held once, for what the report reads and for being copied: what goes through heaps, or follows
+pointers, is asked of the copy.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+from ...base import optional
+from ...base.errors import ArenascopeError
+from ...base.model import Statement
+from ...base.records import NamedTuple
+from ...base.whole_file import write_whole
+from ...blocks.graph.owners import Leading, Owner
+from ...blocks.graph.refs import Search
+from ...blocks.heap_map import Picture, draw, lay_types, page_cells, page_rows
+from ...present.glossary import WORDS
+from ...present.render.pages.heap_map import packed
+from ...present.render.pages.report import page
+from ...present.render.problems import sentences
+from ...present.render.text import Style
+from ...present.screens.heap_map import sentences as map_sentences
+from ...present.screens.owners import NO_SUM, whose
+from ...present.screens.report import NO_SUM as NO_SUM_OF_STEPS
+from ...present.screens.report import Conclusions, effect_of, pages_line, worth_telling
+from ...present.screens.types import name_of
+from ...session.problems import problems_of
+from .command import Answer, Context, asked
+from .live_copy import Looked
+
+AT_ONCE = ("arenas", "trim", "params", "version")
+"""What the report has read most of: asked while the process is held."""
+APART = ("types --owners --limit 1000", "pins --owners", "owners --limit 1000", "leaks --limit 0")
+"""What goes through heaps or follows pointers, with what is shown of it."""
+
+
+class Section(NamedTuple):
+    """A command's answer, or why there is none."""
+
+    keys: Mapping[str, object]
+    problems: Sequence[Statement] = ()
+
+
+STOPPED = Section({"failed": "stopped before it was looked at whole"})
+
+
+class Ticket:
+    """What is gathered for a page, to be made before a process is held."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._sections: dict[str, Section] = {}
+        for words in (*AT_ONCE, *APART):
+            asked(words, context.door.find_command)
+        for name in optional.NAMES:
+            optional.where(name)
+
+    def read_at_once(self) -> None:
+        """While the process is held."""
+        session = self._context.session
+        name = next((each.name for each in session.target_threads if each.tid == session.target.pid), None)
+        self._sections["process"] = Section({"name": name})
+        for words in AT_ONCE:
+            self._sections[words] = _asked(self._context, words)
+
+    def answer(
+        self,
+        report: Mapping[str, object],
+        concluded: Conclusions,
+        problems: list[Statement],
+        looked: Optional[Looked] = None,
+    ) -> Answer:
+        """The report's, once the page is written where --html says. `looked`: what pointers were followed in, the
+        process's copy where there is one."""
+        context = self._context
+        path, style = context.options.html, context.style
+        self._read_apart(looked)
+        if STOPPED in self._sections.values():
+            context.session.stopped = True
+            problems.append(Statement("stopped", {"parts": len(self._sections) - self._count(STOPPED)}))
+        for section in self._sections.values():
+            problems += [each for each in section.problems if each not in problems]
+        # a debugger's door may hold it still
+        context.door.release()
+        data = page({**self._facts(concluded), **self._documents(report), "problems": sentences(problems)})
+        write_whole(path, data)
+        text = [style.bold(concluded.verdict), f"{path}: {style.size(len(data))} written"]
+        return Answer({**report, "html": {"file": path, "bytes": len(data)}}, text, problems)
+
+    def _count(self, section: Section) -> int:
+        return sum(each == section for each in self._sections.values())
+
+    def _read_apart(self, looked: Optional[Looked]) -> None:
+        session = looked.session if looked is not None else self._context.session
+        beside = Context(self._context.door, self._context.options, session)
+        for words in APART:
+            self._sections[words.partition(" ")[0]] = _asked(beside, words)
+        owners = self._sections["owners"]
+        rows = owners.keys.get("owners")
+        if looked is not None and isinstance(rows, list):
+            names = [_whose(looked.search, row) for row in rows]
+            self._sections["owners"] = owners._replace(keys={**owners.keys, "whose": names, "no_sum": NO_SUM})
+        self._sections["map"] = _section(beside, lambda: _map(beside))
+
+    def _facts(self, concluded: Conclusions) -> dict[str, object]:
+        """What lies beside the documents."""
+        located, target, door = self._context.session.located, self._context.session.target, self._context.door
+        style = self._context.style
+        held = concluded.facts.held if concluded.facts is not None else None
+        return {
+            "pid": target.pid,
+            "kind": target.kind,
+            "glibc": located.version,
+            "located_by": located.located_by,
+            "taken": time.time() if target.kind == "live" else None,
+            "held": door.held_seconds,
+            "door": list(door.describe()),
+            "notes": list(concluded.notes),
+            "no_sum": NO_SUM_OF_STEPS,
+            "effects": [effect_of(*each) for each in concluded.advice],
+            "jointly": [each.called if worth_telling(held, each.bytes) else None for each in held.jointly]
+            if held is not None
+            else [],
+            "turns": [each.called for each in held.in_turn] if held is not None else [],
+            "shared_pages": list(pages_line(style, held)) if held is not None else [],
+            "words": [[word.names, _typed_here(word.meaning, style)] for word in WORDS],
+            "ways": [list(zip(said.how(style), said.commands(style))) for _, said in concluded.advice],
+        }
+
+    def _documents(self, report: Mapping[str, object]) -> dict[str, object]:
+        documents = {"report": report, **{each: section.keys for each, section in self._sections.items()}}
+        # what draws the strips looks for these
+        return {"heaps": [], "types": [], **self._sections["map"].keys, "documents": documents}
+
+
+def _typed_here(meaning: str, style: Style) -> str:
+    """A word's, with its commands as they are typed at this door."""
+    return re.sub("`heap ([^`]+)`", lambda found: f"`{_typed(found[1], style)}`", meaning)
+
+
+def _typed(words: str, style: Style) -> str:
+    return style.applied(words) if "--apply" in words else style.typed(words)
+
+
+def _whose(search: Search, row: Mapping[str, Any]) -> str:
+    """Of owners' rows, in words."""
+    leading = row["leading"]
+    led = leading and Leading([Owner(**each) for each in leading["owners"]], leading["whole"])
+    return whose(search, Owner(row["kind"], row["name"], row["tid"]), led)
+
+
+def _asked(context: Context, words: str) -> Section:
+    return _section(context, lambda: asked(words, context.door.find_command).answered(context))
+
+
+def _section(context: Context, ask: Callable[[], Answer]) -> Section:
+    if context.session.stopped:
+        return STOPPED
+    try:
+        answer = ask()
+    except ArenascopeError as error:
+        return Section({"failed": str(error)})
+    except KeyboardInterrupt:
+        context.session.stopped = True
+        return STOPPED
+    return Section({**answer.keys, **answer.beside}, answer.problems)
+
+
+def _map(context: Context) -> Answer:
+    """The strips of every heap, with the types that hold back the most."""
+    session, picture = context.session, Picture()
+    types = None
+    if session.started:
+        draw(session, None, page_cells([heap for heaps in session.heaps.values() for heap in heaps]), picture)
+        if not (session.stopped or session.target.image.redacted):
+            types = lay_types(session, None, picture)
+    said = map_sentences(context.style, picture.strips, started=session.started, whole=not session.findings)
+    keys: dict[str, object] = {
+        "sentence": "; ".join(said),
+        "heaps": [packed(row) for row in page_rows(session, picture, len(types or ()))],
+        "types": [{"name": name_of(row.kind), "module": row.kind.module} for row in types or ()],
+    }
+    return Answer(keys, (), [*picture.problems, *problems_of(session)])

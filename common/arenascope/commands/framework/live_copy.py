@@ -1,0 +1,241 @@
+"""A live process looked at apart: copied as `save` copies it, let go, and read from the copy.
+
+What follows pointers, or names what blocks are, reads all of a process, some of it more than once, and symbols of its
+files: it is held only for being copied. Under a debugger, which holds it anyway, and of a core nothing is copied.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import TYPE_CHECKING, Optional, Sequence, Union
+
+from ...base.errors import ArenascopeError, RedactedError, TargetError, UsageError
+from ...base.model import Statement
+from ...base.records import NamedTuple
+from ...base.whole_file import partial_name
+from ...blocks.finder import library
+from ...blocks.graph.blocks import LiveBlocks, live_blocks
+from ...blocks.graph.refs import Search
+from ...blocks.graph.roots import find_roots
+from ...present.render.progress import Progress
+from ...present.render.text import Style
+from ...session.session import Session
+from ...session.sweeps import likely_chunks
+from ...sources.core.image import CoreImage
+from ...sources.elf.naming import local_file
+from ...sources.live.process import ProcessImage
+from ...sources.live.saving import save_process
+from ...sources.shell_target import ShellTarget
+from ...sources.target import HOLD, Region
+from .command import Context
+
+if TYPE_CHECKING:
+    from ...blocks.graph.identity import Identity
+
+SLOW, SPEED = 256 << 20, 20 << 20
+"""From so many bytes on it is said that numpy would help, by so many that are followed in a second without."""
+LOOKED = "looked"
+FOLDERS = ("/var/tmp", "/tmp")
+COPIED_AT_ONCE = 64 << 20
+"""A process of no more is copied in less time than it takes to find out what else there is to do."""
+COPIED_MEANWHILE = 384
+"""So many bytes of a process are copied in the time in which a sweep looks at one chunk, or somewhat fewer."""
+IN_A_SECOND = 1 << 30
+"""So much of a process is copied even by a busy machine; an idle one does two and a half times that."""
+
+
+class Looked(NamedTuple):
+    """What is looked through, and what of the process could not be copied."""
+
+    search: Search
+    lost: int
+
+    @property
+    def problems(self) -> list[Statement]:
+        """What was not looked through."""
+        lost = self.lost + self.search.words.lost
+        return [Statement("not-searched", {"bytes": lost})] if lost else []
+
+    @property
+    def session(self) -> Session:
+        return self.search.session
+
+
+def look_apart(context: Context) -> int:
+    """From here on a live process of the shell's runs on, and the session is its copy's; how many bytes it lacks."""
+    target = context.target
+    image = target.image
+    process = image if isinstance(image, ProcessImage) else None
+    if process is None or not isinstance(target, ShellTarget):
+        return 0
+    copy, lost = _copied(context, target, process)
+    seen = ShellTarget(copy, *target.symbols_from)
+    context.opened = Session(seen, context.options.libc, Progress, context.door.processes)
+    return lost
+
+
+def session_apart(context: Context) -> Session:
+    """The same, while the context keeps its own session."""
+    beside = context.beside(context.options)
+    look_apart(beside)
+    return beside.session
+
+
+def is_small(context: Context, limit: int) -> bool:
+    """Whether a live process of the shell's has no more than that in memory; nothing else needs to be copied."""
+    size = _bytes_to_copy(context)
+    return size is None or size <= limit
+
+
+def can_be_apart(context: Context) -> bool:
+    """Whether a copy is made within the time for which a process may be held, and finds room. What is told of a part,
+    too, is better told of that part than not at all."""
+    size = _bytes_to_copy(context)
+    return size is not None and _finds_room(context, size)
+
+
+def _finds_room(context: Context, size: int) -> bool:
+    allowed = getattr(context.options, "hold_at_most", None)
+    if size > IN_A_SECOND * (HOLD if allowed is None else allowed / 1000):
+        return False
+    try:
+        return bool(_with_room(size))
+    except TargetError:
+        return False
+
+
+def _bytes_to_copy(context: Context) -> Optional[int]:
+    """None where nothing is copied."""
+    image = context.target.image
+    if not (isinstance(image, ProcessImage) and isinstance(context.target, ShellTarget)):
+        return None
+    use = image.memory_use()
+    return use.rss if use is not None else 1 << 64
+
+
+def apart_if_sooner(context: Context) -> None:
+    """The same where it would be held for longer by a look at every chunk: of many small ones, with little beside."""
+    size = _bytes_to_copy(context)
+    if size is None or not _finds_room(context, size):
+        return
+    limit = size // COPIED_MEANWHILE
+    if size <= COPIED_AT_ONCE or (context.session.started and likely_chunks(context.session, limit) > limit):
+        look_apart(context)
+
+
+def looked(context: Context) -> Looked:
+    """As above, ready to be searched; once for all commands beside each other."""
+    known: Optional[Looked] = context.opened.made.get(LOOKED) if context.opened is not None else None
+    if known is not None:
+        return known
+    found = _looked(context)
+    context.session.made[LOOKED] = found
+    return found
+
+
+def _looked(context: Context) -> Looked:
+    path = getattr(context.options, "graph", None)
+    if path is not None and context.target.kind != "core":
+        raise UsageError("--graph keeps what was found in a core: a process goes on", "save makes a core of it")
+    lost = look_apart(context)
+    session = context.session
+    if session.target.image.redacted:
+        # zeros that lead nowhere would pass for an answer
+        raise RedactedError("what points to them")
+    if path is not None:
+        return Looked(_from_file(context, session, path), lost)
+    search = search_of(session, live_blocks(session))
+    if search.bytes >= SLOW and library(search.bytes) is None:
+        context.door.notice(f"note: without numpy this takes {search.bytes / SPEED:,.0f} s and more\n")
+    return Looked(search, lost)
+
+
+def _from_file(context: Context, session: Session, path: str) -> Search:
+    """What a file keeps of the core's graph; where there is none, it is written."""
+    from ...blocks.graph.filed import packed, put, unpacked
+
+    identity = _identity_of(session)
+    if os.path.lexists(path):
+        filed = unpacked(_contents(path), path, session, identity)
+        search = search_of(session, filed.blocks)
+        put(filed, search, path)
+        return search
+    from ...base.whole_file import write_whole
+    from ...blocks.graph.leaks import find_leaks
+    from ...blocks.graph.owned import owned
+
+    search = search_of(session, live_blocks(session))
+    find_leaks(search, 0)
+    owned(search)
+    if session.findings or search.blocks.damaged or search.words.lost:
+        context.door.notice(f"note: {path} is not written: not all of this core could be read\n")
+        return search
+    data = packed(search, identity)
+    write_whole(path, data)
+    context.door.notice(f"note: {path}: {Style().size(len(data))}; the next question is answered from it\n")
+    return search
+
+
+def _identity_of(session: Session) -> Identity:
+    from ...blocks.graph.identity import Identity, digest_of, found_of
+    from ...sources.core.contents import digest, written
+
+    core = session.target.image
+    if not isinstance(core, CoreImage) or core.file < 0:
+        return Identity(found_of(session), (), lambda: digest_of(session))
+    return Identity(found_of(session), written(core), lambda: digest(core))
+
+
+def _contents(path: str) -> Union[bytes, mmap.mmap]:
+    """Mapped: to read it takes longer than to answer from it. It is replaced as a whole, never written to."""
+    if not os.path.isfile(path):
+        raise ArenascopeError(f"{path} is no regular file")
+    try:
+        with open(path, "rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
+    except OSError as error:
+        raise ArenascopeError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def search_of(session: Session, blocks: LiveBlocks) -> Search:
+    return Search(session, blocks, find_roots(session, blocks))
+
+
+class _Copy(CoreImage):
+    """A process as it was; its files are the process's own."""
+
+    def __init__(self, path: str, process: ProcessImage) -> None:
+        super().__init__(path)
+        self._process = process
+
+    def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
+        try:
+            return self._process.open_file(region, likely)
+        except TargetError:
+            return local_file(likely)  # it has ended meanwhile
+
+
+def _with_room(size: int) -> str:
+    """The first folder that can take a copy: it is not begun, with the process held, where none can."""
+    folders = [each for each in (os.environ.get("TMPDIR", ""), *FOLDERS) if each and os.access(each, os.W_OK)]
+    room = {each: os.statvfs(each) for each in folders or ["."]}
+    left = {each: disk.f_bavail * disk.f_frsize for each, disk in room.items()}
+    folder = next((each for each, free in left.items() if free > size), None)
+    if folder is None:
+        told = ", ".join(f"{Style().size(free)} in {each}" for each, free in left.items())
+        raise TargetError(
+            f"it takes a copy of the process, {Style().size(size)}, for which there is no room: {told} left",
+            "TMPDIR names another folder",
+        )
+    return folder
+
+
+def _copied(context: Context, target: ShellTarget, process: ProcessImage) -> tuple[_Copy, int]:
+    """The copy has no name as soon as it is whole."""
+    path = partial_name(os.path.join(_with_room(process.status.rss or 0), ""))
+    saved = save_process(process, path, target.register_sets(), context.door.release, lasting=False)
+    try:
+        return _Copy(path, process), saved.lost
+    finally:
+        os.unlink(path)

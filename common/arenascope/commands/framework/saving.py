@@ -1,0 +1,45 @@
+"""What `save` does: an image into a file, and where that is for others' eyes, only malloc's own words of it."""
+
+from __future__ import annotations
+
+import os
+from typing import Callable, Optional
+
+from ...base.whole_file import partial_name
+from ...present.render.progress import Progress
+from ...session.session import Session
+from ...sources.core.image import CoreImage
+from ...sources.core.resaving import save_core
+
+# all that it takes is loaded before a process is held
+from ...sources.live import saving as _saving  # noqa: F401
+from ...sources.shell_target import ShellTarget
+from ...sources.target import Saved, Target
+from .redaction import kept
+
+
+def save(target: Target, path: str, release: Callable[[], float], redact: bool) -> Optional[Saved]:
+    """`release` is called once all of a process was read. None where the image does not lie on this machine."""
+    if not redact:
+        return target.image.save(path, target.register_sets(), release)
+    if isinstance(target.image, CoreImage):
+        return _redact(target, target.image, path)
+    # what is kept takes a walk over every chunk: the process is let go first, the file has no name meanwhile
+    whole = partial_name(path)
+    saved = target.image.save(whole, target.register_sets(), release)
+    if saved is None:
+        return None
+    try:
+        core = CoreImage(whole)
+    finally:
+        os.unlink(whole)
+    with core:
+        redacted = _redact(target, core, path)
+    return redacted._replace(held=saved.held, lost=saved.lost)
+
+
+def _redact(target: Target, core: CoreImage, path: str) -> Saved:
+    """`core` is what `target` shows: its symbols are where the user said that they are."""
+    symbols = target.symbols_from if isinstance(target, ShellTarget) else ()
+    words = kept(Session(ShellTarget(core, *symbols), meter=Progress), core.random_bytes())
+    return save_core(core, path, core.residency(), core.mapping_use(), kept=words)

@@ -1,0 +1,143 @@
+"""Figures saved small: what commands say as JSON at one moment, without a byte of what the blocks hold.
+
+A later release reads what an earlier one wrote: missing keys count as not known. Files come from anywhere:
+what is read is bounded, and must have the shape that `heap diff` expects.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import stat
+import zlib
+from typing import Any, Mapping
+
+from ...base.argv import is_elf
+from ...base.errors import UsageError
+from ...base.whole_file import write_whole
+
+FORMAT = 1
+NAME = "arenascope_snapshot"
+GZIP = b"\x1f\x8b"
+LONGEST = 16 << 20
+"""Unpacked; a process with a thousand arenas takes a tenth of it."""
+NUMBER_LIMIT = 1 << 64
+Document = Mapping[str, Any]
+
+# what a figure, a name or a row must be if present; any other keys may stand beside these
+_BYTES, _NAME, _FLAG, _TIME, _COUNT = "a number of bytes", "a name", "true or false", "a time", "a number"
+_SHAPE: Mapping[str, Any] = {
+    "taken": _TIME,
+    "target": {"pid": _COUNT, "started": _COUNT, "name": _NAME},
+    "limit": {"path": _NAME, "bytes": _BYTES, "used": _BYTES},
+    "problems": [_NAME],
+    "report": {"rss_bytes": _BYTES, "parts": [{"part": _NAME, "bytes": _BYTES}]},
+    "arenas": {"arenas": [{"address": _NAME, "main": _FLAG, "system_bytes": _BYTES, "used_bytes": _BYTES}]},
+    "bins": {"bins": [{"kind": _NAME, "min_bytes": _BYTES, "max_bytes": _BYTES, "bytes": _BYTES}]},
+    "chunks": {"sizes": [{"min_bytes": _BYTES, "max_bytes": _BYTES, "used_bytes": _BYTES}]},
+    "types": {"types": [{"type": _NAME, "bytes": _BYTES, "held_by": {"kind": _NAME, "name": _NAME, "bytes": _BYTES}}]},
+    "owners": {"owners": [{"kind": _NAME, "name": _NAME, "retained_bytes": _BYTES}]},
+}
+_NEEDED = {"part", "type", "address", "kind", "min_bytes", "bytes", "retained_bytes"}
+"""Keys that a row must have."""
+
+
+def write(path: str, document: Document) -> int:
+    """Whole or not at all, and its size; compressed where the name ends in .gz."""
+    if os.path.isfile(path) and is_elf(path):
+        raise UsageError(f"{path} is a core or a program, and would be overwritten", "name another file")
+    data = json.dumps({NAME: FORMAT, **document}, ensure_ascii=False, separators=(",", ":")).encode()
+    if path.endswith(".gz"):
+        data = gzip.compress(data)
+    write_whole(path, data)
+    return len(data)
+
+
+def read(path: str) -> dict[str, Any]:
+    try:
+        data = _read_file(path)
+        if data.startswith(GZIP):
+            with gzip.open(io.BytesIO(data)) as unpacked:
+                data = unpacked.read(LONGEST + 1)
+        if len(data) > LONGEST:
+            raise UsageError(f"{path} is no snapshot: none is larger than {LONGEST >> 20} MiB")
+        document = json.loads(data)
+    except RecursionError:
+        raise UsageError(f"{path} is no snapshot: it is nested too deep", "make one with: snapshot FILE") from None
+    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UsageError(f"{path} is no snapshot: {error}", "make one with: snapshot FILE") from error
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    form = document.get(NAME) if isinstance(document, dict) else None
+    if not isinstance(form, int):
+        raise UsageError(f"{path} is no snapshot", "make one with: snapshot FILE")
+    if form > FORMAT:
+        raise UsageError(f"{path} was written by a newer arenascope (format {str(form)[:20]})", "update arenascope")
+    wrong = _misfit(document, _SHAPE, "")
+    if wrong:
+        raise UsageError(f"{path} is damaged: {wrong}", "make one with: snapshot FILE")
+    return dict(document)
+
+
+def _read_file(path: str) -> bytes:
+    """As much as a snapshot can hold and one byte more; a FIFO would wait for its writer, a device never end."""
+    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            raise UsageError(f"{path} is not a regular file")
+        return file.read(LONGEST + 1)
+
+
+def _misfit(value: Any, shape: Any, where: str) -> str:
+    """The first thing in it that is wrong; "" if nothing is."""
+    if value is None:
+        return ""
+    if isinstance(shape, str):
+        return "" if _is(value, shape) else f"{where} is not {shape}"
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return f"{where} is not a list"
+        rows = ((each, f"{where}[{index}]") for index, each in enumerate(value))
+        return next(
+            filter(
+                None, (_misfit(each, shape[0], name) if each is not None else f"{name} is null" for each, name in rows)
+            ),
+            "",
+        )
+    if not isinstance(value, dict):
+        return f"{where} is not an object"
+    if where.endswith("]"):
+        lacking = [key for key in shape if key in _NEEDED and value.get(key) is None]
+        if lacking:
+            return f"{where} has no {lacking[0]}"
+    inside = (_misfit(value.get(key), each, f"{where}.{key}".strip(".")) for key, each in shape.items())
+    return next(filter(None, inside), "")
+
+
+def _is(value: Any, kind: str) -> bool:
+    if kind == _NAME:
+        return isinstance(value, str)
+    if kind == _FLAG:
+        return isinstance(value, bool)
+    if isinstance(value, bool) or not isinstance(value, (int, float) if kind == _TIME else int):
+        return False
+    # no comparison holds for NaN
+    return abs(value) < NUMBER_LIMIT
+
+
+def looks_like_one(path: str) -> bool:
+    """By its first bytes: a core file given by mistake is not one."""
+    try:
+        if not os.path.isfile(path):
+            return False
+        with open(path, "rb") as file:
+            start = file.read(64)
+            if start.startswith(GZIP):
+                file.seek(0)
+                with gzip.open(file) as unpacked:
+                    start = unpacked.read(64)
+    except (OSError, EOFError, zlib.error):
+        return False
+    return start.startswith(f'{{"{NAME}"'.encode())

@@ -1,1 +1,0 @@
-"""What several commands read from a session."""

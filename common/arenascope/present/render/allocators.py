@@ -1,0 +1,51 @@
+"""Allocators beside glibc's, and several glibcs, as JSON."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+from ...analysis.report import Picture
+from ...base.model import Allocator
+from ...glibc.find.copies import Copy
+from .json import address
+
+
+def allocators_json(allocators: Sequence[Allocator]) -> list[dict[str, object]]:
+    return [
+        {
+            "name": each.name,
+            "how": each.how,
+            "replaces_malloc": each.replaces_malloc,
+            "shadowed_by": each.shadowed_by,
+            "instead": each.instead,
+        }
+        for each in allocators
+    ]
+
+
+def allocator_shares(allocators: Sequence[Allocator], picture: Optional[Picture]) -> list[dict[str, object]]:
+    """The same with what each has in memory: exact where its mappings are known, otherwise an upper bound."""
+    made = picture.made if picture else {}
+    untold = picture.elsewhere - sum(made.values()) if picture else None
+    return [
+        {
+            **row,
+            "resident_bytes": made.get(each.name),
+            "at_most_bytes": made.get(each.name, untold),
+        }
+        for row, each in zip(allocators_json(allocators), allocators)
+    ]
+
+
+def copies_json(copies: Sequence[Copy], chosen: int) -> list[dict[str, object]]:
+    return [
+        {
+            "libc": number,
+            "path": copy.libc.path or None,
+            "version": copy.libc.version,
+            "main_arena": address(copy.main_arena),
+            "used": copy.used,
+            "chosen": number == chosen,
+        }
+        for number, copy in enumerate(copies)
+    ]

@@ -1,0 +1,84 @@
+"""The envelope that every JSON document shares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
+
+from ...base.model import Statement, Tally
+from .problems import sentence, statement_json
+from .spool import Spool
+
+if TYPE_CHECKING:
+    from ...glibc.find.locate import Located
+    from ...sources.target import Target
+
+SCHEMA = 1
+
+
+def envelope(
+    command: str,
+    door: str,
+    target: Optional[Target],
+    located: Optional[Located],
+    problems: Sequence[Statement],
+    keys: Mapping[str, object],
+    held_seconds: Optional[float] = None,
+) -> Iterator[str]:
+    """One document in parts, its keys in the order of the contract. A Spool is written as the list of its lines."""
+    texts = [sentence(each) for each in problems]
+    document: dict[str, object] = {
+        "schema": SCHEMA,
+        "command": command,
+        "door": door,
+        "complete": not problems,
+        "problems": texts,
+        "problem_records": [statement_json(each, text) for each, text in zip(problems, texts)],
+        "target": target
+        and {
+            "kind": target.kind,
+            "pid": target.pid,
+            "pointer_bytes": target.pointer_size,
+            "page_bytes": target.page_size,
+        },
+        "glibc": located
+        and {
+            "version": located.version,
+            "located_by": located.located_by,
+            "main_arena": address(located.main_arena),
+        },
+        "held_seconds": held_seconds,
+    }
+    document.update(keys)
+    import json  # text does not need it
+
+    mark = "{"
+    for key, value in document.items():
+        yield f"{mark}{json.dumps(key)}: "
+        if isinstance(value, Spool):
+            yield "["
+            yield from (f", {line}" if index else line for index, line in enumerate(value))
+            yield "]"
+        else:
+            yield json.dumps(value, ensure_ascii=False)
+        mark = ", "
+    yield "}\n"
+
+
+def failure(command: str, error: str) -> dict[str, object]:
+    """What stands in the place of a document that there is none of."""
+    return {
+        "schema": SCHEMA,
+        "command": command,
+        "complete": False,
+        "problems": [error],
+        "problem_records": [statement_json(Statement("not-read"), error)],
+        "error": error,
+    }
+
+
+def tally_json(tally: Optional[Tally]) -> dict[str, Optional[int]]:
+    return {"chunks": tally.chunks if tally else None, "bytes": tally.bytes if tally else None}
+
+
+def address(value: Optional[int]) -> Optional[str]:
+    return None if value is None else f"{value:#x}"

@@ -1,0 +1,42 @@
+"""A page as it is written: the frame that all pages share, and in it a page's own style, body, data and script.
+
+A page NAME is NAME.html, what stands between the frame's head and the data, NAME.css after frame.css, and NAME.js after
+frame.js, which has what pages share. What only some share is included (strips.*). Its data has `problems`, a list of
+sentences, which the frame shows.
+"""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import re
+from typing import Mapping
+
+from ....base.printable import printable
+
+
+def filled(name: str, data: Mapping[str, object], title: str) -> bytes:
+    """In the one way in which nothing of the data becomes markup or script."""
+    # "<" would end the script element, or start a comment in it: names of threads and types are anybody's
+    text = printable(json.dumps(data, ensure_ascii=False, separators=(",", ":"))).replace("<", "\\u003c")
+    parts = {
+        "TITLE": title.replace("&", "&amp;").replace("<", "&lt;"),
+        "SHARED_STYLE": _file("frame.css"),
+        "STYLE": _file(f"{name}.css"),
+        "BODY": _file(f"{name}.html"),
+        "DATA": text,
+        "SHARED_SCRIPT": _file("frame.js"),
+        "SCRIPT": _file(f"{name}.js"),
+    }
+    # at once: what stands in a part is not looked through again
+    return re.sub("@([A-Z_]+)@", lambda mark: parts[mark[1]], _file("frame.html")).encode()
+
+
+def _file(name: str) -> str:
+    content = pkgutil.get_data(__package__, name)
+    assert content is not None
+    return re.sub(r"@INCLUDE ([a-z_]+\.\w+)@", lambda mark: _file(mark[1]), content.decode().rstrip("\n"))
+
+
+def title_of(what: str, data: Mapping[str, object]) -> str:
+    return f"{what} of {data['kind']} process {data['pid'] if data['pid'] is not None else '?'}"

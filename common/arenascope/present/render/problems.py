@@ -1,0 +1,138 @@
+"""What a reader must know before trusting a figure, in words: one sentence for each id."""
+
+from __future__ import annotations
+
+from typing import Callable, Mapping, Sequence, Union
+
+from ...base.model import HOLD_OVER, NOT_AS_COUNTED, OTHER_FILES, WHAT, Statement
+from .text import count
+
+PER_ARENA = "arena {arena}: "
+
+
+def _stopped(said: Statement) -> str:
+    figures = said.figures
+    done = [count(None if figures[many] is None else int(figures[many] or 0), many[:-1]) for many in figures]
+    return f"stopped after {', '.join(done)}"
+
+
+def _block_count(said: Statement) -> str:
+    figures = {name: int(value or 0) for name, value in said.figures.items()}
+    return (
+        f"{count(figures['found_blocks'], 'block')} of {figures['found_bytes']} bytes recognised, "
+        f"mp_ counts {figures['blocks']} of {figures['bytes']}"
+    )
+
+
+def _in_stack(said: Statement) -> str:
+    named = f" ({said.names['name']})" if said.names["name"] else ""
+    return f"{said.names['address']} lies in no chunk: it is in the stack of thread {said.figures['tid']}{named}"
+
+
+def _in_file(said: Statement) -> str:
+    address, name, path = (said.names[key] for key in ("address", "name", "path"))
+    return f"{address} lies in no chunk: it is {name}, in {path or 'the nameless part of that file'}"
+
+
+def _in_mapping(said: Statement) -> str:
+    address, start, end, path = (said.names[key] for key in ("address", "start", "end", "path"))
+    return f"{address} lies in no chunk: it is in the mapping {start} to {end}{' ' + path if path else ''}"
+
+
+HELP = {
+    "gdb": "start GDB again with -iex 'set sysroot DIR' -iex 'set debug-file-directory DIR/usr/lib/debug', where DIR "
+    "has the files that the process runs on",
+    "lldb core": "start LLDB again with -O 'platform select --sysroot DIR remote-linux', where DIR has the files that "
+    "the process ran on",
+    "lldb live": "before attaching, 'target create' the program, then 'target modules search-paths add / DIR/', where "
+    "DIR has the files that the process runs on",
+    "shell core": "--sysroot DIR reads them below DIR, a copy of that host's files",
+    "shell live": "root can read files that were deleted or replaced",
+}
+"""By door, and by what it looks at where this makes a difference."""
+
+
+def _other_files(said: Statement) -> str:
+    door, kind = said.names["door"], said.names["kind"]
+    helps = HELP.get(f"{door} {kind}") or HELP.get(door)
+    told = f"no file with the build-id in memory was found for {said.names['named']}: names and types from there are "
+    return f"{told}left out; {helps}" if helps else f"{told}left out"
+
+
+IN_NONE = "{address} lies in no chunk: "
+IN_ARENA = "{address} lies in arena {arena}: "
+SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
+    "stopped": _stopped,
+    HOLD_OVER: "the process may stand still for {milliseconds:,} ms and was let go: what was not read by then is not "
+    "told (--hold-at-most allows more; a copy made by save may be asked for as long as you like)",
+    "memory-lost": "{bytes} bytes of what was in memory could not be read, and are holes in the file",
+    "roots-missing": "{mappings} mappings of {bytes} bytes are not in this image: whether pointers were there is open",
+    "registers-unknown": "the registers of {threads} threads are not known: what only they hold seems to be lost",
+    "perhaps-cached-all": "not every list of cached chunks was found: what is in them seems to be lost",
+    "heap-damaged": "the heap is damaged: which blocks there are is not certain",
+    "image-cut": "not all of the process's memory is in this image: whether pointers are there is not known",
+    "epoll-unknown": "what epoll keeps for this program is not in this image: pointers may be there",
+    "not-searched": "{bytes} bytes of memory could not be read: what points from there is not known",
+    "mp-not-found": "mp_ was not found: thresholds and blocks served by mmap are not known",
+    "caches-not-found": "not every thread's cache was found: what they hold is not told from blocks in use",
+    "cached-chunks-unowned": "the arena of some cached chunks is not known: their heap's start is not in this image",
+    "thread-arenas-not-found": "not every thread's arena was found",
+    "threads-run-on": "{threads} threads of this process run on: the debugger holds {held} of them, as it does where "
+    "the main thread has exited. The shell holds them all: arenascope report {pid}",
+    "stacks-empty": "the stacks of {empty} of {threads} threads are empty in this core. gcore leaves them so where "
+    "guard pages lie in the same mapping (glibc 2.42 and later); take it by kill -ABRT PID",
+    "heap-absent": PER_ARENA + "its heap at {address} is not in this image, or not all of it",
+    "malloc-replaced": "{allocators} serves malloc in this process: glibc's arenas hold only what goes past it",
+    "release-unknown": "which release of glibc this is cannot be told: taken for {taken_for}",
+    "environment-unknown": "the environment that the process was started with is not in this image",
+    "brk-not-found": "__curbrk was not found: whether the main arena's top would be trimmed is not known",
+    "brk-not-found-for-pins": "__curbrk was not found: what the block below the main arena's top keeps is not known",
+    NOT_AS_COUNTED: _block_count,
+    "blocks-uncounted": "mp_ was not found, so nothing tells how many blocks there should be",
+    "parts-differ": PER_ARENA + "its parts sum to {parts_bytes} bytes, system_mem says {system_bytes}",
+    "top-differs": PER_ARENA + "top is {top_bytes} bytes by its size word, {to_end_bytes} to its end",
+    "listed-not-met": PER_ARENA + "{chunks} chunks in thread caches or fastbins are not where one starts",
+    "headers-unread": PER_ARENA + "{bytes} bytes from {address} on hold no headers that could be followed",
+    "bins-unread": PER_ARENA + "{chunks} free chunks may be in the bins that were not read to the end",
+    "bin-cut": PER_ARENA + "{kind} bin {bin}: {chunks} chunks could be reached, there may be more",
+    "perhaps-cached": "it may lie in a thread's cache that was not found",
+    "in-heap-header": IN_ARENA + "the header of heap {heap} (heap_info, perhaps malloc_state), no chunk",
+    "in-fencepost": IN_ARENA + "a fencepost, the end of what was once top: no chunk",
+    "in-foreign-sbrk": IN_ARENA + "memory that somebody else took by sbrk, in the middle of the main arena",
+    "in-damage": IN_ARENA + "a part of heap {heap} that could not be read as chunks",
+    "behind-heap-end": IN_NONE + "it is past the end of heap {heap} of arena {arena}, given up yet accessible",
+    "not-mapped": IN_NONE + "nothing is mapped there",
+    "mappings-unknown": IN_NONE + "what is mapped is not known",
+    OTHER_FILES: _other_files,
+    "in-stack": _in_stack,
+    "in-file": _in_file,
+    "in-break": IN_NONE + "it is in the break's mapping, where no arena of this libc has it",
+    "in-mapping": _in_mapping,
+}
+"""By id. Findings in memory have theirs in findings.py; what a core lacks comes in words already."""
+
+
+def sentence(said: Statement) -> str:
+    if said.text:
+        return said.text
+    if WHAT in said.names:
+        from .findings import finding_sentence  # a sound heap has none
+
+        return finding_sentence(said)
+    words = SENTENCES[said.id]
+    return words.format(**said.figures, **said.names) if isinstance(words, str) else words(said)
+
+
+def sentences(said: Sequence[Statement]) -> list[str]:
+    return [sentence(each) for each in said]
+
+
+def first_sentences(said: Sequence[Statement], limit: int = 8) -> list[str]:
+    """What a screen has room for."""
+    if len(said) <= limit:
+        return sentences(said)
+    return [*sentences(said[:limit]), f"and {len(said) - limit} more problems (--json lists them all)"]
+
+
+def statement_json(said: Statement, text: str) -> dict[str, object]:
+    return {"id": said.id, "figures": dict(said.figures), "names": dict(said.names), "text": text}

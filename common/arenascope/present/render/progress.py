@@ -1,0 +1,96 @@
+"""Progress of whatever takes longer than a second, for any command that walks a heap:
+
+    try:
+        with session.meter("sweeping", total_bytes) as meter:
+            for piece in ...:
+                meter.advance(piece.bytes)
+    except KeyboardInterrupt:
+        session.stopped = True      # keep what is whole, and say so among the problems
+
+Only on a terminal, on standard error, by tqdm where it is installed, else as a plain line.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Optional, TextIO
+
+from ...base import optional
+
+PATIENCE = 1.0
+EVERY = 0.2
+ENOUGH = 50
+"""From one in so many of the bytes on it is told how long the rest takes."""
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}"
+WITH_TIME = BAR + " [{elapsed}<{remaining}, {rate_fmt}]"
+
+
+class OverwrittenLine:
+    """A line on a terminal that the next one replaces, padded with spaces: not every terminal has the escape that
+    clears one."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._shown = stream, 0
+
+    def show(self, text: str) -> None:
+        """ "" leaves an empty line, to be written on from its start."""
+        self._stream.write(f"\r{text.ljust(self._shown)}" + ("" if text else "\r"))
+        self._stream.flush()
+        self._shown = len(text)
+
+
+class Progress:
+    """How much of `total` bytes is done."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self.what, self.total, self.done = what, max(total, 1), 0
+        self._stream = sys.__stderr__
+        shown = self._stream is not None and self._stream.isatty()
+        self._began = time.time()
+        self._due = time.monotonic() + PATIENCE if shown else float("inf")
+        self._bar: Any = None
+        self._line: Optional[OverwrittenLine] = None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        elif self._line is not None:
+            self._line.show("")
+
+    def advance(self, amount: int) -> None:
+        self.done += amount
+        if time.monotonic() >= self._due:
+            self._show()
+
+    def _show(self) -> None:
+        self._due = time.monotonic() + EVERY
+        tqdm: Any = optional.load("tqdm") if self._bar is None and self._line is None else None
+        if tqdm is not None:
+            # no thread besides the debugger's own
+            tqdm.tqdm.monitor_interval = 0
+            self._bar = tqdm.tqdm(
+                desc=self.what,
+                total=self.total,
+                unit="B",
+                unit_scale=True,
+                unit_divisor=1024,
+                file=self._stream,
+                leave=False,
+                smoothing=0,
+                bar_format=BAR,
+            )
+            # what was done before it was shown took that long
+            self._bar.start_t = self._began
+        if self._bar is not None:
+            self._bar.bar_format = WITH_TIME if self.done * ENOUGH >= self.total else BAR
+            self._bar.update(self.done - self._bar.n)
+        elif self._stream is not None:
+            self._line = self._line or OverwrittenLine(self._stream)
+            self._line.show(f"{self.what}: {100 * self.done // self.total} %")

@@ -1,0 +1,318 @@
+"""Sizes, tables and colour: what every screen is made of."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Iterator, Optional, Sequence
+
+from ...base import optional
+from ...base.errors import UsageError
+from ...base.model import SHELL_CALLS_INTO
+from ...base.printable import one_line
+from ...base.records import NamedTuple
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+UNKNOWN = "?"
+AT_LEAST = "at least "
+"""In front of a sum over rows of which some could not be read."""
+AT_MOST = "≤ "
+"""In front of address space, where it is not known which pages are resident."""
+NO_HEAP = "no heap yet: malloc has not been called in this process"
+
+
+def wants_colour() -> bool:
+    """What the environment says of a terminal, in every door."""
+    return "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+GAP = 2
+"""Between columns of a table."""
+SHORT = 10
+NAME = 16
+"""Texts, and what names a row, are not cut shorter than this."""
+_COLOURED = re.compile(r"(\033\[\d+m)(.*)(\033\[0m)", re.DOTALL)
+_INDENT = re.compile(r"\s*(?:(?:[-→]|\d+\.|next:|note:) )?")
+
+
+class Laid(str):
+    """A line whose columns stand where they are: it is not wrapped."""
+
+
+def fitted(line: str, width: int) -> list[str]:
+    """A line as several that fit, broken between words and indented as its text is."""
+    if not width or isinstance(line, Laid) or len(line) <= width:
+        return [line]
+    coloured = _COLOURED.fullmatch(line)
+    before, text, after = coloured.groups() if coloured else ("", line, "")
+    if len(text) <= width:
+        return [line]
+    import textwrap  # most lines fit
+
+    mark = _INDENT.match(text)
+    indent = " " * min(len(mark[0]) if mark else 0, width // 2)
+    pieces = textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return [before + piece + after for piece in pieces]
+
+
+def folded(text: str, width: int, before: str = "") -> str:
+    """An error as it stands on a terminal of that width; `before`: what the debugger itself puts in front of it."""
+    return "\n".join(fitted(before + text, width))[len(before) :]
+
+
+HELP_WIDTH = 79
+
+
+class Style(NamedTuple):
+    """How a door wants its text."""
+
+    width: int = 80
+    """Columns of the terminal; 0: as wide as it gets."""
+    colour: bool = False
+    exact: bool = False
+    """--bytes: no units."""
+    form: str = ""
+    """--table: one of tabulate's formats; "" for the usual one."""
+    program: str = "heap"
+    """What a user types in front of a command here."""
+    subject: str = ""
+    """What a user names after it: a process or core; "" in a debugger, which has one."""
+    core: bool = False
+    """What is looked at is a core: nothing can be applied to it, and it stays as it is."""
+    shell_calls: bool = True
+    """The shell can make this process call something."""
+    lacks: str = ""
+    """Why no door can."""
+
+    @property
+    def running(self) -> bool:
+        """A process that runs on once it has been read: the shell holds it no longer than that."""
+        return self.subject.isdigit() and not self.core
+
+    def typed(self, words: str) -> str:
+        """A command as a user can paste it here."""
+        name, _, rest = words.partition(" ")
+        return " ".join(filter(None, (self.program, name, self.subject, rest)))
+
+    def typed_to_apply(self, words: str) -> str:
+        """One that changes a process."""
+        return f"{self.applied(words)} (in the process, while it runs)" if self.core else self.applied(words)
+
+    def applied(self, words: str) -> str:
+        """The command of that alone."""
+        if self.core:
+            return self._replace(subject=self.subject and "PID").typed(words)
+        if not self.subject or (self.shell_calls and os.uname().machine in SHELL_CALLS_INTO):
+            return self.typed(words)
+        return f"gdb -p {self.subject} -x \"$({self.program} --gdb-path)\" -ex 'heap {words}'"
+
+    def size(self, value: Optional[int]) -> str:
+        """1536 -> "1.5 KiB"; unknown is "?"."""
+        if value is None:
+            return UNKNOWN
+        if self.exact:
+            return f"{value:,}"
+        amount = float(value)
+        for unit in UNITS:
+            if abs(amount) < 1023.95 or unit == UNITS[-1]:
+                return f"{int(amount)} B" if unit == "B" else f"{amount:.1f} {unit}"
+            amount /= 1024
+        raise AssertionError("unreachable")
+
+    def bold(self, text: str) -> str:
+        return f"\033[1m{text}\033[0m" if self.colour else text
+
+    def dim(self, text: str) -> str:
+        return f"\033[2m{text}\033[0m" if self.colour else text
+
+    def warn(self, text: str) -> str:
+        return f"\033[33m{text}\033[0m" if self.colour else text
+
+
+def signed(style: Style, change: Optional[int]) -> str:
+    """ "+1.5 KiB", "-1.5 KiB"."""
+    return style.size(change) if change is None or change < 0 else f"+{style.size(change)}"
+
+
+def next_lines(style: Style, *commands: str) -> Iterator[str]:
+    """What to type next; a command is pasted whole, so that lines break between them."""
+    line = "next: "
+    for number, command in enumerate(commands):
+        tail = command + ("," if number + 1 < len(commands) else "")
+        if number and style.width and len(line) + len(tail) > style.width:
+            yield style.dim(line.rstrip())
+            line = " " * len("next: ")
+        line += f"{tail} "
+    yield style.dim(line.rstrip())
+
+
+def count(number: Optional[int], one: str, many: Optional[str] = None) -> str:
+    """ "1 arena", "3 arenas"."""
+    if number is None:
+        return f"{UNKNOWN} {many or one + 's'}"
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def number(value: Optional[int]) -> str:
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def in_use(style: Style, used: Optional[int], bookkeeping: Optional[int]) -> str:
+    """As every screen counts it: with malloc's own bookkeeping, which only a sweep of the heaps tells apart."""
+    if used is None or bookkeeping is None:
+        return f"{UNKNOWN} in use"
+    own = f" ({style.size(bookkeeping)} of it malloc's bookkeeping)" if bookkeeping else ""
+    return f"{style.size(used + bookkeeping)} in use{own}"
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{max(1, round(seconds * 1000))} ms"
+
+
+def table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: Sequence[int] = (0,),
+    footer: Optional[Sequence[str]] = None,
+    width: int = 0,
+    expendable: Sequence[str] = (),
+    form: str = "",
+) -> Iterator[str]:
+    """Aligned columns: right, but for those in `left`. The footer stands under a second rule.
+
+    Where the terminal is narrower than all of it, columns in `expendable` go, the first named first; then text is cut
+    short, and at last columns go from the right.
+    """
+    body = [list(row) for row in rows]
+    every = [list(headers), *body, *([list(footer)] if footer else [])]
+    if len(every) == 1:
+        return
+    every = [[one_line(cell) for cell in row] for row in every]
+    kept, gone = _columns(every, width, expendable, left)
+    every = [[row[column] for column in kept] for row in every]
+    align = ["left" if column in left else "right" for column in kept]
+    if width:
+        _shorten(every, align, width)
+    if form:
+        yield from _in_form(every[0], every[1:], align, form)
+        return
+    lines = _table_lines(every[0], every[1:], align)
+    if footer:
+        lines.insert(len(lines) - 1, lines[1])
+    for line in lines:
+        yield Laid(line.rstrip())
+    if gone:
+        yield f"({', '.join(gone)}: left out, the terminal is {width} columns wide)"
+
+
+def _columns(
+    every: Sequence[Sequence[str]], width: int, expendable: Sequence[str], left: Sequence[int]
+) -> tuple[list[int], list[str]]:
+    """The columns that fit, and the names of those that do not."""
+    widths = [max(map(len, column)) for column in zip(*every)]
+    least = [min(size, SHORT if column else NAME) if column in left else size for column, size in enumerate(widths)]
+    kept = list(range(len(widths)))
+    gone: list[str] = []
+
+    def fits(sizes: Sequence[int]) -> bool:
+        return sum(sizes[column] + GAP for column in kept) - GAP <= width
+
+    for name in expendable:
+        if not width or fits(widths):
+            break
+        kept.remove(list(every[0]).index(name))
+        gone.append(name)
+    while width and len(kept) > 1 and not fits(least):
+        gone.append(every[0][kept.pop()] or "the last")
+    return kept, gone
+
+
+def _shorten(every: Sequence[list[str]], align: Sequence[str], width: int) -> None:
+    """Cuts the longest texts until all fits, the first column, which names the row, last; figures stay."""
+    widths = [max(map(len, column)) for column in zip(*every)]
+    over = sum(widths) + GAP * (len(widths) - 1) - width
+    while over > 0:
+        texts = [column for column in range(1, len(widths)) if align[column] == "left" and widths[column] > SHORT]
+        texts = texts or ([0] if align[0] == "left" and widths[0] > NAME else [])
+        if not texts:
+            return
+        longest = max(texts, key=lambda column: widths[column])
+        others = [widths[column] for column in texts if widths[column] < widths[longest]]
+        step = min(over, widths[longest] - max([SHORT if longest else NAME, *others]))
+        widths[longest] -= step
+        over -= step
+    for row in every:
+        row[:] = [shortened(cell, size) for cell, size in zip(row, widths)]
+
+
+def shortened(text: str, width: int) -> str:
+    """0 is as wide as it gets."""
+    return text if not width or len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> list[str]:
+    tabulate: Any = optional.loaded("tabulate")
+    if tabulate is None:
+        return list(_plain_table(headers, rows, align))
+    # tabulate would make columns two wider than their headers
+    padding, tabulate.MIN_PADDING = tabulate.MIN_PADDING, 0
+    try:
+        text: str = tabulate.tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)
+    finally:
+        tabulate.MIN_PADDING = padding
+    return text.splitlines()
+
+
+MARKDOWN = ("github", "pipe")
+
+
+def known_form(form: str) -> str:
+    """One of tabulate's formats; UsageError where that, or tabulate, is missing."""
+    tabulate: Any = optional.load("tabulate")
+    if tabulate is None:
+        raise UsageError("--table needs tabulate, which is not installed for this Python", "pip install tabulate")
+    known = tabulate.tabulate_formats
+    if form not in known:
+        raise UsageError(f"there is no table format {form!r}", f"one of: {', '.join(known)}")
+    return form
+
+
+def _in_form(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str], form: str) -> Iterator[str]:
+    tabulate: Any = optional.load("tabulate")
+    if form in MARKDOWN:
+        rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    if form == "tsv":
+        # tabulate pads columns with spaces and drops trailing empty cells: neither suits programs
+        yield from ("\t".join(row) for row in (headers, *rows))
+        return
+    text: str = tabulate.tabulate(rows, headers, tablefmt=form, disable_numparse=True, colalign=align)
+    yield from text.splitlines()
+
+
+def _plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str]) -> Iterator[str]:
+    """What tabulate's "simple" prints, where tabulate is missing."""
+    widths = [max(len(cell) for cell in column) for column in zip(headers, *rows)]
+
+    def line(cells: Sequence[str]) -> str:
+        return "  ".join(
+            cell.ljust(width) if side == "left" else cell.rjust(width)
+            for cell, width, side in zip(cells, widths, align)
+        )
+
+    yield line(headers)
+    yield "  ".join("-" * width for width in widths)
+    for row in rows:
+        yield line(row)
+
+
+def cut(rows: Sequence[Sequence[str]], limit: Optional[int]) -> tuple[Sequence[Sequence[str]], int]:
+    """The first rows, and how many were left out."""
+    if limit is None or limit <= 0 or len(rows) <= limit:
+        return rows, 0
+    return rows[:limit], len(rows) - limit
+
+
+def left_out(style: Style, rows: int, what: str, many: Optional[str] = None) -> Iterator[str]:
+    if rows:
+        yield style.dim(f"… {count(rows, f'more {what}', f'more {many}' if many else None)}; --limit 0 shows all")

@@ -1,0 +1,42 @@
+"""What is said of other allocators and of several glibcs: in `version`, and in `arenas`."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence
+
+from ...base.model import Allocator
+from ...glibc.find.copies import Copy
+from ...session.allocators import Share
+from ..render.text import Style
+
+
+def copies_lines(copies: Sequence[Copy], chosen: int) -> Iterator[str]:
+    """Only where there is a choice."""
+    for number, copy in enumerate(copies if len(copies) > 1 else ()):
+        state = ", this one" if number == chosen else ""
+        state += "" if copy.used else ", its malloc was never called"
+        yield f"libc {number}: {copy.file}, main_arena {copy.main_arena:#x}{state}"
+
+
+def allocators_lines(style: Style, allocators: Sequence[Allocator], share: Optional[Share]) -> Iterator[str]:
+    """One line for each; the first says how little or how much the arenas are."""
+    of_it = _share_text(style, share)
+    for number, each in enumerate(allocators):
+        does = {
+            True: "serves malloc here",
+            False: "has a heap of its own beside malloc",
+            None: "may serve malloc here",
+        }[each.replaces_malloc]
+        if each.shadowed_by:
+            does = "is loaded, yet malloc does not lead to it"
+        yield f"{each.name} ({each.how}) {does}{'' if number else of_it}; {each.instead}"
+
+
+def _share_text(style: Style, share: Optional[Share]) -> str:
+    """ ": glibc's arenas hold 0.1% of the 84.2 MiB resident", as far as it is known; "" where it is not."""
+    ours, rss = (share["glibc_resident_bytes"], share["rss_bytes"]) if share else (None, None)
+    if ours is None:
+        return ""
+    if not rss:
+        return f": glibc's arenas have {style.size(ours)} resident"
+    return f": glibc's arenas hold {100 * ours / rss:.1f}% of the {style.size(rss)} resident"

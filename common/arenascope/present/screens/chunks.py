@@ -1,0 +1,220 @@
+"""What `heap chunks` looks like."""
+
+from __future__ import annotations
+
+import sys
+from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
+
+from ...analysis.chunks import ExactSize, SizeClass, Sums, total
+from ...base.model import Tally
+from ...base.records import NamedTuple
+from ..render.text import NO_HEAP, Style, count, in_use, number, shortened, table
+
+BAR = 24
+MEANING = {
+    "used": "in the program's hands",
+    "tcache": "kept by a thread",
+    "fast": "in a fastbin",
+    "free": "in bins",
+    "top": "at an arena's end",
+}
+FEW = 8
+"""Exact sizes that are shown beneath the classes."""
+HEADERS = ("chunk", "size", "state", "arena")
+BETWEEN = "  "
+CELLS = "\t"
+"""Between the cells of a row that waits for --table."""
+ROW = "{:<18}  {:>14}  {:<6}  {:>5}"
+NARROW = "{:<14} {:>10} {:<6} {:>5}"
+"""For a terminal that is not as wide."""
+NAMED = "{:<14} {:>10}"
+"""And for one on which a type would have no room beside all of that."""
+LEAST = 20
+"""Of a type's name so much is to be seen."""
+
+
+class Sizes(NamedTuple):
+    """How many chunks there are of which size."""
+
+    classes: Sequence[SizeClass]
+    exact: Sequence[ExactSize]
+    limit: int
+    """Of the exact ones so many are shown; 0: all."""
+    alone: bool
+    """Without the classes."""
+
+
+def _row(style: Style, types: bool = False) -> str:
+    """All that fits, with the beginning of a type's name."""
+    room = (style.width or sys.maxsize) - (LEAST + len(BETWEEN) if types else 0)
+    forms = (ROW, NARROW, NAMED) if types else (ROW, NARROW)
+    return next((each for each in forms if len(each.format("", "", "", "")) <= room), forms[-1])
+
+
+def chunk_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, Optional[str]], str]:
+    if as_json:
+        return lambda chunk, size, state: (
+            f'{{"address": "{chunk:#x}", "bytes": {size}, "state": {_quoted(state)}, "arena": {arena}}}'
+        )
+    if style.form:
+        return lambda chunk, size, state: CELLS.join((f"{chunk:#x}", style.size(size), state or "?", str(arena)))
+    row = _row(style)
+    return lambda chunk, size, state: row.format(f"{chunk:#x}", style.size(size), state or "?", arena)
+
+
+def typed_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, str], str]:
+    """The same of a block in use with its type."""
+    plain = chunk_row(style, as_json, arena)
+    if as_json:
+        from json import dumps
+
+        return lambda chunk, size, name: f'{plain(chunk, size, "used")[:-1]}, "type": {dumps(name)}}}'
+    if style.form:
+        return lambda chunk, size, name: plain(chunk, size, "used") + CELLS + name
+    row = _row(style, types=True)
+    room = style.width - len(row.format("", "", "", "")) - len(BETWEEN) if style.width else 0
+    return lambda chunk, size, name: (
+        row.format(f"{chunk:#x}", style.size(size), "used", arena) + BETWEEN + shortened(name, room)
+    )
+
+
+def _quoted(state: Optional[str]) -> str:
+    return f'"{state}"' if state else "null"
+
+
+def heading(style: Style, sort: str, limit: int, left_out: Optional[int], *, types: bool) -> Iterator[str]:
+    yield ""
+    if left_out:
+        first = f"the {limit:,} largest" if sort == "size" else f"the first {limit:,}"
+        more = "--limit 0 shows all" if sort == "address" else "--limit shows more"
+        yield style.dim(f"{first}; {count(left_out, 'more chunk')} left out; {more}")
+        yield ""
+    if style.form:
+        return
+    row = _row(style, types)
+    rule = row.format("-" * 18, "-" * 14, "-" * 6, "-" * 5) if row is ROW else "-" * len(row.format("", "", "", ""))
+    yield row.format(*HEADERS) + (f"{BETWEEN}type" if types else "")
+    yield rule + (f"{BETWEEN}----" if types else "")
+
+
+def table_of(rows: Iterable[str], style: Style, *, types: bool) -> Iterator[str]:
+    """What chunk_row made of them, for --table, which measures all before it writes any."""
+    headers = (*HEADERS, *(["type"] if types else []))
+    return table(headers, [row.split(CELLS) for row in rows], left=(0, 2, 4), width=style.width, form=style.form)
+
+
+def summary_lines(
+    style: Style,
+    by_arena: Mapping[int, Sums],
+    sizes: Sizes,
+    *,
+    started: bool,
+    only: Optional[str],
+    doubtful: bool,
+    states: bool,
+) -> Iterator[str]:
+    """`states`: also how much there is of each state and size."""
+    if not started:
+        yield NO_HEAP
+        return
+    sums = total(by_arena.values())
+    used, free = sums.tally("used"), sums.tally("free")
+    yield style.bold(
+        f"{count(sums.chunks, 'chunk')} in {count(len(by_arena), 'arena')} of {style.size(sums.bytes)}: "
+        f"{in_use(style, None if doubtful else used.bytes, sums.bookkeeping)}, {style.size(free.bytes)} free in bins, "
+        f"{style.size(sums.gaps['top'])} free in tops"
+    )
+    if not states:
+        return
+    yield ""
+    yield from _states(style, by_arena, sums, doubtful)
+    if not sizes.classes:
+        return
+    if not sizes.alone:
+        yield ""
+        yield from _classes(style, sizes.classes, only, doubtful)
+    if sizes.alone or any(row.only is None for row in sizes.classes):
+        yield ""
+        yield from _exact(style, sizes, only, doubtful)
+
+
+def _states(style: Style, by_arena: Mapping[int, Sums], sums: Sums, doubtful: bool) -> Iterator[str]:
+    tops = Tally(sum(1 for each in by_arena.values() if each.gaps["top"]), sums.gaps["top"])
+    rows = []
+    for state, meaning in MEANING.items():
+        tally: Optional[Tally] = tops if state == "top" else sums.tally(state)
+        if doubtful and state not in ("free", "top"):
+            tally = None
+        chunks, held = (tally.chunks, tally.bytes) if tally else (None, None)
+        rows.append([state, number(chunks), style.size(held), meaning])
+    rows.append(["bookkeeping", "", style.size(sums.bookkeeping), "headers of heaps and arenas, fenceposts"])
+    for kind, meaning in (("foreign", "somebody else's, by sbrk"), ("damage", "could not be read as chunks")):
+        if sums.gaps[kind]:
+            rows.append([kind, "", style.size(sums.gaps[kind]), meaning])
+    yield from table(
+        ("state", "chunks", "bytes", ""),
+        rows,
+        left=(0, 3),
+        footer=["all", "", style.size(sums.bytes), ""],
+        width=style.width,
+        form=style.form,
+    )
+
+
+def _classes(style: Style, classes: Sequence[SizeClass], only: Optional[str], doubtful: bool) -> Iterator[str]:
+    """`only`: "used" or "free", where nothing else was asked for."""
+    largest = max(row.used.bytes + row.free.bytes for row in classes)
+    rows = []
+    for row in classes:
+        # of one size: that size, not how large it might have been
+        label = f"≤ {style.size(row.most)}" if row.only is None else f"{row.only:,} B"
+        rows.append([label, *_counts(style, row.used, row.free, only, doubtful=doubtful), _bar(row, largest)])
+    yield from table(
+        ("chunk size", "used", "bytes", "free", "bytes ", "█ used ░ free"),
+        rows,
+        left=(5,),
+        width=style.width,
+        expendable=("bytes", "bytes "),
+        form=style.form,
+    )
+
+
+def _counts(style: Style, used: Tally, free: Tally, only: Optional[str], doubtful: bool) -> Iterator[str]:
+    """Of those in use and of those that are free: how many, and their bytes."""
+    for name, tally in (("used", used), ("free", free)):
+        known = not doubtful and only in (None, name)
+        yield number(tally.chunks) if known else ""
+        yield style.size(tally.bytes) if known else ""
+
+
+def _exact(style: Style, sizes: Sizes, only: Optional[str], doubtful: bool) -> Iterator[str]:
+    shown = sizes.exact[: sizes.limit] if sizes.limit > 0 else sizes.exact
+    more = len(sizes.exact) - len(shown)
+    rows = [
+        [
+            f"{row.bytes:,} B",
+            *_counts(
+                style,
+                Tally(row.used, row.bytes * row.used),
+                Tally(row.free, row.bytes * row.free),
+                only,
+                doubtful=doubtful,
+            ),
+        ]
+        for row in shown
+    ]
+    if more:
+        yield f"the {count(len(shown), 'size')} that {'hold' if len(shown) > 1 else 'holds'} most, to the byte"
+    elif not sizes.alone:
+        yield "every size, to the byte"
+    yield from table(
+        ("chunk size", "used", "bytes", "free", "bytes "), rows, left=(), width=style.width, form=style.form
+    )
+    if more:
+        hint = "--limit 0 shows all" if sizes.alone else f"--exact shows {'it' if more == 1 else 'them'}"
+        yield style.dim(f"… {count(more, 'more size')}; {hint}")
+
+
+def _bar(row: SizeClass, largest: int) -> str:
+    used = round(BAR * row.used.bytes / largest)
+    return "█" * used + "░" * (round(BAR * (row.used.bytes + row.free.bytes) / largest) - used)

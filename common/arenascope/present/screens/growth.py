@@ -1,0 +1,53 @@
+"""The sentence of `heap report` on two moments."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ...base.model import Statement
+from ..render.text import Style, signed
+
+WHAT = {
+    "live": "what the program holds",
+    "free": "what malloc keeps free",
+    "elsewhere": "memory outside malloc",
+}
+
+
+def growth_sentence(said: Statement) -> str:
+    style = Style()
+    figures: Mapping[str, Any] = said.figures
+    if said.id == "another-process":
+        return "That snapshot is of another process: whether this one grows it does not tell."
+    if said.id == "snapshot-is-later":
+        return "That snapshot was taken after this: whether it grew since, it does not tell."
+    if said.id == "growth-unknown":
+        return "Whether it grows is not known: one of the two moments does not tell what is in use."
+    seconds = figures["seconds"]
+    when = "Since the snapshot" if seconds is None else f"In {time_apart(seconds)}"
+    if said.id == "fell":
+        rss = figures["rss_change_bytes"]
+        return f"{when} it shrank: {'RSS' if rss is not None else 'in use'} {signed(style, _first(figures))}."
+    if said.id == "held-still":
+        return f"{when} it did not grow: {_listed(style, figures)}."
+    kind = said.id.partition("-")[0]
+    change = figures[f"{kind}_change_bytes"]
+    rate = f", {signed(style, round(change * 3600 / seconds))} an hour" if seconds else ""
+    return f"{when} {WHAT[kind]} grew: {signed(style, change)}{rate} ({_listed(style, figures)})."
+
+
+def _first(figures: Mapping[str, Any]) -> int:
+    change = figures["rss_change_bytes"]
+    return int(figures["live_change_bytes"] if change is None else change)
+
+
+def _listed(style: Style, figures: Mapping[str, Any]) -> str:
+    names = {"rss": "RSS", "live": "in use", "free": "free", "elsewhere": "outside malloc"}
+    known = [(words, figures[f"{name}_change_bytes"]) for name, words in names.items()]
+    return ", ".join(f"{words} {signed(style, change)}" for words, change in known if change is not None)
+
+
+def time_apart(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,87 @@
+"""Who holds what a row shows, in words and as JSON."""
+
+from __future__ import annotations
+
+from typing import Mapping, Optional
+
+from ...analysis.held import HeldSums
+from ...base.records import NamedTuple
+from ...blocks.graph.held import Holders, Most
+from ...blocks.graph.owners import SHARED, UNREACHED, Holding, Owner
+from ...blocks.graph.refs import Search
+from ...blocks.live import Live
+from ...blocks.recognise.holders import POOL
+from .owners import nobody, owner_json, those_of, whose
+
+
+class HeldBy(NamedTuple):
+    """As a document has it, and in words."""
+
+    json: Mapping[str, object]
+    words: str
+    who: str
+    """The same without of how many."""
+
+
+class Held:
+    """Of one image."""
+
+    def __init__(self, search: Search, lost: int) -> None:
+        """`lost`: bytes of a process that could not be copied."""
+        self._holders = Holders(search, lost)
+
+    def block(self, user: int) -> Optional[HeldBy]:
+        """A block's, by what malloc returned."""
+        owner = self._holders.of(user)
+        if owner is None:
+            return None
+        words = self._words(owner, self._holders.alike_at(user))
+        return HeldBy(owner_json(owner), words, words)
+
+    def kinds(self, live: Live) -> dict[int, HeldBy]:
+        """By the kind's number: whoever holds most of its blocks."""
+        return {kind: self._most(most) for kind, most in self._holders.of_kinds(live).items()}
+
+    def retained(self, live: Live) -> Mapping[int, int]:
+        """By the kind's number: its blocks' bytes, and those of all that they alone lead to."""
+        return self._holders.retained(live)
+
+    def _most(self, most: Most) -> HeldBy:
+        part = f" ({most.blocks:,} of {most.of:,})" if most.blocks < most.of else ""
+        who = self._words(most.owner, most.alike)
+        return HeldBy({**owner_json(most.owner), "blocks": most.blocks, "bytes": most.bytes}, f"{who}{part}", who)
+
+    def _words(self, owner: Owner, alike: Optional[Holding]) -> str:
+        if owner.kind == UNREACHED:
+            return nobody(self._holders.search)
+        if owner.kind != SHARED:
+            return whose(self._holders.search, owner)
+        if alike is not None and alike.owner.name == POOL:
+            return POOL
+        return those_of(self._holders.search, alike.leading if alike is not None else None)
+
+
+def sums_json(held: HeldSums) -> dict[str, object]:
+    """Of a report."""
+    return {
+        "live_bytes": held.live,
+        "reached_bytes": held.reached,
+        "possible_bytes": held.possible,
+        "lost_bytes": held.lost,
+        "lost_blocks": held.lost_blocks,
+        "unknown_bytes": held.unknown,
+        "owners": [{**owner_json(each), "retained_bytes": each.bytes} for each in held.keepers],
+        "jointly": [
+            {"owners": [owner_json(one) for one in each.owners], "retained_bytes": each.bytes} for each in held.jointly
+        ],
+        "in_turn": [
+            {
+                "owners": [owner_json(one) for one in each.owners],
+                "retained_bytes": each.bytes,
+                "alone_bytes": each.alone,
+                "returns_bytes": each.returns,
+                "holds_up_bytes": each.holds_up,
+            }
+            for each in held.in_turn
+        ],
+    }

@@ -1,0 +1,91 @@
+"""What is lost, in words."""
+
+from __future__ import annotations
+
+from typing import Iterator, Sequence
+
+from ...blocks.graph.blocks import LiveBlocks
+from ...blocks.graph.leak_rows import LeakRow
+from ...blocks.graph.leaks import Leaks
+from ..render.json import address
+from ..render.text import Style, count, cut, left_out, next_lines, table
+
+HANGING, SURE = 3, 4
+
+
+def tally(blocks: LiveBlocks, numbers: Sequence[int]) -> dict[str, object]:
+    return {"blocks": len(numbers), "bytes": blocks.bytes_of(numbers)}
+
+
+def leak_json(row: LeakRow) -> dict[str, object]:
+    return {
+        "type": row.type,
+        "blocks": row.blocks,
+        "bytes": row.bytes,
+        "indirect_blocks": row.indirect_blocks,
+        "indirect_bytes": row.indirect_bytes,
+        "strength": row.strength,
+        "samples": [address(each) for each in row.samples],
+    }
+
+
+def lines(
+    style: Style, blocks: LiveBlocks, leaks: Leaks, rows: Sequence[LeakRow], *, limit: int, with_possible: bool
+) -> Iterator[str]:
+    lost = [number for each in leaks.definite for number in (each.head, *each.others)]
+    perhaps = [number for each in leaks.possible for number in (each.head, *each.others)]
+
+    def size(numbers: Sequence[int]) -> str:
+        return style.size(blocks.bytes_of(numbers))
+
+    if leaks.unwatched and lost:
+        yield style.bold(
+            f"{size(lost)} in {count(len(lost), 'block')} perhaps lost: nothing leads there, unless epoll does"
+        )
+    elif leaks.doubts and lost:
+        yield style.bold(f"whether {size(lost)} in {count(len(lost), 'block')} is lost is not known")
+    elif lost:
+        yield style.bold(f"{size(lost)} lost in {count(len(lost), 'block')}: nothing leads there")
+    else:
+        yield style.bold(f"nothing is lost: {count(len(blocks), 'block')}, {style.size(blocks.bytes)} in use")
+    reached = leaks.reached
+    yield f"reached: {style.size(reached.bytes)} of {style.size(blocks.bytes)} in {count(reached.blocks, 'block')}"
+    if perhaps:
+        yield f"possibly lost: {size(perhaps)} in {count(len(perhaps), 'block')}, only pointers to insides lead there"
+    for encoding, numbers in leaks.saved.items():
+        yield f"held by {encoding} pointers alone: {size(numbers)} in {count(len(numbers), 'block')}"
+    yield ""
+    shown, more = cut([_cells(style, each) for each in rows], limit)
+    if shown:
+        yield from _table(style, shown)
+        yield from left_out(style, more, "row")
+        yield ""
+    typed = [style.typed(f"chunk {rows[0].samples[0]:#x}")] if rows else []
+    typed += [style.typed("leaks --possible")] if perhaps and not with_possible else []
+    yield from next_lines(style, *typed, style.typed("types"))
+
+
+def _table(style: Style, rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Where nothing hangs on any of them its column would take the room in which one is named."""
+    sure = "sure" if any(row[SURE] for row in rows) else ""
+    headers = ["what", "blocks", "bytes", "with what hangs on them", sure, "one of them"]
+    kept = [at for at in range(len(headers)) if at != HANGING or any(row[at] for row in rows)]
+    yield from table(
+        [headers[at] for at in kept],
+        [[row[at] for at in kept] for row in rows],
+        left=[number for number, at in enumerate(kept) if at == 0 or at >= SURE],
+        width=style.width,
+        expendable=("one of them",),
+        form=style.form,
+    )
+
+
+def _cells(style: Style, row: LeakRow) -> list[str]:
+    return [
+        row.type,
+        f"{row.blocks:,}",
+        style.size(row.bytes),
+        f"{style.size(row.all_bytes)} in {row.blocks + row.indirect_blocks:,}" if row.indirect_blocks else "",
+        "" if row.strength == "definite" else "perhaps",
+        f"{row.samples[0]:#x}",
+    ]

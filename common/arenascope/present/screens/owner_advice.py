@@ -1,0 +1,103 @@
+"""The sentences of `heap report`'s advice on what owners hold."""
+
+from __future__ import annotations
+
+from typing import Callable, Mapping, Optional
+
+from ...analysis.causes import Facts
+from ...analysis.held import Beside, Keeper
+from ..render.text import count
+from .verdict import Figures, Names, Say, owner_called
+from .ways import POOL_COST, POOLS, Typed, Way, Words
+
+
+def _clear(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
+    keeper = next(each for each in facts.clearable if each.called == names["owner"])
+    size, back = say(figure["bytes"]), keeper.returns
+    more = ""
+    if back is not None:
+        more = _once_freed(back, say)
+        if back < keeper.bytes and say(back) != size:
+            more += f"; {_stays(keeper, facts, say)}"
+        elif back > keeper.bytes and say(back) != size:
+            more += ", as its blocks stand in the way of what is free already"
+    local = keeper.kind == "stack"
+    what = (
+        f"what local variables ({keeper.called}) lead"
+        if local
+        else f"what {owner_called(keeper.called, keeper.kind)} leads"
+    )
+    return _spared(
+        f"{what} to, or give it a bound",
+        f"nothing else leads to {size} in {count(figure['blocks'], 'block')}{more}",
+        (Typed("owners", "what hangs on what"), Typed("types --owners", "what these blocks are")),
+    )
+
+
+def _stays(keeper: Keeper, facts: Facts, say: Say) -> str:
+    """Why not all of what an owner holds would go back, and with whose blocks more of it would."""
+    away = keeper.bytes - (keeper.resident if keeper.resident is not None else keeper.bytes)
+    why = f"{say(away)} is not in memory, and the rest" if say(away) != say(0) else "the rest"
+    return f"{why} shares its pages with what others hold{_beside(keeper.beside, facts, say)}"
+
+
+def _beside(beside: Optional[Beside], facts: Facts, say: Say) -> str:
+    """What leaves memory with both, if that matters."""
+    if beside is None or not facts.matters(beside.more):
+        return ""
+    return f"; freed together with that of {beside.called}, {say(beside.returns)} leaves in all"
+
+
+def _clear_all(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
+    """What several lead to goes only once none does any more."""
+    number, size = figure["owners"], say(figure["bytes"])
+    joint = next((each for each in facts.clearable_jointly if each.called == names["owners"]), None)
+    back = ""
+    if joint is not None and joint.returns is not None:
+        back = _once_freed(joint.returns, say) + _beside(joint.beside, facts, say)
+    each = "both" if number == 2 else f"all {number}"
+    return _spared(
+        f"what {names['owners']} lead to ({each} of them: with one left, all of it stays)",
+        f"together they lead to {size}, and nothing else does{back}",
+        (Typed("owners", "what would go back of it, and what hangs on what"), Typed("types --owners", "what it is")),
+    )
+
+
+def _spared(what: str, why: str, ways: tuple[Way, ...]) -> Words:
+    """Of what is in use: whether it is needed only the program knows."""
+    return Words(
+        f"if the program can spare it, free {what}",
+        why,
+        ways,
+        "code to change, and the work of making again what is needed after all",
+        not_when="not where all of it is used again at once",
+        by_itself=True,
+    )
+
+
+def _once_freed(size: int, say: Say) -> str:
+    return f": once freed, and malloc_trim(0) called, {say(size)} leaves memory"
+
+
+def _keep_apart(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
+    """Of little that lies on the pages of much."""
+    size, up, in_all = figure["bytes"], figure["holds_up_bytes"], figure["returns_bytes"]
+    return Words(
+        f"free what {names['owners']} leads to as well, or keep its blocks apart from those of others: by itself "
+        f"nothing, but with what others hold freed, {say(up)} more leaves, {say(in_all)} in all (kept apart, all of "
+        f"that but its own {say(size)})",
+        f"only {say(size)}, but on the pages of what others hold",
+        (*POOLS, Typed("owners", "what hangs on what")),
+        POOL_COST,
+        not_when="not while the rest of what lies on those pages stays",
+    )
+
+
+def _clear_owner(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
+    return _clear_all(figure, names, facts, say) if "owners" in names else _clear(figure, names, facts, say)
+
+
+OWNERS: Mapping[str, Callable[[Figures, Names, Facts, Say], Words]] = {
+    "clear-owner": _clear_owner,
+    "keep-owner-apart": _keep_apart,
+}

@@ -1,0 +1,232 @@
+"""What `heap pins` writes for people."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
+
+from ...analysis.holding import Group
+from ...analysis.ranking import Pin, Ranking, Together
+from ...base.model import Statement
+from ...base.records import NamedTuple
+from ..render.text import NO_HEAP, Style, count, left_out, next_lines, table
+from .types import name_of
+
+if TYPE_CHECKING:
+    from .held import HeldBy
+
+HEADERS = ("block", "size", "arena", "goes back", "resident", "by", "held by", "what it keeps", "first word")
+
+
+_VTABLE = re.compile(r"vtable for (.+)\+\d+")
+
+
+class Shown(NamedTuple):
+    """A pin, with what the image alone can tell of it."""
+
+    pin: Pin
+    resident: Optional[int]
+    symbol: Optional[str]
+    notes: Sequence[Statement]
+    held_by: Optional[HeldBy] = None
+
+    @property
+    def type(self) -> Optional[str]:
+        """The class whose vtable its first word points to: as every other table names it."""
+        of_class = _VTABLE.fullmatch(self.symbol or "")
+        return of_class[1] if of_class else None
+
+    @property
+    def note(self) -> Optional[str]:
+        return ", then ".join(map(note_text, self.notes)) or None
+
+
+OPTIONAL, LEFT = ("held by", "first word"), ("block", "by", "held by", "what it keeps", "first word")
+NOTES = {
+    "own-thread-cache": "is glibc's own: the cache of thread {tid}, which goes when that ends",
+    "cached-first": "free() puts it into the calling thread's cache first, which keeps up to {slots} of its size",
+    "in-fastbin-first": "it lies in a fastbin until malloc_trim, or a free() that leaves 64 KiB free, merges it",
+}
+"""What keeps a block from being free right after free()."""
+
+
+def note_text(said: Statement) -> str:
+    return NOTES[said.id].format(**said.figures)
+
+
+GROUPS = 5
+"""So many types are shown."""
+TOGETHER = 3
+"""For how many arenas the last blocks are described in words."""
+
+
+class Sums(NamedTuple):
+    """The best block of each arena, freed."""
+
+    blocks: int
+    bytes: int
+    releases_bytes: int
+    resident_bytes: Optional[int]
+
+
+def lines(
+    style: Style,
+    header: int,
+    ranking: Ranking,
+    pins: Sequence[Shown],
+    sums: Sums,
+    together: Sequence[tuple[Together, Optional[int]]],
+    pending: dict[int, int],
+    *,
+    groups: Optional[Sequence[Group]],
+    held_by: Mapping[int, str],
+    owners: bool,
+    started: bool,
+) -> Iterator[str]:
+    """`header`: how far behind its chunk's address a block begins. `held_by`: who holds most of a type's blocks, by its
+    number. `owners`: who holds them could still be asked."""
+    if not started:
+        yield NO_HEAP
+        return
+    if groups:
+        yield from group_lines(style, groups, held_by)
+        yield ""
+        yield f"one by one: {_sentence(style, sums)}"
+    else:
+        yield style.bold(_sentence(style, sums))
+    ordered = sorted(together, key=lambda pair: -pair[0].gain.releases)
+    for each, resident in ordered[:TOGETHER]:
+        yield (
+            f"arena {each.arena}: its last {each.blocks} blocks ({style.size(each.gain.bytes)}, from "
+            f"{each.lowest + header:#x} on) would give back {_both(style, each.gain.releases, resident)}, "
+            "once all of them are freed, without a trim"
+        )
+    if len(ordered) > TOGETHER:
+        yield style.dim(f"so for {count(len(ordered) - TOGETHER, 'more arena')}: --json has them all")
+    for index, size in pending.items():
+        if size:
+            yield (
+                f"arena {index}: {style.size(size)} go back anyway, at its next free() that makes a free chunk of "
+                "64 KiB"
+            )
+    if pins:
+        yield ""
+        if ranking.count > len(pins):
+            yield (
+                f"{count(ranking.count, 'block')} keep memory from going back, each by itself "
+                f"{style.size(pins[0].pin.gain.releases)} at most; the {len(pins):,} that keep the most:"
+            )
+        rows = [_row(style, shown, header) for shown in pins]
+        kept = [at for at, name in enumerate(HEADERS) if name not in OPTIONAL or any(row[at] for row in rows)]
+        headers = [HEADERS[at] for at in kept]
+        yield from table(
+            headers,
+            [[row[at] for at in kept] for row in rows],
+            left=[headers.index(name) for name in LEFT if name in headers],
+            width=style.width,
+            expendable=[name for name in ("first word", "resident", "by") if name in headers],
+            form=style.form,
+        )
+        yield from left_out(style, ranking.count - len(rows), "block")
+        yield ""
+        yield from _notes(style, pins, header)
+    if ranking.own_left_out:
+        yield style.dim(
+            f"{count(ranking.own_left_out, 'block')} beside free memory would mainly give back "
+            f"{'its' if ranking.own_left_out == 1 else 'their'} own pages: --own shows them"
+        )
+    if pins:
+        ask = [] if groups is not None else [f"{style.typed('pins --types')} (what all blocks of a type keep)"]
+        if owners:
+            ask.append(f"{style.typed('pins --owners')} (who holds them)")
+        ask.append(style.typed(f"chunk {pins[0].pin.address + header:#x}"))
+        if any(each.pin.by == "free" for each in pins):
+            # it waits for the block only where free() is to return it
+            ask.append(f"{style.typed('trim')} (what goes back while they stay)")
+        yield from next_lines(style, *ask)
+
+
+def group_lines(style: Style, groups: Sequence[Group], held_by: Mapping[int, str]) -> Iterator[str]:
+    """The answer in a sentence, and a row for each type."""
+    first = groups[0]
+    row, held = first.row, first.held
+    what = f"freeing all {count(row.blocks, 'block')} of {name_of(row.kind)} ({style.size(row.bytes)})"
+    whose = f"; held by {held_by[row.index]}" if row.index in held_by else ""
+    yield style.bold(f"{what} would give back {_both(style, held.releases, held.resident)} that no trim does{whose}")
+    yield ""
+    rows = [
+        [
+            name_of(group.row.kind),
+            f"{group.row.blocks:,}",
+            style.size(group.row.bytes),
+            style.size(group.held.releases),
+            style.size(group.held.resident),
+            held_by.get(group.row.index, ""),
+        ]
+        for group in groups[:GROUPS]
+    ]
+    headers = ("type", "blocks", "bytes", "goes back", "resident", "held by")[: 6 if held_by else 5]
+    yield from table(
+        headers,
+        [row[: len(headers)] for row in rows],
+        left=(0, 5)[: 2 if held_by else 1],
+        width=style.width,
+        expendable=("resident",),
+        form=style.form,
+    )
+    if len(groups) > GROUPS:
+        more = count(len(groups) - GROUPS, "more type")
+        yield style.dim(f"… {more}; {style.typed('types --by holds-back')} shows all")
+
+
+def _sentence(style: Style, sums: Sums) -> str:
+    if not sums.blocks:
+        return "nothing is pinned: no single block in use keeps free memory from going back"
+    where = "one block" if sums.blocks == 1 else f"one block in each of {sums.blocks} arenas"
+    return (
+        f"freeing {where} ({style.size(sums.bytes)}) would give back "
+        f"{_both(style, sums.releases_bytes, sums.resident_bytes)}"
+    )
+
+
+def _both(style: Style, released: int, resident: Optional[int]) -> str:
+    if resident is None:
+        return f"{style.size(released)} of address space (how much is resident is not known)"
+    return style.size(released) if resident == released else f"{style.size(released)}, {style.size(resident)} resident"
+
+
+def _row(style: Style, shown: Shown, header: int) -> list[str]:
+    pin = shown.pin
+    return [
+        f"{pin.address + header:#x}",
+        style.size(pin.gain.bytes),
+        f"{pin.arena} main" if pin.arena == 0 else str(pin.arena),
+        style.size(pin.gain.releases),
+        style.size(shown.resident),
+        "free()" if pin.by == "free" else "a trim after it",
+        shown.held_by.words if shown.held_by is not None else "",
+        _reason(pin),
+        shown.type or shown.symbol or "",
+    ]
+
+
+def _reason(pin: Pin) -> str:
+    if pin.reason == "between":
+        return "pages that it shares with free pieces"
+    gone, already = ([step.how for step in steps] for steps in (pin.gain.gone, pin.gain.already))
+    unmapped = gone.count("munmap") - already.count("munmap")
+    if unmapped:
+        return f"{count(unmapped, 'whole heap')}: last block below top"
+    return "the break: last block below top" if pin.arena == 0 else "last block below top"
+
+
+def _notes(style: Style, pins: Sequence[Shown], header: int) -> Iterator[str]:
+    """What comes in between, each thing once."""
+    blocks: dict[str, list[int]] = {}
+    for shown in pins:
+        if shown.note:
+            blocks.setdefault(shown.note, []).append(shown.pin.address + header)
+    for note, addresses in blocks.items():
+        named = ", ".join(f"{each:#x}" for each in addresses[:3])
+        more = f" and {len(addresses) - 3} more" if len(addresses) > 3 else ""
+        yield style.dim(f"{named}{more}: {note}")

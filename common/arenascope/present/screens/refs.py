@@ -1,0 +1,185 @@
+"""Pointers in words: who has one, and what it leads to."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Sequence
+
+from ...base.model import Statement
+from ...base.records import NamedTuple
+from ...blocks.graph.names import Names
+from ...blocks.graph.refs import BLOCK, Ref
+from ...blocks.graph.told import Told
+from ...blocks.graph.whose import Goal
+from ...sources.target import Span
+from ..render.json import address
+from ..render.problems import sentence
+from ..render.text import Style, count, cut, left_out, next_lines, table
+
+HEADERS = ("who", "where", "points to", "sure")
+NOTHING = "nothing points to it"
+DEEPER = "  "
+ALIKE = 3
+"""So many nodes of a list are shown."""
+STATES = {
+    "used": "in use",
+    "mmapped": "in use, served by mmap",
+    "tcache": "free, kept in a thread's cache",
+    "fast": "free, in a fastbin",
+    "free": "free",
+}
+
+
+class Shown:
+    """Pointers to one goal, as JSON and as text."""
+
+    def __init__(self, told: Told) -> None:
+        self.told = told
+
+    def goal_json(self, goal: Optional[Goal]) -> Optional[dict[str, object]]:
+        return goal and {
+            "address": address(self.told.begin_of(goal)),
+            "user_address": address(goal.span.start),
+            "bytes": goal.bytes,
+            "state": goal.state,
+            "arena": goal.arena,
+            "type": self.told.type_of(goal.number),
+        }
+
+    def ref_json(self, ref: Ref, goal: Goal) -> dict[str, object]:
+        block = self.told.blocks.starts[ref.block] if ref.block is not None else None
+        return {
+            "kind": ref.kind,
+            "address": address(ref.address),
+            "name": ref.name,
+            "tid": ref.tid,
+            "block": address(block),
+            "type": self.told.type_of(ref.block),
+            "offset": ref.offset,
+            "field": self.told.field(ref),
+            "strength": "definite" if self.told.is_sure(ref, goal) else "possible",
+            "into": ref.value - goal.span.start,
+            "encoding": ref.encoding,
+        }
+
+    def steps(self, path: Sequence[Ref], goal: Goal) -> Iterator[tuple[Ref, Goal]]:
+        """Each pointer of a way with what it leads to."""
+        blocks = self.told.blocks
+        for ref, after in zip(path, [*path[1:], None]):
+            at = after.block if after is not None else None
+            to = goal if at is None else Goal(Span(blocks.starts[at], blocks.ends[at]), blocks.sizes[at], "used", at)
+            yield ref, to
+
+    def goal_line(self, style: Style, goal: Goal, place: int) -> str:
+        what = "mapping" if goal.state == "mapping" else "block"
+        said = f"{what} {goal.span.start:#x}, {style.size(goal.bytes)}"
+        if goal.state == "mapping":
+            return said + (f" of {goal.path}" if goal.path else ", not malloc's")
+        if goal.number is not None and not self.told.is_size(goal.number):
+            said += f" ({self.told.type_of(goal.number)})"
+        inside = f"; {place:#x} is {place - goal.span.start:+,} in it" if place != goal.span.start else ""
+        return f"{said} {STATES[goal.state]}{inside}"
+
+    def cells(self, ref: Ref, goal: Goal) -> list[str]:
+        past = ref.value - goal.span.start
+        where = f"{ref.address:#x}" if ref.address is not None else ""
+        sure = ref.encoding or ("" if self.told.is_sure(ref, goal) else "perhaps")
+        return [self.who(ref), where, f"+{past:,}" if past else "its start", sure]
+
+    def likeness(self, ref: Ref) -> str:
+        """The same for pointers at the same place of blocks of a kind."""
+        return f"{self.told.type_of(ref.block)} {ref.offset}"
+
+    def who(self, ref: Ref) -> str:
+        if ref.kind == BLOCK and ref.block is not None:
+            place = f"{self.told.blocks.starts[ref.block]:#x} +{ref.offset}"
+            named = self.told.type_of(ref.block)
+            field = self.told.field(ref)
+            if field is not None:
+                return f"{named}.{field} {self.told.blocks.starts[ref.block]:#x} +{ref.offset}"
+            return f"block {place} ({named})" if self.told.is_size(ref.block) else f"{named} {place}"
+        thread = of_thread(self.told.names, ref.tid)
+        if ref.kind == "global":
+            return f"{ref.name or 'a variable'}"
+        if ref.kind == "stack":
+            return f"stack{thread}{f': {ref.name}' if ref.name else ''}"
+        if ref.kind == "tls":
+            return f"{ref.name or 'a thread-local variable'}{thread}"
+        if ref.kind == "mapping":
+            return f"{ref.address:#x} in memory that is not malloc's{f': {ref.name}' if ref.name else ''}"
+        return f"{ref.name}{thread}"
+
+
+def of_thread(names: Names, tid: Optional[int]) -> str:
+    """ " of thread 12 worker"; nothing where it is no thread's."""
+    if tid is None:
+        return ""
+    name = names.thread(tid)
+    return f" of thread {tid}{f' {name}' if name else ''}"
+
+
+class Asked(NamedTuple):
+    """What was asked for, and where it lies."""
+
+    goal: Goal
+    place: int
+
+
+def nowhere(place: int) -> tuple[Statement, str]:
+    """The problem, and its words."""
+    said = Statement("not-mapped", names={"address": f"{place:#x}"})
+    return said, sentence(said)
+
+
+def pointers(style: Style, shown: Shown, asked: Asked, refs: Sequence[Ref], limit: int) -> Iterator[str]:
+    goal, place = asked
+    yield style.bold(f"{shown.goal_line(style, goal, place)}: {count(len(refs), 'pointer')} to it")
+    yield ""
+    rows, more = cut([shown.cells(each, goal) for each in refs], limit)
+    if rows:
+        yield from table(HEADERS, rows, left=(0, 1, 3), width=style.width, expendable=("where",), form=style.form)
+        yield from left_out(style, more, "pointer")
+    else:
+        yield NOTHING
+    yield ""
+    further = [style.typed(f"owner {place:#x}")] if refs else _if_lost(style, goal)
+    yield from next_lines(style, *further, style.typed(f"chunk {place:#x}"))
+
+
+def owner_lines(
+    style: Style, shown: Shown, asked: Asked, path: Optional[Sequence[Ref]], refs: Sequence[Ref]
+) -> Iterator[str]:
+    goal, place = asked
+    line = shown.goal_line(style, goal, place)
+    if path:
+        yield style.bold(f"{line}: held by {shown.who(path[0])}")
+        yield ""
+        yield from trail(shown, path, goal)
+    else:
+        yield style.bold(f"{line}: nothing holds it")
+        yield ""
+        yield f"{count(len(refs), 'pointer')} to it, in nothing that a root leads to" if refs else NOTHING
+    yield ""
+    further = [] if path else _if_lost(style, goal)
+    further += [style.typed(f"refs {place:#x}")] if refs else []
+    yield from next_lines(style, *further, style.typed(f"chunk {place:#x}"))
+
+
+def _if_lost(style: Style, goal: Goal) -> list[str]:
+    return [f"{style.typed('leaks')} (whether it is lost, with what)"] if goal.number is not None else []
+
+
+def trail(shown: Shown, path: Sequence[Ref], goal: Goal) -> Iterator[str]:
+    """The root first: each pointer below the one that leads to it; a list's nodes alike only once."""
+    depth, before, alike = 0, "", 0
+    for ref, to in shown.steps(path, goal):
+        past = ref.value - to.span.start
+        sure = ref.encoding or ("" if shown.told.is_sure(ref, to) else "perhaps")
+        what = f"{shown.likeness(ref)} {past} {sure}"
+        alike = alike + 1 if what == before and ref.kind == BLOCK else 0
+        before = what
+        if alike > ALIKE:
+            continue
+        said = f"{DEEPER * depth}{shown.who(ref)}{f', to +{past:,}' if past else ''}"
+        yield f"{said}{f'  ({sure})' if sure else ''}" if alike < ALIKE else f"{DEEPER * depth}…"
+        depth += 1
+    yield f"{DEEPER * depth}{'mapping' if goal.state == 'mapping' else 'block'} {goal.span.start:#x}"

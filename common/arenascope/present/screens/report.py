@@ -1,0 +1,249 @@
+"""What `heap report` writes for people: the answer first, then the parts, why, and what to do."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Collection, Iterator, Optional, Sequence
+
+from ...analysis.advice import Advice
+from ...analysis.causes import Facts
+from ...analysis.held import HeldSums
+from ...analysis.report import ANONYMOUS, FREE, LIVE, PARTS, RESIDENT, SPACE, Picture
+from ...analysis.types import TypeRow
+from ...base.model import Statement
+from ...base.records import NamedTuple
+from ..render.text import Style, count, next_lines, table
+from .growth import growth_sentence
+from .parts import LABELS, size_of
+from .types import name_of
+from .verdict import ELSEWHERE, Pair
+from .ways import Words
+
+WIDTH = 100
+"""Nobody reads a longer line."""
+MEASURES = {RESIDENT: "RSS", ANONYMOUS: "anonymous memory", SPACE: "anonymous address space"}
+TYPES = 5
+"""So many types are shown of what is in use."""
+STRANDERS = 3
+"""And so many of those that strand what is free."""
+NO_SUM = "each figure is of that step alone: together they may bring less, or more"
+WITHIN = "of which "
+"""In front of what is a part of the row above."""
+SMALL = 200
+"""A part below this fraction gets a row of its own only with --full."""
+
+
+CORE_CANNOT_TELL = "a core does not tell which pages of files were in memory: the parts are of anonymous memory alone"
+APART = "are huge pages of hugetlbfs (glibc.malloc.hugetlb=2 asks for them), which the kernel keeps out of its own RSS"
+IN_A_CALL = "an arena is locked: some thread was inside malloc at this moment. Another moment may read whole: ask again"
+NO_RESIDENCY = (
+    "this image does not tell which pages were in memory: figures are of address space, and not all of it was"
+)
+
+
+class Conclusions(NamedTuple):
+    """The conclusions, each with its words."""
+
+    judgement: Statement
+    verdict: str
+    causes: Sequence[tuple[Statement, Pair]] = ()
+    advice: Sequence[tuple[Advice, Words]] = ()
+    notes: Sequence[str] = ()
+    growth: Optional[Statement] = None
+    """Where there is an earlier moment to compare with."""
+    facts: Optional[Facts] = None
+    """What they were drawn from."""
+
+
+def notes(picture: Picture, in_a_call: bool) -> Iterator[str]:
+    """What a reader of the parts must know. `in_a_call`: an arena was being changed."""
+    if picture.measure == SPACE:
+        yield NO_RESIDENCY
+    elif picture.rss is None:
+        yield CORE_CANNOT_TELL
+    elif picture.apart:
+        yield f"{Style().size(picture.apart)} of it {APART}"
+    if in_a_call:
+        yield IN_A_CALL
+
+
+def lines(
+    style: Style,
+    picture: Optional[Picture],
+    concluded: Conclusions,
+    *,
+    full: bool,
+    named: bool,
+    asked: Collection[str] = (),
+) -> Iterator[str]:
+    """`named`: --types could tell what the blocks are. `asked`: "types" and "owners" where they are shown, however
+    little of the whole they are."""
+    width = min(style.width or WIDTH, WIDTH)
+    for line in textwrap.wrap(concluded.verdict, width, break_long_words=False, break_on_hyphens=False):
+        yield style.bold(line)
+    if concluded.growth:
+        for line in textwrap.wrap(growth_sentence(concluded.growth), width):
+            yield style.bold(line)
+    for note in concluded.notes:
+        yield from textwrap.wrap(f"note: {note}", width)
+    if picture is not None:
+        yield ""
+        yield from _parts(style, picture, concluded.facts, full, every_type="types" in asked)
+    held = concluded.facts.held if concluded.facts else None
+    if held is not None and ("owners" in asked or facts_matter(concluded, held.live)):
+        yield ""
+        yield style.bold("whose it is")
+        for said in held_lines(style, held):
+            yield from _item(said, width)
+    if concluded.causes:
+        yield ""
+        yield style.bold("why it stays")
+        for _, pair in concluded.causes:
+            yield from _item(cause_line(pair), width)
+    if concluded.advice:
+        yield ""
+        several = sum(1 for each, _ in concluded.advice if each.effect) > 1
+        yield style.bold("what to do") + (f" ({NO_SUM})" if several else "")
+        for number, (each, words) in enumerate(concluded.advice, 1):
+            yield from _item(advice_line(style, each, words), width, f"{number}.")
+            yield from _details(style, words, width, full)
+    yield ""
+    more = [] if full else [f"{style.typed('report --full')} (all parts, costs, other ways)"]
+    facts = concluded.facts
+    in_use = concluded.judgement.id == "live-data"
+    if named and held is None and in_use:
+        more.insert(0, f"{style.typed('report --owners')} (whether it is a leak, whose it is)")
+    if named and facts and not facts.seen and (facts.matters(facts.part("scraps")) or in_use):
+        # what is in use types says by itself; what is stranded takes the report's own figures, and a longer look
+        more.insert(0, f"{style.typed('types' if in_use else 'report --types')} (what the blocks are)")
+    whose = ["owners", *(["leaks"] if held.lost or held.possible or held.unknown else [])] if held is not None else []
+    # neither a trim nor a block in the way says more of what is not malloc's, or in use
+    names: tuple[str, ...] = ("arenas",) if in_use else ("trim", "pins", "arenas")
+    if concluded.judgement.id in ELSEWHERE:
+        names = ("mappings", "arenas")
+    yield from next_lines(style, *more, *map(style.typed, [*whose, *names]))
+
+
+def facts_matter(concluded: Conclusions, size: int) -> bool:
+    return concluded.facts is not None and concluded.facts.matters(size)
+
+
+def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
+    """How much of what is in use is held, how much is not, and who holds most."""
+    size = style.size
+    part = "all" if held.reached == held.live else size(held.reached)
+    yield f"{part} of {size(held.live)} in blocks (in memory or not) is held"
+    if held.lost:
+        yield f"{size(held.lost)} in {count(held.lost_blocks, 'block')} is lost: nothing leads there"
+    if held.possible:
+        yield f"{size(held.possible)} is perhaps lost: only pointers to the blocks' insides lead there"
+    if held.unknown:
+        why = "this image lacks some of what may" if held.doubted else f"{style.typed('leaks')} looks a second time"
+        yield f"no plain pointer leads to {size(held.unknown)}: {why}"
+    keepers = [each for each in held.keepers if worth_telling(held, each.bytes)]
+    if keepers:
+        then = "".join(f", {each.called} {size(each.bytes)}" for each in keepers[1:])
+        yield f"{keepers[0].called} holds most, {size(keepers[0].bytes)} alone{f'; then{then[1:]}' if then else ''}"
+    for joint in held.jointly:
+        if worth_telling(held, joint.bytes):
+            yield f"{joint.called} hold {size(joint.bytes)} together: each leads there, and nothing else does"
+    yield from pages_line(style, held)
+
+
+def worth_telling(held: HeldSums, size: int) -> bool:
+    return SMALL * size >= held.live
+
+
+def pages_line(style: Style, held: HeldSums) -> Iterator[str]:
+    """What leaves memory with several, where that is more than with each of them."""
+    turns, size = [each for each in held.in_turn if worth_telling(held, each.bytes)], style.size
+    if turns and worth_telling(held, turns[-1].returns - sum(each.alone for each in turns)):
+        first, *then = turns
+        more = "".join(f", then {each.called} ({size(each.bytes)}) {size(each.returns)} in all" for each in then)
+        brings = f"freeing what {first.called} leads to brings {size(first.returns)}"
+        yield f"those that hold most share pages: {brings}{more}"
+
+
+def _parts(style: Style, picture: Picture, facts: Optional[Facts], full: bool, *, every_type: bool) -> Iterator[str]:
+    whole, sizes = picture.known, {"live": 0, **picture.parts}
+    shown = [name for name in PARTS if name in sizes]
+    small = [] if full else [name for name in shown if SMALL * sizes[name] < whole and name not in LIVE[:1]]
+    rows = []
+    last_live = max((name for name in shown if name in LIVE and name not in small), key=shown.index, default="")
+    for name in shown:
+        if name not in small:
+            size = size_of(style, picture, name)
+            share = _share(sizes[name], whole) if name in picture.parts else ""
+            rows.append([LABELS[name], size, share, _mark(name)])
+        if facts and name == last_live:
+            rows += _type_rows(style, facts, whole, every_type)
+        for group in facts.stranders[:STRANDERS] if facts and name == "scraps" else ():
+            rows.append([f"{WITHIN}beside {_blocks_of(group.row)}", style.size(group.beside), "", ""])
+    if small:
+        rest = sum(sizes[name] for name in small)
+        rows.append([f"{count(len(small), 'smaller part')} (--full)", style.size(rest), _share(rest, whole), ""])
+    name = MEASURES[picture.measure]
+    # of 80 columns a label gets 53
+    what = "size" if picture.measure == SPACE else "resident"
+    total = [name, style.size(whole), "", ""]
+    yield from table(("part", what, "share", ""), rows, left=(0, 3), footer=total, width=style.width, form=style.form)
+    if picture.swapped:
+        yield f"in swap besides: {style.size(picture.swapped)}"
+    for owner in picture.others[:3]:
+        if 20 * owner.bytes >= whole:
+            whose = owner.maker or "outside malloc"
+            yield f"{whose}: {style.size(owner.bytes)} at {owner.region.start:#x} ({owner.name or 'anonymous'})"
+
+
+def _type_rows(style: Style, facts: Facts, whole: int, every: bool) -> Iterator[list[str]]:
+    """What the live blocks are: those that there is most of, where that matters or `every` one was asked for."""
+    for row in facts.seen.rows[:TYPES] if facts.seen else ():
+        size = row.bytes if row.resident is None else row.resident
+        if every or facts.matters(size):
+            yield [f"{WITHIN}{_blocks_of(row)}", style.size(size), _share(size, whole), ""]
+
+
+def _blocks_of(row: TypeRow) -> str:
+    return f"{count(row.blocks, 'block')} of {name_of(row.kind)}"
+
+
+def _mark(name: str) -> str:
+    return "in use" if name in LIVE else "free" if name in FREE else ""
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else ""
+
+
+def _item(text: str, width: int, mark: str = "-") -> Iterator[str]:
+    yield from textwrap.wrap(
+        text,
+        width,
+        initial_indent=f"  {mark} ",
+        subsequent_indent=" " * (len(mark) + 3),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def cause_line(pair: Pair) -> str:
+    return f"{pair[0]} [{pair[1]}]"
+
+
+def advice_line(style: Style, advice: Advice, words: Words) -> str:
+    effect = f": {effect_of(advice, words)}{style.size(advice.effect)}" if advice.effect else ""
+    return f"{words.action}{effect} [{words.evidence}]"
+
+
+def effect_of(advice: Advice, words: Words) -> str:
+    """What is said in front of the figure."""
+    return f"{'by itself ' if words.by_itself else ''}{'at most ' if advice.bound else ''}"
+
+
+def _details(style: Style, words: Words, width: int, full: bool) -> Iterator[str]:
+    for how in words.how(style) if full or words.all_apply else words.how(style)[:1]:
+        yield from _item(how, width, "  →")
+    if full and words.cost:
+        yield from _item(f"costs: {words.cost}", width, "   ")
+    if full and words.not_when:
+        yield from _item(words.not_when, width, "   ")

@@ -1,0 +1,169 @@
+"""The screen of `heap trend`: the verdict, when a limit is reached, and tables with a line drawn in small."""
+
+from __future__ import annotations
+
+import time
+from typing import Iterator, Optional, Sequence
+
+from ...analysis.report import FREE, LIVE
+from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Life, Reached, Series, Trend
+from ..render.text import Style, count, cut, left_out, next_lines, signed, table
+from .growth import time_apart
+from .parts import LABELS
+
+TABLES = {
+    "part": "part of resident memory",
+    "arena": "arena, by what it took",
+    "used": "arena, by what the program holds",
+    "bin": "list of free chunks",
+    "size": "size of block, in use",
+    "type": "type of block, in use",
+    "owner": "owner of blocks in use",
+}
+HOW = {
+    STEADILY: "steadily",
+    AT_ONCE: "at once",
+    UNEVENLY: "unevenly",
+    ENDED: "then held still",
+    STILL: "held still",
+}
+LEVELS = "▁▂▃▄▅▆▇█"
+DRAWN = 16
+"""How wide a line is drawn in a table."""
+DAY = 24 * 3600
+LONG = 100 * DAY
+"""Later than this nothing can be foretold."""
+
+
+def sentence(style: Style, trend: Trend) -> str:
+    rss, life = trend.rss, trend.life
+    moments = count(len(life.documents), "snapshot")
+    if rss is None:
+        several = len(life.documents) > 1
+        why = f"of {moments} too few tell RSS" if several else "it takes two snapshots, and there is one"
+        return f"what grew is not known: {why}"
+    over, now = time_apart(life.last - life.first), style.size(rss.moments[-1].value)
+    if rss.since is None:
+        return f"RSS held still at {now} over {over} ({moments})"
+    verb = "grew" if rss.change > 0 else "fell"
+    text = f"RSS {verb} by {style.size(abs(rss.change))} in {over}, to {now}: {_manner(style, rss)}"
+    parts = [each for each in trend.series if each.by == "part" and each.change * rss.change > 0]
+    if parts:
+        largest = max(parts, key=lambda each: abs(each.change))
+        text += f"; most of it {_label(largest)} ({signed(style, largest.change)})"
+    if trend.comes is not None and trend.comes.likely < LONG:
+        text += f". {_arrival(style, trend.comes)}"
+    return text
+
+
+def _manner(style: Style, each: Series) -> str:
+    since = clock(each.since)
+    if each.how == AT_ONCE:
+        return f"at once, at {since}"
+    if each.how == ENDED:
+        return f"from {since} until {clock(each.until)}, and held still since"
+    rate = f", {signed(style, each.per_hour)} an hour" if each.per_hour else ""
+    return f"{HOW[each.how]} since {since}{rate}"
+
+
+def _arrival(style: Style, comes: Reached) -> str:
+    limit = style.size(comes.limit)
+    if not comes.room:
+        return f"The limit of {limit} is reached"
+    between = f" ({_ahead(comes.soonest)} to {_ahead(comes.latest)})" if comes.latest > 1.2 * comes.soonest else ""
+    return f"If it goes on so, it reaches the limit of {limit} in {_ahead(comes.likely)}{between}"
+
+
+def _ahead(seconds: float) -> str:
+    return time_apart(seconds) if seconds < 2 * DAY else f"{seconds / DAY:.1f} days"
+
+
+def clock(when: Optional[float]) -> str:
+    """The time of day, with the date where that was not today."""
+    if when is None:
+        return ""
+    local, today = time.localtime(when), time.localtime()
+    form = "%H:%M:%S" if local[:3] == today[:3] else "%Y-%m-%d %H:%M"
+    return time.strftime(form, local)
+
+
+def lines(style: Style, trend: Trend, limit: int) -> Iterator[str]:
+    life, series = trend.life, trend.series
+    yield style.bold(sentence(style, trend))
+    moments = count(len(life.documents), "snapshot")
+    yield style.dim(f"{_who(life)}: {moments}, {clock(life.first)} to {clock(life.last)}")
+    if trend.before:
+        at = ", ".join(clock(each.first) for each in [*trend.before[1:], life])
+        yield style.dim(f"started again at {at}; before: {', '.join(map(_who, trend.before))}")
+    for by, title in TABLES.items():
+        rows = [each for each in series if each.by == by and each.since is not None]
+        if rows:
+            yield ""
+            yield from _table(style, title, sorted(rows, key=lambda each: -abs(each.change)), limit)
+    if trend.rss is not None and trend.rss.since is not None and trend.rss.until is None and trend.rss.change > 0:
+        yield ""
+        yield from next_lines(style, *_next(style, trend))
+    if trend.others:
+        yield ""
+        yield style.dim(f"of others here: {', '.join(map(_who, trend.others))}; --pid N shows one")
+
+
+def _next(style: Style, trend: Trend) -> Iterator[str]:
+    """Where it is malloc's, what the blocks are, or who holds them; else, whose mappings these are."""
+    pid = trend.life.pid if style.program != "heap" and trend.life.pid is not None else ""
+    parts = [each for each in trend.series if each.by == "part"]
+    grown = max(parts, key=lambda each: each.change, default=None)
+    if grown is not None and grown.name not in (*LIVE, *FREE):
+        yield f"{style.program} mappings {pid}".strip()
+    elif any(each.by == "type" for each in trend.series):
+        yield f"{style.program} owners {pid}".strip() + " (who holds them)"
+    else:
+        yield f"{style.program} types {pid}".strip() + " (what the blocks are)"
+
+
+def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> Iterator[str]:
+    rows = [
+        [
+            _label(each),
+            style.size(each.moments[-1].value),
+            signed(style, each.change),
+            signed(style, each.per_hour) if each.per_hour and each.until is None else "",
+            clock(each.since),
+            HOW[each.how],
+            drawn(each),
+        ]
+        for each in series
+    ]
+    shown, more = cut(rows, limit)
+    headers = (title, "now", "change", "an hour", "since", "how", "over time")
+    yield from table(
+        headers,
+        shown,
+        left=(0, 5, 6),
+        width=style.width,
+        expendable=("how", "now", "since", "an hour"),
+        form=style.form,
+    )
+    yield from left_out(style, more, "row")
+
+
+def drawn(each: Series, width: int = DRAWN) -> str:
+    """Its course from the first moment to the last, between its least and its most."""
+    first, last = each.moments[0].seconds, each.moments[-1].seconds
+    least = min(moment.value for moment in each.moments)
+    span = max(moment.value for moment in each.moments) - least
+    columns, at = [], 0
+    for column in range(width):
+        until = first + (last - first) * (column + 1) / width
+        while at + 1 < len(each.moments) and each.moments[at + 1].seconds <= until:
+            at += 1
+        columns.append(LEVELS[(each.moments[at].value - least) * (len(LEVELS) - 1) // span] if span else LEVELS[0])
+    return "".join(columns)
+
+
+def _label(each: Series) -> str:
+    return LABELS.get(each.name, each.name) if each.by == "part" else each.name
+
+
+def _who(life: Life) -> str:
+    return f"{life.name or 'process'} {'?' if life.pid is None else life.pid}"

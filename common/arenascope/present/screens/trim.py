@@ -1,0 +1,245 @@
+"""What `heap trim` writes for people."""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping, Optional, Sequence
+
+from ...analysis.trim import Trim
+from ...analysis.usage import total
+from ...analysis.verdict import trim_seconds
+from ...base.model import Applied, Statement
+from ..render.text import NO_HEAP, Style, count, cut, duration, left_out, number, table
+
+HEADERS = (
+    "arena",
+    "by madvise",
+    "calls",
+    "by brk",
+    "RSS falls",
+    "top stays",
+    "resident",
+    "stranded",
+    "tcache",
+    "--tops",
+)
+
+
+CAME_IN = 256 << 10
+"""What makes RSS before, less what was returned, another figure than RSS after."""
+
+
+def lines(
+    style: Style,
+    plans: Sequence[Trim],
+    applied: Optional[Applied],
+    *,
+    started: bool,
+    whole: bool,
+    ranges: bool,
+    tops: bool,
+    limit: int,
+    kept: Sequence[Statement],
+    may_apply: bool,
+    refused: Optional[str],
+) -> Iterator[str]:
+    """`whole`: the plans cover everything that was requested; `kept`: why what stays does; `refused`: why --apply would
+    be."""
+    if not started:
+        yield NO_HEAP
+        return
+    if applied is not None:
+        yield from _applied_lines(style, applied)
+        return
+    yield style.bold(_sentence(style, plans, whole))
+    yield ""
+    rows = [_row(style, trim) for trim in plans]
+    shown, more = cut(rows, limit)
+    yield from table(
+        HEADERS,
+        shown,
+        footer=_footer(style, plans) if len(rows) > 1 and whole else None,
+        width=style.width,
+        form=style.form,
+    )
+    yield from left_out(style, more, "arena")
+    # nothing would go back of what is not in memory
+    said = [each for each in kept if each.figures.get("resident_bytes") != 0]
+    yield from _apart([reason(each, style, refused is None) for each in said])
+    if ranges:
+        yield ""
+        yield from _range_lines(style, plans, tops, limit)
+    yield from _apart(list(_duration(style, plans, may_apply, refused)))
+    if _returns_nothing(plans) and not any(each.id == "tops-untouched" for each in said):
+        yield from _apart([style.dim(f"next: {style.typed('report')} (what holds the memory, and what would help)")])
+
+
+def _apart(paragraph: Sequence[str]) -> Iterator[str]:
+    """With an empty line in front, where there is anything."""
+    if paragraph:
+        yield ""
+        yield from paragraph
+
+
+def _returns_nothing(plans: Sequence[Trim]) -> bool:
+    """For certain: where it is not known what is resident, nothing is released at all."""
+    released = total(trim.plan.release_bytes for trim in plans)
+    return 0 in (total(trim.resident.trim for trim in plans), released)
+
+
+def _row(style: Style, trim: Trim) -> list[str]:
+    plan = trim.plan
+    return [
+        f"{plan.arena} main" if plan.arena == 0 else str(plan.arena),
+        style.size(plan.madvise_bytes),
+        number(_calls([trim])),
+        style.size(plan.brk_bytes) if plan.arena == 0 else "-",
+        _resident(style, trim, "trim"),
+        style.size(plan.top and plan.top.bytes),
+        _resident(style, trim, "top"),
+        style.size(plan.subpage_bytes),
+        style.size(plan.tcache_bytes),
+        "-" if plan.tops_bytes == 0 else style.size(plan.tops_bytes),
+    ]
+
+
+def _calls(plans: Sequence[Trim]) -> Optional[int]:
+    return total(None if trim.plan.madvise is None else len(trim.plan.madvise) for trim in plans)
+
+
+def _resident(style: Style, trim: Trim, name: str) -> str:
+    value: Optional[int] = getattr(trim.resident, name)
+    bound: Optional[int] = getattr(trim.at_least, name) if trim.at_least else None
+    return _at_least(style, value, bound, trim.plan.release_bytes if name == "trim" else None)
+
+
+def _at_least(style: Style, value: Optional[int], bound: Optional[int], released: Optional[int]) -> str:
+    """No more than is released can be resident: a lower bound that reaches it is the figure itself."""
+    if value is not None or bound is None:
+        return style.size(value)
+    return style.size(bound) if bound == released else f"≥ {style.size(bound)}"
+
+
+def _bound(plans: Sequence[Trim], name: str) -> Optional[int]:
+    return total(getattr(trim.at_least, name) if trim.at_least else None for trim in plans)
+
+
+def _footer(style: Style, plans: Sequence[Trim]) -> list[str]:
+    released = total(trim.plan.release_bytes for trim in plans)
+    return [
+        "all",
+        style.size(total(trim.plan.madvise_bytes for trim in plans)),
+        number(_calls(plans)),
+        style.size(total(trim.plan.brk_bytes for trim in plans)),
+        _at_least(style, total(trim.resident.trim for trim in plans), _bound(plans, "trim"), released),
+        style.size(total(trim.plan.top and trim.plan.top.bytes for trim in plans)),
+        _at_least(style, total(trim.resident.top for trim in plans), _bound(plans, "top"), None),
+        style.size(total(trim.plan.subpage_bytes for trim in plans)),
+        style.size(total(trim.plan.tcache_bytes for trim in plans)),
+        style.size(total(trim.plan.tops_bytes for trim in plans)),
+    ]
+
+
+def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
+    resident = total((trim.resident.trim for trim in plans), whole)
+    released = total((trim.plan.release_bytes for trim in plans), whole)
+    tops = total((trim.resident.tops for trim in plans), whole)
+    in_tops = total((trim.plan.tops_bytes for trim in plans), whole)
+    if released is None:
+        return "what malloc_trim(0) would return is not known: not all that it looks at can be read"
+    if resident is not None:
+        first = f"malloc_trim(0) would return {style.size(resident) + ' of' if resident else 'no'} resident memory"
+    else:
+        bound = _bound(plans, "trim")
+        first = f"malloc_trim(0) would release {style.size(released)} of address space"
+        if bound is None:
+            first += ", how much is resident is not known"
+        else:
+            first += f", {'all' if bound == released else f'at least {style.size(bound)}'} of it resident"
+    where = count(len([trim for trim in plans if trim.plan.tops]), "thread arena")
+    if tops:
+        first += f"; {style.size(tops)} more, in the tops of {where}, it never touches (--tops does)"
+    elif tops is None and in_tops:
+        first += f"; it never touches {style.size(in_tops)} in the tops of {where} (--tops does)"
+    return first
+
+
+KEPT: Mapping[str, str] = {
+    "tops-untouched": "tops of thread arenas: malloc_trim never touches them; free() does once one reaches "
+    "trim_threshold (see {params}){apply}",
+    "pages-shared": "stranded: free pieces that share their page with a block in use; freeing that neighbour releases "
+    "them",
+    "cached-by-threads": "tcache: blocks that threads keep for themselves; a thread gives them back when it ends",
+    "pages-locked": "locked: {size} of these ranges lie in or after a mapping that the program has locked (mlock): "
+    "the kernel refuses it and goes no further in that range",
+    "break-grows": "break: the main arena's top is so small that malloc_trim grows it by a page (systrim compares "
+    "unsigned)",
+}
+
+
+def reason(said: Statement, style: Style, applies: bool) -> str:
+    """Why it stays, and what would release it; `applies`: --apply is not refused."""
+    size = said.figures["bytes"]
+    return KEPT[said.id].format(
+        params=style.typed("params"),
+        apply=f", or: {style.typed_to_apply('trim --apply --tops')}" if applies else "",
+        size=style.size(None if size is None else int(size)),
+    )
+
+
+def _range_lines(style: Style, plans: Sequence[Trim], tops: bool, limit: int) -> Iterator[str]:
+    rows = []
+    for trim in plans:
+        how = {each.address: "madvise" for each in trim.plan.madvise or ()}
+        for start, size in trim.plan.ranges:
+            rows.append(
+                [str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", style.size(size), how.get(start, "brk")]
+            )
+        if tops and trim.plan.tops:
+            start, size = trim.plan.tops
+            rows.append([str(trim.plan.arena), f"{start:#x}", f"{start + size:#x}", style.size(size), "--tops"])
+    shown, more = cut(rows, limit)
+    yield from table(
+        ("arena", "from", "to", "size", "by"), shown, left=(0, 1, 2, 4), width=style.width, form=style.form
+    )
+    yield from left_out(style, more, "range")
+
+
+def _duration(style: Style, plans: Sequence[Trim], may_apply: bool, refused: Optional[str]) -> Iterator[str]:
+    calls = _calls(plans)
+    resident = total(trim.resident.trim for trim in plans)
+    if resident is None or calls is None or not (calls or resident):
+        return
+    worst = max(plans, key=lambda trim: trim.resident.trim or 0)
+    longest = trim_seconds(worst.resident.trim or 0, _calls([worst]) or 0)
+    yield style.dim(
+        f"it would take about {duration(trim_seconds(resident, calls))} ({count(calls, 'madvise call')}) and lock "
+        f"one arena at a time, for {duration(longest)} at most. "
+        "Released pages that are used again fault in again."
+    )
+    if may_apply and refused is not None:
+        yield style.dim(f"--apply would be refused: {refused}")
+    elif may_apply:
+        tops = " (--tops: the tops too)" if any(trim.resident.tops for trim in plans) else ""
+        yield style.dim(f"next: {style.typed_to_apply('trim --apply')}{tops}")
+
+
+def _applied_lines(style: Style, applied: Applied) -> Iterator[str]:
+    returned = style.size(applied.released_bytes) if applied.released_bytes > 0 else "nothing"
+    yield style.bold(
+        f"RSS {style.size(applied.rss_before)} before, {style.size(applied.rss_after)} after: "
+        f"{returned} returned in {applied.seconds * 1000:.0f} ms"
+    )
+    yield f"predicted: {style.size(applied.predicted_bytes)}"
+    came = applied.rss_after - applied.rss_before + max(0, applied.released_bytes)
+    if came >= CAME_IN:
+        yield f"meanwhile {style.size(came)} came in: pages of files that the call needs, and what other threads use"
+    yield from map(call_line, applied.calls)
+
+
+def call_line(said: Statement) -> str:
+    """What one call released."""
+    ranges, refused = (int(said.figures[name] or 0) for name in ("ranges", "refused"))
+    ours = count(ranges, said.names["of"])
+    if said.id == "released":
+        return f"{said.names['call']}: {ours} released"
+    return f"{said.names['call']}: {ranges - refused} of {ours} released, the kernel refused the rest"

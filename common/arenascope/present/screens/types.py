@@ -1,0 +1,129 @@
+"""What `heap types` writes for people."""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping, Optional, Sequence
+
+from ...analysis.types import Totals, TypeRow
+from ...base.kinds import Kind
+from ...base.model import Statement
+from ..render.text import NO_HEAP, UNKNOWN, Style, count, cut, left_out, next_lines, table
+
+HEADERS = (
+    "type",
+    "module",
+    "blocks",
+    "bytes",
+    "with theirs",
+    "share",
+    "average",
+    "resident",
+    "holds back",
+    "held by",
+    "example",
+)
+GUESS = " ?"
+"""After the name of what is a guess."""
+NOTES = {
+    "pymalloc-apart": "CPython keeps objects of up to 512 bytes in arenas of its own, which it maps beside malloc: "
+    "they are not among these blocks",
+}
+WITH_THEIRS = "with theirs: and what only blocks of the type lead to, such as what their members point to"
+A_GUESS = f"{GUESS.strip()} a guess, by what is in the blocks"
+
+
+def lines(
+    style: Style,
+    rows: Sequence[TypeRow],
+    totals: Totals,
+    limit: Optional[int],
+    *,
+    named: int,
+    started: bool,
+    notes: Sequence[Statement],
+    held_by: Mapping[int, str],
+    retained: Mapping[int, int],
+    owners: bool,
+) -> Iterator[str]:
+    """`named`: bytes of blocks whose type is certain; by a type's number, `held_by`: who holds most of it, `retained`:
+    its bytes with all that its blocks alone lead to; `owners`: who holds them could still be asked."""
+    if not started:
+        yield NO_HEAP
+        return
+    live = totals.bytes + totals.bookkeeping + totals.foreign + totals.damaged
+    yield style.bold(
+        f"{count(totals.blocks, 'live block')}, {style.size(totals.bytes)}: "
+        f"{style.size(named)} of it by a type that is certain"
+    )
+    yield ""
+    shown, more = cut(
+        [_row(style, row, live, held_by.get(row.index, ""), retained=retained.get(row.index)) for row in rows], limit
+    )
+    cells = [*shown, *_others(style, totals, live)]
+    with_module, holds_back = any(row.kind.module for row in rows), any(row.holds_back is not None for row in rows)
+    kept = [
+        column
+        for column, name in enumerate(HEADERS)
+        if (with_module or name != "module")
+        and (holds_back or name != "holds back")
+        and (held_by or name != "held by")
+        and (retained or name != "with theirs")
+    ]
+    headers = [HEADERS[column] for column in kept]
+    yield from table(
+        headers,
+        [[row[column] for column in kept] for row in cells],
+        left=tuple(headers.index(name) for name in ("type", "module", "held by", "example") if name in headers),
+        width=style.width,
+        expendable=[name for name in ("average", "resident", "example", "module", "share") if name in headers],
+        form=style.form,
+    )
+    yield from left_out(style, more, "type")
+    if any(not row.kind.certain for row in rows[: len(shown)]):
+        yield style.dim(A_GUESS)
+    if retained:
+        yield style.dim(WITH_THEIRS)
+    yield from map(note_text, notes)
+    if rows:
+        whose = [f"{style.typed('types --owners')} (who holds them)"] if owners else []
+        yield from next_lines(style, *whose, style.typed(f"chunk {rows[0].samples[0]:#x}"), style.typed("pins"))
+
+
+def note_text(said: Statement) -> str:
+    return NOTES[said.id]
+
+
+def name_of(kind: Kind) -> str:
+    owner = f" of {kind.owner}" if kind.owner and kind.kind != "holder" else ""
+    return kind.name + owner + ("" if kind.certain else GUESS)
+
+
+def _row(style: Style, row: TypeRow, live: int, held_by: str, retained: Optional[int]) -> list[str]:
+    return [
+        name_of(row.kind),
+        row.kind.module or "",
+        f"{row.blocks:,}",
+        style.size(row.bytes),
+        style.size(retained),
+        _share(row.bytes, live),
+        style.size(row.bytes // row.blocks),
+        style.size(row.resident),
+        style.size(row.holds_back),
+        held_by,
+        f"{row.samples[0]:#x}" if row.samples else UNKNOWN,
+    ]
+
+
+def _others(style: Style, totals: Totals, live: int) -> Iterator[list[str]]:
+    """What is no block's, so that all of it sums up."""
+    for name, size in (
+        ("malloc's bookkeeping", totals.bookkeeping),
+        ("somebody else's, by sbrk", totals.foreign),
+        ("what could not be read", totals.damaged),
+    ):
+        if size:
+            yield [name, "", "", style.size(size), "", _share(size, live), "", "", "", "", ""]
+
+
+def _share(size: int, live: int) -> str:
+    return f"{100 * size / live:.1f}%" if live else UNKNOWN

@@ -1,0 +1,327 @@
+"""The sentences of `heap report`'s verdict and causes, each by its id."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Optional
+
+from ...analysis.causes import matters
+from ...analysis.figure_names import NAMELESS
+from ...analysis.report import ANONYMOUS, RESIDENT, SPACE
+from ...base.model import Statement
+from ..render.text import count, duration
+
+Say = Callable[[Optional[int]], str]
+"""Writes a size for people."""
+Figures = Mapping[str, Any]
+"""Those of a statement: counts and sizes are whole numbers."""
+Names = Mapping[str, str]
+Pair = tuple[str, str]
+"""What it is, and its evidence."""
+NAMES = {
+    RESIDENT: "RSS",
+    ANONYMOUS: "Anonymous memory in this core",
+    SPACE: "Anonymous address space",
+}
+JUDGEMENTS = {
+    "unread": "No judgement: part of the heap could not be read.",
+    "mostly-not-this-malloc": "Most of it did not come from this malloc",
+    "mostly-mapped-files": "Most of it is mapped files",
+    "mostly-shared-memory": "Most of it is shared memory",
+    "mostly-not-malloc": "More than half of it lies outside malloc",
+    "freed": "Not a leak: the program freed it, malloc keeps it.",
+    "freed-thresholds-grew": "Not a leak: the program freed it, malloc keeps it.",
+    "live-data": "It is in use",
+    "live-and-freed": "Memory in use and freed memory both matter here.",
+}
+ELSEWHERE = ("no-heap", "mostly-not-this-malloc", "mostly-mapped-files", "mostly-shared-memory", "mostly-not-malloc")
+"""Judgements by which most is not malloc's."""
+ONE_LOOK = "It is in use: needed, or growing forever, one look does not tell"
+
+
+def places(number: int) -> str:
+    return "1 place" if number == 1 else f"{number:,} places"
+
+
+def verdict(said: Statement, say: Say, compared: bool = False) -> str:
+    """The answer, where the image tells which pages are in memory. `compared`: there was another moment."""
+    figure: Figures = said.figures
+    name = NAMES[said.names["measure"]]
+    if not figure["started"]:
+        return f"{name} {say(figure['known_bytes'])}: {_not_started(said, say)}"
+    arenas = f"{figure['arenas']} arenas" if figure["arenas"] != 1 else "1 arena"
+    known = figure["known_bytes"]
+    ours = f"{_at_least(figure, 'live', say)} in use, {_at_least(figure, 'free', say)} free in {arenas}"
+    details = _details(said, say) if said.id != "unread" else []
+    if details:
+        ours += f" ({'; '.join(details)})"
+    others = f"{say(figure['not_malloc_bytes'])} outside malloc (files, stacks, other mappings)"
+    both = [ours, others] if _matters(figure, "not_malloc_bytes") else [ours]
+    if said.id in ELSEWHERE:
+        both.reverse()  # what matters comes first
+    text = f"{name} {say(known)}: {', '.join(both)}"
+    if figure["unread_bytes"]:
+        text += f", {say(figure['unread_bytes'])} in arenas that could not be read whole"
+    if said.id != "live-data":
+        return f"{text}. {_judgement(said.id, figure, say)}"
+    proven = figure.get("lost_bytes") is not None
+    in_use = _proof(figure, say, compared) if proven else JUDGEMENTS[said.id] if compared else ONE_LOOK
+    return f"{text}. {in_use}; {_to_give_back(figure, say)}."
+
+
+def _at_least(figure: Figures, name: str, say: Say) -> str:
+    """Where it is not known in full: of nothing that was read nothing is said."""
+    bound = figure.get(f"{name}_at_least_bytes")
+    return f"at least {say(bound)}" if bound else say(figure[f"{name}_bytes"])
+
+
+def _to_give_back(figure: Figures, say: Say) -> str:
+    """What malloc_trim, or trim --apply --tops, would return of what is in memory."""
+    size = figure["returnable_bytes"] + figure["thread_tops_bytes"]
+    return f"malloc has little to give back: {say(size)}" if size else "malloc has nothing to give back"
+
+
+def _proof(figure: Figures, say: Say, compared: bool) -> str:
+    """What following pointers has told of memory in use."""
+    lost, unknown = figure["lost_bytes"], figure["unknown_bytes"]
+    if _matters(figure, "lost_bytes"):
+        leak = "A leak" if 2 * lost >= figure["live_bytes"] else "In part a leak"
+        return f"{leak}: nothing leads to {say(lost)} in {count(figure['lost_blocks'], 'block')} any more"
+    if _matters(figure, "unknown_bytes"):
+        return f"It is in use; whether {say(unknown)} of it, to which no plain pointer leads, is lost is not known"
+    but = f" but {say(lost + unknown)}" if lost + unknown else ""
+    held = f"It is in use, and all of it{but} is held: {'hardly a leak' if lost else 'no leak'}"
+    return held if compared else f"{held}, though it may be more than is needed, or grow"
+
+
+def space_verdict(said: Statement, say: Say) -> str:
+    """The answer, where the image does not tell that."""
+    figure: Figures = said.figures
+    return (
+        f"{say(figure['system_bytes'])} of address space in {count(figure['arenas'], 'arena')}: "
+        f"{say(figure['used_bytes'])} in use; malloc_trim would release {say(figure['release_bytes'])}, and "
+        f"{say(figure['tops_bytes'])} lies in tops that it never touches. How much of it was resident, this image "
+        "does not tell."
+    )
+
+
+def _not_started(said: Statement, say: Say) -> str:
+    serves, may = said.names["serves_malloc"], said.names["may_serve_malloc"]
+    why = f"{may} may serve malloc here" if may else "malloc has not been called"
+    why = f"{serves} serves malloc here" if serves else why
+    text = f"glibc's malloc has no heap: {why}"
+    return text if said.id == "no-heap" else f"{text}. {_judgement(said.id, said.figures, say)}"
+
+
+def _matters(figure: Figures, name: str) -> bool:
+    return matters(figure[name], figure["known_bytes"])
+
+
+def strander(figure: Figures, names: Names, say: Say) -> str:
+    """Whose blocks they are; "" where that is not known."""
+    if "type" not in names:
+        return ""
+    guess = "" if names["certain"] == "yes" else ", by what is in them"
+    return f"{count(figure['type_blocks'], 'block')} of {names['type']}{guess} ({say(figure['type_bytes'])})"
+
+
+def _details(said: Statement, say: Say) -> list[str]:
+    figure: Figures = said.figures
+    clauses = []
+    returnable = figure["returnable_bytes"]
+    if _matters(figure, "returnable_bytes") or _matters(figure, "thread_tops_bytes"):
+        clauses.append(_trim(said, say) if returnable else "malloc_trim returns nothing")
+    if _matters(figure, "thread_tops_bytes"):
+        where = f"{figure['thread_tops']} thread-arena {'top' if figure['thread_tops'] == 1 else 'tops'}"
+        clauses.append(f"{say(figure['thread_tops_bytes'])} sits in {where} that it never touches")
+    if _matters(figure, "scraps_bytes"):
+        whose = strander(figure, said.names, say)
+        beside = f": most by {whose}" if whose else ""
+        clauses.append(f"{say(figure['scraps_bytes'])} is stranded in pages shared with blocks in use{beside}")
+    if _matters(figure, "tcache_bytes"):
+        clauses.append(f"{say(figure['tcache_bytes'])} is in thread caches")
+    return clauses
+
+
+def _trim(said: Statement, say: Say) -> str:
+    """A core's process is no more what it was."""
+    figure: Figures = said.figures
+    size, seconds = say(figure["returnable_bytes"]), duration(figure["trim_seconds"])
+    if said.names["measure"] == RESIDENT:
+        return f"malloc_trim returns {size} now, in about {seconds}"
+    return f"malloc_trim would have returned {size}, in about {seconds}"
+
+
+def _judgement(kind: str, figure: Figures, say: Say) -> str:
+    text = JUDGEMENTS[kind]
+    if kind.startswith("mostly-"):
+        return f"{text}: trimming {'helps little' if _matters(figure, 'free_bytes') else 'cannot help'}."
+    if kind == "freed-thresholds-grew":
+        return f"Cause: a freed block of {say(figure['mmap_threshold_bytes'])} raised mmap_threshold. {text}"
+    return text
+
+
+def _where(figure: Figures, say: Say) -> str:
+    more = f", the largest {say(figure['largest_top_bytes'])}" if figure["large_tops"] > 1 else ""
+    return f"{say(figure['tops_bytes'])} in tops{more}"
+
+
+def _thresholds_grew(figure: Figures, names: Names, say: Say) -> Pair:
+    grown, trim = figure["mmap_threshold_bytes"], figure["trim_threshold_bytes"]
+    return (
+        f"a freed block of {say(grown)} raised mmap_threshold to {say(grown)} and trim_threshold to {say(trim)}: "
+        "requests below the first come from arenas, and free() leaves a top below the second alone",
+        f"mp_.mmap_threshold {grown:,} (default {figure['mmap_threshold_default_bytes']:,}), "
+        f"mp_.trim_threshold {trim:,}; {_where(figure, say)}{_left_by_large(figure, say)}",
+    )
+
+
+def _left_by_large(figure: Figures, say: Say) -> str:
+    """Free pieces count only where most of them can be what large blocks left."""
+    size = figure["large_free_bytes"]
+    return f", {say(size)} in free pieces of {say(figure['mmap_threshold_default_bytes'])} and more" if size else ""
+
+
+def _top_below(figure: Figures, names: Names, say: Say) -> Pair:
+    trim = figure["trim_threshold_bytes"]
+    return (
+        f"free() gives a top back only once it reaches trim_threshold, {say(trim)}",
+        f"mp_.trim_threshold {trim:,}; {_where(figure, say)}",
+    )
+
+
+def _between(figure: Figures, names: Names, say: Say) -> Pair:
+    return (
+        "free blocks lie between blocks in use: glibc by itself gives back only the end of a heap",
+        f"{say(figure['bytes'])} of whole pages in free blocks, in {places(figure['places'])}",
+    )
+
+
+def _outlived(figure: Figures, names: Names, say: Say) -> Pair:
+    limit = f", at most {figure['limit']} arenas" if figure["limit"] else ""
+    return (
+        f"{figure['orphans']} of {figure['arenas']} arenas outlived their threads: arenas are never freed, only "
+        "handed to new threads",
+        f"they have {say(figure['resident_bytes'])} resident, {say(figure['free_bytes'])} of it free; "
+        f"{count(figure['threads'], 'thread')} now{limit}",
+    )
+
+
+def _shared(figure: Figures, names: Names, say: Say) -> Pair:
+    evidence = f"{say(figure['bytes'])} free in pages with something in use"
+    whose = strander(figure, names, say)
+    if whose:
+        beside = say(figure["type_beside_bytes"])
+        evidence += f", {'all' if beside == say(figure['bytes']) else beside} of it beside {whose}"
+    return "blocks in use share pages with free ones (stranded), and a page goes back only as a whole", evidence
+
+
+def _caches(figure: Figures, names: Names, say: Say) -> Pair:
+    return (
+        "threads keep freed blocks for themselves (tcache) until they end",
+        f"{say(figure['bytes'])} in the caches of {figure['threads']} threads",
+    )
+
+
+def _huge_pages(figure: Figures, names: Names, say: Say) -> Pair:
+    return (
+        "transparent huge pages back the heap: one block in use can keep 2 MiB, and khugepaged may fill again what "
+        "was returned",
+        f"AnonHugePages {say(figure['bytes'])} of malloc's mappings",
+    )
+
+
+def _others(figure: Figures, names: Names, say: Say) -> Pair:
+    have = "has" if figure["allocators"] == 1 else "have"
+    whose = f" ({names['allocators']} {have} a heap in this process)" if names["allocators"] else ""
+    what = "anonymous or shared" if figure["shared_bytes"] else "anonymous"
+    evidence = f"{say(figure['bytes'])} {what}"
+    if figure["told_bytes"]:
+        evidence += f", {say(figure['told_bytes'])} of it in mappings of {names['told']}"
+    elif figure["allocators"] == 1:
+        evidence += f"; how much of it is {names['allocators']}'s cannot be told from the mappings"
+    elif figure["allocators"]:
+        evidence += "; which of them holds how much cannot be told from the mappings"
+    if "largest" in names:
+        evidence += f"; the largest mapping {say(figure['largest_bytes'])} at {names['largest']}"
+    return f"memory that this malloc did not hand out{whose}", evidence
+
+
+def lost_blocks(figure: Figures, names: Names, say: Say) -> str:
+    """What most of what is lost is; "" where that is not known."""
+    if "type" not in names:
+        return ""
+    part = "all" if figure["type_bytes"] == figure["bytes"] else say(figure["type_bytes"])
+    below, hang = figure["indirect_blocks"], ""
+    if below:
+        on = "it" if figure["type_blocks"] == 1 else "them"
+        hang = f" with {count(below, 'block')} that {'hangs' if below == 1 else 'hang'} on {on}"
+    return f"{part} of it {count(figure['type_blocks'], 'block')} of {names['type']}{hang}"
+
+
+def _lost(figure: Figures, names: Names, say: Say) -> Pair:
+    which = lost_blocks(figure, names, say)
+    return (
+        f"a leak: nothing leads to {say(figure['bytes'])} any more, so that nothing can free it",
+        f"{count(figure['blocks'], 'block')}" + (f", {which}" if which else ""),
+    )
+
+
+def owner_called(name: str, kind: str) -> str:
+    """A name alone may be a word like any other."""
+    return f"the variable {name}" if kind == "global" and name != NAMELESS else name
+
+
+def _held(figure: Figures, names: Names, say: Say) -> Pair:
+    size, whole = figure["bytes"], figure["live_bytes"]
+    owner = owner_called(names["owner"], names["kind"])
+    return (
+        f"{owner} holds {say(size)} that is in use: it stays until the program frees it",
+        f"{100 * size / whole:.0f} % of {say(whole)} in blocks; nothing else leads there",
+    )
+
+
+def _held_together(figure: Figures, names: Names, say: Say) -> Pair:
+    size, whole = figure["bytes"], figure["live_bytes"]
+    all_of_them = "both are" if figure["owners"] == 2 else f"all {figure['owners']} are"
+    return (
+        f"{names['owners']} together hold {say(size)} that is in use: it stays until {all_of_them} done with it",
+        f"{100 * size / whole:.0f} % of {say(whole)} in blocks; each leads there, and nothing else does",
+    )
+
+
+def _shares_pages(figure: Figures, names: Names, say: Say) -> Pair:
+    size, up, whole = figure["bytes"], figure["holds_up_bytes"], figure["returns_bytes"]
+    return (
+        f"what {names['owners']} leads to, only {say(size)}, lies on the pages of what others hold: while it stays, "
+        f"{say(up - size)} of theirs stays, too",
+        f"if the others that hold most are freed, {say(whole - up)} leaves memory; with it as well {say(whole)}",
+    )
+
+
+def _held_by_others(figure: Figures, names: Names, say: Say) -> Pair:
+    size, whole = figure["bytes"], figure["live_bytes"]
+    return (
+        f"other owners, or several together, hold {say(size)} that is in use: it stays until the program frees it",
+        f"{100 * size / whole:.0f} % of {say(whole)} in blocks; owners tells whose it is",
+    )
+
+
+CAUSES: Mapping[str, Callable[[Figures, Names, Say], Pair]] = {
+    "thresholds-grew": _thresholds_grew,
+    "top-below-threshold": _top_below,
+    "free-between-live": _between,
+    "arenas-outlived-threads": _outlived,
+    "pages-shared-with-live": _shared,
+    "thread-caches": _caches,
+    "huge-pages": _huge_pages,
+    "not-this-malloc": _others,
+    "lost-blocks": _lost,
+    "held-by-owner": _held,
+    "held-together": _held_together,
+    "shares-pages": _shares_pages,
+    "held-by-others": _held_by_others,
+}
+
+
+def cause(said: Statement, say: Say) -> Pair:
+    return CAUSES[said.id](said.figures, said.names, say)

@@ -1,0 +1,166 @@
+"""The live screen of `arenascope watch` on a terminal: what is in memory now, and how that has changed since the start.
+
+It is drawn in place, on the terminal's other screen; the last one stays when it ends.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Iterator, Mapping, Optional, Sequence, TextIO
+
+from ...analysis.report import PARTS, Picture
+from ...analysis.trend import STILL, Moment, Series, judged
+from ...base.records import NamedTuple
+from ..render.text import Style, duration, fitted, signed, table
+from .growth import time_apart
+from .parts import LABELS, size_of
+from .trend import HOW, drawn
+
+ENTER, LEAVE = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
+TO_THE_TOP, REST_OF_LINE, REST_OF_SCREEN = "\033[H", "\033[K", "\033[J"
+MAX_MOMENTS = 2000
+"""Of more every other one is forgotten."""
+WIDEST = 100
+BAR = 24
+MESSAGES = 3
+
+
+class Looked(NamedTuple):
+    """One look at a process."""
+
+    pid: int
+    name: str
+    picture: Optional[Picture]
+    """None where malloc was not called yet."""
+    arenas: int
+    held: float
+    at: float
+    """When it was, by the clock: types and owners take their time to tell."""
+
+
+class Course:
+    """A process since the first look."""
+
+    def __init__(self, first: Looked) -> None:
+        self.first = self.last = first
+        self.moments: list[Moment] = []
+        self.held = 0.0
+        self.looks = 0
+
+    def add(self, looked: Looked, seconds: float) -> None:
+        self.last = looked
+        self.held += looked.held
+        self.looks += 1
+        if looked.picture is not None and looked.picture.rss is not None:
+            self.moments.append(Moment(seconds, looked.picture.rss))
+        if len(self.moments) > MAX_MOMENTS:
+            del self.moments[1:-1:2]
+
+    @property
+    def rss(self) -> Optional[Series]:
+        return judged("rss", "rss", self.moments) if self.moments else None
+
+    @property
+    def who(self) -> str:
+        return f"{self.last.name or 'process'} {self.last.pid}"
+
+
+class LiveScreen:
+    def __init__(self, stream: TextIO, interval: float, kept_in: Optional[str]) -> None:
+        self._stream = stream
+        self._interval = interval
+        self._kept_in = kept_in
+        self._courses: dict[int, Course] = {}
+        self._messages: list[str] = []
+        self._frame: list[str] = []
+        stream.write(ENTER)
+
+    @property
+    def looks(self) -> int:
+        return sum(course.looks for course in self._courses.values())
+
+    def add(self, looked: Looked) -> None:
+        self._courses.setdefault(looked.pid, Course(looked)).add(looked, time.time())
+
+    def say(self, message: str) -> None:
+        self._messages = [*self._messages, f"{time.strftime('%H:%M:%S')} {message}"][-MESSAGES:]
+
+    def draw(self, style: Style, height: int) -> None:
+        notes = [f"every {time_apart(self._interval)}, until Ctrl-C"]
+        if self._kept_in:
+            notes.append(f"kept in {self._kept_in}, for trend")
+        lines = [*frame(style, list(self._courses.values()), "; ".join(notes)), *map(style.warn, self._messages)]
+        self._frame = [piece for line in lines for piece in fitted(line, style.width)]
+        shown = self._frame[: max(1, height - 1)]
+        text = "".join(f"{line}{REST_OF_LINE}\n" for line in shown)
+        self._stream.write(TO_THE_TOP + text + REST_OF_SCREEN)
+        self._stream.flush()
+
+    def close(self) -> None:
+        """What was seen last stays on the terminal."""
+        self._stream.write(LEAVE + "".join(f"{line}\n" for line in self._frame))
+        self._stream.flush()
+
+
+def frame(style: Style, courses: Sequence[Course], note: str) -> Iterator[str]:
+    if len(courses) == 1:
+        yield from _one(style, courses[0])
+    else:
+        yield from _several(style, courses)
+    yield ""
+    held = max((course.last.held for course in courses), default=0.0)
+    total = sum(course.held for course in courses)
+    looks = sum(course.looks for course in courses)
+    yield style.dim(f"stood still for {duration(held)} at the last look, {duration(total)} in {looks:,}; {note}")
+
+
+def _one(style: Style, course: Course) -> Iterator[str]:
+    picture, rss = course.last.picture, course.rss
+    if picture is None or rss is None:
+        yield style.bold(f"{course.who}: no heap yet: malloc has not been called")
+        return
+    yield style.bold(f"{course.who}: RSS {style.size(picture.rss)}{_growth(style, rss)}")
+    yield drawn(rss, min(style.width or WIDEST, WIDEST))
+    yield ""
+    before = course.first.picture.parts if course.first.picture is not None else {}
+    names = [name for name in PARTS if picture.parts.get(name) or before.get(name)]
+    rows = [
+        [LABELS[name], size_of(style, picture, name), _change(style, picture.parts, before, name), bar]
+        for name in names
+        for bar in ["█" * round(BAR * picture.parts.get(name, 0) / (picture.rss or 1))]
+    ]
+    headers = ("part of resident memory", "now", "change", "share of RSS")
+    yield from table(headers, rows, left=(0, 3), width=style.width, expendable=("share of RSS",))
+
+
+def _several(style: Style, courses: Sequence[Course]) -> Iterator[str]:
+    rows = []
+    for course in courses:
+        picture, rss = course.last.picture, course.rss
+        if picture is None or rss is None:
+            rows.append([course.who, *["?"] * 5, ""])
+            continue
+        rate = signed(style, rss.per_hour) if rss.per_hour and rss.until is None else ""
+        sizes = [style.size(picture.rss), signed(style, rss.change), rate]
+        rows.append([course.who, *sizes, *_live_and_free(style, picture), drawn(rss)])
+    headers = ("process", "RSS", "change", "an hour", "in use", "free", "over time")
+    yield from table(headers, rows, left=(0, 6), width=style.width, expendable=("an hour", "free", "in use", "change"))
+
+
+def _live_and_free(style: Style, picture: Picture) -> Sequence[str]:
+    sizes = (picture.live, picture.free)
+    return [style.size(each if picture.whole else None) for each in sizes]
+
+
+def _growth(style: Style, rss: Series) -> str:
+    over = rss.moments[-1].seconds - rss.moments[0].seconds
+    if not over:
+        return ""
+    rate = f", {signed(style, rss.per_hour)} an hour" if rss.per_hour and rss.until is None else ""
+    how = f" ({HOW[rss.how]}{rate})" if rss.how != STILL else ""
+    return f", {signed(style, rss.change)} in {time_apart(over)}{how}"
+
+
+def _change(style: Style, now: Mapping[str, int], before: Mapping[str, int], name: str) -> str:
+    change = now.get(name, 0) - before.get(name, 0)
+    return signed(style, change) if change else ""

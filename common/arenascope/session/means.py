@@ -1,0 +1,27 @@
+"""Whether a door can call into a process, as far as no moment changes that: nothing else is advised there."""
+
+from __future__ import annotations
+
+from ..base.model import SHELL_CALLS_INTO, Means
+from ..glibc.find.code import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, lies_in_libc
+from .session import Session
+
+
+def code_of(session: Session) -> MallocCode:
+    located = session.located
+    return MallocCode(
+        session.target, session.memory, located.libc, session.regions, symbols=located.located_by == "symbols"
+    )
+
+
+def find_means(session: Session) -> Means:
+    target = session.target
+    if target.kind != "live" or not session.started:
+        return Means()
+    shell = target.machine in SHELL_CALLS_INTO and target.pointer_size == 8
+    if lies_in_libc(session.located.libc) or code_of(session).known:
+        return Means(shell)
+    # a static program: the shell knows few of its symbols, a debugger all that there are
+    if session.located.located_by == "symbols":
+        return Means(shell=False)
+    return Means(shell, lacks=f"{UNKNOWN_CODE} ({LOAD_SYMBOLS})")

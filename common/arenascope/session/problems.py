@@ -1,0 +1,123 @@
+"""What a reader must know before trusting a figure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import (
+    Iterator,
+    Optional,
+)
+
+from ..base.model import ArenaHeader, Statement
+from .allocators import replaced
+from .session import Session
+from .usage import mmapped_mismatch
+
+STACK_WORDS = 32
+"""A waiting thread has return addresses in its innermost frames."""
+
+
+RUN_ON = "threads-run-on"
+
+
+def problems_of(session: Session) -> list[Statement]:
+    """What a reader must know before trusting a figure, in the order in which it was met."""
+    image = session.target.image
+    problems = [*image.shortage(), *([image.cut] if image.cut is not None else [])]
+    problems += [finding.statement for finding in session.findings]
+    problems += _absent(session)
+    strange = session.other_files() if session.asks_names else None
+    problems += [strange] if strange is not None else []
+    past = replaced(session)
+    if past:
+        problems.append(past)
+    if session.params is None:
+        problems.append(Statement("mp-not-found"))
+    # what no figure depends on raises no doubt
+    read = session.so_far
+    threads = session.target_threads if read.thread_words else ()
+    running = sum(each.runs for each in threads)
+    if running:
+        figures = {"threads": running, "held": len(threads) - running}
+        problems.append(Statement(RUN_ON, figures, {"pid": str(session.target.pid)}))
+    if read.thread_caches is not None and not session.caches_known:
+        problems.append(Statement("caches-not-found"))
+    if None in read.cached_by_arena.values():
+        problems.append(Statement("cached-chunks-unowned"))
+    if session.started and any(each.arena is None for each in read.thread_words):
+        problems += [Statement("thread-arenas-not-found"), *_without_stacks(session)]
+    return [*problems, *miscounted(session)]
+
+
+def depends_on_mp(session: Session, *members: str) -> None:
+    """Says of a figure that it needs these members of mp_, or all: only then is it a problem that some of a new
+    release's were not found."""
+    layout = session.located.layout
+    lacking = layout.mp_in_parts
+    needed = not members or any(each not in layout.params for each in members)
+    if lacking is not None and needed and lacking not in session.findings:
+        session.findings.append(lacking)
+
+
+def miscounted(session: Session) -> list[Statement]:
+    """Where blocks served by mmap were looked for: one too many or too few is in the wrong row, or in none."""
+    if session.so_far.mmapped is None or session.params is None:
+        return []
+    problem = mmapped_mismatch(session)
+    return [problem] if problem is not None else []
+
+
+def _without_stacks(session: Session) -> Iterator[Statement]:
+    """Why, where a core has only zeros for the stacks of such threads."""
+    if session.target.kind != "core":
+        return
+    size = STACK_WORDS * session.target.pointer_size
+    lost = [each.thread for each in session.thread_words if each.arena is None and each.thread.stack_pointer]
+    empty = [
+        thread for thread in lost if not (session.memory.try_read(thread.stack_pointer or 0, size) or b"?").strip(b"\0")
+    ]
+    if empty:
+        yield Statement("stacks-empty", {"threads": len(session.thread_words), "empty": len(empty)})
+
+
+def _absent(session: Session) -> Iterator[Statement]:
+    """Heaps that a core holds in part: it was cut, or the program withheld pages (MADV_DONTDUMP)."""
+    if session.target.kind != "core" or not session.regions:
+        return
+    present = [region for region in session.regions if region.present]
+    starts = [region.start for region in present]
+    for heap in [heap for heaps in session.so_far.heaps.values() for heap in heaps]:
+        there, index = heap.address, bisect_right(starts, heap.address) - 1
+        while 0 <= index < len(present) and present[index].start <= there < heap.end and present[index].end > there:
+            there, index = present[index].end, index + 1
+        if there < heap.end:
+            yield Statement("heap-absent", {"arena": heap.arena}, {"address": f"{heap.address:#x}"})
+
+
+def parts_differ(header: ArenaHeader, parts_bytes: int) -> Statement:
+    return Statement(
+        "parts-differ", {"arena": header.index, "parts_bytes": parts_bytes, "system_bytes": header.system_mem}
+    )
+
+
+def top_differs(header: ArenaHeader, to_end_bytes: int) -> Statement:
+    return Statement(
+        "top-differs", {"arena": header.index, "top_bytes": header.top_bytes, "to_end_bytes": to_end_bytes}
+    )
+
+
+def listed_not_met(header: ArenaHeader, chunks: int) -> Statement:
+    return Statement("listed-not-met", {"arena": header.index, "chunks": chunks})
+
+
+def inexact(session: Session) -> Optional[Statement]:
+    """Why a text of glibc's own cannot be written as glibc would; None where nothing in it is missing."""
+    sound = session.all_arenas and all(arena.complete for arena in session.arenas) and session.params is not None
+    return None if sound else problems_of(session)[0]
+
+
+def unknown_release(session: Session) -> list[Statement]:
+    """For what differs from release to release; no problem for figures, as memory tells the layout."""
+    if session.located.version is not None:
+        return []
+    return [Statement("release-unknown", names={"taken_for": ".".join(map(str, session.layout.release))})]

@@ -1,0 +1,155 @@
+"""What `report` needs from a session: every resident byte of malloc's, and every other mapping."""
+
+from __future__ import annotations
+
+from typing import Callable, Mapping, Optional, Sequence
+
+from ..analysis.present import Present
+from ..analysis.report import Extent, Picture, picture
+from ..analysis.resident import ArenaResident, arena_resident, clipped
+from ..analysis.trim import Trim
+from ..base.model import Heap, Range
+from ..base.records import NamedTuple
+from ..glibc.find.allocators import maker_of
+from ..sources.target import MappingUse, Pages, Region, Residency, Span
+from .block_parts import parts_of, split
+from .session import Session
+
+
+class _Everything:
+    """For an image that does not tell which pages were in memory: as if all were."""
+
+    exact = False
+
+    def count(self, start: int, end: int) -> Optional[Pages]:
+        return Pages(end - start)
+
+    def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
+        return [Span(start, end)]
+
+
+def resident_spans(session: Session, heap: Heap) -> Optional[Sequence[Span]]:
+    """What a heap has in memory, in address order; None also where its first page, which was written, is absent."""
+    if session.residency is None or session.memory.try_word(heap.address) is None:
+        return None
+    return session.residency.resident_ranges(heap.address, heap.end)
+
+
+def resident_picture(
+    session: Session, plans: Sequence[Trim], all_read: Callable[[], None] = lambda: None
+) -> Optional[Picture]:
+    """None where nothing tells what is mapped, or figures are another session's. `all_read` is told before they are
+    made: of 65,000 mappings that takes longer than their reading."""
+    residency, uses = session.residency, session.target.image.mapping_use()
+    if residency is not None and uses is not None:
+        # `uses` may still be under way, beside the chunks
+        return _picture(session, plans, _Ground(session.regions, uses, residency), all_read)
+    regions = [each for each in session.regions if each.present and each.writable and not each.is_file]
+    if not regions:
+        return None
+    everything = [MappingUse(each, each.size) for each in regions]
+    return _picture(session, plans, _Ground(regions, everything, _Everything(), space=True), all_read)
+
+
+class _Ground(NamedTuple):
+    """What is mapped, and what of it is in memory."""
+
+    regions: Sequence[Region]
+    uses: Sequence[MappingUse]
+    residency: Residency
+    space: bool = False
+
+
+def _picture(
+    session: Session, plans: Sequence[Trim], ground: _Ground, all_read: Callable[[], None]
+) -> Optional[Picture]:
+    regions, uses, residency, space = ground
+    stacks = [thread.stack_pointer for thread in session.target_threads if thread.stack_pointer]
+    allocators = session.located.allocators
+
+    def whose(region: Region) -> str:
+        return maker_of(region, allocators)
+
+    bss = session.bss_ends
+    if not session.started:
+        all_read()
+        return picture(
+            (), unread=0, mmapped=0, uses=uses, extents=(), stacks=stacks, space=space, maker_of=whose, bss=bss
+        )
+    pages = heap_pages(session, regions, residency)
+    alone = mmapped_extents(session, regions, residency)
+    extents = [*pages.extents, *alone]
+    cached = _cached_ranges(session)
+    arenas: list[ArenaResident] = []
+    unread = 0
+    threshold = (session.params.get("mmap_threshold") if session.params else None) or 0
+    # asks every thread: once, not for each arena
+    known = session.caches_known
+    for arena, trim in zip(session.arenas, plans):
+        here = pages.resident[arena.header.index]
+        if arena.complete and trim.plan.madvise is not None and trim.plan.top is not None and known:
+            arenas.append(
+                arena_resident(arena, trim.plan, cached.get(arena.header.index, ()), here, mmap_threshold=threshold)
+            )
+        else:
+            unread += sum(each.bytes for each in here)
+    all_read()
+    if session.reads_only:
+        return None
+    mmapped = sum(each.resident for each in alone)
+    return picture(
+        arenas,
+        unread=unread,
+        mmapped=mmapped,
+        uses=uses,
+        extents=extents,
+        stacks=stacks,
+        space=space,
+        maker_of=whose,
+        bss=bss,
+    )
+
+
+class HeapPages(NamedTuple):
+    """Every arena's heaps, page by page."""
+
+    resident: Mapping[int, Sequence[Span]]
+    """By arena, in order."""
+    extents: Sequence[Extent]
+
+
+def mmapped_extents(session: Session, regions: Sequence[Region], residency: Optional[Residency] = None) -> list[Extent]:
+    """One for every part that a block has in one of these mappings."""
+    extents = []
+    for parts in parts_of(session.mmapped, regions):
+        for part in parts:
+            pages = residency.count(part.start, part.end) if residency is not None else None
+            first = part is parts[0]
+            extents.append(Extent(part.start, part.end, pages.resident if pages else 0, first=first))
+    return extents
+
+
+def heap_pages(session: Session, regions: Sequence[Region], residency: Residency) -> HeapPages:
+    """Read before lists are walked (Session.measure_residency). The extents are one for every part that a heap has in
+    one of these mappings."""
+    by_arena: dict[int, list[Span]] = {index: [] for index in session.heaps}
+    extents: list[Extent] = []
+    heaps = [(heap.address, heap.end, index) for index, heaps in session.heaps.items() for heap in heaps]
+    heaps.sort()
+    spans = (Span(start, end) for start, end, _ in heaps)
+    for (start, end, index), parts in zip(heaps, split(spans, regions)):
+        here = clipped(residency.resident_ranges(start, end) or (), start, end)
+        by_arena[index] += here
+        present = Present(here)
+        extents += [Extent(*part, present.within(*part), index) for part in parts]
+    return HeapPages(by_arena, extents)
+
+
+def _cached_ranges(session: Session) -> dict[Optional[int], list[Range]]:
+    """The chunks in thread caches, by the arena that they came from."""
+    by_arena: dict[Optional[int], list[Range]] = {}
+    for cache in session.thread_caches:
+        for cached in cache.bins:
+            for chunk, size in zip(cached.addresses, cached.sizes):
+                by_arena.setdefault(session.owner_of(chunk), []).append(Range(chunk, size))
+    return by_arena

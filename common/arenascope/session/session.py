@@ -1,0 +1,400 @@
+"""One process image at one moment: ties a Target to the walkers, and keeps what a command asks for twice.
+
+Made per command and dropped with it, so that a continued process is never read stale.
+"""
+
+from __future__ import annotations
+
+from functools import cache, cached_property, partial
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence
+
+from ..base.meter import MakeMeter, unseen
+from ..base.model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
+from ..base.printable import one_line
+from ..base.records import NamedTuple
+from ..base.worker_pool import how_many
+from ..glibc import bins, fastbins, mmapped, params, regions, tcache
+from ..glibc.arena import has_heap, is_closed, walk_ring
+from ..glibc.chunk import masked
+from ..glibc.chunks.blocks import listed_chunks
+from ..glibc.chunks.sweep import sweep_heap
+from ..glibc.derive.rows import settle_release, with_tcache_seen
+from ..glibc.derive.tcache_form import settle
+from ..glibc.find import thread_pointers, threads
+from ..glibc.find.locate import Located, locate
+from ..glibc.layout import Layout
+from ..glibc.owners import Owners
+from ..glibc.reach import Reaches, reaches_of
+from ..sources.elf.bss import bss_ends
+from ..sources.elf.other_files import other_files
+from ..sources.memory import Memory
+from ..sources.target import Pages, Region, Residency, Span, Target, ThreadInfo
+
+if TYPE_CHECKING:
+    from ..glibc.trail import Trail
+
+
+class SoFar(NamedTuple):
+    """What was read of an image until now; None or nothing where no step asked for it."""
+
+    located: Optional[Located]
+    heaps: Mapping[int, tuple[Heap, ...]]
+    thread_words: Sequence[threads.ThreadWords]
+    thread_caches: Optional[Sequence[ThreadCache]]
+    cached_by_arena: Mapping[Optional[int], Optional[Tally]]
+    mmapped: Optional[list[MmappedBlock]]
+
+
+class Session:
+    """What the walkers find in one image, each thing read once."""
+
+    reads_only = False  # figures are another session's, which gets what this one has read
+
+    def __init__(self, target: Target, libc: int = 0, meter: MakeMeter = unseen, processes: int = 1) -> None:
+        """`meter` shows how far long walks are; `processes`: so many may sweep a core's heaps, 0: as many as pay.
+        `stopped`: Ctrl-C ended a walk, and what was read until then is there."""
+        self._processes = processes
+        self.target, self.libc, self.meter, self.stopped = target, libc, meter, False
+        # only a core is mapped here: elsewhere every node would be asked for in vain
+        window = target.window if target.kind == "core" else None
+        size, order, ahead = target.pointer_size, target.byte_order, target.threaded_fill
+        self.memory = Memory(target.read, size, order, target.fill, window=window, threaded_fill=ahead)
+        self.memory.node = target.nodes.node if target.nodes is not None else self.memory.node
+        self.memory.read_nodes = target.read_nodes
+        self.findings: list[Finding] = []
+        self.trail: Optional[Trail] = None  # keeps the candidates, if set before anything was found
+        self._swept: set[tuple[str, Optional[int], Optional[int]]] = set()
+        """Those of sweeps, as a heap may be swept twice."""
+        self.asks_names = False  # what modules call things, not only where things are
+        self.other_files = cache(partial(other_files, target))  # of which modules no file is here that names them
+        self.made: dict[str, Any] = {}  # what other rooms make of this image, for several commands beside each other
+
+    @property
+    def so_far(self) -> SoFar:
+        """For what is said beside the figures; reads nothing."""
+        kept = vars(self)  # where cached_property keeps its values
+        threads_found: Optional[threads.ThreadsFound] = kept.get("threads_found")
+        return SoFar(
+            kept.get("located"),
+            kept.get("heaps", {}),
+            thread_words=threads_found.words if threads_found is not None else (),
+            thread_caches=kept.get("thread_caches"),
+            cached_by_arena=kept.get("cached_by_arena", {}),
+            mmapped=kept.get("mmapped"),
+        )
+
+    @cached_property
+    def located(self) -> Located:
+        located = locate(self.target, self.memory, self.libc, self.trail)
+        self.findings += located.layout.unknown
+        return located
+
+    def find(self) -> None:
+        """main_arena and mp_, or the reason why there are none: NotFoundError."""
+        _ = self.located
+
+    def find_threads(self) -> None:
+        """The threads' words, and by their caches the layout: what else a trail has candidates for."""
+        if self.started:
+            _ = self.thread_words, self.layout
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The layout that the walkers use. Where the image does not say its release, thread caches say more."""
+        layout = self.located.layout
+        if not self.started or (self.located.version is not None and layout.newer is None):
+            return layout
+        if layout.newer is not None:
+            return settle(self.memory, layout, [each.tcache for each in self.thread_words if each.tcache])
+        sizes = [(each.tcache, self.chunk_size(each.tcache)) for each in self.thread_words if each.tcache]
+        arenas = [each.address for each in self.headers]
+        return settle_release(self.memory, self.target.machine, layout, sizes, arenas=arenas, trail=self.trail)
+
+    def chunk_size(self, user: int) -> int:
+        return masked(self.memory.try_word(user - self.target.pointer_size) or 0)
+
+    @cached_property
+    def regions(self) -> Sequence[Region]:
+        return self.target.regions()
+
+    @cached_property
+    def bss_ends(self) -> Mapping[int, int]:
+        return bss_ends(self.memory.read, self.target.page_size, self.regions)
+
+    @cached_property
+    def any_residency(self) -> Optional[Residency]:
+        """Perhaps only a lower bound: `exact` tells."""
+        return self.target.image.residency()
+
+    @property
+    def residency(self) -> Optional[Residency]:
+        """Only where it is exact: a dense core cannot tell a page of zeros from one that was never there."""
+        return self.any_residency if self.any_residency is not None and self.any_residency.exact else None
+
+    @cached_property
+    def locked(self) -> Sequence[Span]:
+        return self.target.image.locked() or ()  # where that cannot be known, no figure can respect it
+
+    @cached_property
+    def params(self) -> Optional[Params]:
+        mp_ = self._mp
+        known = mp_ is None or self.located.layout.mmaps_proven or params.counts(mp_) == mmapped.counts(self.mmapped)
+        return mp_ if known else None
+
+    def read_params(self) -> None:
+        """mp_, and the mmapped blocks by which its counts are known for what they are."""
+        _ = self.params
+
+    @cached_property
+    def _mp(self) -> Optional[Params]:
+        at = self.located.params
+        return params.read_params(self.memory, self.located.layout, at) if at is not None else None
+
+    @cached_property
+    def max_fast(self) -> Optional[int]:
+        """global_max_fast; None where symbols do not tell where it lies, or there are no fastbins."""
+        at = self.located.find_static(self.target, params.MAX_FAST) if self.layout.fastbins else None
+        return params.read_max_fast(self.memory, self.layout, at) if at is not None else None
+
+    @cached_property
+    def perturb(self) -> Optional[int]:
+        """perturb_byte; None where symbols do not tell where it lies."""
+        at = self.located.find_static(self.target, params.PERTURB)
+        return params.read_perturb(self.memory, at) if at is not None else None
+
+    @cached_property
+    def headers(self) -> list[ArenaHeader]:
+        """The arenas of the ring, main_arena first."""
+        new = self.located.layout.newer is not None
+        return threads.confirm_attached(self._ring, self.thread_words) if new else self._ring
+
+    @cached_property
+    def _ring(self) -> list[ArenaHeader]:
+        return walk_ring(self.memory, self.located.layout, self.located.main_arena, self.findings)
+
+    @property
+    def all_arenas(self) -> bool:
+        """Whether the ring was followed to its end: else there are more, and no sum over these covers all."""
+        return is_closed(self.headers)
+
+    @cached_property
+    def started(self) -> bool:
+        """Whether malloc has anything yet: 2.42 and later set main_arena up before the first call."""
+        if not self.headers:
+            return False
+        if not self.headers[0].initialised:  # given all this, a top of 0 is damage
+            return self.headers[0].system_mem != 0 or len(self.headers) > 1
+        # a program's only blocks may have been too large for an arena
+        mapped = self._mp is None or self._mp.values["max_n_mmaps"] != 0
+        return mapped or any(has_heap(self.located.layout, header) for header in self.headers)
+
+    @cached_property
+    def heaps(self) -> dict[int, tuple[Heap, ...]]:
+        """Every arena's heaps; the main arena's are the regions that it grew into."""
+        ground = regions.Ground(self._mp, self.regions, self.target.page_size)
+        return {
+            header.index: regions.heaps_of(self.memory, self.layout, header, ground, findings=self.findings)
+            for header in self.headers
+        }
+
+    @cached_property
+    def reaches(self) -> Reaches:
+        return reaches_of(self.headers, self.heaps)
+
+    @cached_property
+    def resident(self) -> dict[int, Optional[Pages]]:
+        """What each arena has in memory: see measure_residency."""
+        by_arena: dict[int, Optional[Pages]] = {}
+        for header in self.headers:
+            # what lies past a heap's end is accessible, yet no longer the arena's (shrink_heap)
+            parts = [self.resident_in(part) for part in self.heaps[header.index]]
+            pages = [part for part in parts if part]
+            by_arena[header.index] = (
+                Pages(sum(each.resident for each in pages), sum(each.swapped for each in pages))
+                if (self.reaches[header.index].known and len(pages) == len(parts))
+                else None
+            )
+        return by_arena
+
+    def measure_residency(self) -> None:
+        """Residency is read before lists and heaps are: reading a page that was never touched maps the
+        kernel's zero page, which page tables then show as present."""
+        _ = self.resident
+
+    def resident_in(self, part: Heap) -> Optional[Pages]:
+        """What a heap has in memory; its first page was written, so if that is absent nothing is known."""
+        if self.residency is None or self.memory.try_word(part.address) is None:
+            return None
+        return self.residency.count(part.address, part.end)
+
+    @cached_property
+    def fastbins(self) -> dict[int, Lists]:
+        """By arena; no other list is walked for them."""
+        memory, layout, reaches = self.memory, self.layout, self.reaches
+        return {
+            each.index: fastbins.read_fastbins(memory, layout, each, reaches[each.index], findings=self.findings)
+            for each in self.headers
+        }
+
+    @cached_property
+    def arenas(self) -> list[Arena]:
+        """The arenas with all their lists walked; after Ctrl-C, those that were not reached have none."""
+        self.measure_residency()
+        fast = self.fastbins
+        walk = self.walk_bins()
+        self.stopped |= walk.stopped
+        for index, reach in self.reaches.items():
+            reach.doubt_sum([*walk.lists[index].bins, *fast[index].bins], self.findings)
+        # a list, a heap or top: whatever is wrong in an arena makes its figures partial
+        wrong = {finding.arena for finding in self.findings}
+        return [
+            Arena(
+                header,
+                bins=walk.lists[header.index].bins,
+                fastbins=fast[header.index].bins,
+                heaps=self.heaps[header.index],
+                complete=walk.lists[header.index].whole and header.index not in wrong,
+                fast_read=fast[header.index].whole,
+                bins_read=walk.lists[header.index].whole,
+            )
+            for header in self.headers
+        ]
+
+    def walk_bins(self) -> bins.Walked:
+        several = self.processes_for(sum(header.system_mem for header in self.headers))
+        reaches, meter = self.reaches, self.meter
+        return bins.walk_all(self.memory, self.layout, reaches, self.findings, make_meter=meter, processes=several)
+
+    def processes_for(self, size: int) -> int:
+        """How many processes share so many bytes of heap: whatever is held is read by one."""
+        return how_many(self._processes, size) if self.target.kind == "core" else 1
+
+    def heed_ctrl_c(self) -> None:
+        """Between two long walks: stops here if asked to."""
+        if self.stopped:
+            raise KeyboardInterrupt
+
+    @cached_property
+    def target_threads(self) -> Sequence[ThreadInfo]:
+        """By tid, as the target reports them, which has a cost for each."""
+        return sorted(self.target.threads(), key=lambda thread: thread.tid)
+
+    @property
+    def thread_words(self) -> Sequence[threads.ThreadWords]:
+        """Every thread's arena and cache."""
+        return self.threads_found.words
+
+    @cached_property
+    def threads_found(self) -> threads.ThreadsFound:
+        libc = self.located.libc
+        where = self.memory, self.target.machine, libc, self.regions
+        everyone = thread_pointers.complete(*where, threads=self.target_threads, pid=self.target.pid)
+        left = thread_pointers.left_by_the_main_thread(*where, threads=everyone, pid=self.target.pid)
+        return threads.find_thread_words(
+            self.memory,
+            self.located.layout,
+            self.target,
+            everyone,
+            libc=libc,
+            ring=self._ring,
+            symbols=self.located.own_symbols,
+            others=self.located.others,
+            trail=self.trail,
+            left=left,
+        )
+
+    @cached_property
+    def thread_owners(self) -> list[ThreadCache]:
+        """The threads with their arenas; what their caches hold is not looked at."""
+        by_address = {header.address: header.index for header in self.headers}
+        return [
+            ThreadCache(
+                each.thread.tid,
+                one_line(each.thread.name) if each.thread.name is not None else None,
+                by_address.get(each.arena) if each.arena else None,
+                each.tcache or None,
+                known=each.arena is not None and each.tcache is not None,
+            )
+            for each in self.thread_words
+        ]
+
+    @cached_property
+    def thread_caches(self) -> list[ThreadCache]:
+        chunks = [self.chunk_size(each.tcache) for each in self.thread_words if each.tcache]
+        layout = with_tcache_seen(self.layout, chunks)
+        slots = self.params.get("tcache_count") if self.params else None
+        caches = []
+        for owner in self.thread_owners:
+            if owner.address:
+                lists = tcache.walk_tcache(self.memory, layout, owner.address, slots, findings=self.findings)
+                owner = owner._replace(bins=lists.bins, known=lists.whole)
+            caches.append(owner)
+        return caches
+
+    @cached_property
+    def listed(self) -> dict[int, str]:
+        """Chunks that look used by their headers and are not: "tcache" or "fast" by address."""
+        caches = self.thread_caches if self.started else []
+        return listed_chunks([*(lists.bins for lists in self.fastbins.values()), *(cache.bins for cache in caches)])
+
+    @cached_property
+    def listed_order(self) -> Sequence[int]:
+        return sorted(self.listed)
+
+    def sweep(self, header: ArenaHeader, only: Optional[Heap] = None, feet: bool = False) -> Iterator[Piece]:
+        """An arena, or one heap of it, in address order; not kept, as it can be as large as the heap itself."""
+        for part in self.heaps[header.index] if only is None else (only,):
+            findings: list[Finding] = []
+            yield from self.sweep_part(header, part, None, findings, feet=feet)
+            self.keep_findings(findings)
+
+    def sweep_part(
+        self, header: ArenaHeader, heap: Heap, stretch: Optional[Span], findings: list[Finding], feet: bool = False
+    ) -> Iterator[Piece]:
+        """A heap, or a stretch of it; what is found goes where it is told."""
+        memory, layout, marked = self.memory, self.layout, self.listed_order
+        return sweep_heap(memory, layout, header, heap, findings=findings, marked=marked, stretch=stretch, feet=feet)
+
+    def keep_findings(self, findings: Sequence[Finding]) -> None:
+        """Those of the sweep of one heap."""
+        once = {each.key: each for each in findings}
+        self.findings += [each for key, each in once.items() if key not in self._swept]
+        self._swept.update(once)
+
+    @cached_property
+    def mmapped(self) -> list[MmappedBlock]:
+        """The blocks that malloc got by mmap, as far as they can be recognised."""
+        arenas = [part for parts in self.heaps.values() for part in parts]
+        # a header is not zero: of a core even a lower bound has its page
+        residency = self.any_residency if self.target.kind == "core" else self.residency
+        ranges = partial(mmapped.search_ranges, self.layout, self.regions, arenas, residency=residency)
+        mp_ = self._mp if self.located.layout.mmaps_proven else None
+        counted = params.counts(mp_) if mp_ else None
+        return mmapped.find_mmapped(
+            self.memory, self.layout, self.target.page_size, ranges, counted=counted, alone=not self.located.others
+        )
+
+    @property
+    def fast_known(self) -> bool:
+        """Whether all fastbins were read to their ends: chunks in them look used."""
+        return all(lists.whole for lists in self.fastbins.values())
+
+    @property
+    def caches_known(self) -> bool:
+        """Whether every thread's cache was found: only then is what is left really in use."""
+        if self.layout.tcache is None or not self.started:
+            return True
+        return bool(self.thread_caches) and all(cache.known for cache in self.thread_caches)
+
+    @cached_property
+    def cached_by_arena(self) -> dict[Optional[int], Optional[Tally]]:
+        """Cached chunks by the arena that they came from (None: mmapped); a cache may hold any arena's."""
+        return self._owners.tallies(self.thread_caches, self.arenas, self.findings)
+
+    def owner_of(self, chunk: int) -> Optional[int]:
+        """The arena that a chunk belongs to; None for a mmapped one, and where that cannot be told."""
+        return self._owners.find(chunk)
+
+    @cached_property
+    def _owners(self) -> Owners:
+        return Owners(self.memory, self.layout, self.headers, self.heaps)

@@ -1,0 +1,144 @@
+"""Heaps swept by several processes at once, and what they found in the order in which one would have found it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, closing
+from typing import Callable, Generator, Generic, Iterator, Optional, Sequence, TypeVar
+
+from ..analysis.heap_ends import TOGETHER
+from ..base.meter import Meter, Unseen, metered
+from ..base.model import ArenaHeader, Finding, Heap, Piece, Run
+from ..base.records import NamedTuple
+from ..base.worker_pool import SHARES, share_out
+from ..glibc.chunks.cuts import cuts
+from ..sources.target import Span
+from .session import Session
+
+SHORTEST = 1 << 20
+"""No heap is cut into shorter stretches than this."""
+SAMPLE, SAMPLES = 256 << 10, 4
+"""So much of a heap shows what the rest is like; of a long one as much in so many places, as programs begin with other
+blocks than they go on with."""
+
+Result = TypeVar("Result")
+
+
+class Part(NamedTuple):
+    """A heap, or a stretch of it."""
+
+    header: ArenaHeader
+    heap: Heap
+    stretch: Span
+
+    @property
+    def cut(self) -> bool:
+        """More of the heap follows."""
+        return self.stretch.end < self.heap.end
+
+
+def likely_chunks(session: Session, limit: int) -> int:
+    """How many there are, by some of each heap; no better guess is made of more than `limit`."""
+    likely = 0
+    for header in session.headers:
+        for heap in session.heaps[header.index]:
+            if likely > limit:
+                return likely
+            stretches = _samples(session, header, heap)
+            pieces = (piece for each in stretches for piece in session.sweep_part(header, heap, each, []))
+            chunks = sum(len(piece.raws) for piece in pieces if isinstance(piece, Run))
+            likely += chunks * heap.bytes // max(sum(each.bytes for each in stretches), 1)
+    return likely
+
+
+def _samples(session: Session, header: ArenaHeader, heap: Heap) -> list[Span]:
+    every, starts = heap.bytes // SAMPLES, [heap.address]
+    if every > SAMPLES * SAMPLE:
+        starts += cuts(session.memory, session.layout, header, heap, listed=session.listed, every=every, after=0)
+    return [Span(start, min(heap.end, start + SAMPLE)) for start in starts]
+
+
+Look = Callable[[Part, Iterator[Piece]], Optional[Result]]
+"""What a worker makes of a part; its result is all that comes back. None: the heap must be seen as a whole for that."""
+
+
+class _Made(Generic[Result]):
+    """Of one part."""
+
+    def __init__(self, end: int, findings: Sequence[Finding], result: Optional[Result]) -> None:
+        self.end = end
+        """Where its last piece ends."""
+        self.findings = findings
+        self.result = result
+
+
+def swept(
+    session: Session,
+    headers: Sequence[ArenaHeader],
+    look: Look[Result],
+    processes: int,
+    meter: Meter,
+    feet: bool = False,
+) -> AbstractContextManager[Iterator[list[Result]]]:
+    """For every heap of these arenas in turn, what `look` made of its parts, in address order. `feet`: see Run.free."""
+    return closing(_swept(session, headers, look, processes, meter=meter, feet=feet))
+
+
+def _swept(
+    session: Session, headers: Sequence[ArenaHeader], look: Look[Result], processes: int, meter: Meter, feet: bool
+) -> Generator[list[Result], None, None]:
+    _ = session.listed_order  # caches and fastbins, which every worker needs: before there are any
+    heaps = [(header, heap) for header in headers for heap in session.heaps[header.index]]
+    longest: Optional[int] = None
+    if processes > 1:
+        longest = max(SHORTEST, sum(heap.bytes for _, heap in heaps) // (SHARES * processes))
+    parts = [part for header, heap in heaps for part in _parts_of(session, header, heap, longest)]
+    own = os.getpid()
+
+    def do(part: Part, telling: Meter) -> _Made[Result]:
+        if os.getpid() != own:
+            session.memory.read_alone()
+        return _make(session, part, look, telling, feet=feet)
+
+    with share_out(parts, [part.stretch.bytes for part in parts], do, processes, meter=meter) as shared:
+        made = zip(parts, shared)
+        for header, heap in heaps:
+            together: list[_Made[Result]] = []
+            sure = True
+            for part, each in made:
+                together.append(each)
+                if part.stretch.end == heap.end:
+                    break
+                # a cut is a guess until what lies in front has led to it
+                sure &= each.end == part.stretch.end
+            results = [each.result for each in together if each.result is not None]
+            if not sure or len(results) < len(together):
+                together = [_make(session, _whole(header, heap), look, Unseen(), feet=feet)]
+                results = [each.result for each in together if each.result is not None]
+            session.keep_findings([finding for each in together for finding in each.findings])
+            yield results
+
+
+def _whole(header: ArenaHeader, heap: Heap) -> Part:
+    return Part(header, heap, Span(heap.address, heap.end))
+
+
+def _parts_of(session: Session, header: ArenaHeader, heap: Heap, longest: Optional[int]) -> list[Part]:
+    if longest is None or heap.bytes < 2 * longest:
+        return [_whole(header, heap)]
+    inside = cuts(session.memory, session.layout, header, heap, listed=session.listed, every=longest, after=TOGETHER)
+    return [Part(header, heap, Span(start, end)) for start, end in zip([heap.address, *inside], [*inside, heap.end])]
+
+
+def _make(session: Session, part: Part, look: Look[Result], meter: Meter, feet: bool) -> _Made[Result]:
+    findings: list[Finding] = []
+    end = part.stretch.start
+
+    def pieces() -> Iterator[Piece]:
+        nonlocal end
+        for piece in metered(session.sweep_part(part.header, part.heap, part.stretch, findings, feet=feet), meter):
+            end = piece.address + piece.bytes
+            yield piece
+
+    made = look(part, pieces())
+    return _Made(end, findings, made)

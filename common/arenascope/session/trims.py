@@ -1,0 +1,107 @@
+"""What malloc_trim would do in each arena, and how much of that is in memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Iterable, Optional, Sequence
+
+from ..analysis.freeing import Thresholds
+from ..analysis.resident import covered
+from ..analysis.trim import ArenaTrim, Residents, Rules, Trim, plan_trim, until_locked
+from ..base.model import ArenaHeader, Range
+from ..glibc.find.brk import current_brk
+from ..sources.target import Residency, Span
+from .problems import depends_on_mp
+from .session import Session
+from .usage import full_usages
+
+MANY = 256
+"""From so many ranges on they are laid over what is in memory, rather than asked for one by one."""
+
+
+def trims(session: Session, bounds: bool = False) -> list[Trim]:
+    """malloc_trim(0), arena by arena; with `bounds`, lower ones are counted where nothing exact can be known."""
+    if not session.started:
+        return []
+    usages = full_usages(session)
+    rules = trim_rules(session)
+    planned = []
+    for arena, usage in zip(session.arenas, usages):
+        plan = plan_trim(arena, usage.tcache.bytes if usage.tcache else None, rules)
+        if session.residency is not None:
+            planned.append(Trim(plan, _residents(session, plan)))
+        else:
+            # counting the pages of a dense core that are not all zero reads all of them
+            unknown = Residents(None, None, None)
+            planned.append(Trim(plan, unknown, _residents(session, plan) if bounds else unknown))
+    return planned
+
+
+def trim_rules(session: Session) -> Rules:
+    located, params = session.located, session.params
+    brk = current_brk(session.target, session.memory, located.libc, session.regions, main=session.headers[0])
+    depends_on_mp(session, "thp_pagesize")
+    thp = params.get("thp_pagesize") if params else None
+    return Rules(session.layout, session.target.page_size, brk, thp or 0)
+
+
+def thresholds_of(session: Session, header: ArenaHeader, rules: Rules) -> Optional[Thresholds]:
+    """What free() goes by at an arena's end; None where mp_ or top is not known."""
+    params = session.params
+    depends_on_mp(session, "trim_threshold", "top_pad")
+    if params is None or header.top_bytes is None or not {"trim_threshold", "top_pad"} <= params.values.keys():
+        return None
+    page = None
+    heaps = session.heaps[header.index]
+    if not header.main and heaps and "pagesize" in session.layout.heap:
+        page = session.memory.try_word(heaps[-1].address + session.layout.heap["pagesize"])
+    return Thresholds(params.values["trim_threshold"], params.values["top_pad"], page or rules.page)
+
+
+def _residents(session: Session, plan: ArenaTrim) -> Residents:
+    """The break moves back over locked pages; madvise does not."""
+    going = kept = tops = None
+    if plan.madvise is not None and plan.brk_bytes is not None:
+        going = [*until_locked(plan.madvise, session.locked), *([plan.brk_range] if plan.brk_range else [])]
+    if plan.top is not None:
+        kept = [plan.top] if plan.top.bytes else []
+    if plan.tops_bytes is not None:
+        tops = [*until_locked([plan.tops] if plan.tops else [], session.locked)]
+    return Residents(*(resident_bytes(session, ranges) for ranges in (going, kept, tops)))
+
+
+def resident_bytes(session: Session, ranges: Optional[Iterable[Range]]) -> Optional[int]:
+    """How much of these ranges is in memory; None where that, or what they are, is not known."""
+    residency = session.any_residency
+    if residency is None or ranges is None:
+        return None
+    resident = 0
+    ranges = sorted(ranges)
+    if len(ranges) >= MANY and residency.exact:
+        resident, ranges = _in_heaps(session, residency, ranges)
+    for each in ranges:
+        pages = residency.count(each.address, each.end)
+        if pages is None:
+            return None
+        resident += pages.resident
+    return resident
+
+
+def _in_heaps(session: Session, residency: Residency, ranges: Sequence[Range]) -> tuple[int, Sequence[Range]]:
+    """How much of those that lie in heaps is in memory, by one question for each heap; and those that are left."""
+    page, in_memory, at = session.target.page_size, 0, 0
+    left: list[Range] = []
+    for start, end in sorted((heap.address, heap.end) for heaps in session.heaps.values() for heap in heaps):
+        first = bisect_left(ranges, (start, 0), at)
+        last = bisect_left(ranges, (end, 0), first)
+        left += ranges[at:first]
+        at = last
+        inside = ranges[first:last]
+        resident = residency.resident_ranges(start, end) if inside and inside[-1].end <= end else None
+        if resident is None:
+            left += inside
+        else:
+            # partial pages count in full, as when each is asked for
+            whole = (Span(each.address // page * page, -(-each.end // page) * page) for each in inside)
+            in_memory += covered(((each.start, each.bytes) for each in whole), resident)
+    return in_memory, [*left, *ranges[at:]]

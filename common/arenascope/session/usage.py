@@ -1,0 +1,41 @@
+"""What every arena holds, as several commands need it."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ..analysis.usage import ArenaUsage, arena_usage, header_usage
+from ..base.model import NOT_AS_COUNTED, Statement, Tally
+from ..glibc import mmapped
+from .session import Session
+
+
+def full_usages(session: Session) -> list[ArenaUsage]:
+    arenas = session.arenas
+    caches = session.thread_caches if session.started else []
+    cached = session.cached_by_arena if session.caches_known else None
+    return arena_usage(arenas, caches, cached, session.resident)
+
+
+def quick_usages(session: Session) -> list[ArenaUsage]:
+    return header_usage(session.headers, session.heaps, session.thread_owners, session.resident)
+
+
+def mmapped_tally(session: Session) -> Optional[Tally]:
+    params = session.params
+    return Tally(params.values["n_mmaps"], params.values["mmapped_mem"]) if params else None
+
+
+def mmapped_mismatch(session: Session) -> Optional[Statement]:
+    """The problem, where the blocks found are not those that glibc counts."""
+    blocks = session.mmapped if session.started else []
+    expected = mmapped_tally(session)
+    if expected is None:
+        return Statement("blocks-uncounted")
+    if mmapped.agree(session.layout, blocks, expected):
+        return None
+    tally = mmapped.counts(blocks)
+    return Statement(
+        NOT_AS_COUNTED,
+        {"found_blocks": tally.chunks, "found_bytes": tally.bytes, "blocks": expected.chunks, "bytes": expected.bytes},
+    )

@@ -1,0 +1,250 @@
+"""Memory: bytes of the image as numbers. All walkers read through it and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from array import array
+from functools import cached_property
+from typing import Callable, Optional, Sequence
+from weakref import ref
+
+from ..base.errors import MemoryReadError
+from ..base.read_ahead import LONG, ReadAhead
+from .free_chunk_reader import ReadNodes, Words
+from .target import ByteOrder, View
+
+Read = Callable[[int, int], bytes]
+Fill = Callable[[int, memoryview], int]
+"""Reads into the buffer as far as this mapping goes: how many bytes. MemoryReadError where there is none."""
+Window = Callable[[int], Optional[View]]
+"""The image's bytes around an address; None where it has no such window."""
+Node = Callable[[int], Words]
+
+
+class Memory:
+    """Reads words of the target's size and byte order."""
+
+    BLOCK = 512 << 10
+    """Small enough for the processor's cache, large enough that the cost of a read does not matter."""
+
+    def __init__(
+        self,
+        read: Read,
+        pointer_size: int,
+        byte_order: ByteOrder,
+        fill: Optional[Fill] = None,
+        window: Optional[Window] = None,
+        threaded_fill: Optional[Fill] = None,
+    ) -> None:
+        self.read = read
+        self.pointer_size = pointer_size
+        self.byte_order = byte_order
+        self.mark = "<" if byte_order == "little" else ">"
+        self.code = "Q" if pointer_size == 8 else "I"
+        self.top = (1 << (8 * pointer_size)) - 1
+        self._word = struct.Struct(self.mark + self.code)
+        self._u32 = struct.Struct(self.mark + "I")
+        self._fill = fill if byte_order == sys.byteorder else None
+        self._threaded_fill = threaded_fill if byte_order == sys.byteorder else None
+        self._ahead: Optional[ReadAhead] = None
+        self.read_nodes: Optional[ReadNodes] = None
+        self.node = self._node = _node_reader(read, f"{self.mark}3{self.code}", pointer_size)
+        self._windows: Optional[_Windows] = None
+        if window is not None:
+            self._windows = _Windows(self, window, f"{self.mark}3{self.code}")
+            self.node = self._windows.first
+
+    @property
+    def after(self) -> Node:
+        """The three words after the one at an address, as fast as they are had; `node` may know free chunks alone."""
+        return self._node if self._windows is None else self.node
+
+    def let_go(self) -> None:
+        """Before lists that lead elsewhere: what was seen where it is mapped is no longer held as ours."""
+        if self._windows is not None:
+            self._windows.let_go()
+
+    def word(self, address: int) -> int:
+        value: int = self._word.unpack(self.read(address, self.pointer_size))[0]
+        return value
+
+    def u32(self, address: int) -> int:
+        value: int = self._u32.unpack(self.read(address, 4))[0]
+        return value
+
+    def words(self, address: int, count: int) -> tuple[int, ...]:
+        return struct.unpack(f"{self.mark}{count}{self.code}", self.read(address, count * self.pointer_size))
+
+    def try_word(self, address: int) -> Optional[int]:
+        """The word, or None where it cannot be read."""
+        try:
+            return self.word(address)
+        except MemoryReadError:
+            return None
+
+    def try_read(self, address: int, size: int) -> Optional[bytes]:
+        """The bytes, or None where not all of them can be read."""
+        try:
+            return self.read(address, size)
+        except MemoryReadError:
+            return None
+
+    def block(self, address: int, size: int) -> Sequence[int]:
+        """The words from here on, `size` bytes of them (BLOCK at most) or as many as one read gives.
+
+        One buffer serves all: they hold until the next block. No number is made before it is asked for.
+        """
+        if self._fill is None:
+            return self.as_words(self.read(address, min(size, self.BLOCK)))
+        data, words = self._buffer
+        return words[: self._fill(address, data[:size]) // self.pointer_size]
+
+    def read_ahead(self, start: int, end: int) -> Optional[ReadAhead]:
+        """For walking a long stretch; None where it is not available, or not worth it."""
+        if self._threaded_fill is None or end - start < LONG:
+            return None
+        if self._ahead is None:
+            self._ahead = ReadAhead(self._threaded_fill, self.pointer_size)
+        self._ahead.begin(end)
+        return self._ahead
+
+    @property
+    def threads_may_read(self) -> bool:
+        return self._threaded_fill is not None
+
+    def read_alone(self) -> None:
+        """In a process that was forked: a thread is not, and the processors have enough to do."""
+        self._threaded_fill = None
+
+    @cached_property
+    def _buffer(self) -> tuple[memoryview, memoryview]:
+        data = memoryview(bytearray(self.BLOCK))
+        return data, data.cast("Q" if self.pointer_size == 8 else "I")
+
+    def as_words(self, data: bytes) -> Sequence[int]:
+        """The same as numbers that are made when they are asked for."""
+        if self.byte_order == sys.byteorder:
+            return memoryview(data).cast("Q" if self.pointer_size == 8 else "I")
+        words = array("Q" if self.pointer_size == 8 else "I", data)
+        words.byteswap()
+        return words
+
+    def unpack_words(self, data: bytes) -> tuple[int, ...]:
+        """All whole words of a block that was read before."""
+        count = len(data) // self.pointer_size
+        return struct.unpack_from(f"{self.mark}{count}{self.code}", data)
+
+
+def _node_reader(read: Read, form: str, word: int) -> Node:
+    """A closure, not a method: bin walks call it a million times."""
+    unpack, size = struct.Struct(form).unpack, 3 * word
+
+    def node(chunk: int) -> tuple[int, int, int]:
+        return unpack(read(chunk + word, size))
+
+    return node
+
+
+SLOT_SHIFT = 20
+MOST_SLOTS = 256
+"""Megabytes that lists may lead to before the rest is read: all pages seen where they are mapped count as this
+process's memory."""
+
+
+class _Windows:
+    """The same without a copy: windows are kept per megabyte, as a list leads from heap to heap and back. What is
+    beyond so many of them is read by one call."""
+
+    def __init__(self, memory: Memory, window: Window, form: str) -> None:
+        # held by whom it was made for alone: in a circle, the image's file would stay open
+        self._memory, self._window, self._slow = ref(memory), window, memory.node
+        self._word, self._form = memory.pointer_size, struct.Struct(form)
+        self._slots: dict[int, tuple[memoryview, int]] = {}
+        self._files: dict[int, tuple[int, int]] = {}
+        self._forget: Optional[Callable[[], None]] = None
+
+    def first(self, chunk: int) -> Words:
+        memory = self._memory()
+        if memory is not None and memory.node != self.first:
+            return memory.node(chunk)  # a long list was begun before
+        if memory is not None and self._find(chunk):
+            memory.node = self._by_window(self._by_file())
+        return self._slow(chunk)
+
+    def let_go(self) -> None:
+        """Of what was seen, where that is much."""
+        if self._forget is not None and 2 * len(self._slots) >= MOST_SLOTS:
+            self._slots.clear()
+            self._files.clear()
+            self._forget()
+
+    def _find(self, chunk: int) -> bool:
+        """Whether there is one around that chunk."""
+        around = self._window(chunk) if chunk >= 0 else None
+        start = chunk >> SLOT_SHIFT << SLOT_SHIFT
+        if around is None or around.base > start or start + (1 << SLOT_SHIFT) + 4 * self._word > around.limit:
+            return False
+        if around.file >= 0 and len(self._slots) >= MOST_SLOTS:
+            self._files[chunk >> SLOT_SHIFT] = around.file, around.offset - around.base + self._word
+        else:
+            self._slots[chunk >> SLOT_SHIFT] = around.data, around.base - self._word
+            self._forget = around.forget
+        return True
+
+    # closures, not methods: see _node_reader
+
+    def _by_file(self) -> Node:
+        unpack, unpack_from, size, pread = self._form.unpack, self._form.unpack_from, self._form.size, os.pread
+        slots, files, find, slow = self._slots.get, self._files.get, self._find, self._slow
+
+        def node(chunk: int) -> Words:
+            place = files(chunk >> SLOT_SHIFT)
+            if place is None:
+                slot = slots(chunk >> SLOT_SHIFT) if find(chunk) else None
+                return slow(chunk) if slot is None else unpack_from(slot[0], chunk - slot[1])
+            data = pread(place[0], size, chunk + place[1])
+            # a file that was cut meanwhile
+            return unpack(data) if len(data) == size else slow(chunk)
+
+        return node
+
+    def _by_window(self, beyond: Node) -> Node:
+        unpack, known = self._form.unpack_from, self._slots.get
+
+        def node(chunk: int) -> Words:
+            slot = known(chunk >> SLOT_SHIFT)
+            if slot is None:
+                return beyond(chunk)
+            return unpack(slot[0], chunk - slot[1])
+
+        return node
+
+
+class BlockCache:
+    """Caches blocks: for sources where a call costs more than the bytes (a remote stub)."""
+
+    BLOCK = 4096
+    LIMIT = 16384
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._blocks: dict[int, bytes] = {}
+
+    def read(self, address: int, size: int) -> bytes:
+        block, offset = divmod(address, self.BLOCK)
+        if offset + size > self.BLOCK:
+            return self._read(address, size)
+        data = self._blocks.get(block)
+        if data is None:
+            try:
+                data = self._read(block * self.BLOCK, self.BLOCK)
+            except MemoryReadError:
+                data = b""  # not whole, which is tried once
+            if len(self._blocks) >= self.LIMIT:
+                self._blocks.clear()
+            self._blocks[block] = data
+        if not data:
+            return self._read(address, size)
+        return data[offset : offset + size]
