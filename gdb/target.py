@@ -153,7 +153,9 @@ class GdbTarget(DebuggedTarget):
     def own_build_id(self, module: Sequence[Region]) -> Optional[str]:
         """A library's sections need not lie where the module's do, if it is another's."""
         if self._program is not None and module[0].start == self._program.base:
-            return _build_id_of(self.inferior.progspace.filename)
+            with suppress(UnicodeDecodeError):
+                return _build_id_of(self.inferior.progspace.filename)
+            return None
         places = (region.start + place for region in module for place in (*NEAR, region.size // 2))
         return _build_id_of(next((name for name in map(_library_at, places) if name), None))
 
@@ -304,8 +306,11 @@ def _build_id(symtab: Optional[gdb.Symtab]) -> Optional[str]:
 
 
 def _library_at(address: int) -> Optional[str]:
-    """The library of whose sections GDB has one there."""
-    return gdb.solib_name(address)
+    """The library of whose sections GDB has one there; None where its name is no UTF-8, which GDB takes all for."""
+    try:
+        return gdb.solib_name(address)
+    except UnicodeDecodeError:
+        return None
 
 
 def _build_id_of(name: Optional[str]) -> Optional[str]:
