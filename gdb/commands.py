@@ -16,10 +16,11 @@ from arenascope.base.printable import one_line
 from arenascope.commands import all_commands, command_names, find_command
 from arenascope.commands.framework.apply import Controller
 from arenascope.commands.framework.arguments import HELP, completions
-from arenascope.commands.framework.command import Command, execute, failed
+from arenascope.commands.framework.command import Command, execute
 from arenascope.commands.framework.debugger_door import ALWAYS, SUMMARY, DebuggerDoor, help_body, prefixes, taken
 from arenascope.commands.framework.overview import HELP_SUMMARY, help_text
 from arenascope.present.glossary import TOPIC
+from arenascope.present.render.json import failed
 from arenascope.present.render.text import Style, folded, wants_colour
 from arenascope.sources.target import Target
 

@@ -13,8 +13,9 @@ from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import make_streams_safe, one_line
 from ..commands import command_names, find_command
 from ..commands.framework.arguments import HelpAsked
-from ..commands.framework.command import Command, answer, failed
+from ..commands.framework.command import Command, answer
 from ..commands.framework.overview import meaning
+from ..present.render.json import failed
 from ..present.render.text import fitted, folded
 from ..sources.target import HOLD_AT_MOST
 from .shell import ShellDoor, seconds_to_hold, terminal_width, unbroken

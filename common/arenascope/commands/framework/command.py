@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Callable, Iterable, Mapping, Optional, Protoco
 from ... import INTERRUPTED
 from ...base.errors import ArenascopeError, HoldOver, UsageError
 from ...base.model import HOLD_OVER, Statement
-from ...base.printable import one_line, printable
+from ...base.printable import printable
 from ...base.records import NamedTuple
-from ...present.render.json import envelope, failure
+from ...present.render.json import envelope
 from ...present.render.problems import first_sentences, sentence
 from ...present.render.progress import Progress
 from ...present.render.spool import in_blocks
@@ -335,16 +335,6 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
         door.write(str(asked))
         return 0
     return answer(command, options, door)
-
-
-def failed(name: str, words: Iterable[str], error: str) -> str:
-    """What a command that failed prints where a document was asked for; "" elsewhere."""
-    if not any(word.startswith("--j") and "--json".startswith(word) for word in words):
-        return ""
-    import json  # text does not need it
-
-    text = json.dumps(failure(name, one_line(error)), ensure_ascii=False)
-    return f"{text}\n"
 
 
 def answer(command: Command, options: argparse.Namespace, door: Door) -> int:

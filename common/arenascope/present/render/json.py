@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ...base.model import Statement, Tally
+from ...base.printable import one_line
 from .problems import sentence, statement_json
 from .spool import Spool
 
@@ -74,6 +75,16 @@ def failure(command: str, error: str) -> dict[str, object]:
         "problem_records": [statement_json(Statement("not-read"), error)],
         "error": error,
     }
+
+
+def failed(name: str, words: Iterable[str], error: str) -> str:
+    """What a command that failed prints where a document was asked for; "" elsewhere."""
+    if not any(word.startswith("--j") and "--json".startswith(word) for word in words):
+        return ""
+    import json  # text does not need it
+
+    text = json.dumps(failure(name, one_line(error)), ensure_ascii=False)
+    return f"{text}\n"
 
 
 def tally_json(tally: Optional[Tally]) -> dict[str, Optional[int]]:
