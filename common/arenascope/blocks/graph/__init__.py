@@ -1,1 +1,12 @@
-"""Who points to whom: roots, live blocks, and what is found by following their pointers."""
+"""Who points to whom: roots, live blocks, and what follows from their pointers.
+
+`blocks.py` has the live blocks from one sweep, `roots.py` what a program reaches them from; what bears no mark of
+`spans.py` counts. `edges.py` makes the graph, with numpy (`numbers.py`) or without, the same in both cases: the
+blocks that each block leads to, with a bit for pointers to the inside. `reach.py` marks, `components.py` finds rings,
+`dominators.py` who alone holds what. None of these reads memory, except `strength.py`, which judges a pointer to the
+inside. What nothing plain leads to `leaks.py` looks for once more, by `encodings.py`.
+
+`held.py` tells other commands, `sums.py` the report, `tree.py` the page and pprof. `filed.py` keeps the graph of a
+core in a file, `identity.py` says of which core it is, `backwards.py` reads only the blocks that point to the one
+asked for.
+"""
