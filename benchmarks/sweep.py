@@ -57,7 +57,7 @@ def __lldb_init_module(debugger, names):
 PLACES = """
 import sys
 from arenascope.glibc.chunks.sweep import first_chunk
-from arenascope.session import Session
+from arenascope.session.session import Session
 from arenascope.sources.core.image import CoreImage
 from arenascope.sources.shell_target import ShellTarget
 core = CoreImage(sys.argv[1])

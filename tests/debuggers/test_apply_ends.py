@@ -69,7 +69,7 @@ def test_a_filter_that_allows_it(door: str) -> None:
 
 IN_GDB = """
 import gdb, sys
-from arenascope.apply import Call
+from arenascope.commands.framework.apply import Call
 abort = int(gdb.parse_and_eval("(long) &FUNCTION"))
 try: sys.modules["arenascope_gdb.control"].GdbController().call(Call(abort, [0]), 5.0, lambda name: False)
 except Exception as error: print(type(error).__name__, error)
@@ -88,8 +88,8 @@ def test_a_fatal_signal_inside_the_call_is_taken_back(function: str, by: str) ->
 
 
 IN_LLDB = """
-from arenascope.apply import Call
-from arenascope.debugger_door import load_beside
+from arenascope.commands.framework.apply import Call
+from arenascope.commands.framework.debugger_door import load_beside
 seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
 control = load_beside("lldb", "heap_control", FOLDER).LldbController(debugger, target)
 stands = lambda: process.GetThreadAtIndex(0).GetFrameAtIndex(0).FindRegister("pc").GetValueAsUnsigned()
@@ -124,7 +124,7 @@ def test_a_fatal_signal_inside_the_call_is_taken_back_by_lldb(lldb: Lldb, first:
 
 SLOW_IN_GDB = """
 import gdb, sys
-from arenascope.apply import Call
+from arenascope.commands.framework.apply import Call
 sleep = int(gdb.parse_and_eval("(long) &sleep"))
 try: said = sys.modules["arenascope_gdb.control"].GdbController().call(Call(sleep, [2]), 9.0, lambda name: False)
 except Exception as error: said = str(error)
@@ -133,8 +133,8 @@ print("it", "said", [said], "to the end")
 SLOW_IN_LLDB = """
 def __lldb_init_module(debugger, names):
     target = debugger.GetSelectedTarget()
-    from arenascope.apply import Call
-    from arenascope.debugger_door import load_beside
+    from arenascope.commands.framework.apply import Call
+    from arenascope.commands.framework.debugger_door import load_beside
     seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
     control = load_beside("lldb", "heap_control", FOLDER).LldbController(debugger, target)
     stands = lambda: target.process.GetThreadAtIndex(0).GetFrameAtIndex(0).GetPC()

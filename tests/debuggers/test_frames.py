@@ -33,7 +33,7 @@ end"""
 
 OURS = """
 import json, sys
-from arenascope.shell import ShellDoor
+from arenascope.cli.shell import ShellDoor
 door = ShellDoor(sys.argv[1], "ptrace", ())
 target = door.target()
 controller = door.controller()

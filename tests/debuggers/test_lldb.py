@@ -207,7 +207,7 @@ def test_an_error_ends_a_batch_as_lldbs_own_do(lldb: Lldb, subject: Subject) -> 
 def test_addresses(lldb: Lldb, subject: Subject) -> None:
     """Numbers and expressions; a mere number or register leaves nothing behind in the process."""
     statements = """
-from arenascope.debugger_door import load_beside
+from arenascope.commands.framework.debugger_door import load_beside
 seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
 def ask(words):
     try: return seen.evaluate(words)
@@ -233,8 +233,8 @@ def test_thread_pointers_are_those_that_gdb_reads(lldb: Lldb) -> None:
             steps = [{"each_thread": {"fs_base": "$fs_base"}}]
             (expected,) = GDB.drive(["-p", str(subject.pid)], steps, load=())
             statements = f"""
-from arenascope.debugger_door import load_beside
-from arenascope.session import Session
+from arenascope.commands.framework.debugger_door import load_beside
+from arenascope.session.session import Session
 seen = load_beside("lldb", "heap_target", {str(LLDB_ARENA_PY.parent)!r})
 session = Session(seen.LldbTarget(target, debugger))
 value = {{words.thread.tid: words.thread.thread_pointer for words in session.thread_words}}

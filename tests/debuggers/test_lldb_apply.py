@@ -101,8 +101,8 @@ def test_apply_to_threads_that_never_stop(lldb: Lldb) -> None:
 
 CALL = """
 import struct
-from arenascope.apply import LOCK_WAITS, Call
-from arenascope.debugger_door import load_beside
+from arenascope.commands.framework.apply import LOCK_WAITS, Call
+from arenascope.commands.framework.debugger_door import load_beside
 seen = load_beside("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
 control = load_beside("lldb", "heap_control", FOLDER).LldbController(debugger, target)
 def place(): return [(thread.frame[0].pc, thread.frame[0].sp, thread.IsSuspended()) for thread in process]

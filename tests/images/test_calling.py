@@ -280,7 +280,7 @@ int main(int argc, char **argv) {
 }"""
 COUNTING = """
 import sys
-from arenascope import cli, shell_control
+from arenascope.cli import main as cli, shell_control
 looked_up = [0]
 class Counted(dict):
     def __getitem__(self, name):
@@ -316,7 +316,8 @@ def test_more_threads_than_the_time_allows_are_not_stopped_at_all(build, start):
 
 STOPPED = """
 import os, signal, sys
-from arenascope import audit, cli
+from arenascope.cli import main as cli
+from arenascope.session import audit
 check = audit._arena
 def interrupted(*arguments, **more):
     os.kill(os.getpid(), signal.SIGINT)

@@ -287,8 +287,8 @@ def test_what_nobody_may_read_is_told_from_what_was_left_out():
 AS_FILE_OR_MAPPED = """
 import sys
 from pathlib import Path
-from arenascope.cli import main
-from arenascope import memory
+from arenascope.cli.main import main
+from arenascope.sources import memory
 from arenascope.sources.core import corefile
 corefile.LARGE, memory.MOST_SLOTS = 0, int(sys.argv[1])
 status = main(sys.argv[2:])

@@ -243,8 +243,8 @@ def test_ctrl_c_ends_all_of_them(whom: str, tmp_path: Path) -> None:
     script.write_text(
         "import os, sys, time\n"
         f"sys.path.insert(0, {str(ROOT / 'common')!r})\n"
-        "from arenascope.crew import share_out\n"
-        "from arenascope.meter import Unseen\n"
+        "from arenascope.base.worker_pool import share_out\n"
+        "from arenascope.base.meter import Unseen\n"
         "def do(job, meter):\n"
         "    os.write(1, b'began\\n')\n"
         "    time.sleep(100)\n"
@@ -269,8 +269,8 @@ def test_workers_end_soon_after_whoever_started_them_was_killed(tmp_path: Path) 
     script.write_text(
         "import os, sys, time\n"
         f"sys.path.insert(0, {str(ROOT / 'common')!r})\n"
-        "from arenascope import crew\n"
-        "from arenascope.meter import Unseen\n"
+        "from arenascope.base import worker_pool as crew\n"
+        "from arenascope.base.meter import Unseen\n"
         "def do(job, meter):\n"
         "    os.write(1, b'began\\n')\n"
         "    while True:\n"

@@ -26,7 +26,7 @@ COMMANDS = sorted(set(command_names()) - LEFT_OUT)
 CHANGES = """
 import os, signal, sys, time
 from pathlib import Path
-from arenascope.cli import main
+from arenascope.cli.main import main
 from arenascope.sources.live import freeze
 how, pid = sys.argv[1], int(sys.argv[2])
 hold = freeze.Freeze.hold

@@ -25,7 +25,7 @@ HOWS = ("ptrace", "signal")
 LOOKS = """
 import sys
 from arenascope.commands import find_command
-from arenascope.fleet import Look, look
+from arenascope.cli.fleet import Look, look
 quick = find_command("arenas").parser("arenascope").parse_args(["--quick"])
 pid, how, number = sys.argv[1:]
 for _ in range(int(number)):
@@ -35,7 +35,7 @@ for _ in range(int(number)):
 
 HOLD = """
 import sys, time
-from arenascope.errors import HoldEnded
+from arenascope.base.errors import HoldEnded
 from arenascope.sources.live import freeze
 from arenascope.sources.live.procfiles import born
 pid, how, at_most = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])

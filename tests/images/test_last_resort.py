@@ -19,7 +19,7 @@ BROKEN = (
 
 
 def shell(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    code = f"{BROKEN}from arenascope.cli import main\nimport sys\nsys.exit(main({[*map(str, words)]!r}))"
+    code = f"{BROKEN}from arenascope.cli.main import main\nimport sys\nsys.exit(main({[*map(str, words)]!r}))"
     return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -234,7 +234,7 @@ AS_USER = """
 import os, sys
 os.setgid({user}); os.setuid({user})
 sys.path.insert(0, {path!r})
-from arenascope.errors import TargetError
+from arenascope.base.errors import TargetError
 from arenascope.sources.live.process import ProcessImage
 try:
     ProcessImage({pid}).read({address}, 8)

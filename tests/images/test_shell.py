@@ -171,7 +171,7 @@ def test_a_stopped_process_stays_stopped(bins):
 
 LOADS = """
 import sys
-from arenascope.cli import main
+from arenascope.cli.main import main
 from arenascope.sources.live import freeze
 release = freeze.Freeze.release
 opened = []

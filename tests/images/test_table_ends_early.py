@@ -23,7 +23,7 @@ import sys
 sys.path.insert(0, {str(ROOT / "common")!r})
 from arenascope.glibc import versions
 versions.NEWEST = {CUT}
-from arenascope.cli import main
+from arenascope.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 RELEASE = tuple(map(int, platform.libc_ver()[1].split(".")[:2] or (0, 0)))

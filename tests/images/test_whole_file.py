@@ -178,8 +178,8 @@ def test_a_file_stays_its_owner_s(tmp_path: Path) -> None:
 AS_NOBODY = """
 import os, sys
 sys.path.append(sys.argv[1])
-from arenascope.errors import ArenascopeError
-from arenascope.whole_file import write_whole
+from arenascope.base.errors import ArenascopeError
+from arenascope.base.whole_file import write_whole
 os.setgroups([])
 os.setresgid(65534, 65534, 65534)
 os.setresuid(65534, 65534, 65534)
@@ -223,8 +223,8 @@ def test_somebody_else_s_file_is_not_taken_over(mode: int, said: str) -> None:
 FULL = """
 import sys
 sys.path.append(sys.argv[1])
-from arenascope.errors import ArenascopeError
-from arenascope.whole_file import write_whole
+from arenascope.base.errors import ArenascopeError
+from arenascope.base.whole_file import write_whole
 try:
     write_whole(sys.argv[2], bytes(1 << 20))
 except ArenascopeError as error:

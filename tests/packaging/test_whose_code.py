@@ -132,7 +132,7 @@ def test_an_environment_nearby(
 
 
 def loads(root: Path) -> bool:
-    code = f"import sys; sys.path.insert(0, {str(root / 'common')!r})\nfrom arenascope.render import optional\n"
+    code = f"import sys; sys.path.insert(0, {str(root / 'common')!r})\nfrom arenascope.base import optional\n"
     return run(*BARE, "-c", f"{code}print(optional.load({PLANTED!r}) is not None)") == "True\n"
 
 
