@@ -207,3 +207,21 @@ def test_a_path_as_that_root_has_it(tmp_path: Path, path: str, found: str | None
     ):
         (root / name).symlink_to(leads)
     assert file_within(str(root), path) == (None if found is None else str(root.resolve() / found))
+
+
+@pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="a file system is mounted (not root)")
+def test_the_root_of_another_process(tmp_path: Path) -> None:
+    """/proc/PID/root reads as a path, which is another folder for whoever is not in that process's container."""
+    inside = f"mount -t tmpfs none {tmp_path} && touch {tmp_path}/libc.so.6 && echo ready && exec sleep 60"
+    (tmp_path / "ours").touch()
+    with subprocess.Popen(["unshare", "-m", "sh", "-c", inside], stdout=subprocess.PIPE, text=True) as container:
+        try:
+            assert container.stdout is not None
+            if container.stdout.readline() != "ready\n":
+                pytest.skip("nothing may be mounted here")
+            root = f"/proc/{container.pid}/root{tmp_path}"
+            assert file_within(root, "/libc.so.6") == f"{root}/libc.so.6"
+            assert file_within(root, "/ours") is None
+        finally:
+            container.kill()

@@ -15,8 +15,8 @@ def file_within(sysroot: str, path: str) -> Optional[str]:
     """The regular file that has this path for a process whose root is `sysroot` (chroot); None where there is none.
 
     Absolute links begin at the root again, and ".." does not lead out of it. The result has no links below the root.
+    How the root itself is reached is the kernel's affair: what /proc/PID/root reads as is a path of another root.
     """
-    root = os.path.realpath(sysroot)
     left = path.split("/")[::-1]
     found: list[str] = []
     links = 0
@@ -28,7 +28,7 @@ def file_within(sysroot: str, path: str) -> Optional[str]:
             if part == "..":
                 del found[-1:]
                 continue
-            here = os.path.join(root, *found, part)
+            here = os.path.join(sysroot, *found, part)
             mode = os.lstat(here).st_mode
             if stat.S_ISLNK(mode):
                 links += 1
@@ -42,7 +42,7 @@ def file_within(sysroot: str, path: str) -> Optional[str]:
                 found.append(part)
             else:
                 return None
-        whole = os.path.join(root, *found)
+        whole = os.path.join(sysroot, *found)
         return whole if stat.S_ISREG(os.lstat(whole).st_mode) else None
     except (OSError, ValueError):  # ValueError: a name that no file can have
         return None
