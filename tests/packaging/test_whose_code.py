@@ -165,6 +165,32 @@ def test_all_on_the_way_to_a_library_is_asked_for_its_owner(tmp_path: Path, othe
     assert mark.exists() is (others is None)
 
 
+@pytest.mark.parametrize("place", WAY)
+@pytest.mark.parametrize(
+    ("mode", "package", "believed"),
+    [(0o777, 0o755, False), (0o775, 0o755, False), (0o775, 0o775, True), (0o755, 0o755, True)],
+)
+def test_where_others_may_write(tmp_path: Path, place: str, mode: int, package: int, believed: bool) -> None:
+    """What they add beside a library could be imported by it; who may write to the package itself needs no library."""
+    root, mark = checkout(tmp_path / "root"), tmp_path / "mark"
+    site = plant(root, mark).parent
+    places = (site.parents[2], site.parents[1], site.parent, site, site / PLANTED, site / PLANTED / "__init__.py")
+    for each, its in ((dict(zip(WAY, places))[place], mode), (root / "common" / "arenascope", package)):
+        os.chown(each, 0, ANOTHER)
+        each.chmod(its)
+    assert loads(root) is believed
+    assert mark.exists() is believed
+
+
+def test_a_shared_folder_above_the_environment_and_as_its_library_folder(tmp_path: Path) -> None:
+    root, mark = checkout(tmp_path / "root"), tmp_path / "mark"
+    site = plant(root, mark).parent
+    site.parents[2].chmod(0o1777)
+    assert loads(root)
+    site.chmod(0o1777)
+    assert not loads(root)
+
+
 @pytest.mark.parametrize("owner", [ANOTHER, THIRD], ids=["the checkout's owner", "a third user"])
 def test_a_checkout_of_somebody_else_has_its_own_environment(tmp_path: Path, owner: int) -> None:
     """Whoever runs a checkout runs its owner's code: its .venv may be the owner's, and nobody else's."""

@@ -102,10 +102,27 @@ def _checkout() -> Optional[str]:
 
 
 def _is_believed(path: str, root: str) -> bool:
-    """Whether all on the way there from the checkout is root's, the user's, or whose the package is: nobody else put
-    it there."""
-    owners = {0, os.geteuid(), os.stat(PACKAGE).st_uid}
-    return all(each.st_uid in owners for each in _way(path, root))
+    """Whether all on the way there from the checkout is root's, the user's, or whose the package is, and nobody may
+    write to it who may not write to the package: nobody else put it there, or anything beside it that it imports."""
+    ours = os.stat(PACKAGE)
+    owners = {0, os.geteuid(), ours.st_uid}
+    # of a library, and of one that is a file
+    site = os.stat(os.path.join(path.rpartition("/site-packages/")[0], "site-packages"))
+    return not _is_others(site, ours) and all(
+        each.st_uid in owners and not (_is_others(each, ours) and not _is_kept_apart(each)) for each in _way(path, root)
+    )
+
+
+def _is_others(status: os.stat_result, ours: os.stat_result) -> bool:
+    """Whether somebody may write to it who could not as well write to the package."""
+    added = status.st_mode & ~(ours.st_mode if status.st_gid == ours.st_gid else ours.st_mode & ~stat.S_IWGRP)
+    by_group = added & stat.S_IWGRP and status.st_gid != 0
+    return not stat.S_ISLNK(status.st_mode) and bool(by_group or added & stat.S_IWOTH)
+
+
+def _is_kept_apart(status: os.stat_result) -> bool:
+    """A folder as /tmp: others may put something there, and take nothing away."""
+    return stat.S_ISDIR(status.st_mode) and bool(status.st_mode & stat.S_ISVTX)
 
 
 def _way(path: str, root: str) -> Iterator[os.stat_result]:
