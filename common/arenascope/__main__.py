@@ -39,10 +39,18 @@ def _leave_out_other_folders() -> None:
     perhaps by root."""
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     standard = os.path.dirname(os.__file__)
-    others = {_real(each) for each in (".", *os.environ.get("PYTHONPATH", "").split(os.pathsep))}
+    named = {_real(each) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each}
+    others = {_real("."), *named}
     # after the standard library come this Python's own folders, one of which may be among those
     ahead = sys.path.index(standard) if standard in sys.path else len(sys.path)
-    sys.path[:ahead] = [place for place in sys.path[:ahead] if place == ours or _real(place) not in others]
+    # unless PYTHONPATH names the standard library as well: more of it may follow
+    behind = [place for place in sys.path[ahead:] if _is_own(place) or _real(place) not in named]
+    sys.path[:] = [place for place in sys.path[:ahead] if place == ours or _real(place) not in others] + behind
+
+
+def _is_own(place: str) -> bool:
+    """Below where the Python that runs is installed."""
+    return any(place.startswith(os.path.join(prefix, "")) for prefix in (sys.prefix, sys.base_prefix))
 
 
 def _real(place: str) -> str:

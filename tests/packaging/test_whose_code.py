@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Callable, Iterator, Optional
+from typing import Callable, Iterator, Optional, Sequence
 
 import pytest
 from doors import DOORS, NEWEST
@@ -189,6 +189,27 @@ def test_a_shared_folder_above_the_environment_and_as_its_library_folder(tmp_pat
     assert loads(root)
     site.chmod(0o1777)
     assert not loads(root)
+
+
+@pytest.mark.parametrize("words", [(), ("-S",)])
+def test_pythonpath_that_names_the_standard_library(tmp_path: Path, words: Sequence[str]) -> None:
+    """What follows there counts for nothing all the same."""
+    named, mark = tmp_path / "named", tmp_path / "mark"
+    for name in ("lz4", "zstandard"):
+        (named / name).mkdir(parents=True)
+        (named / name / "__init__.py").write_text(f"open({str(mark)!r}, 'a').write(__name__ + ' ')\n")
+    packed = tmp_path / "core.lz4"
+    packed.write_bytes(b"\x04\x22\x4d\x18" + bytes(4096))
+    start = START.format(str(ROOT / "common"))
+    done = subprocess.run(
+        [sys.executable, *words, "-c", start, "report", packed],
+        env={**plain_environment(), "PYTHONPATH": f"{os.path.dirname(os.__file__)}:{named}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2, done.stderr
+    assert not mark.exists(), mark.read_text()
 
 
 @pytest.mark.parametrize("owner", [ANOTHER, THIRD], ids=["the checkout's owner", "a third user"])
