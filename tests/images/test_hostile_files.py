@@ -295,6 +295,8 @@ WRONG: dict[str, Any] = {
     "taken": "now",
     "taken nan": float("nan"),
     "taken inf": 1e400,
+    "taken before all dates": -1,
+    "taken after all dates": 1 << 63,
     "report": [],
     "report.parts": {},
     "arenas": 7,

@@ -24,6 +24,8 @@ GZIP = b"\x1f\x8b"
 LONGEST = 16 << 20
 """Unpacked; a process with a thousand arenas takes a tenth of it."""
 NUMBER_LIMIT = 1 << 64
+LATEST = 253402214400
+"""The end of the year 9999, wherever it is read: later than that there is no date to show."""
 Document = Mapping[str, Any]
 
 # what a figure, a name or a row must be if present; any other keys may stand beside these
@@ -124,6 +126,8 @@ def _is(value: Any, kind: str) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float) if kind == _TIME else int):
         return False
     # no comparison holds for NaN
+    if kind == _TIME:
+        return 0 <= value < LATEST
     return abs(value) < NUMBER_LIMIT
 
 
