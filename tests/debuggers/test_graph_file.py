@@ -9,7 +9,7 @@ import os
 import shutil
 import zlib
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 import pytest
 from graph_damage import GraphFile
@@ -159,34 +159,93 @@ def forged(file: GraphFile) -> Iterator[tuple[str, GraphFile]]:
         changed.parts[name][at] = value
         return changed
 
-    above, starts, ends = (file.parts[name] for name in ("above", "starts", "ends"))
-    block = next(at for at, each in enumerate(above) if each >= 0)
-    yield "a block that owns itself", one("above", block, block)
-    loop = one("above", block, above[block])
-    loop.parts["above"][above[block]] = block
-    yield "two blocks that own each other", loop
-    yield "an owner that has no row", one("whose", 0, max(file.parts["whose"]) + 1)
-    yield "an owner with a number beyond all", one("whose", 0, (1 << 32) - 1)
-    yield "a block that reaches into the next", one("ends", 0, starts[1])
-    yield "a block beyond all heaps", one("ends", len(ends) - 1, 1 << 63)
-    yield "a block before all heaps", one("starts", 0, 16)
-    yield "a size that adds up to something else", one("sizes", 0, file.parts["sizes"][0] + 16)
-    yield "a root beyond all", one("seed_roots", 0, (1 << 32) - 1)
-    yield "a root's pointer elsewhere", one("seed_addresses", 0, 16)
-    for name, path, value in (
-        ("blocks that a row has not", (0, 0, 2), 1 << 40),
-        ("less than nothing in memory", (1, 0, 0), -1),
-        ("a number that is none", (0, 0, 1), float("inf")),
-        ("a way that leads nowhere", (0, 0, 4), [[1 << 40, 1, 1]]),
-        ("owners of another shape", (0, 0, 5), {"a": 1}),
-    ):
+    def changed_row(path: Sequence[Any], value: object) -> GraphFile:
         rows = inner = file.owners
         for key in path[:-1]:
             inner = inner[key]
         inner[path[-1]] = value
         changed = copy.deepcopy(file)
         changed.owners = rows
-        yield name, changed
+        return changed
+
+    above, starts, ends, whose = (file.parts[name] for name in ("above", "starts", "ends", "whose"))
+    block = next(at for at, each in enumerate(above) if each >= 0)
+    yield "a block that owns itself", one("above", block, block)
+    loop = one("above", block, above[block])
+    loop.parts["above"][above[block]] = block
+    yield "two blocks that own each other", loop
+    yield (
+        "a block below one of another owner",
+        one("above", block, next(at for at, each in enumerate(whose) if each != whose[block])),
+    )
+    yield "an owner that has no row", one("whose", 0, max(whose) + 1)
+    yield "an owner with a number beyond all", one("whose", 0, (1 << 32) - 1)
+    yield "a block that reaches into the next", one("ends", 0, starts[1])
+    yield "a block beyond all heaps", one("ends", len(ends) - 1, 1 << 63)
+    yield "a block before all heaps", one("starts", 0, 16)
+    yield "a size that adds up to something else", one("sizes", 0, file.parts["sizes"][0] + 16)
+    longer = one("sizes", 0, file.parts["sizes"][0] + 16)
+    row = next(at for at, each in enumerate(file.owners[0]) if each[1] == whose[0])
+    rows = file.owners
+    rows[0][row][3] += 16
+    longer.owners = rows
+    yield "a size that is no block's, and adds up", longer
+    yield "a root beyond all", one("seed_roots", 0, (1 << 32) - 1)
+    yield "a root's pointer elsewhere", one("seed_addresses", 0, 16)
+    words = max(file.parts["seed_roots"])
+    in_word = [*file.parts["seed_roots"]].index(words)
+    yield "a register's pointer to another block", one("seed_edges", in_word, file.parts["seed_edges"][in_word] ^ 2)
+    yield "a register's pointer with an address", one("seed_addresses", in_word, starts[0])
+    none = copy.deepcopy(file)
+    for name, part in none.parts.items():
+        del part[1 if name == "offsets" or name.startswith("seed_") else 0 :]
+    none.parts["seed_edges"][0] = none.parts["offsets"][0] = 0
+    none.owners = [[], [[0, 0]], []]
+    yield "a pointer to a block where there is none", none
+    twice = copy.deepcopy(file)
+    for name in ("saved", "saved_encodings"):
+        twice.parts[name].append(twice.parts[name][0])
+    yield "a block that is saved twice", twice
+    unseen = copy.deepcopy(file)
+    unseen.parts["saved"].append(next(at for at in range(len(starts)) if at not in file.parts["again_suspects"]))
+    unseen.parts["saved_encodings"].append(0)
+    yield "a block that is saved by nothing", unseen
+    pair = copy.deepcopy(file)
+    pair.parts["strangers"].extend((ends[0], starts[0]))
+    yield "what ends before it starts", pair
+    mixed = copy.deepcopy(file)
+    mixed.owners = [file.owners[0][::-1], *file.owners[1:]]
+    yield "owners in another order", mixed
+    owners = file.owners[0]
+    way = next(at for at, each in enumerate(owners) if len(each[4]) > 1)
+    for name, path, value in (
+        ("blocks that a row has not", (0, 0, 2), 1 << 40),
+        ("less than nothing in memory", (1, 0, 0), -1),
+        ("more in memory than it has", (1, owners[0][1], 0), owners[0][3] + 1),
+        ("more that goes back than there is", (1, 0, 1), 1 << 60),
+        ("a figure of 400 digits", (1, 0, 1), 10**400),
+        ("a number that is none", (0, 0, 1), float("inf")),
+        ("true for a number", (0, 0, 2), True),
+        ("half a block", (0, 0, 2), 1.5),
+        ("a way that leads nowhere", (0, 0, 4), [[1 << 40, 1, 1]]),
+        ("a way that leaves out a step", (0, way, 4), owners[way][4][1:]),
+        ("a step that holds more than what is above it", (0, way, 4, 0, 2), owners[way][3] + 1),
+        ("owners of another shape", (0, 0, 5), {"a": 1}),
+        ("a kind that there is not", (0, 0, 0, 0), str(1 << 63)),
+        ("a kind that is no text", (0, 0, 0, 0), 1 << 63),
+        ("a name that is none", (0, 0, 0, 1), 7),
+        ("a thread that there is not", (0, 0, 0, 2), 1),
+        ("a thread of 400 digits", (0, 0, 0, 2), 10**400),
+        ("a row that is too short", (0, 0), owners[0][:5]),
+        ("together more than there is", (2,), [[[owners[0][0]], 1 << 60]]),
+        ("nobody, together", (2,), [[[["unreached", None, None]], 1]]),
+        ("no rows", (0,), {}),
+    ):
+        yield name, changed_row(path, value)
+    for name, value in {"arenas": 1, "file": ["a"], "bytes": None, "roots": [], "order": 1.5, "more": 1}.items():
+        changed = copy.deepcopy(file)
+        changed.head[name] = value
+        yield f"the head's {name}", changed
 
 
 @pytest.mark.parametrize("with_numpy", [False, True])

@@ -160,7 +160,7 @@ def heap_spans(session: Session) -> list[Span]:
     mappings of their own."""
     if not session.started:
         return []
-    spans = list(_mapped(session, (_whole(heap) for heaps in session.heaps.values() for heap in heaps)))
+    spans = list(_mapped(session, (whole_heap(heap) for heaps in session.heaps.values() for heap in heaps)))
     for parts in parts_of(session.mmapped, session.regions):
         spans += joined(parts)
     return sorted(spans)
@@ -182,5 +182,6 @@ def _mapped(session: Session, spans: Iterable[Span]) -> Iterator[Span]:
                 yield Span(max(each.start, span.start), min(each.end, span.end))
 
 
-def _whole(heap: Heap) -> Span:
+def whole_heap(heap: Heap) -> Span:
+    """With what it has given up."""
     return Span(heap.address, max(heap.end, heap.address + (heap.mprotect_bytes or 0)))

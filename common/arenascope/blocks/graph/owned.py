@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Optional, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 from ...base.records import NamedTuple
-from .kept import Kept
-from .owners import Holding, Jointly, Leading, Owner, Owners, Step, find_owners
+from ...session.session import Session
+from .blocks import LiveBlocks, heap_spans
+from .kept import NOBODY, Kept
+from .owners import (
+    DEEPEST,
+    MOST_JOINTLY,
+    RANKS,
+    SHARED,
+    UNREACHED,
+    Holding,
+    Jointly,
+    Leading,
+    Owner,
+    Owners,
+    Step,
+    find_owners,
+    in_order,
+)
 from .refs import Search
 from .returns import returns
 
@@ -16,6 +32,15 @@ class Owned(NamedTuple):
     owners: Owners
     kept: Optional[Sequence[Kept]]
     """By the holdings' numbers; None where it is not known what is in memory."""
+
+    def every_owner(self) -> Iterator[Owner]:
+        """That is named anywhere."""
+        for holding in self.owners.holdings:
+            yield holding.owner
+            if holding.leading is not None:
+                yield from holding.leading.owners
+        for together in self.owners.jointly:
+            yield from together.owners
 
 
 def owned(search: Search) -> Owned:
@@ -26,8 +51,11 @@ def owned(search: Search) -> Owned:
 
 def _owned(search: Search) -> Owned:
     owners = find_owners(search)
-    numbers = 1 + max((each.number for each in owners.holdings), default=0)
-    return Owned(owners, returns(search, owners.whose, numbers))
+    return Owned(owners, returns(search, owners.whose, _numbers(owners.holdings)))
+
+
+def _numbers(holdings: Sequence[Holding]) -> int:
+    return 1 + max((each.number for each in holdings), default=0)
 
 
 def written(found: Owned) -> bytes:
@@ -35,42 +63,102 @@ def written(found: Owned) -> bytes:
     return json.dumps([found.owners.holdings, found.kept, found.owners.jointly]).encode()
 
 
-def read(data: bytes, whose: Sequence[int], above: Sequence[int]) -> Owned:
-    """One of filed.py's WRONG where it was not written so."""
-    rows, kept, together = json.loads(data)
-    holdings = []
-    for owner, number, blocks, size, way, leading in rows:
-        steps = [Step(*map(int, each)) for each in way]
-        led = Leading([_owner(*each) for each in leading[0]], bool(leading[1])) if leading is not None else None
-        holding = Holding(_owner(*owner), int(number), blocks=int(blocks), bytes=int(size), way=steps, leading=led)
-        holdings.append(holding)
-    jointly = [Jointly([_owner(*each) for each in owners], int(size)) for owners, size in together]
-    pages = [Kept(*map(int, each)) for each in kept] if kept is not None else None
-    count, last = len(whose), max((each.number for each in holdings), default=-1)
-    steps = [step for each in holdings for step in each.way]
-    if not all(0 <= each.block < count for each in steps) or (pages is not None and last >= len(pages)):
-        raise ValueError("no such block")
-    figures = [each[at] for each in steps for at in (1, 2)] + [each.bytes for each in jointly]
-    if min(figures + [figure for each in pages or () for figure in each], default=0) < 0:
-        raise ValueError("less than none")
-    return Owned(Owners(holdings, whose, above, jointly), pages)
+WRONG = (ValueError, LookupError, TypeError, OverflowError, RecursionError)
+"""What is raised by reading JSON that says something else."""
 
 
-def adds_up(found: Owned, sizes: Sequence[int], numpy: Any) -> bool:
-    """Whether each block is one holding's, and these say so."""
-    whose, told = found.owners.whose, {each.number: (each.blocks, each.bytes) for each in found.owners.holdings}
-    if numpy is not None:
-        blocks = numpy.bincount(whose).tolist()
-        held = [int(each) for each in numpy.bincount(whose, weights=sizes).tolist()]
-    else:
-        blocks = [0] * (1 + max(whose, default=-1))
-        held = blocks.copy()
-        for number, size in zip(whose, sizes):
-            blocks[number] += 1
-            held[number] += size
-    theirs = {number: each for number, each in enumerate(zip(blocks, held)) if each[0]}
-    return len(told) == len(found.owners.holdings) and told == theirs
+def read(data: bytes, blocks: LiveBlocks, session: Session, *, whose: Sequence[int], above: Sequence[int]) -> Owned:
+    """One of WRONG where it was not written so. The blocks, and what each belongs to, are known to be sound."""
+    rows = _Rows(blocks, whose, above, most=sum(each.bytes for each in heap_spans(session)))
+    holdings, kept, jointly = json.loads(data)
+    read_holdings = [rows.holding(*each) for each in rows.rows(holdings)]
+    if read_holdings != in_order(read_holdings):
+        raise ValueError("in another order")
+    read_kept = None if kept is None else rows.kept(kept, read_holdings)
+    read_jointly = [rows.jointly(*each) for each in rows.rows(jointly, MOST_JOINTLY)]
+    return Owned(Owners(read_holdings, whose, above, read_jointly), read_kept)
 
 
-def _owner(kind: object, name: object, tid: object) -> Owner:
-    return Owner(str(kind), None if name is None else str(name), int(tid) if isinstance(tid, int) else None)
+MOST_NUMBER = (1 << 32) - 1
+"""By the arrays of the file, and of a thread."""
+
+
+class _Rows:
+    """What `written` writes, and one of WRONG for all else."""
+
+    def __init__(self, blocks: LiveBlocks, whose: Sequence[int], above: Sequence[int], most: int) -> None:
+        """`most`: all of malloc's memory."""
+        self._blocks, self._whose, self._above, self._most = blocks, whose, above, most
+
+    def rows(self, value: Any, most: Optional[int] = None) -> list[Any]:
+        if not isinstance(value, list) or (most is not None and len(value) > most):
+            raise ValueError("no such list")
+        return value
+
+    def number(self, value: object, least: int, most: int) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise ValueError("no such number")
+        return value
+
+    def owner(self, kind: object, name: object, tid: object) -> Owner:
+        """Any; whether it is among the roots has to be asked of these."""
+        if not isinstance(kind, str) or kind not in (*RANKS, SHARED, UNREACHED):
+            raise ValueError("no such kind")
+        if not (name is None or isinstance(name, str)) or (name is None and kind == "mapping"):
+            raise ValueError("no name")
+        if name is not None and kind in ("stack", "register", UNREACHED):
+            raise ValueError("it has no name")
+        return Owner(kind, name, None if tid is None else self.number(tid, 0, MOST_NUMBER))
+
+    def roots(self, value: Any) -> list[Owner]:
+        """Some that lead to something together."""
+        owners = [self.owner(*each) for each in self.rows(value)]
+        if not all(each.kind in RANKS for each in owners):
+            raise ValueError("no root")
+        return owners
+
+    def holding(self, owner: Any, number: object, blocks: object, size: object, way: Any, leading: Any) -> Holding:
+        who = self.owner(*owner)
+        if who.kind not in RANKS and who.tid is not None:
+            raise ValueError("no thread's")
+        held = Holding(
+            who,
+            self.number(number, 0, MOST_NUMBER),
+            blocks=self.number(blocks, 1, len(self._blocks)),
+            bytes=self.number(size, 1, self._blocks.bytes),
+            leading=self.leading(*leading) if leading is not None else None,
+        )
+        if (held.leading is not None) != (who.kind == SHARED):
+            raise ValueError("who leads there")
+        return held._replace(way=self.way(self.rows(way, 0 if who.kind == UNREACHED else DEEPEST), held))
+
+    def leading(self, owners: Any, whole: object) -> Leading:
+        if not isinstance(whole, bool):
+            raise ValueError("neither true nor false")
+        return Leading(self.roots(owners), whole)
+
+    def way(self, steps: Sequence[Any], held: Holding) -> list[Step]:
+        """Each step is to one of the blocks that hang on the one before."""
+        way: list[Step] = []
+        before = Step(NOBODY, blocks=held.blocks, bytes=held.bytes)
+        for block, blocks, size in steps:
+            at = self.number(block, 0, len(self._blocks) - 1)
+            if self._whose[at] != held.number or self._above[at] != before.block:
+                raise ValueError("it leads elsewhere")
+            least = self._blocks.sizes[at]
+            before = Step(
+                at, blocks=self.number(blocks, 1, before.blocks), bytes=self.number(size, least, before.bytes)
+            )
+            way.append(before)
+        return way
+
+    def kept(self, value: Any, holdings: Sequence[Holding]) -> list[Kept]:
+        """A number that is no holding's keeps nothing."""
+        kept = [Kept(*(self.number(figure, 0, self._most) for figure in each)) for each in self.rows(value)]
+        held = {each.number: each.bytes for each in holdings}
+        if len(kept) != _numbers(holdings) or any(each.resident > held.get(at, 0) for at, each in enumerate(kept)):
+            raise ValueError("not what they keep")
+        return kept
+
+    def jointly(self, owners: Any, size: object) -> Jointly:
+        return Jointly(self.roots(owners), self.number(size, 0, self._blocks.bytes))

@@ -92,6 +92,10 @@ class Owners(NamedTuple):
     """What most of that is which several lead to, the largest first."""
 
 
+def in_order(holdings: Sequence[Holding]) -> list[Holding]:
+    return sorted(holdings, key=lambda each: (-each.bytes, each.owner.kind, each.owner.name or ""))
+
+
 def find_owners(search: Search) -> Owners:
     """Once for all who ask about one search."""
     if search.owners is None:
@@ -271,8 +275,7 @@ class _Tree:
         lost = [size for size, owner in zip(self._sizes, whose) if owner == unreached]
         if lost:
             rows.append(Holding(Owner(UNREACHED, None), unreached, blocks=len(lost), bytes=sum(lost)))
-        rows = [each for each in rows if each.bytes]
-        rows.sort(key=lambda each: (-each.bytes, each.owner.kind, each.owner.name or ""))
+        rows = in_order([each for each in rows if each.bytes])
         jointly = [Jointly(self._named(owners), size) for owners, size in common.sums().items()]
         jointly.sort(key=lambda each: (-each.bytes, repr(each.owners)))
         return Owners(rows, whose, leads, jointly[:MOST_JOINTLY])

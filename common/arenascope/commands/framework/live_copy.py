@@ -153,15 +153,12 @@ def _looked(context: Context) -> Looked:
 
 def _from_file(context: Context, session: Session, path: str) -> Search:
     """What a file keeps of the core's graph; where there is none, it is written."""
-    from ...blocks.graph.filed import packed, put, unpacked
+    from ...base.whole_file import write_whole
+    from ...blocks.graph.filed import packed, unpacked
 
     identity = _identity_of(session)
     if os.path.lexists(path):
-        filed = unpacked(_contents(path), path, session, identity)
-        search = search_of(session, filed.blocks)
-        put(filed, search, path)
-        return search
-    from ...base.whole_file import write_whole
+        return unpacked(_contents(path), path, session, identity)
     from ...blocks.graph.leaks import find_leaks
     from ...blocks.graph.owned import owned
 

@@ -1,0 +1,260 @@
+"""Whether a graph's file says what can be: what has the right sum need not have been written here.
+
+Every number of it is checked here, but for the owners' rows, which owned.py reads. Where numpy is worth it, it does the
+same.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import le, lt
+from typing import Any, Callable, Mapping, Protocol, Sequence
+
+from ...session.session import Session
+from ...sources.target import Span
+from ..finder import library
+from .blocks import heap_spans, whole_heap
+from .edges import Seed
+from .encodings import NAMES
+from .kept import NOBODY
+from .leaks import ROOT
+from .owned import Owned
+from .owners import RANKS
+from .reach import DEFINITE
+from .refs import Search
+
+Part = memoryview
+"""Numbers as they lie in the file."""
+OF_BLOCKS = ("starts", "ends", "sizes", "marks", "whose", "above")
+
+
+def is_sound(parts: Mapping[str, Part], session: Session) -> bool:
+    """Whether blocks lie in malloc's memory, and all other numbers are those of blocks."""
+    count, edges = len(parts["starts"]), parts["edges"]
+    numpy = library(edges.nbytes)
+    check: _Checks = _OneByOne() if numpy is None else _AtOnce(numpy)
+    within, holds = check.within, check.holds
+    last = count - 1
+    owners = count + len(parts["seed_roots"]) + len(parts["again_sources"])
+    return (
+        all(len(parts[name]) == count for name in OF_BLOCKS)
+        and holds(le, parts["starts"], parts["ends"])
+        and holds(lt, parts["ends"][:-1], parts["starts"][1:])
+        and _are_blocks(check, parts, session)
+        and sum(parts["counts"]) == count
+        and 0 not in parts["counts"]
+        and _are_strangers(parts["strangers"], session)
+        and len(parts["offsets"]) == count + 1
+        and parts["offsets"][0] == 0
+        and parts["offsets"][-1] == len(edges)
+        and holds(le, parts["offsets"][:-1], parts["offsets"][1:])
+        and within(edges, 0, 2 * last + 1)
+        and len(parts["seed_roots"]) == len(parts["seed_addresses"]) == len(parts["seed_edges"])
+        and within(parts["seed_edges"], 0, 2 * last + 1)
+        and within(parts["marks"], 0, DEFINITE)
+        and len(parts["again_sources"]) == len(parts["again_suspects"]) == len(parts["again_encodings"])
+        and within(parts["again_sources"], ROOT, last)
+        and within(parts["again_suspects"], 0, last)
+        and within(parts["again_encodings"], 0, len(NAMES) - 1)
+        and _are_saved(parts)
+        and within(parts["whose"], 0, owners)
+        and within(parts["above"], NOBODY, last)
+        and check.ends_somewhere(parts["above"])
+        and check.is_of_one_above(parts["above"], parts["whose"])
+    )
+
+
+def adds_up(found: Owned, sizes: Sequence[int], numpy: Any) -> bool:
+    """Whether each block is one holding's, and these say so."""
+    whose, told = found.owners.whose, {each.number: (each.blocks, each.bytes) for each in found.owners.holdings}
+    if numpy is not None:
+        blocks = numpy.bincount(whose).tolist()
+        # blocks lie apart, within heaps: what these sum to is exact
+        held = [int(each) for each in numpy.bincount(whose, weights=sizes).tolist()]
+    else:
+        blocks = [0] * (1 + max(whose, default=-1))
+        held = blocks.copy()
+        for number, size in zip(whose, sizes):
+            blocks[number] += 1
+            held[number] += size
+    theirs = {number: each for number, each in enumerate(zip(blocks, held)) if each[0]}
+    return len(told) == len(found.owners.holdings) and told == theirs
+
+
+def fits(seeds: Sequence[Seed], owned: Owned, search: Search) -> bool:
+    """Whether these are pointers that the search's roots may have, and owners that are among these."""
+    ranges, words, size = search.roots.ranges, search.roots.words, search.session.memory.pointer_size
+    blocks = search.blocks
+    for root, address, edge in seeds:
+        if root < len(ranges):
+            known = ranges[root].start <= address <= ranges[root].end - size
+        elif root - len(ranges) < len(words):
+            known = address == 0 and blocks.find(words[root - len(ranges)].value) == edge >> 1
+        else:
+            known = False
+        if not known:
+            return False
+    # whose a mapping is does not count: it is named by what is mapped
+    known_roots = {(each.kind, each.tid if each.kind != "mapping" else None) for each in ranges}
+    known_roots |= {(each.kind, each.tid) for each in words}
+    return all((each.kind, each.tid) in known_roots for each in owned.every_owner() if each.kind in RANKS)
+
+
+def _are_blocks(check: _Checks, parts: Mapping[str, Part], session: Session) -> bool:
+    """Whether they lie in malloc's memory, and are as large as they say."""
+    starts, ends, sizes, heaps = parts["starts"], parts["ends"], parts["sizes"], heap_spans(session)
+    if not len(starts):
+        return True
+    if not check.lie(starts, heaps):
+        return False
+    rest = session.layout.header - session.layout.word
+    mapped = {each.chunk + session.layout.header: (each.base + each.bytes - 1, each.bytes) for each in session.mmapped}
+    wholes = sorted(whole_heap(each) for several in session.heaps.values() for each in several)
+    for at in check.odd(starts, ends, sizes, heaps, rest=rest):
+        start, end, size = starts[at], ends[at], sizes[at]
+        if mapped.get(start) == (end, size):
+            continue
+        # a core may lack what lies amid a block
+        if size != end - start + rest or not (_lie([start, end], heaps) and _lie_in_one(start, end, wholes)):
+            return False
+    return True
+
+
+def _are_strangers(places: Part, session: Session) -> bool:
+    if len(places) % 2:
+        return False
+    heaps = heap_spans(session)
+    return all(start < end and _lie_in_one(start, end, heaps) for start, end in zip(places[::2], places[1::2]))
+
+
+def _are_saved(parts: Mapping[str, Part]) -> bool:
+    """Each of them once, and found by the second look."""
+    saved, marks = parts["saved"], parts["marks"]
+    again = set(zip(parts["again_suspects"], parts["again_encodings"]))
+    return (
+        len(saved) == len(parts["saved_encodings"]) == len(set(saved))
+        and again.issuperset(zip(saved, parts["saved_encodings"]))
+        and all(marks[each] == DEFINITE for each in saved)
+    )
+
+
+def _lie(addresses: Sequence[int], heaps: Sequence[Span]) -> bool:
+    """In one of these each, one past its end included."""
+    starts = [each.start for each in heaps]
+    places = (bisect_right(starts, each) - 1 for each in addresses)
+    return all(at >= 0 and each <= heaps[at].end for at, each in zip(places, addresses))
+
+
+def _lie_in_one(start: int, end: int, heaps: Sequence[Span]) -> bool:
+    at = bisect_right(heaps, (start, 1 << 64)) - 1
+    return at >= 0 and end <= heaps[at].end
+
+
+class _Checks(Protocol):
+    """Of many numbers."""
+
+    def within(self, numbers: Part, least: int, most: int) -> bool: ...
+
+    def holds(self, what: Callable[[Any, Any], Any], some: Part, others: Part) -> bool:
+        """Of each and the other at its place."""
+
+    def lie(self, addresses: Part, heaps: Sequence[Span]) -> bool:
+        """As _lie()."""
+
+    def odd(self, starts: Part, ends: Part, sizes: Part, heaps: Sequence[Span], *, rest: int) -> Sequence[int]:
+        """Which of them end in another heap than they start in, or take more or less than themselves and `rest`."""
+
+    def ends_somewhere(self, above: Part) -> bool:
+        """Whoever goes from a block to the one above it comes to one that has none."""
+
+    def is_of_one_above(self, above: Part, whose: Part) -> bool:
+        """Each belongs to whom the one above it belongs to."""
+
+
+class _OneByOne:
+    def within(self, numbers: Part, least: int, most: int) -> bool:
+        return not len(numbers) or (least <= min(numbers) and max(numbers) <= most)
+
+    def holds(self, what: Callable[[Any, Any], Any], some: Part, others: Part) -> bool:
+        return all(map(what, some, others))
+
+    def lie(self, addresses: Part, heaps: Sequence[Span]) -> bool:
+        return _lie(addresses, heaps)
+
+    def odd(self, starts: Part, ends: Part, sizes: Part, heaps: Sequence[Span], *, rest: int) -> Sequence[int]:
+        firsts = [each.start for each in heaps]
+        return [
+            at
+            for at, (start, end, size) in enumerate(zip(starts, ends, sizes))
+            if size != end - start + rest or end > heaps[bisect_right(firsts, start) - 1].end
+        ]
+
+    def ends_somewhere(self, above: Part) -> bool:
+        told = bytearray(len(above))
+        for block in range(len(above)):
+            way = []
+            at = block
+            while at != NOBODY and not told[at]:
+                told[at] = 1
+                way.append(at)
+                at = above[at]
+            if at != NOBODY and told[at] == 1:
+                return False
+            for each in way:
+                told[each] = 2
+        return True
+
+    def is_of_one_above(self, above: Part, whose: Part) -> bool:
+        return all(up == NOBODY or whose[up] == number for up, number in zip(above, whose))
+
+
+class _AtOnce:
+    def __init__(self, numpy: Any) -> None:
+        self._numpy = numpy
+
+    def within(self, numbers: Part, least: int, most: int) -> bool:
+        if not len(numbers):
+            return True
+        array = self._numpy.asarray(numbers)
+        return least <= int(array.min()) and int(array.max()) <= most
+
+    def holds(self, what: Callable[[Any, Any], Any], some: Part, others: Part) -> bool:
+        return bool(what(self._numpy.asarray(some), self._numpy.asarray(others)).all())
+
+    def lie(self, addresses: Part, heaps: Sequence[Span]) -> bool:
+        if not heaps:
+            return not len(addresses)
+        places = self._places(addresses, heaps)
+        return bool((places >= 0).all() and (self._numpy.asarray(addresses) <= self._ends(heaps)[places]).all())
+
+    def odd(self, starts: Part, ends: Part, sizes: Part, heaps: Sequence[Span], *, rest: int) -> Sequence[int]:
+        numpy = self._numpy
+        begin, end, size = (numpy.asarray(each) for each in (starts, ends, sizes))
+        right = size == end - begin + numpy.uint64(rest)
+        found: Sequence[int] = numpy.flatnonzero(
+            ~right | (end > self._ends(heaps)[self._places(starts, heaps)])
+        ).tolist()
+        return found
+
+    def _places(self, addresses: Part, heaps: Sequence[Span]) -> Any:
+        numpy = self._numpy
+        starts = numpy.array([each.start for each in heaps], dtype=numpy.uint64)
+        return numpy.searchsorted(starts, numpy.asarray(addresses), side="right").astype(numpy.int64) - 1
+
+    def _ends(self, heaps: Sequence[Span]) -> Any:
+        return self._numpy.array([each.end for each in heaps], dtype=self._numpy.uint64)
+
+    def ends_somewhere(self, above: Part) -> bool:
+        numpy = self._numpy
+        up = numpy.array(above)
+        left = numpy.flatnonzero(up != NOBODY)
+        # each time twice as far
+        for _ in range(len(above).bit_length()):
+            up[left] = up[up[left]]
+            left = left[up[left] != NOBODY]
+        return not len(left)
+
+    def is_of_one_above(self, above: Part, whose: Part) -> bool:
+        up, numbers = self._numpy.asarray(above), self._numpy.asarray(whose)
+        below = self._numpy.flatnonzero(up != NOBODY)
+        return bool((numbers[up[below]] == numbers[below]).all())
