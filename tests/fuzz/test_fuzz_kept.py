@@ -21,7 +21,7 @@ from test_fuzz import LONG, today
 from test_fuzz_files import RAW, Failure, check, fuzz
 from test_fuzz_notes import a_block
 
-from arenascope.gather import finder
+from arenascope.blocks import finder
 
 SHORT = 80
 SNAPSHOTS = 5
