@@ -28,7 +28,7 @@ from ..present.render.text import NO_HEAP, Style
 from ..present.screens.advice import words
 from ..present.screens.growth import growth_sentence
 from ..present.screens.parts import label_of
-from ..present.screens.report import NO_RESIDENCY, Conclusions, advice_line, cause_line, lines, notes
+from ..present.screens.report import NO_RESIDENCY, NOT_HERE, Conclusions, advice_line, cause_line, lines, notes
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..session.means import find_means
 from ..session.problems import depends_on_mp, problems_of
@@ -92,7 +92,9 @@ def _read_all(context: Context) -> Answer:
 def report_command(context: Context) -> Answer:
     before = _moment_before(context)
     if context.options.types or context.options.html:
-        _types_of()  # loaded while the process still runs
+        from .framework import live_copy as live_copy  # loaded while the process still runs
+
+        _types_of()
     if context.options.owners or context.options.html:
         _held()
     ticket = _ticket(context)
@@ -188,6 +190,7 @@ def _held() -> Callable[[Context, Looked], Optional[HeldSums]]:
     from ..blocks.graph.owners import Leading
     from ..blocks.graph.sums import summed
     from ..present.screens.owners import together
+    from .framework import live_copy as live_copy
 
     def held(context: Context, looked: Looked) -> Optional[HeldSums]:
         def words(owners: Sequence[Owner]) -> str:
@@ -293,7 +296,6 @@ def _asked(options: Namespace) -> list[str]:
     return [name for name in ("types", "owners") if getattr(options, name)]
 
 
-NOT_HERE = "{0} need the mappings, which are not known here: `{0}` by itself tells what can be told"
 THRESHOLDS = ("trim_threshold", "mmap_threshold", "top_pad")
 """Members of mp_ that causes and advice go by."""
 

@@ -39,6 +39,8 @@ IN_A_CALL = "an arena is locked: some thread was inside malloc at this moment. A
 NO_RESIDENCY = (
     "this image does not tell which pages were in memory: figures are of address space, and not all of it was"
 )
+NOT_HERE = "{0} need the mappings, which are not known here: `{0}` by itself tells what can be told"
+"""Of --types and --owners."""
 
 
 class Conclusions(NamedTuple):
