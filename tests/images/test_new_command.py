@@ -1,4 +1,4 @@
-"""A command is one file: put beside the others it is there in every door, taken away it is gone."""
+"""A command is one file and a line in the table: every door has it then, and not after."""
 
 from __future__ import annotations
 
@@ -11,13 +11,22 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NEW = """
-from ..command import Answer, Context, command
+from .framework.command import Answer, Context, command
 
 
 @command("this tool", "Say hello.", "hello")
 def hello_command(context: Context) -> Answer:
     return Answer({"said": "hello"}, ["hello from a file"])
 """
+
+
+LISTED = """def _hello() -> Command:
+    from .hello import hello_command
+
+    return hello_command
+"""
+LAST = "COMMANDS: dict"
+"""What comes after the commands in the table's file."""
 
 
 @pytest.fixture
@@ -58,8 +67,14 @@ def offers(checkout: Path) -> dict[str, bool]:
 
 def test_a_new_command_is_one_file(checkout: Path) -> None:
     assert not any(offers(checkout).values())
-    file = checkout / "common" / "arenascope" / "commands" / "hello.py"
-    file.write_text(f'"""heap hello."""\n{NEW}')
+    commands = checkout / "common" / "arenascope" / "commands"
+    (commands / "hello.py").write_text(f'"""heap hello."""\n{NEW}')
+    table = commands / "__init__.py"
+    before = table.read_text()
+    assert before.count(LAST) == 1
+    table.write_text(
+        before.replace(LAST, f"{LISTED}\n\n{LAST}").replace("_heaps,\n", '_heaps,\n    "hello": _hello,\n')
+    )
     assert all(offers(checkout).values()), offers(checkout)
-    file.unlink()
+    table.write_text(before)
     assert not any(offers(checkout).values())

@@ -531,6 +531,6 @@ def test_one_file_of_the_process_is_open_at_a_time(words, build, start, tmp_path
     subject = start(build(MAPPED))
     name, *rest = words.format(tmp_path / "core").split()
     command = [sys.executable, "-m", "arenascope", name, str(subject.pid), *rest]
-    environment = {**os.environ, "PYTHONPATH": str(Path(fleet.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(fleet.__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", FEW_FILES, *command], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
