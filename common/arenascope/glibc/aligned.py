@@ -14,6 +14,7 @@ from ..base.errors import MemoryReadError
 from ..base.model import MmappedBlock
 from ..base.records import NamedTuple
 from ..sources.memory import Memory
+from ..sources.region_index import RegionIndex
 from .chunk import IS_MMAPPED, SIZE_BITS
 from .layout import Layout
 
@@ -40,8 +41,9 @@ class Try(NamedTuple):
 class Inner:
     """Looks behind the first header of each block for the one that counts."""
 
-    def __init__(self, memory: Memory, layout: Layout, page: int) -> None:
+    def __init__(self, memory: Memory, layout: Layout, page: int, private: RegionIndex) -> None:
         self.memory, self.layout, self.page = memory, layout, page
+        self._private = private
         self.way = Try()
         self._left = MOST_READ
         self.met: set[int] = set()
@@ -56,7 +58,8 @@ class Inner:
         # only the plain place can have a header that was left behind
         plain = block.chunk == self.layout.first_aligned(block.base)
         for chunk in self._places(block, at, limit) if plain else ():
-            found = at(chunk)
+            # no header is in what the program mapped over a part; a read of shared memory would add a page to it
+            found = at(chunk) if self._private.place(chunk) is not None else None
             if found is None or found.base != block.base:
                 continue
             if found.bytes == block.bytes:

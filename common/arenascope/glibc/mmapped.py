@@ -17,6 +17,7 @@ from ..base.errors import MemoryReadError
 from ..base.model import Heap, MmappedBlock, Tally
 from ..base.records import NamedTuple
 from ..sources.memory import Memory
+from ..sources.region_index import RegionIndex
 from ..sources.target import Region, Residency
 from .aligned import Inner, Try, without_some
 from .chunk import IS_MMAPPED, SIZE_BITS
@@ -105,7 +106,13 @@ class Ranges(Protocol):
 
 
 def find_mmapped(
-    memory: Memory, layout: Layout, page: int, ranges: Ranges, counted: Optional[Tally], alone: bool
+    memory: Memory,
+    layout: Layout,
+    page: int,
+    regions: Sequence[Region],
+    ranges: Ranges,
+    counted: Optional[Tally],
+    alone: bool,
 ) -> list[MmappedBlock]:
     """The blocks that begin there, less strangers.
 
@@ -113,7 +120,7 @@ def find_mmapped(
     unless another libc's blocks may be among them (not `alone`). Blocks that only those counts can prove are looked
     for where they do not agree.
     """
-    inner = Inner(memory, layout, page)
+    inner = Inner(memory, layout, page, RegionIndex([each for each in regions if _is_private(each)]))
     if counted is None:
         inner.begin(Try(_spans(ranges), grown=True))
         return list(walk_mmapped(inner, ranges(within=Within.PRIVATE)))

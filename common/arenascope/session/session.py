@@ -370,9 +370,9 @@ class Session:
         ranges = partial(mmapped.search_ranges, self.layout, self.regions, arenas, residency=residency)
         mp_ = self._mp if self.located.layout.mmaps_proven else None
         counted = params.counts(mp_) if mp_ else None
-        return mmapped.find_mmapped(
-            self.memory, self.layout, self.target.page_size, ranges, counted=counted, alone=not self.located.others
-        )
+        memory, page = self.memory, self.target.page_size
+        alone = not self.located.others
+        return mmapped.find_mmapped(memory, self.layout, page, self.regions, ranges, counted=counted, alone=alone)
 
     @property
     def fast_known(self) -> bool:
