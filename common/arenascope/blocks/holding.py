@@ -21,7 +21,6 @@ from .types import live_kinds
 Stream = Callable[[ArenaHeader, Heap], Iterable[Typed]]
 """A heap's blocks in address order, each with the number of its kind, and what is no block, as a sweep tells it."""
 InMemory = Mapping[Heap, Optional[Present]]
-TYPES = "types"
 
 
 class Types(NamedTuple):
@@ -43,11 +42,11 @@ def types_of(
     """Of all arenas and the blocks served by mmap, or of one arena. After Ctrl-C, of what was met until then:
     what its kinds hold back is not known. `present`: read before the heaps were read for something else. Of all arenas
     it is found once for all commands beside each other."""
-    known: Optional[Types] = session.made.get(TYPES) if only is None and holders else None
+    known = session.known.get(Types) if only is None and holders else None
     if known is None:
         known = _types_of(session, only, present, holders)
         if only is None and holders:
-            session.made[TYPES] = known
+            session.known.keep(known)
     return known
 
 

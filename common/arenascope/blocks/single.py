@@ -18,7 +18,6 @@ from .live import Live
 from .recognise.catalogue import NONE, SEVERAL, SLACK, UNTOLD, Catalogue, Entry, true_sizes
 from .types import catalogue_of, live_kinds, one_by_one
 
-LIVE = "live"
 FEW = 20_000
 """Blocks of all heaps: a second without numpy."""
 NEAR = 8 << 20
@@ -35,8 +34,7 @@ def kinds_by_types(session: Session, placed: Sequence[tuple[int, int]]) -> dict[
     alone = kinds_of(session, placed)
     if session.target.image.redacted or not session.started or likely_chunks(session, FEW) > FEW:
         return alone
-    live: Live = session.made.get(LIVE) or live_kinds(session)
-    session.made[LIVE] = live
+    live = session.known.get(Live) or session.known.keep(live_kinds(session))
     asked = {chunk for chunk, _ in placed}
     kinds: dict[int, Kind] = {}
     for heap in live.heaps:

@@ -105,22 +105,18 @@ class Ranges(Protocol):
     def __call__(self, *, within: Within) -> Iterable[Search]: ...
 
 
-def find_mmapped(
-    memory: Memory,
-    layout: Layout,
-    page: int,
-    regions: Sequence[Region],
-    ranges: Ranges,
-    counted: Optional[Tally],
-    alone: bool,
-) -> list[MmappedBlock]:
+def inner(memory: Memory, layout: Layout, page: int, regions: Sequence[Region]) -> Inner:
+    return Inner(memory, layout, page, RegionIndex([each for each in regions if _is_private(each)]))
+
+
+def find_mmapped(inner: Inner, ranges: Ranges, counted: Optional[Tally], alone: bool) -> list[MmappedBlock]:
     """The blocks that begin there, less strangers.
 
     `counted` is what glibc says there are. Where that many were found and their sizes sum up, nothing further is read,
     unless another libc's blocks may be among them (not `alone`). Blocks that only those counts can prove are looked
     for where they do not agree.
     """
-    inner = Inner(memory, layout, page, RegionIndex([each for each in regions if _is_private(each)]))
+    layout, page = inner.layout, inner.page
     if counted is None:
         inner.begin(Try(_spans(ranges), grown=True))
         return list(walk_mmapped(inner, ranges(within=Within.PRIVATE)))

@@ -6,8 +6,9 @@ Made per command and dropped with it, so that a continued process is never read 
 from __future__ import annotations
 
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
+from ..base.known import Known
 from ..base.meter import MakeMeter, unseen
 from ..base.model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
 from ..base.printable import one_line
@@ -67,7 +68,7 @@ class Session:
         """Those of sweeps, as a heap may be swept twice."""
         self.asks_names = False  # what modules call things, not only where things are
         self.other_files = cache(partial(other_files, target))  # of which modules no file is here that names them
-        self.made: dict[str, Any] = {}  # what other rooms make of this image, for several commands beside each other
+        self.known = Known()  # what others found of this image, for several commands beside each other
 
     @property
     def so_far(self) -> SoFar:
@@ -370,9 +371,8 @@ class Session:
         ranges = partial(mmapped.search_ranges, self.layout, self.regions, arenas, residency=residency)
         mp_ = self._mp if self.located.layout.mmaps_proven else None
         counted = params.counts(mp_) if mp_ else None
-        memory, page = self.memory, self.target.page_size
-        alone = not self.located.others
-        return mmapped.find_mmapped(memory, self.layout, page, self.regions, ranges, counted=counted, alone=alone)
+        inner = mmapped.inner(self.memory, self.layout, self.target.page_size, self.regions)
+        return mmapped.find_mmapped(inner, ranges, counted, alone=not self.located.others)
 
     @property
     def fast_known(self) -> bool:

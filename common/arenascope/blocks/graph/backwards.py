@@ -13,9 +13,8 @@ from .refs import BLOCK, Ref, Search, in_order, of_word
 from .spread import AT_ONCE
 
 
-def pointers_to(search: Search, number: int) -> list[Ref]:
+def pointers_to(search: Search, graph: Graph, number: int) -> list[Ref]:
     """As Search.references finds them."""
-    graph: Graph = search.graph
     blocks, roots = search.blocks, search.roots
     start, end = blocks.starts[number], blocks.ends[number]
     refs: list[Ref] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from itertools import accumulate
 from operator import add
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 from ...base.meter import Meter
 from ...base.records import NamedTuple
@@ -16,6 +16,8 @@ from .refs import Search
 
 INSIDE = 1
 """Of an edge: it leads to the block's inside. What is above this bit is the block's number."""
+ROOT = -1
+"""In place of a block's number: the pointer is a root's."""
 
 
 class Seed(NamedTuple):
@@ -26,6 +28,23 @@ class Seed(NamedTuple):
     address: int
     """Where it lies; 0 for a word of its own."""
     edge: int
+
+
+class Disguised(NamedTuple):
+    """A pointer that is written otherwise."""
+
+    source: int
+    """The block that has it, or ROOT."""
+    suspect: int
+    encoding: str
+    seed: Optional[Seed] = None
+    """Which root has it, and where: a graph's file keeps whose blocks are instead."""
+
+
+class SecondLook(NamedTuple):
+    """What leads to blocks that nothing plain leads to."""
+
+    pointers: Sequence[Disguised]
 
 
 class Graph:
@@ -87,9 +106,7 @@ def _with_at_once(graph: Graph, further: Sequence[Further]) -> tuple[Sequence[in
 
 def build(search: Search) -> Graph:
     """Reads all that counts, once."""
-    graph: Graph = search.graph or _build(search)
-    search.graph = graph
-    return graph
+    return search.known.get(Graph) or search.known.keep(_build(search))
 
 
 def _build(search: Search) -> Graph:

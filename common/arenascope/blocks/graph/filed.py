@@ -20,11 +20,11 @@ from ...session.session import Session
 from ...sources.target import Span
 from ..finder import library
 from .blocks import LiveBlocks
-from .edges import Graph, Seed
+from .edges import Disguised, Graph, SecondLook, Seed, build
 from .encodings import NAMES
 from .identity import Identity
-from .leaks import Disguised, Marked
-from .owned import WRONG, read, written
+from .leaks import Marked, marks_of
+from .owned import WRONG, owned, read, written
 from .refs import Search
 from .roots import Roots, find_roots
 from .sound import Part, adds_up, fits, is_sound
@@ -61,10 +61,12 @@ def roots_digest(roots: Roots) -> str:
 def packed(search: Search, identity: Identity) -> bytes:
     """Once all was looked at, a second time where that was called for, and owners are known. `identity`: of the core
     before that."""
-    blocks, graph = search.blocks, search.graph
-    marks, saved = search.marked
-    owners = search.owned.owners
-    again: Sequence[Disguised] = search.again or ()
+    blocks, graph = search.blocks, build(search)
+    marks, saved = marks_of(search)
+    found = owned(search)
+    owners = found.owners
+    looked = search.known.get(SecondLook)
+    again = looked.pointers if looked is not None else ()
     parts: Mapping[str, Sequence[int]] = {
         "starts": blocks.starts,
         "ends": blocks.ends,
@@ -84,7 +86,7 @@ def packed(search: Search, identity: Identity) -> bytes:
         "marks": marks,
         "whose": owners.whose,
         "above": owners.above,
-        "owners": written(search.owned),
+        "owners": written(found),
     }
     data = [memoryview(_as_array(code, parts[name])).cast("B") for name, code in PARTS.items()]
     total = 0
@@ -124,23 +126,25 @@ def unpacked(data: Union[bytes, mmap], path: str, session: Session, identity: Id
         raise _damaged(path)
     blocks, numpy = _blocks(kept), library(kept["edges"].nbytes)
     try:
-        owned = read(kept["owners"].tobytes(), blocks, session, whose=kept["whose"], above=kept["above"])
+        found = read(kept["owners"].tobytes(), blocks, session, whose=kept["whose"], above=kept["above"])
     except WRONG:
         raise _damaged(path) from None
     seeds = list(map(Seed, kept["seed_roots"], kept["seed_addresses"], kept["seed_edges"]))
     search = Search(session, blocks, find_roots(session, blocks))
     if roots_digest(search.roots) != head.roots:
         raise _others(path)
-    if not (adds_up(owned, blocks.sizes, numpy) and fits(seeds, owned, search)):
+    if not (adds_up(found, blocks.sizes, numpy) and fits(seeds, found, search)):
         raise _damaged(path)
     encodings = [NAMES[each] for each in kept["again_encodings"]]
-    search.graph = Graph(blocks, kept["offsets"], kept["edges"], seeds, numpy=numpy)
-    search.again = list(map(Disguised, kept["again_sources"], kept["again_suspects"], encodings))
+    search.known.keep(Graph(blocks, kept["offsets"], kept["edges"], seeds, numpy=numpy))
+    again = map(Disguised, kept["again_sources"], kept["again_suspects"], encodings)
+    search.known.keep(SecondLook(list(again)))
     saved: dict[str, list[int]] = {}
     for encoding, block in zip(kept["saved_encodings"], kept["saved"]):
         saved.setdefault(NAMES[encoding], []).append(block)
-    search.marked = Marked(bytearray(kept["marks"]), saved)
-    search.owned, search.owners = owned, owned.owners
+    search.known.keep(Marked(bytearray(kept["marks"]), saved))
+    search.known.keep(found)
+    search.known.keep(found.owners)
     return search
 
 

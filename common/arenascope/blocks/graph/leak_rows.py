@@ -12,7 +12,7 @@ from ..recognise.holders import LEAST_POOL, POOL, is_pool
 from ..single import kinds_of
 from .blocks import LiveBlocks
 from .components import Lump
-from .edges import INSIDE
+from .edges import INSIDE, Graph
 from .refs import Search
 
 SAMPLES = 3
@@ -74,7 +74,8 @@ def _pools(search: Search, numbers: Sequence[int]) -> set[int]:
     blocks, word = search.blocks, search.session.memory.pointer_size
     likely = {number for number in numbers if blocks.sizes[number] > LEAST_POOL}
     pools = set()
-    for seed in search.graph.seeds if likely and search.graph is not None else ():
+    graph = search.known.get(Graph)
+    for seed in graph.seeds if likely and graph is not None else ():
         number = seed.edge >> 1
         if number in likely and seed.root < len(search.roots.ranges) and not seed.edge & INSIDE:
             data = search.session.memory.try_read(seed.address - word, 3 * word)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, Sequence
 
 from ...base.model import Statement
 from ...base.records import NamedTuple
@@ -12,14 +12,13 @@ from ...sources.target import Span
 from ..finder import finder_of
 from .blocks import LiveBlocks, heap_spans
 from .components import Lump, lumps
-from .edges import INSIDE, Graph, Seed, build
+from .edges import INSIDE, ROOT, Disguised, Graph, SecondLook, Seed, build
 from .encodings import TAGS, decoded, is_meant
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Find, Search
 from .roots import Roots
 from .windows import Window
 
-ROOT = -1
 UNWATCHED = "epoll-unknown"
 
 
@@ -60,16 +59,22 @@ class Leaks(NamedTuple):
 def find_leaks(search: Search, lost: int) -> Leaks:
     """`lost`: bytes of a process that could not be copied."""
     graph, blocks = build(search), search.blocks
-    if search.marked is None:
-        reach = Reach(search, graph)
-        search.marked = Marked(reach.marks, _second_look(search, reach))
-    marks, saved = search.marked
+    marks, saved = marks_of(search)
     unreached, inside = marked(marks, UNMARKED), marked(marks, POSSIBLE)
     definite = lumps(unreached, lambda block: _targets(graph, block, inside=True))
     possible = lumps(inside, lambda block: _targets(graph, block, inside=False))
     others = Tally(len(unreached) + len(inside), blocks.bytes_of(unreached) + blocks.bytes_of(inside))
     reached = Tally(len(blocks) - others.blocks, blocks.bytes - others.bytes)
     return Leaks(definite, possible, reached, saved, doubts=doubts(search.session, search.roots, blocks, lost))
+
+
+def marks_of(search: Search) -> Marked:
+    return search.known.get(Marked) or search.known.keep(_marks_of(search))
+
+
+def _marks_of(search: Search) -> Marked:
+    reach = Reach(search, build(search))
+    return Marked(reach.marks, _second_look(search, reach))
 
 
 def _targets(graph: Graph, block: int, inside: bool) -> Iterator[int]:
@@ -117,26 +122,16 @@ def _second_look(search: Search, reach: Reach) -> dict[str, list[int]]:
     return saved
 
 
-class Disguised(NamedTuple):
-    """A pointer that is written otherwise."""
-
-    source: int
-    """The block that has it, or ROOT."""
-    suspect: int
-    encoding: str
-    seed: Optional[Seed] = None
-    """Which root has it, and where: a graph's file keeps whose blocks are instead."""
-
-
 def pointers_again(search: Search, suspects: Sequence[int]) -> Sequence[Disguised]:
     """What leads to these after all, looked for once: they are all that nothing plain leads to."""
-    if search.again is None:
-        search.again = list(_encoded(search, suspects)) if suspects else []
-        if search.again:
+    known = search.known.get(SecondLook)
+    if known is None:
+        known = SecondLook(list(_encoded(search, suspects)) if suspects else [])
+        if known.pointers:
             # whose blocks are was told without it
-            search.owners = search.owned = None
-    found: Sequence[Disguised] = search.again
-    return found
+            search.known.forget_all_but(Graph)
+        search.known.keep(known)
+    return known.pointers
 
 
 def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:

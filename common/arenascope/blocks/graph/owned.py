@@ -44,9 +44,7 @@ class Owned(NamedTuple):
 
 
 def owned(search: Search) -> Owned:
-    found: Owned = search.owned or _owned(search)
-    search.owned = found
-    return found
+    return search.known.get(Owned) or search.known.keep(_owned(search))
 
 
 def _owned(search: Search) -> Owned:

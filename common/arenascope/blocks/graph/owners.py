@@ -13,7 +13,7 @@ from typing import Iterable, Iterator, Mapping, Optional, Sequence
 from ...base.records import NamedTuple
 from ..recognise.holders import POOL
 from .dominators import Dominators, dominators
-from .edges import Further, Graph, Seed, build, with_more
+from .edges import Further, Graph, SecondLook, Seed, build, with_more
 from .leak_rows import types_of
 from .leaks import pointers_again
 from .reach import marked
@@ -98,10 +98,7 @@ def in_order(holdings: Sequence[Holding]) -> list[Holding]:
 
 def find_owners(search: Search) -> Owners:
     """Once for all who ask about one search."""
-    if search.owners is None:
-        search.owners = _find_owners(search)
-    found: Owners = search.owners
-    return found
+    return search.known.get(Owners) or search.known.keep(_find_owners(search))
 
 
 def _find_owners(search: Search) -> Owners:
@@ -121,7 +118,9 @@ def _find_owners(search: Search) -> Owners:
 def _worth_it(search: Search, suspects: Sequence[int]) -> bool:
     """What is known is taken; else all that may have pointers has to be looked through once more."""
     blocks = search.blocks
-    return search.again is not None or (search.looks_again and LITTLE * blocks.bytes_of(suspects) >= blocks.bytes)
+    return search.known.get(SecondLook) is not None or (
+        search.looks_again and LITTLE * blocks.bytes_of(suspects) >= blocks.bytes
+    )
 
 
 def _with_encoded(search: Search, graph: Graph, suspects: Sequence[int]) -> Graph:

@@ -8,6 +8,7 @@ from typing import Iterable, Optional, Sequence
 from ...sources.target import Span
 from ..finder import Finder
 from .edges import INSIDE, Graph, Seed, build
+from .leaks import Marked
 from .reach import DEFINITE, POSSIBLE
 from .refs import BLOCK, Ref, Search, of_word
 from .roots import KINDS
@@ -47,14 +48,15 @@ def _way(
     if graph is None or not last:
         return None
     by_block = {each.block: each for each in reversed(last) if each.block is not None}
-    if search.marked is not None:
+    marked = search.known.get(Marked)
+    if marked is not None:
         # what leaks were asked for, or a graph's file kept, tells at once that there is no way
         least = DEFINITE if definite else POSSIBLE
-        by_block = {block: each for block, each in by_block.items() if search.marked.marks[block] >= least}
+        by_block = {block: each for block, each in by_block.items() if marked.marks[block] >= least}
     if not by_block:
         return None
     seeds = seeds_of(search, graph, kinds)
-    sure = search.marked is not None and len(seeds) == len(graph.seeds)
+    sure = marked is not None and len(seeds) == len(graph.seeds)
     way = shortest(graph, seeds, by_block, definite, sure=sure)
     if way is None:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
+from ...base.known import Known
 from ...base.meter import Meter
 from ...base.records import NamedTuple
 from ...session.session import Session
@@ -57,16 +58,8 @@ class Search:
     def __init__(self, session: Session, blocks: LiveBlocks, roots: Roots) -> None:
         self.session, self.blocks, self.roots = session, blocks, roots
         self.words = Words(session, roots.shared)
-        self.graph: Any = None
-        """What edges.py made of it."""
-        self.again: Any = None
-        """What leaks.py found by its second look; None: nothing was looked for."""
-        self.marked: Any = None
-        """How sure it is that blocks are reached, by leaks.py."""
-        self.owned: Any = None
-        """What owned.py found."""
-        self.owners: Any = None
-        """What owners.py made of it."""
+        self.known = Known()
+        """The graph, its marks, a second look, the owners: as far as somebody asked."""
         self.unasked = False
         """Nobody waits for what it finds."""
         self._names: Optional[Names] = None

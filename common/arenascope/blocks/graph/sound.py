@@ -14,10 +14,9 @@ from ...session.session import Session
 from ...sources.target import Span
 from ..finder import library
 from .blocks import heap_spans, whole_heap
-from .edges import Seed
+from .edges import ROOT, Seed
 from .encodings import NAMES
 from .kept import NOBODY
-from .leaks import ROOT
 from .owned import Owned
 from .owners import RANKS
 from .reach import DEFINITE

@@ -9,6 +9,7 @@ from ...glibc.chunks.blocks import Placed, find_blocks
 from ...sources.target import Span
 from .backwards import pointers_to
 from .blocks import heap_spans
+from .edges import Graph, SecondLook
 from .refs import Ref, Search
 
 
@@ -59,10 +60,11 @@ def _goal_of(search: Search, place: int) -> Optional[Goal]:
 
 def _refs_to(search: Search, goal: Goal) -> list[Ref]:
     """All that points there; where nothing does, what may mean it all the same."""
-    if goal.number is not None and search.graph is not None and search.again is not None:
+    graph, again = search.known.get(Graph), search.known.get(SecondLook)
+    if goal.number is not None and graph is not None and again is not None:
         # the graph of a file: what it does not know of was looked for twice
-        refs = pointers_to(search, goal.number)
-        if refs or goal.number not in {each.suspect for each in search.again}:
+        refs = pointers_to(search, graph, goal.number)
+        if refs or goal.number not in {each.suspect for each in again.pointers}:
             return refs
     return search.references(goal.span, goal.number) or search.encoded(goal.span, goal.number)
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 SLOW, SPEED = 256 << 20, 20 << 20
 """From so many bytes on it is said that numpy would help, by so many that are followed in a second without."""
-LOOKED = "looked"
 FOLDERS = ("/var/tmp", "/tmp")
 COPIED_AT_ONCE = 64 << 20
 """A process of no more is copied in less time than it takes to find out what else there is to do."""
@@ -126,12 +125,10 @@ def apart_if_sooner(context: Context) -> None:
 
 def looked(context: Context) -> Looked:
     """As above, ready to be searched; once for all commands beside each other."""
-    known: Optional[Looked] = context.opened.made.get(LOOKED) if context.opened is not None else None
+    known = context.opened.known.get(Looked) if context.opened is not None else None
     if known is not None:
         return known
-    found = _looked(context)
-    context.session.made[LOOKED] = found
-    return found
+    return context.session.known.keep(_looked(context))
 
 
 def _looked(context: Context) -> Looked:

@@ -6,6 +6,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.figure_names import NAMELESS
 from ...analysis.held import Holder
+from ...blocks.graph.edges import SecondLook
 from ...blocks.graph.kept import Kept
 from ...blocks.graph.owned import Owned
 from ...blocks.graph.owners import SHARED, UNREACHED, Holding, Leading, Owner
@@ -105,7 +106,7 @@ def whose(search: Search, owner: Owner, leading: Optional[Leading] = None) -> st
 
 def nobody(search: Search) -> str:
     """Who holds what nothing was found to lead to."""
-    return NOBODY if search.again is not None else NOTHING
+    return NOBODY if search.known.get(SecondLook) is not None else NOTHING
 
 
 def those_of(search: Search, leading: Optional[Leading]) -> str:
