@@ -34,7 +34,7 @@ def kinds_by_types(session: Session, placed: Sequence[tuple[int, int]]) -> dict[
     alone = kinds_of(session, placed)
     if session.target.image.redacted or not session.started or likely_chunks(session, FEW) > FEW:
         return alone
-    live = session.known.get(Live) or session.known.keep(live_kinds(session))
+    live = session.memo.get(Live) or session.memo.keep(live_kinds(session))
     asked = {chunk for chunk, _ in placed}
     kinds: dict[int, Kind] = {}
     for heap in live.heaps:

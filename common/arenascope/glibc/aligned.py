@@ -7,6 +7,7 @@ it tells an old size, and where that moved the mapping the chunk is no longer wh
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import cached_property
 from itertools import combinations, islice
 from typing import Callable, Iterator, Optional, Sequence
 
@@ -15,6 +16,7 @@ from ..base.model import MmappedBlock
 from ..base.records import NamedTuple
 from ..sources.memory import Memory
 from ..sources.region_index import RegionIndex
+from ..sources.target import Region
 from .chunk import IS_MMAPPED, SIZE_BITS
 from .layout import Layout
 
@@ -25,6 +27,12 @@ FARTHEST = 4 << 20
 MOST_READ = 256 << 20
 """The limit on what is read so for all blocks: the process stands still, and it may have many of other shapes."""
 Decode = Callable[[int], Optional[MmappedBlock]]
+
+
+def is_private(region: Region) -> bool:
+    """Whether malloc can have got it by mmap: what the program did with its flags since tells nothing."""
+    named = region.path.startswith("[") and not region.path.startswith("[anon")
+    return not (region.is_file or region.shared or named)
 
 
 class Try(NamedTuple):
@@ -41,13 +49,16 @@ class Try(NamedTuple):
 class Inner:
     """Looks behind the first header of each block for the one that counts."""
 
-    def __init__(self, memory: Memory, layout: Layout, page: int, private: RegionIndex) -> None:
-        self.memory, self.layout, self.page = memory, layout, page
-        self._private = private
+    def __init__(self, memory: Memory, layout: Layout, page: int, regions: Sequence[Region]) -> None:
+        self.memory, self.layout, self.page, self.regions = memory, layout, page, regions
         self.way = Try()
         self._left = MOST_READ
         self.met: set[int] = set()
         """Chunks of another size than the header in front says."""
+
+    @cached_property
+    def _by_address(self) -> RegionIndex:
+        return RegionIndex(self.regions)
 
     def begin(self, way: Try) -> None:
         self.way, self.met = way, set()
@@ -59,7 +70,8 @@ class Inner:
         plain = block.chunk == self.layout.first_aligned(block.base)
         for chunk in self._places(block, at, limit) if plain else ():
             # no header is in what the program mapped over a part; a read of shared memory would add a page to it
-            found = at(chunk) if self._private.place(chunk) is not None else None
+            region = self._by_address.find(chunk)
+            found = at(chunk) if region is not None and is_private(region) else None
             if found is None or found.base != block.base:
                 continue
             if found.bytes == block.bytes:

@@ -17,9 +17,8 @@ from ..base.errors import MemoryReadError
 from ..base.model import Heap, MmappedBlock, Tally
 from ..base.records import NamedTuple
 from ..sources.memory import Memory
-from ..sources.region_index import RegionIndex
 from ..sources.target import Region, Residency
-from .aligned import Inner, Try, without_some
+from .aligned import Inner, Try, is_private, without_some
 from .chunk import IS_MMAPPED, SIZE_BITS
 from .layout import Layout
 
@@ -103,10 +102,6 @@ class Ranges(Protocol):
     """search_ranges, of one image."""
 
     def __call__(self, *, within: Within) -> Iterable[Search]: ...
-
-
-def inner(memory: Memory, layout: Layout, page: int, regions: Sequence[Region]) -> Inner:
-    return Inner(memory, layout, page, RegionIndex([each for each in regions if _is_private(each)]))
 
 
 def find_mmapped(inner: Inner, ranges: Ranges, counted: Optional[Tally], alone: bool) -> list[MmappedBlock]:
@@ -234,12 +229,6 @@ class _Part(NamedTuple):
     region: Region
 
 
-def _is_private(region: Region) -> bool:
-    """Whether malloc can have got it by mmap: what the program did with its flags since tells nothing."""
-    named = region.path.startswith("[") and not region.path.startswith("[anon")
-    return not (region.is_file or region.shared or named)
-
-
 def search_ranges(
     layout: Layout,
     regions: Sequence[Region],
@@ -252,7 +241,7 @@ def search_ranges(
     A header was written, so its page is resident or swapped; looking at untouched pages would map them.
     """
     taken = _taken(heaps)
-    parts = [_Part(*part, region) for region in regions if _is_private(region) for part in without(region, taken)]
+    parts = [_Part(*part, region) for region in regions if is_private(region) for part in without(region, taken)]
     for (start, end, region), limit in zip(parts, _limits(parts, regions, taken, within)):
         # the program may have made a header's page read-only; such pages are many, and seldom have one
         if not region.present or not (region.writable or (within is Within.ANY and region.readable)):
@@ -272,7 +261,7 @@ def _taken(heaps: Sequence[Heap]) -> list[tuple[int, int]]:
 def unclaimed(regions: Sequence[Region], heaps: Sequence[Heap], blocks: Sequence[MmappedBlock]) -> list[int]:
     """The bytes of each stretch of private anonymous memory that no arena holds and no block."""
     taken = sorted([*_taken(heaps), *((block.base, block.base + block.bytes) for block in blocks)])
-    free = [part for region in regions if _is_private(region) for part in without(region, taken)]
+    free = [part for region in regions if is_private(region) for part in without(region, taken)]
     starts = [start for place, (start, _) in enumerate(free) if not place or free[place - 1][1] != start]
     ends = [end for place, (_, end) in enumerate(free) if place + 1 == len(free) or free[place + 1][0] != end]
     return [end - start for start, end in zip(starts, ends)]

@@ -8,13 +8,13 @@ from __future__ import annotations
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
-from ..base.known import Known
+from ..base.memo import Memo
 from ..base.meter import MakeMeter, unseen
 from ..base.model import Arena, ArenaHeader, Finding, Heap, Lists, MmappedBlock, Params, Piece, Tally, ThreadCache
 from ..base.printable import one_line
 from ..base.records import NamedTuple
 from ..base.worker_pool import how_many
-from ..glibc import bins, fastbins, mmapped, params, regions, tcache
+from ..glibc import aligned, bins, fastbins, mmapped, params, regions, tcache
 from ..glibc.arena import has_heap, is_closed, walk_ring
 from ..glibc.chunk import masked
 from ..glibc.chunks.blocks import listed_chunks
@@ -68,7 +68,7 @@ class Session:
         """Those of sweeps, as a heap may be swept twice."""
         self.asks_names = False  # what modules call things, not only where things are
         self.other_files = cache(partial(other_files, target))  # of which modules no file is here that names them
-        self.known = Known()  # what others found of this image, for several commands beside each other
+        self.memo = Memo()  # what others found of this image, for several commands beside each other
 
     @property
     def so_far(self) -> SoFar:
@@ -371,7 +371,7 @@ class Session:
         ranges = partial(mmapped.search_ranges, self.layout, self.regions, arenas, residency=residency)
         mp_ = self._mp if self.located.layout.mmaps_proven else None
         counted = params.counts(mp_) if mp_ else None
-        inner = mmapped.inner(self.memory, self.layout, self.target.page_size, self.regions)
+        inner = aligned.Inner(self.memory, self.layout, self.target.page_size, self.regions)
         return mmapped.find_mmapped(inner, ranges, counted, alone=not self.located.others)
 
     @property

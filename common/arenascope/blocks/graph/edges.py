@@ -106,7 +106,7 @@ def _with_at_once(graph: Graph, further: Sequence[Further]) -> tuple[Sequence[in
 
 def build(search: Search) -> Graph:
     """Reads all that counts, once."""
-    return search.known.get(Graph) or search.known.keep(_build(search))
+    return search.memo.get(Graph) or search.memo.keep(_build(search))
 
 
 def _build(search: Search) -> Graph:

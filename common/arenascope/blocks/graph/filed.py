@@ -65,7 +65,7 @@ def packed(search: Search, identity: Identity) -> bytes:
     marks, saved = marks_of(search)
     found = owned(search)
     owners = found.owners
-    looked = search.known.get(SecondLook)
+    looked = search.memo.get(SecondLook)
     again = looked.pointers if looked is not None else ()
     parts: Mapping[str, Sequence[int]] = {
         "starts": blocks.starts,
@@ -136,15 +136,15 @@ def unpacked(data: Union[bytes, mmap], path: str, session: Session, identity: Id
     if not (adds_up(found, blocks.sizes, numpy) and fits(seeds, found, search)):
         raise _damaged(path)
     encodings = [NAMES[each] for each in kept["again_encodings"]]
-    search.known.keep(Graph(blocks, kept["offsets"], kept["edges"], seeds, numpy=numpy))
+    search.memo.keep(Graph(blocks, kept["offsets"], kept["edges"], seeds, numpy=numpy))
     again = map(Disguised, kept["again_sources"], kept["again_suspects"], encodings)
-    search.known.keep(SecondLook(list(again)))
+    search.memo.keep(SecondLook(list(again)))
     saved: dict[str, list[int]] = {}
     for encoding, block in zip(kept["saved_encodings"], kept["saved"]):
         saved.setdefault(NAMES[encoding], []).append(block)
-    search.known.keep(Marked(bytearray(kept["marks"]), saved))
-    search.known.keep(found)
-    search.known.keep(found.owners)
+    search.memo.keep(Marked(bytearray(kept["marks"]), saved))
+    search.memo.keep(found)
+    search.memo.keep(found.owners)
     return search
 
 

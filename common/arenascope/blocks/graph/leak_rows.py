@@ -74,7 +74,7 @@ def _pools(search: Search, numbers: Sequence[int]) -> set[int]:
     blocks, word = search.blocks, search.session.memory.pointer_size
     likely = {number for number in numbers if blocks.sizes[number] > LEAST_POOL}
     pools = set()
-    graph = search.known.get(Graph)
+    graph = search.memo.get(Graph)
     for seed in graph.seeds if likely and graph is not None else ():
         number = seed.edge >> 1
         if number in likely and seed.root < len(search.roots.ranges) and not seed.edge & INSIDE:

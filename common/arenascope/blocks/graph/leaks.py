@@ -69,7 +69,7 @@ def find_leaks(search: Search, lost: int) -> Leaks:
 
 
 def marks_of(search: Search) -> Marked:
-    return search.known.get(Marked) or search.known.keep(_marks_of(search))
+    return search.memo.get(Marked) or search.memo.keep(_marks_of(search))
 
 
 def _marks_of(search: Search) -> Marked:
@@ -124,13 +124,13 @@ def _second_look(search: Search, reach: Reach) -> dict[str, list[int]]:
 
 def pointers_again(search: Search, suspects: Sequence[int]) -> Sequence[Disguised]:
     """What leads to these after all, looked for once: they are all that nothing plain leads to."""
-    known = search.known.get(SecondLook)
+    known = search.memo.get(SecondLook)
     if known is None:
         known = SecondLook(list(_encoded(search, suspects)) if suspects else [])
         if known.pointers:
             # whose blocks are was told without it
-            search.known.forget_all_but(Graph)
-        search.known.keep(known)
+            search.memo.forget_all_but(Graph)
+        search.memo.keep(known)
     return known.pointers
 
 

@@ -44,7 +44,7 @@ class Owned(NamedTuple):
 
 
 def owned(search: Search) -> Owned:
-    return search.known.get(Owned) or search.known.keep(_owned(search))
+    return search.memo.get(Owned) or search.memo.keep(_owned(search))
 
 
 def _owned(search: Search) -> Owned:

@@ -98,7 +98,7 @@ def in_order(holdings: Sequence[Holding]) -> list[Holding]:
 
 def find_owners(search: Search) -> Owners:
     """Once for all who ask about one search."""
-    return search.known.get(Owners) or search.known.keep(_find_owners(search))
+    return search.memo.get(Owners) or search.memo.keep(_find_owners(search))
 
 
 def _find_owners(search: Search) -> Owners:
@@ -118,7 +118,7 @@ def _find_owners(search: Search) -> Owners:
 def _worth_it(search: Search, suspects: Sequence[int]) -> bool:
     """What is known is taken; else all that may have pointers has to be looked through once more."""
     blocks = search.blocks
-    return search.known.get(SecondLook) is not None or (
+    return search.memo.get(SecondLook) is not None or (
         search.looks_again and LITTLE * blocks.bytes_of(suspects) >= blocks.bytes
     )
 

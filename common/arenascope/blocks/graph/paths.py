@@ -48,7 +48,7 @@ def _way(
     if graph is None or not last:
         return None
     by_block = {each.block: each for each in reversed(last) if each.block is not None}
-    marked = search.known.get(Marked)
+    marked = search.memo.get(Marked)
     if marked is not None:
         # what leaks were asked for, or a graph's file kept, tells at once that there is no way
         least = DEFINITE if definite else POSSIBLE

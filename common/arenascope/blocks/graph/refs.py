@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
-from ...base.known import Known
+from ...base.memo import Memo
 from ...base.meter import Meter
 from ...base.records import NamedTuple
 from ...session.session import Session
@@ -58,7 +58,7 @@ class Search:
     def __init__(self, session: Session, blocks: LiveBlocks, roots: Roots) -> None:
         self.session, self.blocks, self.roots = session, blocks, roots
         self.words = Words(session, roots.shared)
-        self.known = Known()
+        self.memo = Memo()
         """The graph, its marks, a second look, the owners: as far as somebody asked."""
         self.unasked = False
         """Nobody waits for what it finds."""

@@ -60,7 +60,7 @@ def _goal_of(search: Search, place: int) -> Optional[Goal]:
 
 def _refs_to(search: Search, goal: Goal) -> list[Ref]:
     """All that points there; where nothing does, what may mean it all the same."""
-    graph, again = search.known.get(Graph), search.known.get(SecondLook)
+    graph, again = search.memo.get(Graph), search.memo.get(SecondLook)
     if goal.number is not None and graph is not None and again is not None:
         # the graph of a file: what it does not know of was looked for twice
         refs = pointers_to(search, graph, goal.number)

@@ -345,7 +345,7 @@ def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
     finally:
         if context.opened is not None:
             # what was made of the image knows the session in turn: its files would stay open
-            context.opened.known.forget_all_but()
+            context.opened.memo.forget_all_but()
 
 
 def _answer(command: Command, context: Context, door: Door) -> int:

@@ -125,10 +125,10 @@ def apart_if_sooner(context: Context) -> None:
 
 def looked(context: Context) -> Looked:
     """As above, ready to be searched; once for all commands beside each other."""
-    known = context.opened.known.get(Looked) if context.opened is not None else None
+    known = context.opened.memo.get(Looked) if context.opened is not None else None
     if known is not None:
         return known
-    return context.session.known.keep(_looked(context))
+    return context.session.memo.keep(_looked(context))
 
 
 def _looked(context: Context) -> Looked:

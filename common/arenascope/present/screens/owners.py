@@ -106,7 +106,7 @@ def whose(search: Search, owner: Owner, leading: Optional[Leading] = None) -> st
 
 def nobody(search: Search) -> str:
     """Who holds what nothing was found to lead to."""
-    return NOBODY if search.known.get(SecondLook) is not None else NOTHING
+    return NOBODY if search.memo.get(SecondLook) is not None else NOTHING
 
 
 def those_of(search: Search, leading: Optional[Leading]) -> str:

@@ -7,7 +7,7 @@ from typing import Optional, TypeVar
 T = TypeVar("T")
 
 
-class Known:
+class Memo:
     def __init__(self) -> None:
         self._values: dict[type, object] = {}
 
