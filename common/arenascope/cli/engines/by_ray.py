@@ -50,6 +50,8 @@ class Ray:
 @contextmanager
 def open(address: Optional[str], workers: Optional[int]) -> Iterator[Ray]:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # its C++ part writes to our standard error what Python is told as well, and more where a terminal ends its workers
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     ray: Any = import_module("ray")
     how: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     if address is None:
