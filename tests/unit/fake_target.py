@@ -12,7 +12,17 @@ from glibc_tables import INTS
 from arenascope.base.errors import MemoryReadError, UsageError
 from arenascope.sources.bytes_alone import BytesAlone
 from arenascope.sources.elf.file import build_id_in_memory, differ
-from arenascope.sources.target import ByteOrder, Member, Region, RegisterSets, StructInfo, Symbol, ThreadInfo, View
+from arenascope.sources.target import (
+    ByteOrder,
+    Member,
+    Place,
+    Region,
+    RegisterSets,
+    StructInfo,
+    Symbol,
+    ThreadInfo,
+    View,
+)
 
 # the processor of a row's architecture, where it has another name
 MACHINES = {"x86-64": "x86_64", "ppc64le": "ppc64", "ppc32": "ppc"}
@@ -144,8 +154,8 @@ class FakeTarget:
             return None
         return Symbol(self.symbols[name], self.symbol_build_id)
 
-    def describe(self, address: int) -> Optional[str]:
-        return next((name for name, place in self.symbols.items() if place == address), None)
+    def describe(self, address: int) -> Optional[Place]:
+        return next((Place(name, 0) for name, place in self.symbols.items() if place == address), None)
 
     def struct(self, name: str) -> Optional[StructInfo]:
         return self.structs.get(name)

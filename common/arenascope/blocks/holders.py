@@ -15,6 +15,7 @@ from ..base.meter import Meter
 from ..base.records import NamedTuple
 from ..glibc.mmapped import without
 from ..session.session import Session
+from ..sources.target import Place
 from .block_index import Index, Known
 from .live import Live
 from .python_bodies import name_keys_of_objects, name_python_bodies
@@ -41,8 +42,6 @@ SELDOM = 8
 WINDOW = 512 << 10
 FAR = 4 << 10
 """Objects further apart, on the average, are read one by one."""
-_VARIABLE = re.compile(r"(.*?)(?:\+(?:0x[0-9a-f]+|\d+))?", re.DOTALL)
-"""A variable's symbol, of an array's elements that of all; where there is none, the file that it is of."""
 _SHARED = re.compile(re.escape(APART).replace(r"\{\}", "(.+)"))
 LINKS = {TREE: 4, LIST: 2, HASHED: 1}
 """Words in front of what a node is for."""
@@ -68,9 +67,9 @@ Plain = tuple[int, Area, int]
 """Where a pointer leads, where it lies, and its own address."""
 
 
-def of_libstdcxx(variable: Optional[str]) -> bool:
+def of_libstdcxx(variable: Optional[Place]) -> bool:
     """Whether its emergency pool may be held there."""
-    return variable is not None and (variable.startswith("libstdc++.so") or "emergency_pool" in variable)
+    return variable is not None and (variable.name.startswith("libstdc++.so") or "emergency_pool" in variable.name)
 
 
 class Naming:
@@ -235,7 +234,8 @@ class Naming:
                     continue
                 owner = self._owner(area, address)
                 if owner is not None and area.name is None and self._block_bytes(user) >= LARGE:
-                    owner = self._session.target.describe(address) or owner
+                    place = self._session.target.describe(address)
+                    owner = place.text if place is not None else owner
                 if owner is not None:
                     named = Kind(f"{owner} body", "holder", None, False, how=POINTED, owner=owner)
                     self._index.put(user, self._number(named))
@@ -244,9 +244,9 @@ class Naming:
         """What variables point to, and the name of each."""
         for user, area, address in self._plain:
             if area.name is None:
-                name = self._session.target.describe(address)
-                if name is not None:
-                    yield Way(user, name, 1)
+                place = self._session.target.describe(address)
+                if place is not None:
+                    yield Way(user, place.text, 1)
 
     def _block_bytes(self, user: int) -> int:
         block = self._index.block(user)
@@ -261,8 +261,8 @@ class Naming:
             return f"{area.name}+{address - area.start}" if area.single else area.name
         if address not in self._names:
             # a variable is told by its symbol alone, and an array has as many places as elements
-            variable = _VARIABLE.fullmatch(self._session.target.describe(address) or "")
-            self._names[address] = variable[1] or None if variable else None
+            variable = self._session.target.describe(address)
+            self._names[address] = variable.name or None if variable is not None else None
         return self._names[address]
 
     def _number(self, kind: Kind) -> int:

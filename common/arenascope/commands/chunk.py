@@ -183,9 +183,10 @@ def _words(session: Session, user: int, end: int, count: int) -> list[Word]:
             values += session.memory.words(user + len(values) * word, min(PIECE, count - len(values)))
         except MemoryReadError:
             break
+    places = [session.target.describe(value) if value else None for value in values]
     return [
-        Word(index * word, value, session.target.describe(value) if value else None)
-        for index, value in enumerate(values)
+        Word(index * word, value, place.text if place is not None else None)
+        for index, (value, place) in enumerate(zip(values, places))
     ]
 
 

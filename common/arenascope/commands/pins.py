@@ -291,7 +291,8 @@ class _Notes(NamedTuple):
     def symbol(self, pin: Pin) -> Optional[str]:
         """What the block's first word points to, by name: a vtable tells the class."""
         word = self.session.memory.try_word(pin.address + self.session.layout.header)
-        return self.session.target.describe(word) if word else None
+        place = self.session.target.describe(word) if word else None
+        return place.text if place is not None else None
 
     def notes(self, pin: Pin) -> list[Statement]:
         """What comes first, in order."""

@@ -36,9 +36,9 @@ def _place(session: Session, place: int) -> Statement:
     for thread in session.target_threads:
         if thread.stack_pointer is not None and region.contains(thread.stack_pointer) and not region.is_file:
             return Statement("in-stack", {"tid": thread.tid}, {"name": thread.name or ""})
-    name = session.target.describe(place)
-    if name is not None:
-        return Statement("in-file", names={"name": name, "path": region.path})
+    named = session.target.describe(place)
+    if named is not None:
+        return Statement("in-file", names={"name": named.text, "path": region.path})
     if region.path == "[heap]":
         return Statement("in-break")
     extent = {"start": f"{region.start:#x}", "end": f"{region.end:#x}"}

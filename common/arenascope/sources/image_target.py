@@ -97,7 +97,7 @@ class ImageTarget:
     def is_secure(self) -> Optional[bool]:
         return self.image.is_secure()
 
-    def describe(self, address: int) -> Optional[str]:
+    def describe(self, address: int) -> Optional[Place]:
         return self._naming.describe(self, address)
 
     def own_name(self, address: int) -> Optional[Place]:

@@ -157,10 +157,23 @@ class View(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A symbol's name, and how far past it an address lies."""
+    """A symbol's name, and how far past it an address lies; a file's, where no symbol is known there."""
 
     name: str
     offset: int
+    in_file: bool = False
+
+    @property
+    def text(self) -> str:
+        """ "vtable for Shape+16", else "libc.so.6+0x1d3c60"."""
+        if self.in_file:
+            return f"{self.name}+{self.offset:#x}"
+        return f"{self.name}+{self.offset}" if self.offset else self.name
+
+    @property
+    def whole_name(self) -> str:
+        """Of the variable or function as a whole; an address in a file has no better one."""
+        return self.text if self.in_file else self.name
 
 
 class Pages(NamedTuple):
@@ -338,8 +351,8 @@ class Target(Protocol):
     def symbol(self, name: str) -> Optional[Symbol]:
         """The address of a global or static object; None where only a file of another build-id has it."""
 
-    def describe(self, address: int) -> Optional[str]:
-        """By name: "vtable for Shape+16", else "libc.so.6+0x1d3c60"; None where no file is mapped there."""
+    def describe(self, address: int) -> Optional[Place]:
+        """What lies there, by name; None where no file is mapped there."""
 
     def struct(self, name: str) -> Optional[StructInfo]:
         """A struct's size and fields, from debug information."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, Sequence
 
 from ...base.kinds import Kind
 from ...base.records import NamedTuple
@@ -10,7 +10,6 @@ from ..block_index import WEAK
 from ..holders import of_libstdcxx
 from ..recognise.holders import LEAST_POOL, POOL, is_pool
 from ..single import kinds_of
-from .blocks import LiveBlocks
 from .components import Lump
 from .edges import INSIDE, Graph
 from .refs import Search
@@ -43,7 +42,7 @@ def rows_of(search: Search, lumps: Sequence[Lump], strength: str) -> list[LeakRo
     types = types_of(search, [each.head for each in lumps])
     groups: dict[str, list[Lump]] = {}
     for each in lumps:
-        groups.setdefault(types[each.head], []).append(each)
+        groups.setdefault(types[each.head].name, []).append(each)
     rows = [
         LeakRow(
             name,
@@ -59,14 +58,15 @@ def rows_of(search: Search, lumps: Sequence[Lump], strength: str) -> list[LeakRo
     return sorted(rows, key=lambda each: (-each.all_bytes, each.type))
 
 
-def types_of(search: Search, numbers: Sequence[int]) -> Mapping[int, str]:
-    """What blocks are, in words."""
+def types_of(search: Search, numbers: Sequence[int]) -> Mapping[int, Kind]:
+    """What blocks are."""
     blocks = search.blocks
     asked = numbers[:MOST_TYPED]
     told = kinds_of(search.session, [(chunk_of(search, number), blocks.sizes[number]) for number in asked])
     kinds = {number: told.get(chunk_of(search, number)) for number in asked}
     pools = _pools(search, [number for number, kind in kinds.items() if kind is None or kind.kind in WEAK])
-    return {number: POOL if number in pools else name_of(kinds.get(number), blocks, number) for number in numbers}
+    kinds.update(dict.fromkeys(pools, Kind(POOL, "holder")))
+    return {number: kinds.get(number) or Kind(f"{blocks.sizes[number]:,} bytes", "size") for number in numbers}
 
 
 def _pools(search: Search, numbers: Sequence[int]) -> set[int]:
@@ -88,7 +88,3 @@ def _pools(search: Search, numbers: Sequence[int]) -> set[int]:
 
 def chunk_of(search: Search, number: int) -> int:
     return search.blocks.starts[number] - search.session.layout.header
-
-
-def name_of(kind: Optional[Kind], blocks: LiveBlocks, number: int) -> str:
-    return kind.name if kind is not None else f"{blocks.sizes[number]:,} bytes"

@@ -13,9 +13,10 @@ from ...session.session import Session
 from ...sources.elf.file import PT_TLS, Elf, proven_files
 from ...sources.elf.frames import MACHINES, Frame, Unwinder, by_number
 from ...sources.elf.modules import Module, Modules
-from ...sources.elf.naming import modules_of, spoken, tls_names
+from ...sources.elf.naming import modules_of, place_of, tls_names
 from ...sources.elf.registers import GENERAL
 from ...sources.elf.unwind import UnwindTables
+from ...sources.target import Place
 from .constants import with_constants
 from .roots import Root
 from .threads import NUMBERS
@@ -48,20 +49,24 @@ class Names:
         self._tables = UnwindTables(self._memory, session.regions)
 
     def of(self, root: Root, address: int) -> Optional[str]:
+        place = self.place(root, address)
+        return place.text if place is not None else None
+
+    def place(self, root: Root, address: int) -> Optional[Place]:
         if root.kind == "global":
             return self._session.target.describe(address)
         if root.kind == "stack":
             return self.function(root.tid, address)
         if root.kind == "tls":
             return self.variable(root.tid, address)
-        return root.path or None
+        return Place(root.path, 0) if root.path else None
 
     def thread(self, tid: Optional[int]) -> Optional[str]:
         return self._threads.get(tid) if tid is not None else None
 
     # frames
 
-    def function(self, tid: Optional[int], address: int) -> Optional[str]:
+    def function(self, tid: Optional[int], address: int) -> Optional[Place]:
         """The function whose frame has this word of a stack."""
         frames = self._frames_of(tid) if tid is not None else []
         index = bisect_right([each.stack_pointer for each in frames], address) - 1
@@ -69,8 +74,7 @@ class Names:
             return None  # beyond the last that tables lead to
         # what is below all is the innermost's red zone; whoever called has its call in front of where it goes on
         told = self._session.target.describe(frames[index].pc - 1 if index > 0 else frames[0].pc)
-        name, _, past = (told or "").rpartition("+")
-        return name if past.isdecimal() else told
+        return told._replace(offset=0) if told is not None and not told.in_file else told
 
     def _frames_of(self, tid: int) -> list[Frame]:
         if not self._frames:
@@ -90,7 +94,7 @@ class Names:
 
     # thread-local variables
 
-    def variable(self, tid: Optional[int], address: int) -> Optional[str]:
+    def variable(self, tid: Optional[int], address: int) -> Optional[Place]:
         dtv = self._dtvs.get(tid) if tid is not None else None
         for block in dtv.blocks if dtv is not None else ():
             known = self._variables
@@ -100,7 +104,7 @@ class Names:
             index = bisect_right(module.offsets, address - block.start) - 1
             past = address - block.start - module.offsets[index] if index >= 0 else 0
             if index >= 0 and past < max(1, module.sizes[index]):
-                return spoken(module.names[index], past)
+                return place_of(module.names[index], past)
         return None
 
     @property

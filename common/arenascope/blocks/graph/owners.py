@@ -202,9 +202,8 @@ def _owner(search: Search, seed: Seed) -> Owner:
         return Owner(root.kind, None, root.tid)
     if root.kind == "mapping":
         return Owner(root.kind, root.path or f"{root.start:#x}")
-    name, plus, past = (search.names.of(root, seed.address) or "").rpartition("+")
-    known = name if plus and past.isdecimal() else f"{name}{plus}{past}"
-    return Owner(root.kind, known or None, root.tid)
+    place = search.names.place(root, seed.address)
+    return Owner(root.kind, place.whole_name or None if place is not None else None, root.tid)
 
 
 def _ranks(graph: Graph, ranks: Sequence[int], edges: Sequence[Sequence[int]], parents: array[int]) -> bytearray:
@@ -325,7 +324,7 @@ class _Tree:
             if self._nodes[at] < self._first:
                 yield at, self._owners[self._nodes[at] - 1]
         for at in named:
-            yield at, Owner(SHARED, types[self._nodes[at] - self._first])
+            yield at, Owner(SHARED, types[self._nodes[at] - self._first].name)
         for at in shared[MOST_NAMED:]:
             yield at, Owner(SHARED, None)
 

@@ -37,11 +37,12 @@ class Told:
         return goal.span.start - (self._header if goal.state != "mapping" else 0)
 
     def type_of(self, number: Optional[int]) -> Optional[str]:
-        return self._types.get(number) if number is not None else None
+        kind = self._types.get(number) if number is not None else None
+        return kind.name if kind is not None else None
 
     def is_size(self, number: int) -> bool:
         """Its type says no more than how large it is."""
-        return (self.type_of(number) or "bytes").endswith(("bytes", "iB"))
+        return number not in self._types or self._types[number].kind == "size"
 
     def field(self, ref: Ref) -> Optional[str]:
         """The member of the block's class in which the pointer lies, where debug information has that class."""

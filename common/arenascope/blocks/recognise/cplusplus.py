@@ -21,7 +21,7 @@ TYPE_INFOS = (
     b"N10__cxxabiv121__vmi_class_type_infoE",
 )
 """The classes that type_infos of classes are of: without bases, with a single one, with several or virtual ones."""
-_NAMED = re.compile(r"vtable for (.+)\+(\d+)", re.DOTALL)
+_VTABLE = "vtable for "
 _MANGLED = re.compile(rb"\*?[A-Za-z0-9_.$]+")
 
 
@@ -52,8 +52,10 @@ class Classes:
         name, how = self._by_type_info(before[1]), "RTTI"
         if name is None and not before[1]:
             # compiled with -fno-rtti
-            symbol = _NAMED.fullmatch(self._ground.target.describe(table) or "")
-            name, how = symbol and symbol[1], "the vtable's symbol"
+            symbol = self._ground.target.describe(table)
+            if symbol is not None and symbol.offset and symbol.name.startswith(_VTABLE):
+                name = symbol.name[len(_VTABLE) :]
+            how = "the vtable's symbol"
         if name is None:
             return None
         of = named(name)

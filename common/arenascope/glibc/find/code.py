@@ -13,7 +13,7 @@ from ...base.records import NamedTuple
 from ...sources.elf.naming import modules_of
 from ...sources.elf.symbols import dynamic_symbols
 from ...sources.memory import Memory
-from ...sources.target import Region, Span, Target
+from ...sources.target import Place, Region, Span, Target
 from .libc_file import LIBC_NAME, Libc
 
 FAMILY = frozenset(
@@ -147,7 +147,7 @@ class MallocCode:
         self._ranges = [Span(first - STATICS_IN_FRONT, self._exported.end), *forks] if edges else forks
         # where names of static functions were stripped, an address has the name of whatever lies in front of it
         named = symbols and target.symbol("_int_malloc") is not None
-        self._name: Callable[[int], Optional[str]] = target.describe if named else lambda address: None
+        self._describe: Callable[[int], Optional[Place]] = target.describe if named else lambda address: None
         self._has_names = lies_in_libc(libc)
 
     def holds(self, address: int) -> bool:
@@ -155,7 +155,8 @@ class MallocCode:
 
     def _is_beside(self, address: int) -> bool:
         """Whether it certainly belongs to another file, although it may look like malloc's."""
-        return address < self._exported.start and (self._name(address) or "").startswith(BESIDE)
+        place = self._describe(address) if address < self._exported.start else None
+        return place is not None and place.name.startswith(BESIDE)
 
     def owns(self, frame: StackFrame) -> bool:
         """By place; by name only within libc itself, where compilers set cold code apart (`free.cold`)."""

@@ -6,6 +6,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.figure_names import NAMELESS
 from ...analysis.held import Holder
+from ...base.kinds import Kind
 from ...blocks.graph.edges import SecondLook
 from ...blocks.graph.kept import Kept
 from ...blocks.graph.owned import Owned
@@ -30,7 +31,7 @@ FEW, NAMED = 3, 2
 
 
 class Shown:
-    def __init__(self, search: Search, owned: Owned, types: Mapping[int, str]) -> None:
+    def __init__(self, search: Search, owned: Owned, types: Mapping[int, Kind]) -> None:
         """`types`: what the blocks are on which most hangs."""
         self.search, self._types = search, types
         self.owners, self.kept = owned
@@ -47,7 +48,7 @@ class Shown:
 
     def type_of(self, holding: Holding) -> Optional[str]:
         """What the block is that most hangs on."""
-        return self._types[holding.way[-1].block] if holding.way else None
+        return self._types[holding.way[-1].block].name if holding.way else None
 
     def json(self, holding: Holding) -> dict[str, object]:
         kept = self.kept_by(holding)
@@ -68,7 +69,7 @@ class Shown:
             "path": [
                 {
                     "block": address(starts[each.block]),
-                    "type": self._types[each.block],
+                    "type": self._types[each.block].name,
                     "retained_bytes": each.bytes,
                     "blocks": each.blocks,
                 }

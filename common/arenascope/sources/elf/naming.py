@@ -41,8 +41,8 @@ class _Name(NamedTuple):
     text: str
 
 
-def spoken(name: str, offset: int) -> str:
-    return f"{demangle(name)}+{offset}" if offset else demangle(name)
+def place_of(mangled: str, offset: int) -> Place:
+    return Place(demangle(mangled), offset)
 
 
 class Named(Protocol):
@@ -105,19 +105,19 @@ class Naming:
         self._ends: dict[int, Optional[int]] = {}
         """Of modules, by where they begin."""
 
-    def describe(self, image: Named, address: int) -> Optional[str]:
-        """ "vtable for Shape+16", "libc.so.6+0x1d3c60", or None where no file is mapped."""
+    def describe(self, image: Named, address: int) -> Optional[Place]:
+        """As Target has it."""
         module = next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
         if module is not None:
-            name = self._search(image, module[0], address)
-            if name is not None:
-                return name
+            found = self._search(image, module[0], address)
+            if found is not None:
+                return found
         told = image.own_name(address)
         if told is not None:
-            return spoken(told.name, told.offset)
+            return place_of(told.name, told.offset)
         if module is None or not self._is_within(image, module, address):
             return None
-        return f"{os.path.basename(module[0].path)}+{address - module[0].start:#x}"
+        return Place(os.path.basename(module[0].path), address - module[0].start, in_file=True)
 
     def _is_within(self, image: Named, module: Sequence[Region], address: int) -> bool:
         """Whether it is the file's own: other memory may lie right after its .bss, and is one mapping with it."""
@@ -138,7 +138,7 @@ class Naming:
             self._modules = [[*run, nameless[run[-1].end]] if run[-1].end in nameless else run for run in runs]
         return self._modules
 
-    def _search(self, image: Named, start: Region, address: int) -> Optional[str]:
+    def _search(self, image: Named, start: Region, address: int) -> Optional[Place]:
         if start.start not in self._tables:
             names = sorted(self._load(image, start), key=lambda each: (each.value, -len(each.text), each.text))
             self._tables[start.start] = [each.value for each in names], names
@@ -146,7 +146,7 @@ class Naming:
         place = bisect_right(values, address) - 1
         if place < 0 or not values[place] <= address < values[place] + max(1, names[place].size):
             return None
-        return spoken(names[place].text, address - values[place])
+        return place_of(names[place].text, address - values[place])
 
     def _load(self, image: Named, start: Region) -> Iterator[_Name]:
         build_id = module_build_id(image.read, start.start)
