@@ -24,6 +24,8 @@ from lifetimes import remove_folders
 MEASURED = pytest.StashKey[object]()
 UNTRACED = pytest.StashKey[bool]()
 COUNTED = ("passed", "failed", "skipped")
+# GDB would ask whether to load symbols from there
+os.environ.pop("DEBUGINFOD_URLS", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -202,7 +202,7 @@ class Sight(Witness, Said):
     @property
     def mallinfo(self) -> dict[str, int]:
         """By mallinfo2, or before glibc 2.33 by mallinfo."""
-        return self.truth["mallinfo2"] if "mallinfo2" in self.truth else self.truth["mallinfo"]
+        return self.truth["mallinfo"]
 
 
 class Album:

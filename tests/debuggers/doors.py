@@ -122,8 +122,6 @@ class Gdb:
             "-q",
             "-batch",
             "-iex",
-            "set debuginfod enabled off",
-            "-iex",
             "set auto-load python-scripts off",
             "-iex",
             "set python print-stack full",
@@ -153,12 +151,14 @@ def _own_libc(image: Image) -> list[str]:
 
 
 @cache
+def enables_settings() -> bool:
+    """Whether what is switched on is called `enabled`, as since GDB 12."""
+    asked = ["gdb", "-nx", "-batch", "-ex", "help set index-cache enabled"]
+    return "Enable the index cache" in subprocess.run(asked, text=True, capture_output=True).stdout
+
+
 def _remembering() -> Sequence[str]:
-    """Since GDB 12 by this name."""
-    said = subprocess.run(
-        ["gdb", "-nx", "-batch", "-ex", "help set index-cache enabled"], text=True, capture_output=True
-    )
-    if "Enable the index cache" not in said.stdout:
+    if not enables_settings():
         return ()
     return ("-iex", f"set index-cache directory {indexes()}", "-iex", "set index-cache enabled on")
 

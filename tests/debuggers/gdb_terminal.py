@@ -31,8 +31,6 @@ class Terminal:
                 "-nx",
                 "-q",
                 "-iex",
-                "set debuginfod enabled off",
-                "-iex",
                 "set width 0",
                 "-iex",
                 "set height 0",

@@ -15,6 +15,7 @@ from applying import drive, lives_on
 from doors import DOORS, GDB, Live
 from lldb_door import LLDB_ARENA_PY, LLDB_LOAD, LLDBS, Lldb
 from looks import Outcome, one_line, opened
+from platforms import needs_the_lock
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("lldb")
@@ -50,6 +51,7 @@ def test_who_insists_may_lose_the_process(door: str) -> None:
 
 
 def test_what_the_kernel_refused_was_not_released(door: str) -> None:
+    needs_the_lock(door)
     with Subject("filtered", "errno") as subject:
         first, text = run(door, subject, f"trim --apply -y --json {INSIST}", f"trim --apply -y --tops {INSIST}")
         assert first.json()["applied"]["released_bytes"] == 0 < first.json()["applied"]["predicted_bytes"]
@@ -60,6 +62,7 @@ def test_what_the_kernel_refused_was_not_released(door: str) -> None:
 
 
 def test_a_filter_that_allows_it(door: str) -> None:
+    needs_the_lock(door)
     with Subject("filtered", "none") as subject:
         before = subject.rollup("Anonymous")
         (done,) = run(door, subject, f"trim --apply -y --tops --json {INSIST}")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from doors import ARENA_PY, LOAD, ROOT, Gdb
+from doors import ARENA_PY, LOAD, ROOT, Gdb, enables_settings
 from overviews import COMMANDS, groups, shell_help
 from schemas import valid
 from subjects import Subject
@@ -304,6 +304,7 @@ def test_gdbs_way_of_writing_options(gdb: Gdb, subject: Subject) -> None:
 
 def test_output_goes_where_gdb_sends_it(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
     log = tmp_path / "log"
+    on, off = ("enabled on", "enabled off") if enables_settings() else ("on", "off")
     finished = gdb.start(
         [
             *attach(subject),
@@ -311,9 +312,9 @@ def test_output_goes_where_gdb_sends_it(gdb: Gdb, subject: Subject, tmp_path: Pa
             *run(
                 f"set logging file {log}",
                 "set logging redirect on",
-                "set logging enabled on",
+                f"set logging {on}",
                 "heap info",
-                "set logging enabled off",
+                f"set logging {off}",
                 "pipe heap info | wc -c",
             ),
         ]

@@ -26,7 +26,7 @@ def check(outcomes: Sequence[Outcome], subject: Subject) -> None:
     arenas, bins, threads, check, leaks = (each.json() for each in outcomes)
     for each in (arenas, bins, threads, leaks):
         assert (each["complete"], problem_ids(each)) == (True, [])
-    notes, counted = subject.truth["notes"], subject.truth["mallinfo2"]
+    notes, counted = subject.truth["notes"], subject.truth["mallinfo"]
     rows = {each["tid"]: each for each in threads["threads"]}
     task, worker = rows.pop(notes["task"]), next(each for each in rows.values() if each["arena"] == 1)
     assert (task["arena"], task["tcache"]["chunks"]) == (None, 0)

@@ -58,7 +58,7 @@ def drawn(request: pytest.FixtureRequest) -> Drawn:
             give_up(door.available() or "")
     with Subject(scenario.fixture, *scenario.arguments, env=scenario.env) as subject:
         truth, smaps, outcomes = subject.truth, subject.smaps(), {}
-        found = Drawn(scenario, truth["mallinfo2"], subject.live_blocks, smaps, outcomes)
+        found = Drawn(scenario, truth["mallinfo"], subject.live_blocks, smaps, outcomes)
         images: dict[str, Image] = {"live": Live(subject.pid, subject.program)}
         for kind in ("live", "core"):
             if kind == "core":
@@ -168,7 +168,7 @@ def test_the_page_in_a_browser(random_heap: Subject, tmp_path: Path) -> None:
     hidden = {layer for layer in ("foreign", "damaged") if not known[layer]}
     assert dom.totals == {
         **{layer: size for layer, size in known.items() if layer not in hidden},
-        "all": random_heap.truth["mallinfo2"]["arena"],
+        "all": random_heap.truth["mallinfo"]["arena"],
         **({"splits": document["totals"]["splits"]} if document["totals"]["splits"] else {}),
     }
 

@@ -54,7 +54,7 @@ def test_each_mapping_of_the_kernels_and_whose_it_is(words: tuple[str, ...]) -> 
             assert (row["part"] == "kernel") is path.startswith(("[vdso]", "[vvar", "[vsyscall]"))
         threads = {int(each.name) for each in Path(f"/proc/{subject.pid}/task").iterdir()}
         assert {each["tid"] for each in rows} - {None} == threads
-        info = subject.truth["mallinfo2"]
+        info = subject.truth["mallinfo"]
         assert sum(each["mmapped_blocks"] for each in rows) == info["hblks"]
 
 

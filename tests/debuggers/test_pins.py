@@ -107,10 +107,9 @@ def watched(subject: Subject, command: str, curbrk: int) -> Happened:
 
 
 def system_bytes(subject: Subject) -> int:
-    """mallinfo2().arena: the sum of all arenas' system_mem, asked of the subject."""
+    """mallinfo().arena: the sum of all arenas' system_mem, asked of the subject."""
     assert subject.send("truth") == "ok"
-    found = subject.truth.get("mallinfo2") or subject.truth["mallinfo"]
-    return int(found["arena"])
+    return int(subject.truth["mallinfo"]["arena"])
 
 
 def choose(pins: list[dict[str, Any]], held: set[int], least: int, turn: int) -> Optional[dict[str, Any]]:

@@ -65,7 +65,7 @@ def test_the_parts_sum_to_rss(name: str, door: str) -> None:
         give_up(DOORS[door].available() or "")
     with start(BY_ID[name]) as subject:
         seen = subject.smaps()
-        blocks, info = subject.live_blocks, subject.truth["mallinfo2"]
+        blocks, info = subject.live_blocks, subject.truth["mallinfo"]
         # malloc_usable_size leaves out the size word; of a mapping of its own, the whole header
         in_use = present_bytes(subject.pid, ((user - 8, user + size) for user, size in blocks.items()))
         document = DOORS[door].run(Live(subject.pid, subject.program), [REPORT])[0].json()

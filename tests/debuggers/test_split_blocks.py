@@ -52,7 +52,7 @@ def test_every_block_is_found(subject: Subject, door: str, image: str) -> None:
 
 
 def check_found(subject: Subject, mmapped: dict[str, Any], types: dict[str, Any]) -> None:
-    counted = subject.truth["mallinfo2"]
+    counted = subject.truth["mallinfo"]
     assert (mmapped["match"], mmapped["complete"], types["complete"]) == (True, True, True), mmapped["problems"]
     places = {int(each["address"], 16) + 16: each["bytes"] for each in mmapped["blocks"]}
     assert places == dict.fromkeys(users(subject).values(), BLOCK)
@@ -115,7 +115,7 @@ def test_a_block_that_is_not_recognised_is_said_to_be_missing(door: str) -> None
         with open(f"/proc/{subject.pid}/mem", "r+b", buffering=0) as memory:
             memory.seek(user - 8)
             memory.write(bytes(8))
-        counted = subject.truth["mallinfo2"]
+        counted = subject.truth["mallinfo"]
         words = f"2 blocks of {counted['hblkhd'] - BLOCK} bytes recognised, mp_ counts 3 of {counted['hblkhd']}"
         commands = [each.format(users(subject)["huge"]) for each in TELL]
         told = dict(zip(TELL, ask(door, Live(subject.pid, subject.program), *commands)))

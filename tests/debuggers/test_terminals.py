@@ -25,8 +25,6 @@ STARTS = {
         "gdb",
         "-nx",
         "-q",
-        "-iex",
-        "set debuginfod enabled off",
         "-ex",
         "set height 0",
         "-ex",

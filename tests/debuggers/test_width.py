@@ -176,7 +176,7 @@ def in_debugger(subject: Subject, door: str, commands: Sequence[str]) -> list[st
     if opened.available():
         give_up(opened.available())
     if door == "gdb":
-        first = ["gdb", "-nx", "-q", "-iex", "set pagination off", "-iex", "set debuginfod enabled off"]
+        first = ["gdb", "-nx", "-q", "-iex", "set pagination off"]
         load = ["-p", str(subject.pid), "-ex", f"source {ROOT}/gdb/arena.py", "-ex", f"echo {MARK}\\n"]
         each = [word for command in commands for word in ("-ex", f"heap {command}")]
         argv = [*first, *load, *each, "-ex", "detach", "-ex", "quit"]

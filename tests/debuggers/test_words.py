@@ -27,7 +27,7 @@ def test_in_use_is_one_figure() -> None:
     """glibc's uordblks: what was taken from the kernel and is neither free nor in a top."""
     with Subject("hoard", "3", "3", env=NO_CACHES) as subject:
         assert subject.send("truth") == "ok"
-        in_use = f"{subject.truth['mallinfo2']['uordblks']:,} in use"
+        in_use = f"{subject.truth['mallinfo']['uordblks']:,} in use"
         for command in ("arenas", "chunks", "chunks --summary", "map"):
             assert in_use in said(subject, command), command
         assert re.search(r"^RSS .*: [0-9.]+ KiB in use, ", said(subject, "report"))

@@ -71,7 +71,7 @@ def test_live_processes_are_let_go(cores: list[Path]) -> None:
         assert [each["target"]["kind"] for each in documents] == ["live", "live", "core"]
         for subject, document in zip((first, second), documents):
             assert document["target"]["pid"] == subject.pid
-            assert sum(each["system_bytes"] for each in document["arenas"]) == subject.truth["mallinfo2"]["arena"]
+            assert sum(each["system_bytes"] for each in document["arenas"]) == subject.truth["mallinfo"]["arena"]
             assert subject.send("check") == "intact"
 
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from platforms import HOST, host_and
+from platforms import HOST, host_and, needs_the_lock
 from subjects import Subject
 
 from arenascope.cli.shell_control import ShellController
@@ -98,6 +98,7 @@ def masks(subject):
 
 def test_a_thread_that_computes_is_left_as_it_was():
     """Its registers of all kinds, what lies below its stack pointer, errno, its mask and its other stack."""
+    needs_the_lock()
     with Subject("spinning") as subject:
         before, spins = masks(subject), spinner(subject)
         first = done(subject, tids=[spins])
@@ -192,6 +193,7 @@ def test_a_thread_that_was_let_run_stands_elsewhere():
 
 def test_a_guard_that_is_killed_anywhere_leaves_it_sound():
     """At each step of a call, with the thread standing there or just let run."""
+    needs_the_lock()
     with Subject("spinning") as subject:
         before = masks(subject)
         for words, number in (((), OF_A_TRIM), (TOPS, OF_A_TOP)):
@@ -373,6 +375,7 @@ CHURNS = ((("4",), {}), (("4",), {"MALLOC_ARENA_MAX": "1"}), (("12",), {"MALLOC_
     ids=["own-arenas", "one-arena", "crowd"],
 )
 def test_a_process_that_never_stands_still(arguments, env):
+    needs_the_lock()
     rounds(3, arguments, env)
 
 

@@ -57,8 +57,6 @@ def offers(checkout: Path) -> dict[str, bool]:
             "-nx",
             "-q",
             "-batch",
-            "-iex",
-            "set debuginfod enabled off",
             *(word for each in words for word in ("-ex", each)),
         )
         seen["gdb"] = all(line in gdb.splitlines() for line in ("heap hello", "hello from a file", "Say hello."))

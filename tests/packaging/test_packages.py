@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from platforms import needs_the_lock
 from schemas import valid
 
 from arenascope.base import optional
@@ -155,8 +156,6 @@ def test_gdb_sources_the_installed_door(installed, process):
         "-nx",
         "-q",
         "-batch",
-        "-iex",
-        "set debuginfod enabled off",
         "-p",
         pid,
         "-x",
@@ -197,6 +196,7 @@ exec env -i "PATH=$PATH:/usr/sbin" chroot "$1" /service /tmp/truth 4 12
 @pytest.mark.needs_root
 @pytest.mark.xdist_group("packaging")
 def test_the_zipapp_trims_process_1_of_a_pod(tmp_path):
+    needs_the_lock()
     if subprocess.run(["unshare", "-pfm", "true"], capture_output=True).returncode:
         pytest.skip("unshare is refused here (not root)")
     app, service = tmp_path / "arenascope.pyz", FIXTURE.with_name("hoard")

@@ -86,7 +86,7 @@ def zipapp(root: Path) -> Path:
 
 def debugged(door: str, file: Path, pid: int) -> str:
     if door == "gdb":
-        words = ["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", "-p", pid]
+        words = ["gdb", "-nx", "-q", "-batch", "-p", pid]
         return run(*words, "-ex", f"python {FEWER}", "-x", file, "-ex", "heap version")
     load = [f"script {FEWER}", f"command script import {file}", "heap version"]
     return run(door, "-x", "-b", "-p", pid, *(word for each in load for word in ("-o", each)))
@@ -248,7 +248,7 @@ def test_pythonpath_and_the_working_directory(subject: Subject, tmp_path: Path, 
         start = START.format(str(root / "common"))
         said = run("env", paths, sys.executable, "-S", "-c", start, "version", subject.pid, cwd=str(here))
     elif door == "gdb":
-        words = ["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", "-p", subject.pid]
+        words = ["gdb", "-nx", "-q", "-batch", "-p", subject.pid]
         load = ["-ex", f"python {FEWER}", "-x", root / "gdb" / "arena.py", "-ex", "heap version"]
         said = run("env", paths, *words, *load, cwd=str(here))
     else:
