@@ -20,6 +20,12 @@ from arenascope.present.render.text import table
         ("caf\udce9\x9b31m\r", "caf\ufffd\ufffd31m\ufffd", "caf\ufffd\ufffd31m\ufffd"),
         ("lib\u202egpj.so\u2066\u2069", "lib\ufffdgpj.so\ufffd\ufffd", "lib\ufffdgpj.so\ufffd\ufffd"),
         ("a\u2028line\u200b\ufeff\U000e0041", "a\ufffdline\ufffd\ufffd\ufffd", "a\ufffdline\ufffd\ufffd\ufffd"),
+        # letters to Python, which nobody sees
+        (
+            "lib\u3164\u115f\uffa0.so\ufe0f\U000e0101",
+            "lib\ufffd\ufffd\ufffd.so\ufffd\ufffd",
+            "lib\ufffd\ufffd\ufffd.so\ufffd\ufffd",
+        ),
         ("\u0645\u06cc\u200c\u062e", "\u0645\u06cc\u200c\u062e", "\u0645\u06cc\u200c\u062e"),
     ],
 )

@@ -9,8 +9,12 @@ import re
 import sys
 
 MARK = "\ufffd"
-# Unicode's marks of direction, its own ends of lines, and what has no width; joiners are part of honest words
-_UNSEEN = "\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+# Unicode's marks of direction, its own ends of lines, and what has no width or shows nothing; joiners are part of honest
+# words
+_UNSEEN = (
+    "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
 # the surrogates that os.fsdecode makes of other bytes; control characters, except for our own colours
 _NOT_IN_LINES = re.compile(f"[\ud800-\udfff{_UNSEEN}]|(?!\033\\[[0-9]*m)[\0-\x08\x0b-\x1f\x7f-\x9f]")
 _NOT_IN_NAMES = re.compile(f"[\ud800-\udfff{_UNSEEN}\0-\x1f\x7f-\x9f]")
@@ -29,12 +33,13 @@ PLAIN = {
 
 def printable(text: str) -> str:
     """Text of several lines."""
-    return text if text.isprintable() else _NOT_IN_LINES.sub(MARK, text)
+    # most is ASCII; what Python calls printable can be invisible
+    return text if text.isascii() and text.isprintable() else _NOT_IN_LINES.sub(MARK, text)
 
 
 def one_line(text: str) -> str:
     """A name, which must neither end a line nor colour it."""
-    return text if text.isprintable() else _NOT_IN_NAMES.sub(MARK, text)
+    return text if text.isascii() and text.isprintable() else _NOT_IN_NAMES.sub(MARK, text)
 
 
 def make_streams_safe() -> None:
