@@ -9,8 +9,7 @@ import re
 import sys
 
 MARK = "\ufffd"
-# Unicode's marks of direction, its own ends of lines, and what has no width or shows nothing; joiners are part of honest
-# words
+# Unicode's marks of direction, its own ends of lines, and what has no width or shows nothing; honest words have joiners
 _UNSEEN = (
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
