@@ -193,7 +193,7 @@ def test_a_frame_outside_malloc_stays_selected(gdb: Gdb) -> None:
         outcomes = drive(gdb, subject, "thread 3", "up", "up", *look, APPLY, *look)
         assert applied(outcomes[5])
         assert [each.text for each in outcomes[3:5]] == [each.text for each in outcomes[6:]]
-        assert outcomes[4].text.startswith("2 ")
+        assert outcomes[4].text.startswith("#2 ")
         lives_on(subject)
 
 
