@@ -199,11 +199,6 @@ class Sight(Witness, Said):
     def platform(self) -> Platform:
         return self.view.scenario.platform
 
-    @property
-    def mallinfo(self) -> dict[str, int]:
-        """By mallinfo2, or before glibc 2.33 by mallinfo."""
-        return self.truth["mallinfo"]
-
 
 class Album:
     """The scenarios that were looked at so far. Of each, all views are taken in one go that any test is going to ask

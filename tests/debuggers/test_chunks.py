@@ -28,7 +28,7 @@ def test_every_byte_has_its_place(sight: Sight) -> None:
     summary, arenas = document["summary"], sight.json("arenas")["arenas"]
     parts = sum(summary[state]["bytes"] for state in STATES)
     parts += summary["bookkeeping_bytes"] + summary["foreign_bytes"]
-    assert parts == summary["system_bytes"] == sight.mallinfo["arena"]
+    assert parts == summary["system_bytes"] == sight.truth["mallinfo"]["arena"]
     assert summary["damaged_bytes"] == 0
     assert summary["top"]["bytes"] == sum(each["top_bytes"] for each in arenas)
     chunks = by_address(document)
@@ -40,7 +40,7 @@ def test_every_byte_has_its_place(sight: Sight) -> None:
 @seen(images=("live", "kernel"))
 def test_free_is_what_malloc_info_counts(sight: Sight) -> None:
     """The sweep tells free chunks by the flag of their neighbours; glibc counts what hangs in its bins."""
-    summary, info = sight.json("chunks --limit 0")["summary"], sight.mallinfo
+    summary, info = sight.json("chunks --limit 0")["summary"], sight.truth["mallinfo"]
     arenas = len(sight.json("arenas")["arenas"])
     assert summary["free"]["chunks"] + arenas == info["ordblks"]
     assert summary["fast"] == {"chunks": info["smblks"], "bytes": info["fsmblks"]}
@@ -68,7 +68,7 @@ def test_every_live_block_is_one_used_chunk(sight: Sight) -> None:
         sizes[usable + word] += 1
     # the C library holds blocks of its own
     assert not {size: blocks for size, blocks in sizes.items() if exact[size] < blocks}
-    assert beside == sight.mallinfo["hblks"]
+    assert beside == sight.truth["mallinfo"]["hblks"]
 
 
 @seen(images=("live",), where=lambda view: view.door != "shell")

@@ -13,7 +13,7 @@ COUNTS_TOO_MUCH = (2, 43)
 @seen()
 def test_as_many_as_glibc_counts(sight: Sight) -> None:
     document = sight.json("mmapped")
-    expected = {"chunks": sight.mallinfo["hblks"], "bytes": sight.mallinfo["hblkhd"]}
+    expected = {"chunks": sight.truth["mallinfo"]["hblks"], "bytes": sight.truth["mallinfo"]["hblkhd"]}
     assert document["expected"] == expected
     if sight.platform.since(*COUNTS_TOO_MUCH):
         surplus = expected["bytes"] % PAGE  # mmap gives whole pages

@@ -15,7 +15,7 @@ from ..base.meter import Meter
 from ..base.records import NamedTuple
 from ..glibc.mmapped import without
 from ..session.session import Session
-from ..sources.target import Place
+from ..sources.target import Place, text_of
 from .block_index import Index, Known
 from .live import Live
 from .python_bodies import name_keys_of_objects, name_python_bodies
@@ -234,8 +234,7 @@ class Naming:
                     continue
                 owner = self._owner(area, address)
                 if owner is not None and area.name is None and self._block_bytes(user) >= LARGE:
-                    place = self._session.target.describe(address)
-                    owner = place.text if place is not None else owner
+                    owner = text_of(self._session.target.describe(address)) or owner
                 if owner is not None:
                     named = Kind(f"{owner} body", "holder", None, False, how=POINTED, owner=owner)
                     self._index.put(user, self._number(named))

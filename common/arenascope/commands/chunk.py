@@ -20,6 +20,7 @@ from ..present.render.text import Style
 from ..session.elsewhere import in_heap, where_else
 from ..session.problems import problems_of
 from ..session.session import Session
+from ..sources.target import text_of
 from .framework.command import Answer, Context, argument, command
 
 MAX_WORDS = 1 << 16
@@ -183,10 +184,9 @@ def _words(session: Session, user: int, end: int, count: int) -> list[Word]:
             values += session.memory.words(user + len(values) * word, min(PIECE, count - len(values)))
         except MemoryReadError:
             break
-    places = [session.target.describe(value) if value else None for value in values]
     return [
-        Word(index * word, value, place.text if place is not None else None)
-        for index, (value, place) in enumerate(zip(values, places))
+        Word(index * word, value, text_of(session.target.describe(value)) if value else None)
+        for index, value in enumerate(values)
     ]
 
 

@@ -23,6 +23,7 @@ from ..session.problems import problems_of
 from ..session.session import Session
 from ..session.sweeps import Part, swept
 from ..session.trims import resident_bytes, thresholds_of, trim_rules
+from ..sources.target import text_of
 from .framework.command import ARENA, Answer, Context, argument, command
 from .types import OWNERS, find_held, kind_json, looked_for_owners
 
@@ -291,8 +292,7 @@ class _Notes(NamedTuple):
     def symbol(self, pin: Pin) -> Optional[str]:
         """What the block's first word points to, by name: a vtable tells the class."""
         word = self.session.memory.try_word(pin.address + self.session.layout.header)
-        place = self.session.target.describe(word) if word else None
-        return place.text if place is not None else None
+        return text_of(self.session.target.describe(word)) if word else None
 
     def notes(self, pin: Pin) -> list[Statement]:
         """What comes first, in order."""

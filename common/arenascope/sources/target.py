@@ -176,6 +176,10 @@ class Place(NamedTuple):
         return self.text if self.in_file else self.name
 
 
+def text_of(place: Optional[Place]) -> Optional[str]:
+    return place.text if place is not None else None
+
+
 class Pages(NamedTuple):
     """What a range of addresses has in memory, in bytes."""
 

@@ -16,7 +16,7 @@ from ...sources.elf.modules import Module, Modules
 from ...sources.elf.naming import modules_of, place_of, tls_names
 from ...sources.elf.registers import GENERAL
 from ...sources.elf.unwind import UnwindTables
-from ...sources.target import Place
+from ...sources.target import Place, text_of
 from .constants import with_constants
 from .roots import Root
 from .threads import NUMBERS
@@ -49,8 +49,7 @@ class Names:
         self._tables = UnwindTables(self._memory, session.regions)
 
     def of(self, root: Root, address: int) -> Optional[str]:
-        place = self.place(root, address)
-        return place.text if place is not None else None
+        return text_of(self.place(root, address))
 
     def place(self, root: Root, address: int) -> Optional[Place]:
         if root.kind == "global":
