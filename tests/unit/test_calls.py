@@ -29,7 +29,6 @@ TUPLES = {
     "key": "model.py: two findings are told apart by it, nothing is taken out of it",
     "records": "sources/live: rows that cross a pipe; their reader makes records of them",
     "register_sets": "sources/live: the same",
-    "states": "sources/live: the same",
     "_batches": "sources/live/pagemap.py: columns of what the kernel found, each unpacked where it is asked for",
     "_weight": "glibc/find/copies.py: compared, and never taken apart but where it is shown",
 }

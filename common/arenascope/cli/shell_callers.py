@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from bisect import bisect_left
 from functools import cached_property
-from typing import Any, Iterator, Mapping, Optional, Sequence
+from typing import Iterator, Mapping, Optional, Sequence
 
 from ..base.errors import RefusedError
 from ..base.records import NamedTuple
@@ -14,9 +14,9 @@ from ..glibc.find.code import StackFrame
 from ..session.session import Session
 from ..sources.elf.frames import Unwinder, by_number
 from ..sources.elf.naming import modules_of
-from ..sources.elf.symbols import dynamic_symbols
+from ..sources.elf.symbols import ElfSymbol, dynamic_symbols
 from ..sources.elf.unwind import UnwindTables
-from ..sources.live import injection, procfiles
+from ..sources.live import injection, messages, procfiles
 from ..sources.live.freeze import Freeze
 from ..sources.live.pagekinds import last_guard
 from ..sources.live.target import ProcessTarget
@@ -29,6 +29,8 @@ LARGEST_STACK = 1 << 28
 AT_END = (signal.SIGURG, signal.SIGWINCH, signal.SIGCHLD)
 """Signals that mean nothing to a process without a handler for them."""
 LOCK = "__lll_lock_wait_private"
+MOVES_IN = 30.0
+"""Seconds: longer than the guard needs until a thread that it let run is held again."""
 NOBODY = "has none that stands on the stack it was started with, in nothing that cannot be left"
 
 
@@ -96,12 +98,10 @@ class Moment:
         return self._stands
 
     def _ask(self, kinds: Sequence[int], tids: Optional[Sequence[int]] = None) -> dict[int, Stand]:
-        states = self.freeze.obey(("states", self.processor.general_bytes, tuple(kinds), tids), 30.0)
-        if isinstance(states, str):
-            raise RefusedError(states)
+        asked = messages.GetStands(self.processor.general_bytes, tuple(kinds), tids)
         return {
             tid: Stand(tid, general, sets, mask, free=free, registers=self.processor.unpacked(general, sets))
-            for tid, general, sets, mask, free in states
+            for tid, general, sets, mask, free in self.freeze.obey(asked, messages.Stands, MOVES_IN).threads
         }
 
     def stand(self, tid: int) -> Stand:
@@ -121,7 +121,7 @@ class Moment:
             self._waits = Span(lock.value, lock.value + lock.size) if lock is not None else Span(0, 0)
         return LOCK_WAITS[0] if self._waits.start <= pc < self._waits.end else None
 
-    def exported(self, name: str, base: Optional[int]) -> Any:
+    def exported(self, name: str, base: Optional[int]) -> Optional[ElfSymbol]:
         return dynamic_symbols(self.session.memory.read, base, [name]).get(name) if base is not None else None
 
     def base_of(self, function: int) -> int:

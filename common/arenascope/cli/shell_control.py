@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import struct
-from typing import Any, Callable, Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 from ..base.errors import EndedError, RefusedError
 from ..commands.framework.apply import ELSEWHERE, Call, taken_back
 from ..glibc.find.code import StackFrame
-from ..sources.live import injection
+from ..sources.live import injection, messages
 from ..sources.live.freeze import Freeze
 from ..sources.live.injection_aarch64 import Aarch64
 from ..sources.live.injection_x86_64 import X8664
 from ..sources.live.target import ProcessTarget
 from ..sources.target import ThreadInfo
-from .shell_callers import LOCK, Moment
+from .shell_callers import LOCK, MOVES_IN, Moment
 
 PROCESSORS: Sequence[injection.Processor] = (X8664(), Aarch64())
 SLICES = (0.0002, 0.001, 0.005, 0.02)
@@ -61,10 +61,10 @@ class ShellController:
     def _run(self, tid: int, *pieces: float) -> bool:
         """Whether this thread, let run alone, went anywhere. All others stand where they stood: what is known of them
         holds, however many they are, unless some have come or gone."""
-        moved, same = self._obey("run", tid, pieces)
-        self.target.moved(tid if same else None)
-        self._moment = self._now.after(tid) if same else None
-        return bool(moved)
+        ran = self.freeze.obey(messages.Run(tid, pieces), messages.Ran, MOVES_IN)
+        self.target.moved(tid if ran.same else None)
+        self._moment = self._now.after(tid) if ran.same else None
+        return ran.moved
 
     def frames(self, thread: ThreadInfo, limit: int) -> Sequence[StackFrame]:
         return list(self._now.frames(thread.tid, limit))
@@ -94,12 +94,6 @@ class ShellController:
         self._run(chosen, SLICES[times // CALLERS])
         return False
 
-    def _obey(self, *order: object, seconds: float = 30.0) -> Any:
-        said = self.freeze.obey(order, seconds)
-        if isinstance(said, str):
-            raise RefusedError(said)
-        return said
-
     def call(self, what: Call, seconds: float, is_lock_wait: Callable[[str], bool]) -> int:
         """0: what it returned cannot be had, only what came of it."""
         lock = what.lock
@@ -122,7 +116,7 @@ class ShellController:
             raise RefusedError("the call is still at work; the process was let go and finishes it by itself")
         raise RefusedError("no thread could be made to call", "try again")
 
-    def _make(self, function: int, steps: Sequence[injection.Step], seconds: float) -> tuple[str, int]:
+    def _make(self, function: int, steps: Sequence[injection.Step], seconds: float) -> messages.Called:
         now = self._now
         base = now.base_of(function)
         gadgets = now.gadgets(base)
@@ -139,7 +133,7 @@ class ShellController:
                 now.why_none = f"has too little room left on the stack of thread {stand.tid}"
                 continue
             ready = layout.prepared()
-            order = injection.Order(
+            order = messages.MakeCall(
                 tid=stand.tid,
                 general=stand.general,
                 # what the kernel alone remembers goes on by what it left there
@@ -158,8 +152,7 @@ class ShellController:
                 at_end=at_end,
                 seconds=seconds,
             )
-            reply = self._obey("call", order._asdict(), seconds=seconds + 30.0)
-            return str(reply[0]), int(reply[1])
+            return self.freeze.obey(order, messages.Called, seconds + MOVES_IN)
         raise RefusedError(
             f"no thread can be made to call and put back as it was: the process {now.why_none}", ELSEWHERE
         )

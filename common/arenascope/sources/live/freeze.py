@@ -7,14 +7,16 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import Any, Callable, Optional, Sequence
+from typing import Callable, Optional, Sequence, TypeVar
 
-from ...base.errors import HoldEnded, HoldOver, TargetError
+from ...base.errors import HoldEnded, HoldOver, RefusedError, TargetError
 from ...base.model import HOLD_OVER, Statement
 from ...base.records import NamedTuple
 from ..elf.registers import ThreadRecord
 from ..target import HOLD_AT_MOST, RegisterSet, RegisterSets
-from . import beside, guard
+from . import beside, guard, messages
+
+Kind = TypeVar("Kind", bound=messages.Answer)
 
 ANSWERS_IN = 15.0
 """Longer than the guard itself waits for a thread to stop."""
@@ -42,11 +44,11 @@ class Freeze:
         """Stops the process that was started at `born`; TargetError where that cannot be done."""
         self._pid, self._started = pid, time.monotonic()
         self._until = self._started + self.at_most - min(RESERVE * self.at_most, LONGEST_RESERVE)
-        guard.send(self._orders, (pid, born, self.at_most))
-        held, said, hint = self._answer()
-        if not held:
-            raise TargetError(said, hint)
-        self.how = said
+        messages.send_order(self._orders, messages.Hold(pid, born, self.at_most))
+        answer = self._answer(ANSWERS_IN)
+        if isinstance(answer, messages.Refused):
+            raise TargetError(answer.message, answer.hint)
+        self.how = _of(messages.Held, answer).how
         self._watched.acquire()
         try:
             beside.start(self._watch)
@@ -54,13 +56,20 @@ class Freeze:
             self._watched.release()
             raise TargetError(f"cannot watch over the hold: {error}") from error
 
-    def obey(self, order: Sequence[object], seconds: float) -> Any:
-        """What running.py can do; a text says why not."""
-        return self._ask(tuple(order), seconds)
-
-    def _answer(self, seconds: float = ANSWERS_IN) -> Any:
+    def obey(self, order: messages.Order, kind: type[Kind], seconds: float = ANSWERS_IN) -> Kind:
+        """Asks the guard, who answers by a record of this kind; RefusedError where it cannot be done."""
         try:
-            return guard.receive(self._replies, seconds)
+            messages.send_order(self._orders, order)
+        except OSError:
+            raise self._broken() from None
+        answer = self._answer(seconds)
+        if isinstance(answer, messages.Refused):
+            raise RefusedError(answer.message, answer.hint)
+        return _of(kind, answer)
+
+    def _answer(self, seconds: float) -> messages.Answer:
+        try:
+            return messages.receive_answer(self._replies, seconds)
         except TimeoutError:
             os.kill(self._guard, signal.SIGKILL)
             raise self._broken() from None
@@ -114,22 +123,14 @@ class Freeze:
 
     def records(self, tids: Optional[Sequence[int]] = None) -> list[ThreadRecord]:
         """The threads' registers, or those of these, where holding them gives a right to see them."""
-        said = self._ask("records" if tids is None else ("records", tids))
-        return [ThreadRecord(*each) for each in said]
+        return [ThreadRecord(*each) for each in self.obey(messages.GetRegisters(tids), messages.Registers).threads]
 
     def register_sets(self) -> list[RegisterSets]:
         """All their registers, for a core."""
         return [
             RegisterSets(tid, general, [RegisterSet(*each) for each in others])
-            for tid, general, others in self._ask("register sets")
+            for tid, general, others in self.obey(messages.GetRegisterSets(), messages.EveryRegisterSet).threads
         ]
-
-    def _ask(self, order: Any, seconds: float = ANSWERS_IN) -> Any:
-        try:
-            guard.send(self._orders, order)
-        except OSError:
-            raise self._broken() from None
-        return self._answer(seconds)
 
     def release(self) -> float:
         """Lets go; the seconds for which it was held. HoldEnded where that had ended before. Again: 0.0."""
@@ -138,12 +139,13 @@ class Freeze:
         if not self._guard:
             return 0.0
         try:
-            guard.send(self._orders, "release")
-            while not isinstance(seconds := guard.receive(self._replies, LETS_GO_IN), float):
+            messages.send_order(self._orders, messages.Release())
+            while not isinstance(last := messages.receive_answer(self._replies, LETS_GO_IN), messages.Released):
                 pass  # Ctrl-C had come between a question and its answer
+            seconds = last.seconds
         except (BrokenPipeError, EOFError):
             raise self._broken() from None
-        except (TimeoutError, ValueError, TypeError):
+        except (TimeoutError, ValueError):
             # it was stopped itself, or Ctrl-C had come within an answer: its end lets go
             os.kill(self._guard, signal.SIGKILL)
             seconds = time.monotonic() - self._started
@@ -170,6 +172,12 @@ class Freeze:
             self._why = os.read(self._last_word, 1) if self._why is None else self._why
         for file in (self._orders, self._replies, self._last_word):
             os.close(file)
+
+
+def _of(kind: type[Kind], answer: messages.Answer) -> Kind:
+    if not isinstance(answer, kind):
+        raise TypeError(f"the guard answered {type(answer).__name__}, not {kind.__name__}")
+    return answer
 
 
 class _Started(NamedTuple):

@@ -72,31 +72,6 @@ class Prepared(NamedTuple):
     mask: int
 
 
-class Order(NamedTuple):
-    """What the guard is told: to make a thread go through prepared steps, then to put it back."""
-
-    tid: int
-    general: bytes
-    """Its registers, as they are."""
-    back: bytes
-    """And as they shall be again."""
-    sets: Sequence[tuple[int, bytes]]
-    mask: int
-    meanwhile: int
-    """The signal mask while it goes through the steps."""
-    block: tuple[int, bytes]
-    room: int
-    """How many bytes below the block are used, too."""
-    entries: Sequence[bytes]
-    stops: Sequence[tuple[int, int]]
-    stands_in: tuple[int, int]
-    """Where the general registers have the program counter and the stack pointer."""
-    errno: tuple[int, bytes]
-    at_end: int
-    """The signal at which it stops after each step."""
-    seconds: float
-
-
 class Frames(Protocol):
     """The bytes that lead one thread of one machine on, each where the stack pointer is when it gets there."""
 

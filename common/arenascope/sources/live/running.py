@@ -10,11 +10,12 @@ import ctypes
 import os
 import signal
 import time
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Optional, Sequence
 
+from ...base.errors import TargetError
 from ..elf.kernel import NT_PRSTATUS
 from . import procfiles
-from .injection import Order
+from .messages import Answer, Called, GetStands, MakeCall, Order, Ran, Run, Stands
 from .ptrace import PTRACE_INTERRUPT, Tracer
 
 PTRACE_CONT, PTRACE_SETREGSET, PTRACE_GETSIGMASK, PTRACE_SETSIGMASK = 7, 0x4205, 0x420A, 0x420B
@@ -37,29 +38,26 @@ class Runner:
         self._ptrace, self._register_set, self._await_stop = tracer.ptrace, tracer.register_set, tracer.await_stop
         self._waited = 0.0
         """Seconds, for threads that were let run and got into an uninterruptible wait, as vfork()'s is."""
-        self._orders: Mapping[str, Callable[..., Any]] = {
-            "states": self.states,
-            "records": self._tracer.records,
-            "run": self.run,
-            "call": self.call,
-        }
 
-    def obey(self, order: Sequence[Any]) -> Any:
-        return self._orders[order[0]](*order[1:])
+    def obey(self, order: Order) -> Answer:
+        if isinstance(order, GetStands):
+            return self.stands(order)
+        if isinstance(order, Run):
+            return self.run(order)
+        if isinstance(order, MakeCall):
+            return Called(*self.call(order))
+        raise TargetError(f"no thread is made to obey {type(order).__name__}")
 
-    def states(
-        self, general_bytes: int, kinds: Sequence[int], tids: Optional[Sequence[int]] = None
-    ) -> list[tuple[int, bytes, dict[int, bytes], int, bool]]:
-        """Of each thread (of these) that may be made to call: its registers, other sets, signal mask, and whether it
-        stands alone: at no signal's delivery, and in no critical section that the kernel would break off (rseq)."""
-        states = []
-        for tid in self._tracer.of(tids):
+    def stands(self, asked: GetStands) -> Stands:
+        threads = []
+        for tid in self._tracer.of(asked.tids):
             number, mask = self._tracer.held[tid], self._mask(tid)
             general = self._register_set(tid, NT_PRSTATUS)
-            if mask is not None and len(general) == general_bytes:
-                free = not number and not self._in_sequence(tid)
-                states.append((tid, general, {kind: self._register_set(tid, kind) for kind in kinds}, mask, free))
-        return states
+            if mask is not None and len(general) == asked.general_bytes:
+                alone = not number and not self._in_sequence(tid)
+                sets = {kind: self._register_set(tid, kind) for kind in asked.kinds}
+                threads.append((tid, general, sets, mask, alone))
+        return Stands(threads)
 
     def _mask(self, tid: int) -> Optional[int]:
         buffer = ctypes.create_string_buffer(8)
@@ -77,15 +75,13 @@ class Runner:
         with open(f"/proc/{tid}/mem", "rb", 0) as memory:
             return os.pread(memory.fileno(), 8, address + RSEQ_CS) != bytes(8)
 
-    def run(self, tid: int, pieces: Sequence[float]) -> tuple[bool, bool]:
-        """Lets this thread alone run, one piece of time after the other, until it stands elsewhere. Whether it does, or
-        has ended, and whether all others are who they were: what it has started meanwhile is held, too."""
-        before, same = self._register_set(tid, NT_PRSTATUS), True
-        for seconds in pieces:
-            same = self._run(tid, seconds) and same
-            if self._register_set(tid, NT_PRSTATUS) != before:
-                return True, same
-        return tid not in self._tracer.held, same
+    def run(self, asked: Run) -> Ran:
+        before, same = self._register_set(asked.tid, NT_PRSTATUS), True
+        for seconds in asked.pieces:
+            same = self._run(asked.tid, seconds) and same
+            if self._register_set(asked.tid, NT_PRSTATUS) != before:
+                return Ran(True, same)
+        return Ran(asked.tid not in self._tracer.held, same)
 
     def _run(self, tid: int, seconds: float) -> bool:
         if tid not in self._tracer.held:
@@ -113,8 +109,7 @@ class Runner:
         done: int = self._ptrace(PTRACE_CONT, tid, None, number)
         return done != -1
 
-    def call(self, told: Mapping[str, Any]) -> tuple[str, int]:
-        order = Order(**told)
+    def call(self, order: MakeCall) -> tuple[str, int]:
         tid = order.tid
         if self._tracer.held.get(tid) != 0 or self._register_set(tid, NT_PRSTATUS) != order.general:
             return REFUSED, 0
@@ -151,7 +146,7 @@ class Runner:
         finally:
             os.close(memory)
 
-    def _go(self, order: Order, stop: tuple[int, int], limit: float) -> tuple[str, int]:
+    def _go(self, order: MakeCall, stop: tuple[int, int], limit: float) -> tuple[str, int]:
         tid, number = order.tid, 0
         while True:
             self._tracer.held[tid] = 0

@@ -6,7 +6,7 @@ import fcntl
 import os
 import signal
 import time
-from typing import Optional
+from typing import Optional, Sequence
 
 from ...base.errors import TargetError
 from . import procfiles
@@ -57,7 +57,7 @@ class Stopper:
     def _states(self) -> list[tuple[int, str]]:
         return [(tid, procfiles.thread_state(self._pid, tid)) for tid in procfiles.thread_ids(self._pid)]
 
-    def records(self) -> list[tuple[int, bytes, bytes]]:
+    def records(self, tids: Optional[Sequence[int]] = None) -> list[tuple[int, bytes, bytes]]:
         return []
 
     def register_sets(self) -> list[tuple[int, bytes, list[tuple[str, int, bytes]]]]:

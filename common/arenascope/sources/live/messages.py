@@ -1,0 +1,178 @@
+"""What freeze.py and its guard say to each other: a record for each order and each answer, over a pipe.
+
+marshal, which every Python has loaded, takes the records' fields: numbers, bytes, texts and what is made of them.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import select
+from typing import Optional, Sequence, Union
+
+from ...base.records import NamedTuple
+
+
+class Hold(NamedTuple):
+    pid: int
+    born: int
+    at_most: float
+
+
+class Release(NamedTuple):
+    pass
+
+
+class GetRegisters(NamedTuple):
+    tids: Optional[Sequence[int]] = None
+    """None: of all threads."""
+
+
+class GetRegisterSets(NamedTuple):
+    pass
+
+
+class GetStands(NamedTuple):
+    """Of the threads that may be made to call."""
+
+    general_bytes: int
+    kinds: Sequence[int]
+    tids: Optional[Sequence[int]] = None
+
+
+class Run(NamedTuple):
+    """Let this thread alone run, one piece of time after the other, until it stands elsewhere."""
+
+    tid: int
+    pieces: Sequence[float]
+
+
+class MakeCall(NamedTuple):
+    """Make a thread go through prepared steps, then put it back."""
+
+    tid: int
+    general: bytes
+    """Its registers, as they are."""
+    back: bytes
+    """And as they shall be again."""
+    sets: Sequence[tuple[int, bytes]]
+    mask: int
+    meanwhile: int
+    """The signal mask while it goes through the steps."""
+    block: tuple[int, bytes]
+    room: int
+    """How many bytes below the block are used, too."""
+    entries: Sequence[bytes]
+    stops: Sequence[tuple[int, int]]
+    stands_in: tuple[int, int]
+    """Where the general registers have the program counter and the stack pointer."""
+    errno: tuple[int, bytes]
+    at_end: int
+    """The signal at which it stops after each step."""
+    seconds: float
+
+
+class Held(NamedTuple):
+    how: str
+
+
+class Refused(NamedTuple):
+    message: str
+    hint: Optional[str] = None
+
+
+class Released(NamedTuple):
+    seconds: float
+    """For which the process was held."""
+
+
+class Registers(NamedTuple):
+    threads: Sequence[tuple[int, bytes, bytes]]
+    """The fields of ThreadRecord."""
+
+
+class EveryRegisterSet(NamedTuple):
+    threads: Sequence[tuple[int, bytes, Sequence[tuple[str, int, bytes]]]]
+    """The fields of RegisterSets, and of its RegisterSet."""
+
+
+class Stands(NamedTuple):
+    threads: Sequence[tuple[int, bytes, dict[int, bytes], int, bool]]
+    """Of each its general registers, other sets by kind, signal mask, and whether it stands alone: at no signal's
+    delivery, and in no critical section that the kernel would break off (rseq)."""
+
+
+class Ran(NamedTuple):
+    moved: bool
+    """Whether it stands elsewhere, or has ended."""
+    same: bool
+    """Whether all other threads are who they were: what it has started meanwhile is held, too."""
+
+
+class Called(NamedTuple):
+    became: str
+    """One of running.py's words."""
+    number: int
+    """Of a signal, or the wait status of a process that ended."""
+
+
+Order = Union[Hold, Release, GetRegisters, GetRegisterSets, GetStands, Run, MakeCall]
+Answer = Union[Held, Refused, Released, Registers, EveryRegisterSet, Stands, Ran, Called]
+ORDERS: tuple[type[Order], ...] = (Hold, Release, GetRegisters, GetRegisterSets, GetStands, Run, MakeCall)
+ANSWERS: tuple[type[Answer], ...] = (Held, Refused, Released, Registers, EveryRegisterSet, Stands, Ran, Called)
+
+
+def send_order(file: int, order: Order) -> None:
+    _send(file, ORDERS.index(type(order)), tuple(order))
+
+
+def send_answer(file: int, answer: Answer) -> None:
+    _send(file, ANSWERS.index(type(answer)), tuple(answer))
+
+
+def receive_order(file: int) -> Order:
+    """EOFError where the other has ended."""
+    number, fields = marshal.loads(_receive(file, None))
+    order: Order = ORDERS[number](*fields)
+    return order
+
+
+def receive_answer(file: int, seconds: float) -> Answer:
+    """EOFError where the other has ended; TimeoutError where it stays silent; ValueError where a part is missing."""
+    data = _receive(file, seconds)
+    try:
+        number, fields = marshal.loads(data)
+        answer: Answer = ANSWERS[number](*fields)
+        return answer
+    except (EOFError, TypeError, IndexError):
+        raise ValueError from None
+
+
+def _send(file: int, number: int, fields: tuple[object, ...]) -> None:
+    data = marshal.dumps((number, fields))  # type: ignore[arg-type]  # the records have no other fields
+    # the registers of thousands of threads are megabytes, of which a pipe takes 64 KiB at a time
+    left = memoryview(len(data).to_bytes(4, "little") + data)
+    while left:
+        left = left[os.write(file, left) :]
+
+
+def _receive(file: int, seconds: Optional[float]) -> bytes:
+    return _receive_bytes(file, int.from_bytes(_receive_bytes(file, 4, seconds), "little"), seconds)
+
+
+def _receive_bytes(file: int, size: int, seconds: Optional[float]) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        if not readable(file, None if seconds is None else int(seconds * 1000)):
+            raise TimeoutError
+        part = os.read(file, size - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return bytes(data)
+
+
+def readable(file: int, milliseconds: Optional[int]) -> bool:
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    return bool(poll.poll(milliseconds))
