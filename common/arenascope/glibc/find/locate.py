@@ -208,13 +208,13 @@ class _Search:
     def _scan_all(self) -> Iterator[Hit]:
         """Arenas that lie in a file's data: libc's own first, then any file's (a static program)."""
         any_hit = False
-        for region in self._libc_data():
+        for region in _written(self.target, self._libc_data()):
             for hit in _scan(self.memory, region, self.trail):
                 any_hit = True
                 yield hit
         if any_hit:
             return
-        for region in libc_file.file_data(self.regions):
+        for region in _written(self.target, libc_file.file_data(self.regions)):
             yield from _scan(self.memory, region, self.trail)
 
     def _libc_data(self) -> list[Region]:
@@ -224,7 +224,7 @@ class _Search:
         """An arena whose `next` leads astray: its bins say where it is, the release how far in front it begins."""
         target, memory, trail = self.target, self.memory, self.trail
         rated: list[tuple[int, Hit]] = []
-        for region in self._libc_data() or libc_file.file_data(self.regions):
+        for region in _written(self.target, self._libc_data() or libc_file.file_data(self.regions)):
             for hit in scan(memory, region.start, region.end):
                 libc = libc_file.module_at(target, memory, self.regions, hit.bins)
                 known = versions.parse(libc.version or "")
@@ -321,6 +321,16 @@ def _another_is_whole(memory: Memory, hit: Hit) -> bool:
         return False
     reach = 254 * memory.pointer_size
     return any(other.ring for other in scan(memory, hit.bins - reach, hit.bins + 2 * reach))
+
+
+def _written(target: Target, regions: Sequence[Region]) -> Iterator[Region]:
+    """The parts that may hold anything but zeros: a core's header may claim terabytes that are a hole."""
+    for region in regions:
+        readable = target.image.readable(region.start, region.end)
+        if readable is None:
+            yield region
+        else:
+            yield from (region._replace(start=start, end=end) for start, end in readable.data)
 
 
 def _scan(memory: Memory, region: Region, trail: Optional[Trail]) -> list[Hit]:

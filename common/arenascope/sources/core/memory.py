@@ -111,21 +111,26 @@ class CoreMemory:
         """What `save` says of the moment, and whether it redacted the file."""
         from .moment import is_redacted, moment_of  # which only a file of `save` has
 
-        written = os.fstat(self.file).st_blocks * 512 if self.file >= 0 else self.size
-        moment = moment_of(self.notes.own, min(written, self.size), self.pointer_size)
+        moment = moment_of(self.notes.own, self._written, self.pointer_size)
         return moment, is_redacted(self.notes.own, moment)
 
+    @property
+    def _written(self) -> int:
+        """The file's bytes without its holes."""
+        return min(os.fstat(self.file).st_blocks * 512, self.size) if self.file >= 0 else self.size
+
     def all_notes(self) -> Iterator[Note]:
-        """Each byte once: a header costs nothing, and what it claims may be a hole of any size."""
-        read = 0
+        """Each byte once: a header costs nothing, and what it or a note claims may be a hole of any size."""
+        read, left = 0, self._written
         for segment in sorted((s for s in self.elf.segments if s.type == PT_NOTE), key=lambda s: s.offset):
             start, end = max(segment.offset, read), min(segment.offset + segment.file_size, self.size)
             if start < end:
                 read = end
                 data = self.held.view(start, end - start)
-                yield from parse_notes(
-                    self._bytes(start, end - start) if data is None else data, self.elf.mark, segment.align
-                )
+                notes = self._bytes(start, end - start) if data is None else data
+                for note in parse_notes(notes, self.elf.mark, segment.align, most=left):
+                    left -= len(note.data)
+                    yield note
 
     @property
     def file(self) -> int:

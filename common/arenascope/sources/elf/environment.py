@@ -15,6 +15,10 @@ CORRECTED = (AT_PHDR, AT_PHNUM, AT_ENTRY, AT_EXECFN)
 # exec allows three quarters of the default 8 MiB stack for arguments and environment together (_STK_LIM)
 ARGUMENT_LIMIT = 6 << 20
 STRING_LIMIT = 128 << 10  # MAX_ARG_STRLEN
+MOST_PAIRS = 64
+"""Of the auxiliary vector: the kernel writes some twenty."""
+MOST_PLACES = 1000
+"""Where its bytes are compared: one of its pairs, with a value of its own, is hardly met twice on a stack."""
 PAGE = 4096
 
 
@@ -40,7 +44,7 @@ def from_stack(
     word = struct.Struct(mark + ("I" if pointer_size == 4 else "Q"))
     pair = struct.Struct(mark + ("2I" if pointer_size == 4 else "2Q"))
     # a note that lies about its length may end within a pair
-    pairs = min(len(auxv) + 1, len(auxv_bytes) // pair.size)
+    pairs = min(len(auxv) + 1, len(auxv_bytes) // pair.size, MOST_PAIRS)
     saved = list(pair.iter_unpack(auxv_bytes[: pairs * pair.size]))
     anchor = next((auxv[kind] for kind in (AT_EXECFN, AT_RANDOM, AT_PLATFORM) if auxv.get(kind)), None)
     # one that is never corrected, and the same in no other process
@@ -64,14 +68,17 @@ def from_stack(
     if place is None:
         return None
     strings: list[bytes] = []
+    left = ARGUMENT_LIMIT
     place -= sure * pair.size + 2 * pointer_size
     try:
-        while len(strings) * pointer_size < ARGUMENT_LIMIT:
+        # each pointer may lead to the same string
+        while left > 0:
             pointer = word.unpack(read(place, pointer_size))[0]
             # argv's NULL; a program that was given no variable has it right there
             if pointer == 0:
                 break
             strings.append(read_string(read, pointer))
+            left -= len(strings[-1]) + 1 + pointer_size
             place -= pointer_size
     except MemoryReadError:
         return None
@@ -92,7 +99,7 @@ def _as_mapping(strings: Iterable[bytes]) -> dict[str, str]:
 
 def _find_below(read: Read, anchor: int, needle: bytes, fits: Callable[[int], bool]) -> Optional[int]:
     """The highest address below `anchor` where `needle` lies and fits, page by page downwards."""
-    data, start = b"", anchor
+    data, start, left = b"", anchor, MOST_PLACES
     while anchor - start < ARGUMENT_LIMIT + PAGE:
         lower = (start - 1) // PAGE * PAGE
         try:
@@ -105,6 +112,9 @@ def _find_below(read: Read, anchor: int, needle: bytes, fits: Callable[[int], bo
         while at >= 0:
             if fits(lower + at):
                 return lower + at
+            left -= 1
+            if not left:
+                return None
             at = data.rfind(needle, 0, at + len(needle) - 1)
         start = lower
     return None

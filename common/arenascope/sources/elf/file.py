@@ -29,6 +29,8 @@ SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
 # counts that outgrow their 16-bit field move to section header 0 (a core of more than 65,534 mappings)
 PN_XNUM, SHN_XINDEX = 0xFFFF, 0xFFFF
 MAX_SECTIONS = 1 << 20
+MAX_SEGMENTS = 1 << 21
+"""Of a core: twice what the largest vm.max_map_count in use allows. The count may be one of a file that is a hole."""
 MAX_MAPPED = 256
 """Program headers of a module in memory: linkers write a dozen, and nothing says where their file ends."""
 MAX_TABLES = 64
@@ -109,7 +111,8 @@ class Elf:
         if count == PN_XNUM and self._shoff and not self.mapped:
             count = self._raw_section(0)[7]
         layout = struct.Struct(self.mark + ("8I" if self.pointer_size == 4 else "2I6Q"))
-        if count and (self._phentsize != layout.size or (self.mapped and count > MAX_MAPPED)):
+        most = MAX_MAPPED if self.mapped else MAX_SEGMENTS
+        if count and (self._phentsize != layout.size or count > most):
             # as the kernel and ld.so have it: another size is no ELF file
             raise TargetError(
                 f"{self.name} has a damaged ELF header: {count} program headers of {self._phentsize} bytes"

@@ -12,7 +12,7 @@ from typing import Iterable, Iterator, Optional, Sequence
 
 from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.records import NamedTuple
-from ..target import Region, Target
+from ..target import Region, Span, Target, joined
 from .environment import read_string
 from .file import PT_DYNAMIC, SHT_SYMTAB, Elf, ElfFile
 from .linkmap import DT_DEBUG, MAX_MODULES
@@ -124,9 +124,10 @@ class Modules:
         try:
             with ElfFile(self.file_of(module) or "") as file:
                 constants = [each for each in file.sections if each.name.startswith(CONSTANTS)]
-                spans = [(each.offset, min(each.offset + each.size, DATA_LIMIT)) for each in constants]
-                # a file can be without sections, too
-                spans = spans or [(0, DATA_LIMIT)]
+                limit = min(len(file.data), DATA_LIMIT)
+                # each byte once, however many sections claim it; a file can be without sections, too
+                spans = joined(sorted((each.offset, min(each.offset + each.size, limit)) for each in constants))
+                spans = spans or [Span(0, limit)]
                 return {each for each in needles if any(file.data.find(each, *span) >= 0 for span in spans)}
         except ArenascopeError:
             return set()

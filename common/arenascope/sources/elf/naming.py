@@ -10,13 +10,14 @@ import struct
 from bisect import bisect_right
 from typing import Iterator, Optional, Protocol, Sequence
 
-from ...base.errors import ArenascopeError
+from ...base.errors import ArenascopeError, TargetError
 from ...base.records import NamedTuple
 from ..target import Place, Region
 from .bss import memory_end
 from .demangle import demangle
 from .file import (
     DEBUG_FOLDER,
+    LONGEST_NAME,
     SHT_DYNSYM,
     SHT_SYMTAB,
     ElfFile,
@@ -175,7 +176,7 @@ def _names(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> Iterator[_Name]:
     """Of .symtab, or where the file is stripped of .dynsym."""
     tables = {section.type: section for section in file.sections if section.type in (SHT_SYMTAB, SHT_DYNSYM)}
     table = tables.get(SHT_SYMTAB) or tables.get(SHT_DYNSYM)
-    if table is not None and table.size // max(1, table.entry_size) <= ENTRIES_LIMIT:
+    if table is not None and table.size // symbol_form(file).size <= ENTRIES_LIMIT:
         yield from _entries(file, table, kinds)
 
 
@@ -183,10 +184,18 @@ def _entries(file: ElfFile, table: Section, kinds: Sequence[int]) -> Iterator[_N
     strings = file.linked(table).offset
     if strings > len(file.data):
         return
+    # names share their ends, if at all: all entries of a file that lies may lead to the same long one
+    left = len(file.data)
     entries = file.data[table.offset : table.offset + table.size]
     form = symbol_form(file)
     whole = form.iter_unpack(entries[: len(entries) // form.size * form.size])
     for place, value, size, info, section in map(FIELDS[form.size], whole):
         if info & 15 in kinds and section != SHN_UNDEF and (value or info & 15 == STT_TLS):
             at = strings + place
-            yield _Name(value, size, file.data[at : file.data.find(b"\0", at)].decode("utf-8", "replace"))
+            end = file.data.find(b"\0", at, at + LONGEST_NAME)
+            if end < 0:
+                continue
+            left -= end - at
+            if left < 0:
+                raise TargetError(f"{file.name} has a damaged table of symbols: its names are longer than the file")
+            yield _Name(value, size, file.data[at:end].decode("utf-8", "replace"))

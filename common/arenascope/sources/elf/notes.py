@@ -26,24 +26,26 @@ class Note(NamedTuple):
     data: bytes
 
 
-def parse_notes(data: Buffer, mark: str, align: int = 4, at: int = 0, end: Optional[int] = None) -> Iterator[Note]:
-    """The notes in `data` from `at` to `end`, as far as they are whole."""
+def parse_notes(data: Buffer, mark: str, align: int = 4, most: Optional[int] = None) -> Iterator[Note]:
+    """The notes in `data`, as far as they are whole; those before the one with which they would exceed `most` bytes."""
     # Only GNU properties are aligned to 8; cores say 0 or 1 and mean 4.
     align = 8 if align == 8 else 4
     header = struct.Struct(mark + "3I")
-    end, begin = len(data) if end is None else end, at
+    at, end = 0, len(data)
+    left = end if most is None else most
     for _ in range(MAX_NOTES):
         if at + header.size > end:
             return
         name_size, size, kind = header.unpack_from(data, at)
         if not (name_size or size or kind):
             return  # what was never written
-        start = begin + _round_up(at + header.size + name_size - begin, align)
-        if start + size > end:
+        start = _round_up(at + header.size + name_size, align)
+        left -= size
+        if start + size > end or left < 0:
             return
         name = bytes(data[at + header.size : at + header.size + min(name_size, LONGEST_OWNER)])
         yield Note(string_at(name, 0), kind, bytes(data[start : start + size]))
-        at = begin + _round_up(start + size - begin, align)
+        at = _round_up(start + size, align)
 
 
 def gnu_build_id(notes: Iterable[Note]) -> Optional[str]:
