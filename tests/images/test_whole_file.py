@@ -13,9 +13,13 @@ from pathlib import Path
 from typing import BinaryIO, Iterator
 
 import pytest
+from subjects import Subject
 
 from arenascope.base.errors import ArenascopeError
-from arenascope.base.whole_file import write_whole
+from arenascope.base.whole_file import PartialFile, write_whole
+from arenascope.commands.framework.saving import save
+from arenascope.sources.live.process import ProcessImage
+from arenascope.sources.shell_target import ShellTarget
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
@@ -252,6 +256,30 @@ def test_a_full_device_says_so(tmp_path: Path) -> None:
     with pytest.raises(ArenascopeError, match="No space left on device"):
         write_whole(str(full), b"x")
     assert stat.S_ISCHR(full.lstat().st_mode)
+
+
+def test_nobody_can_open_a_file_before_it_is_whole(tmp_path: Path) -> None:
+    partial = PartialFile(str(tmp_path / "file"), 0o600)
+    os.write(partial.descriptor, b"part")
+    assert os.listdir(tmp_path) == []
+    partial.finish()
+    partial.close()
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"part"]
+
+
+@pytest.mark.parametrize("redact", [False, True])
+def test_what_a_process_holds_has_no_name_before_it_is_whole(tmp_path: Path, redact: bool) -> None:
+    """A copy that nobody has taken the user's data out of, least of all."""
+    seen: list[list[str]] = []
+
+    def release() -> float:
+        seen.append(os.listdir(tmp_path))
+        return 0.0
+
+    with Subject("hoard") as subject:
+        save(ShellTarget(ProcessImage(subject.pid)), str(tmp_path / "core"), release, redact)
+    assert seen == [[]]
+    assert os.listdir(tmp_path) == ["core"]
 
 
 def test_a_link_to_what_is_not_there_yet(tmp_path: Path) -> None:

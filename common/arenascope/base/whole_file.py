@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
-from typing import Optional
+from contextlib import contextmanager, suppress
+from typing import Iterator, Optional
 
 from .errors import ArenascopeError
 
@@ -19,25 +19,51 @@ def partial_name(path: str) -> str:
 
 
 class PartialFile:
-    """A new file beside `path`, which gets that name once it is whole; whoever does not finish it leaves nothing."""
+    """A new file in the folder of `path`, which gets that name once it is whole. Until then it has none, where the file
+    system has such files (O_TMPFILE): whoever does not finish it leaves nothing, also when killed."""
 
     def __init__(self, path: str, mode: int) -> None:
         self.path = path
-        self._name = partial_name(path)
-        self.descriptor = os.open(self._name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        self._name = ""
+        try:
+            self.descriptor = os.open(os.path.dirname(path) or ".", os.O_WRONLY | os.O_TMPFILE, mode)
+        except OSError:
+            self._name = partial_name(path)
+            self.descriptor = os.open(self._name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
 
-    def finish(self, lasting: bool = True) -> None:
-        """Not `lasting`: nobody needs it after a crash."""
-        if lasting:
-            # a full disk may show only now: on network file systems, and where space is counted later
-            os.fsync(self.descriptor)
+    def finish(self) -> None:
+        # a full disk may show only now: on network file systems, and where space is counted later
+        os.fsync(self.descriptor)
+        if not self._name:
+            self._name = partial_name(self.path)
+            # linkat() by any folder: link() does not follow this name
+            os.link(f"/proc/self/fd/{self.descriptor}", self._name, src_dir_fd=self.descriptor)
         os.replace(self._name, self.path)
 
     def close(self) -> None:
         os.close(self.descriptor)
-        # finished it has this name no more
-        with suppress(OSError):
-            os.unlink(self._name)
+        if self._name:
+            # finished it has this name no more
+            with suppress(OSError):
+                os.unlink(self._name)
+
+
+@contextmanager
+def nameless_file(folder: str) -> Iterator[int]:
+    """A descriptor of a file that nobody else can open, or find once we are gone."""
+    try:
+        try:
+            descriptor = os.open(folder, os.O_RDWR | os.O_TMPFILE | os.O_EXCL, 0o600)
+        except OSError:
+            name = partial_name(os.path.join(folder, ""))
+            descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            os.unlink(name)
+    except OSError as error:
+        raise ArenascopeError(f"cannot write in {folder}: {error.strerror or error}") from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def write_whole(path: str, data: bytes) -> None:

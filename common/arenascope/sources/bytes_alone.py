@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Optional, Sequence
+from typing import Callable, Optional, Sequence, Union
 
 from ..base.model import Statement
 from .target import (
@@ -59,5 +59,7 @@ class BytesAlone:
     def shortage(self) -> Sequence[Statement]:
         return ()
 
-    def save(self, path: str, registers: Sequence[RegisterSets], release: Callable[[], float]) -> Optional[Saved]:
+    def save(
+        self, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]
+    ) -> Optional[Saved]:
         return None

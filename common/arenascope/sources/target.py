@@ -6,7 +6,7 @@ heaps that unit tests build. An Image behind it answers for the kernel. Each com
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Literal, Mapping, Optional, Protocol, Sequence
+from typing import Callable, Iterable, Literal, Mapping, Optional, Protocol, Sequence, Union
 
 from ..base.mapping_names import HUGE_PAGES, may_be_shared
 from ..base.model import Statement
@@ -308,9 +308,11 @@ class Image(Protocol):
     def shortage(self) -> Sequence[Statement]:
         """Why it lacks memory that the process had (a core cut short), with words; empty where it does not."""
 
-    def save(self, path: str, registers: Sequence[RegisterSets], release: Callable[[], float]) -> Optional[Saved]:
-        """Writes it as a core that keeps what cores lose. Calls `release`, which tells for how long it was held, once
-        all of it was read. None where it does not lie on this machine."""
+    def save(
+        self, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]
+    ) -> Optional[Saved]:
+        """Writes it as a core that keeps what cores lose, by a name or into an open file. Calls `release`, which tells
+        for how long it was held, once all of it was read. None where it does not lie on this machine."""
 
 
 class Target(Protocol):

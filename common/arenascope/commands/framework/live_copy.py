@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Optional, Sequence, Union
 from ...base.errors import ArenascopeError, RedactedError, TargetError, UsageError
 from ...base.model import Statement
 from ...base.records import NamedTuple
-from ...base.whole_file import partial_name
+from ...base.whole_file import nameless_file
 from ...blocks.finder import library
 from ...blocks.graph.blocks import LiveBlocks, live_blocks
 from ...blocks.graph.refs import Search
@@ -24,6 +24,7 @@ from ...session.session import Session
 from ...session.sweeps import likely_chunks
 from ...sources.core.image import CoreImage
 from ...sources.elf.naming import local_file
+from ...sources.elf.sysroot import open_regular
 from ...sources.live.process import ProcessImage
 from ...sources.live.saving import save_process
 from ...sources.shell_target import ShellTarget
@@ -183,10 +184,8 @@ def _identity_of(session: Session) -> Identity:
 
 def _contents(path: str) -> Union[bytes, mmap.mmap]:
     """Mapped: to read it takes longer than to answer from it. It is replaced as a whole, never written to."""
-    if not os.path.isfile(path):
-        raise ArenascopeError(f"{path} is no regular file")
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path), "rb") as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
     except OSError as error:
         raise ArenascopeError(f"cannot read {path}: {error.strerror or error}") from error
@@ -226,10 +225,7 @@ def _with_room(size: int) -> str:
 
 
 def _copied(context: Context, target: ShellTarget, process: ProcessImage) -> tuple[_Copy, int]:
-    """The copy has no name as soon as it is whole."""
-    path = partial_name(os.path.join(_with_room(process.status.rss or 0), ""))
-    saved = save_process(process, path, target.register_sets(), context.door.release, lasting=False)
-    try:
-        return _Copy(path, process), saved.lost
-    finally:
-        os.unlink(path)
+    """The copy never has a name."""
+    with nameless_file(_with_room(process.status.rss or 0)) as file:
+        saved = save_process(process, file, target.register_sets(), context.door.release)
+        return _Copy(f"/proc/self/fd/{file}", process), saved.lost

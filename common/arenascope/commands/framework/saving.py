@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Callable, Optional
 
-from ...base.whole_file import partial_name
+from ...base.whole_file import nameless_file
 from ...present.render.progress import Progress
 from ...session.session import Session
 from ...sources.core.image import CoreImage
@@ -24,15 +24,12 @@ def save(target: Target, path: str, release: Callable[[], float], redact: bool) 
         return target.image.save(path, target.register_sets(), release)
     if isinstance(target.image, CoreImage):
         return _redact(target, target.image, path)
-    # what is kept takes a walk over every chunk: the process is let go first, the file has no name meanwhile
-    whole = partial_name(path)
-    saved = target.image.save(whole, target.register_sets(), release)
-    if saved is None:
-        return None
-    try:
-        core = CoreImage(whole)
-    finally:
-        os.unlink(whole)
+    # what is kept takes a walk over every chunk: the process is let go first; this copy never has a name
+    with nameless_file(os.path.dirname(path) or ".") as file:
+        saved = target.image.save(file, target.register_sets(), release)
+        if saved is None:
+            return None
+        core = CoreImage(f"/proc/self/fd/{file}")
     with core:
         redacted = _redact(target, core, path)
     return redacted._replace(held=saved.held, lost=saved.lost)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Optional, Sequence
+from typing import Callable, Optional, Sequence, Union
 
 from ..elf.naming import local_file
 from ..local import LocalImage
@@ -88,7 +88,7 @@ class CoreImage(CoreMemory, LocalImage):
     def locked(self) -> Optional[Sequence[Span]]:
         return self.moment.locked if self.moment is not None else None
 
-    def save(self, path: str, registers: Sequence[RegisterSets], release: Callable[[], float]) -> Saved:
+    def save(self, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]) -> Saved:
         from .resaving import save_core
 
         return save_core(self, path, self.residency(), self.mapping_use())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterable, Iterator, Optional, Sequence, Union
 
 from ...base.model import Range
 from ..elf.kernel import NT_386_TLS, NT_ARM_TLS, NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, OWN
@@ -25,7 +25,7 @@ KEPT_NOTES = (NT_AUXV, NT_FILE, NT_386_TLS, NT_ARM_TLS)
 
 def save_core(
     core: CoreMemory,
-    path: str,
+    path: Union[str, int],
     residency: Optional[Residency],
     uses: Optional[Sequence[MappingUse]],
     kept: Optional[Sequence[Range]] = None,

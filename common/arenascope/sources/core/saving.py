@@ -14,7 +14,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from itertools import groupby
 from operator import attrgetter
-from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
+from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence, Union
 
 from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.model import Range
@@ -23,6 +23,7 @@ from ...base.whole_file import PartialFile
 from ..elf.file import MAGIC, PF_R, PF_W, PF_X, Segment
 from ..elf.kernel import OWN, FileMapping
 from ..elf.notes import Note
+from ..elf.sysroot import open_regular
 from ..target import MappingUse, Region, RegisterSets, Span, joined
 from .moment import Moment, mark
 from .writing import Form, Who, head, head_bytes, load_segment, note_bytes, note_segment, process_notes
@@ -181,9 +182,13 @@ def _was_saved(path: str) -> bool:
 class CoreWriter:
     """A file that gets its name once it is whole, and is its owner's alone, as a core of the kernel's is."""
 
-    def __init__(self, path: str, lasting: bool = True) -> None:
-        """`lasting`: see PartialFile.finish()."""
-        self.path, self._lasting = path, lasting
+    def __init__(self, path: Union[str, int]) -> None:
+        """A descriptor is that of a file without a name, which stays without one."""
+        self._partial: Optional[PartialFile] = None
+        if isinstance(path, int):
+            self.path, self._file = "a temporary file", path
+            return
+        self.path = path
         if os.path.lexists(path) and not _was_saved(path):
             raise ArenascopeError(f"{path} is there already", "name another file, or remove it")
         try:
@@ -247,7 +252,8 @@ class CoreWriter:
             os.pwrite(self._file, layout.notes, layout.notes_at)
             segments = [*layout.segments, note_segment(layout.end, len(last))]
             os.pwrite(self._file, head(form, segments), 0)
-            self._partial.finish(self._lasting)
+            if self._partial is not None:
+                self._partial.finish()
             return os.fstat(self._file).st_blocks * 512
         except OSError as error:
             raise self._cannot(error) from error
@@ -258,7 +264,7 @@ class CoreWriter:
             path = open_file(region)
             if path is None:
                 continue
-            source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            source = open_regular(path)
             try:
                 for each in parts:
                     data = os.pread(source, each.size, region.offset + each.address - region.start)
@@ -271,7 +277,8 @@ class CoreWriter:
 
     def __exit__(self, *_: object) -> None:
         """Without finish() nothing is left of it."""
-        self._partial.close()
+        if self._partial is not None:
+            self._partial.close()
 
 
 def _within(ranges: Iterable[Range], start: int, end: int) -> Iterator[Range]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, TypeVar, Union
 
 from ...base.errors import MemoryReadError, TargetError
 from ...base.model import Statement
@@ -12,6 +12,7 @@ from .. import target
 from ..elf import environment
 from ..elf.file import MAGIC
 from ..elf.kernel import AT_PAGESZ, is_secure, parse_auxv
+from ..elf.sysroot import open_regular
 from ..local import LocalImage
 from . import procfiles
 from .pagemap import PagemapResidency
@@ -283,7 +284,9 @@ class ProcessImage(LocalImage):
     def shortage(self) -> Sequence[Statement]:
         return ()
 
-    def save(self, path: str, registers: Sequence[target.RegisterSets], release: Callable[[], float]) -> target.Saved:
+    def save(
+        self, path: Union[str, int], registers: Sequence[target.RegisterSets], release: Callable[[], float]
+    ) -> target.Saved:
         from .saving import save_process
 
         return save_process(self, path, registers, release)
@@ -308,9 +311,10 @@ class ProcessImage(LocalImage):
 
 
 def _can_read(path: str) -> bool:
+    """Whether it is a regular file that we may read: a FIFO in its place would wait for a writer."""
     try:
-        with open(path, "rb"):
-            return True
+        os.close(open_regular(path))
+        return True
     except OSError:
         return False
 

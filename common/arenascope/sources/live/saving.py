@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import Callable, Mapping, Optional, Protocol, Sequence
+from typing import Callable, Mapping, Optional, Protocol, Sequence, Union
 
 from ..core.moment import Moment
 from ..core.saving import CoreWriter, Piece, first_notes, lay_out, pieces_of, whole_piece
@@ -42,10 +42,10 @@ class Process(Image, Protocol):
 
 
 def save_process(
-    image: Process, path: str, registers: Sequence[RegisterSets], release: Callable[[], float], lasting: bool = True
+    image: Process, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]
 ) -> Saved:
-    """`release` lets the process go, and says for how long it was held. `lasting`: see CoreWriter."""
-    with CoreWriter(path, lasting) as writer:
+    """`release` lets the process go, and says for how long it was held."""
+    with CoreWriter(path) as writer:
         return _save(image, writer, registers, release)
 
 
