@@ -17,7 +17,7 @@ from arenascope.commands import all_commands, command_names, find_command
 from arenascope.commands.framework.apply import Controller
 from arenascope.commands.framework.arguments import HELP, completions
 from arenascope.commands.framework.command import Command, execute
-from arenascope.commands.framework.debugger_door import ALWAYS, SUMMARY, DebuggerDoor, help_body, prefixes, taken
+from arenascope.commands.framework.debugger_door import ALWAYS, SUMMARY, DebuggerDoor, help_body, offer, prefixes, taken
 from arenascope.commands.framework.overview import HELP_SUMMARY, help_text
 from arenascope.present.glossary import TOPIC
 from arenascope.present.render.json import failed
@@ -176,5 +176,6 @@ def register(folder: str) -> None:
         _make_help(prefix)
         for command in all_commands():
             _make_subcommand(prefix, command, folder)
-    mi = GdbDoor(words[0], folder).beside("mi")
-    mi.register(all_commands(), lambda: GdbDoor(words[0], folder), errors_as_gdb_says_them)
+    door = partial(GdbDoor, words[0], folder)
+    offer(door)
+    door().beside("mi").register(all_commands(), door, errors_as_gdb_says_them)

@@ -15,7 +15,7 @@ from arenascope.commands import all_commands, find_command
 from arenascope.commands.framework.apply import Controller
 from arenascope.commands.framework.arguments import Argument
 from arenascope.commands.framework.command import Command, execute
-from arenascope.commands.framework.debugger_door import ALWAYS, SUMMARY, DebuggerDoor, help_body, prefixes, taken
+from arenascope.commands.framework.debugger_door import ALWAYS, SUMMARY, DebuggerDoor, help_body, offer, prefixes, taken
 from arenascope.commands.framework.overview import HELP_SUMMARY, help_text
 from arenascope.present.render.json import failed
 from arenascope.present.render.text import Style, folded, wants_colour
@@ -238,6 +238,8 @@ def _make_class(kind: type[AnyNamed], prefix: str, name: str, **attributes: obje
 
 
 def register(debugger: lldb.SBDebugger, classes: Sequence[type[_Named]], module: str) -> None:
+    folder = next(kind.folder for kind in classes if issubclass(kind, _Subcommand))
+    offer(lambda: LldbDoor(ALWAYS, folder, debugger, lldb.SBExecutionContext(), result=lldb.SBCommandReturnObject()))
     interpreter = debugger.GetCommandInterpreter()
     for prefix in dict.fromkeys(kind.prefix for kind in classes):
         if prefix != ALWAYS and _is_taken(interpreter, prefix):

@@ -1,7 +1,62 @@
-"""arenascope: what glibc malloc holds, whose it is, and what would give it back."""
+"""arenascope: what glibc malloc holds, whose it is, and what would give it back.
 
-__version__ = "0.1.0"
-PROGRAM = "arenascope"
+For programs: `arenascope.open(PID_OR_CORE).arenas()`; inside GDB and LLDB `arenascope.selected()`: see docs/api.md.
+"""
 
-INTERRUPTED, STOPPED = 130, "arenascope: stopped\n"
-"""The exit status that the shell gives a command stopped by SIGINT, and the line that goes with it."""
+from .base.about import __version__ as __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from os import PathLike
+    from typing import Optional, Sequence, Union
+
+    from .base.errors import ArenascopeError as ArenascopeError
+    from .base.errors import RefusedError as RefusedError
+    from .base.errors import TargetError as TargetError
+    from .base.errors import UsageError as UsageError
+    from .commands.framework.subject import Subject as Subject
+    from .present.documents.arena_records import Arenas as Arenas
+    from .present.documents.owner_records import Owners as Owners
+    from .present.documents.record import Document as Document
+    from .present.documents.trim_records import Trim as Trim
+    from .present.documents.type_records import Types as Types
+else:
+
+    def __getattr__(name: str) -> object:
+        """Loaded when it is first asked for: the shell, which starts for each look, needs none of it."""
+        if name in ("ArenascopeError", "RefusedError", "TargetError", "UsageError"):
+            from .base import errors as home
+        elif name in ("Arenas", "Document", "Owners", "Subject", "Trim", "Types"):
+            from .commands.framework import subject as home
+        else:
+            raise AttributeError(f"module 'arenascope' has no attribute {name!r}")
+        return getattr(home, name)
+
+
+def open(
+    subject: "Union[str, int, PathLike[str], None]" = None,
+    *,
+    stop: str = "ptrace",
+    hold_at_most: "Optional[float]" = None,
+    symbols: bool = True,
+    debug_dirs: "Sequence[str]" = (),
+    sysroot: "Optional[str]" = None,
+    jobs: int = 1,
+) -> "Subject":
+    """A process by its pid, a core by its path; without either, what the debugger that this runs in has selected.
+
+    `hold_at_most` is in seconds; the others are the shell's options of these names.
+    """
+    if subject is None:
+        return selected()
+    from .cli.api import Opened
+    from .cli.shell import How
+
+    return Opened(str(subject), How(stop, debug_dirs, symbols, processes=jobs, sysroot=sysroot), hold_at_most)
+
+
+def selected() -> "Subject":
+    """What is selected in the debugger that this runs in, each time that it is asked."""
+    from .commands.framework.debugger_door import selected
+
+    return selected()

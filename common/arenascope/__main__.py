@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 
-from . import INTERRUPTED, STOPPED
+from .base.about import INTERRUPTED, STOPPED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .. import __version__
+from .about import __version__
 from .printable import one_line
 
 STATUS = 3

@@ -23,7 +23,7 @@ from ..commands.framework.command import Context, answer
 from ..commands.snapshot import read_all, take
 from ..present.render.json import failure
 from ..present.render.text import Style
-from .shell import ShellDoor, seconds_to_hold, terminal_width, typed_program, unbroken
+from .shell import How, QuietDoor, door_for, terminal_width, typed_program, unbroken
 
 
 class Look(NamedTuple):
@@ -32,14 +32,9 @@ class Look(NamedTuple):
     subject: str
     command: str
     options: Namespace
-    folders: Sequence[str] = ()
-    stop: str = "ptrace"
-    symbols: bool = True
-    processes: int = 1
-    """How many may share it."""
+    how: How = How()
     program: str = ""
     """What the next steps name; by default what was typed to start this process."""
-    sysroot: Optional[str] = None
 
 
 class Seen(NamedTuple):
@@ -49,7 +44,7 @@ class Seen(NamedTuple):
     status: int
 
 
-class _Collecting(ShellDoor):
+class _Collecting(QuietDoor):
     """Keeps what is written and shows no notices: the lines of many subjects would mix."""
 
     program = ""
@@ -57,12 +52,6 @@ class _Collecting(ShellDoor):
     def write(self, text: str) -> None:
         self.release()
         self.written.append(text)
-
-    def notice(self, text: str) -> None:
-        pass
-
-    def progress(self, text: str) -> None:
-        pass
 
     def style(self) -> Style:
         return Style(width=terminal_width(sys.stdout), program=self.program or typed_program(), subject=self._named)
@@ -81,18 +70,7 @@ def look(asked: Look) -> Seen:
 
 def _look(asked: Look, early: bool) -> Seen:
     command = find_command(asked.command)
-    lists_of = asked.options.libc if early and command.ahead(asked.options) else None
-    door = _Collecting(
-        asked.subject,
-        asked.stop,
-        asked.folders,
-        asked.symbols,
-        processes=asked.processes,
-        lists_of=lists_of,
-        sysroot=asked.sysroot,
-    )
-    door.whole = command.whole(asked.options)
-    door.hold_at_most = seconds_to_hold(asked.options)
+    door = door_for(_Collecting, command, asked.subject, how=asked.how, options=asked.options, early=early)
     door.program = asked.program
     try:
         status = answer(command, asked.options, door)
@@ -154,7 +132,7 @@ def run(looks: Sequence[Look], jobs: int, lines: bool) -> int:
 def _all(looks: Sequence[Look], asked: int) -> Iterator[Seen]:
     jobs = min(asked or os.cpu_count() or 1, len(looks))
     if len(looks) == 1:
-        yield look(looks[0]._replace(processes=asked))
+        yield look(looks[0]._replace(how=looks[0].how._replace(processes=asked)))
         return
     if jobs == 1:
         yield from map(look, looks)

@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from typing import Callable, Optional, Sequence
 
-from .. import INTERRUPTED, PROGRAM, STOPPED, __version__
+from ..base.about import INTERRUPTED, PROGRAM, STOPPED, __version__
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import make_streams_safe, one_line
 from ..commands import command_names, find_command
@@ -18,7 +18,7 @@ from ..commands.framework.overview import meaning
 from ..present.render.json import failed
 from ..present.render.text import fitted, folded
 from ..sources.target import HOLD_AT_MOST
-from .shell import ShellDoor, seconds_to_hold, terminal_width, unbroken
+from .shell import How, ShellDoor, door_for, terminal_width, unbroken
 from .tree import HELP_NAME, LOOPS, Tree, branch_names, find_loop
 
 DONE, NOTHING, FAILED = 0, 1, 2
@@ -129,7 +129,7 @@ def _said_instead(options: argparse.Namespace) -> str:
 
 def _look(command: Command, options: argparse.Namespace) -> int:
     options.json |= options.jsonl
-    subjects, symbols = options.subjects, not options.no_symbols
+    subjects = options.subjects
     if options.jobs < 0:
         raise UsageError(f"--jobs {options.jobs} is no number of looks at a time", "0 is one for each processor")
     if options.hold_at_most is not None and not 0 < options.hold_at_most <= HOLD_AT_MOST * 1000:
@@ -142,18 +142,7 @@ def _look(command: Command, options: argparse.Namespace) -> int:
     if (options.jsonl and subjects) or len(subjects) > 1:
         from . import fleet  # several processes, which a single look does not need
 
-        looks = [
-            fleet.Look(
-                each,
-                command.name,
-                options,
-                options.debug_dir,
-                stop=options.stop,
-                symbols=symbols,
-                sysroot=options.sysroot,
-            )
-            for each in subjects
-        ]
+        looks = [fleet.Look(each, command.name, options, _how(options)) for each in subjects]
         return fleet.run(looks, options.jobs, options.jsonl)
     subject = subjects[0] if subjects else None
     if options.no_stop:
@@ -161,19 +150,18 @@ def _look(command: Command, options: argparse.Namespace) -> int:
     return unbroken(lambda early: _run_held(command, subject, options, early))
 
 
-def _run_held(command: Command, subject: Optional[str], options: argparse.Namespace, early: bool) -> int:
-    lists_of = options.libc if early and command.ahead(options) else None
-    door = ShellDoor(
-        subject,
+def _how(options: argparse.Namespace) -> How:
+    return How(
         options.stop,
         options.debug_dir,
         not options.no_symbols,
         processes=options.jobs,
-        lists_of=lists_of,
         sysroot=options.sysroot,
     )
-    door.whole = command.whole(options)
-    door.hold_at_most = seconds_to_hold(options)
+
+
+def _run_held(command: Command, subject: Optional[str], options: argparse.Namespace, early: bool) -> int:
+    door = door_for(ShellDoor, command, subject, how=_how(options), options=options, early=early)
     try:
         status = answer(command, options, door)
         door.release()

@@ -7,8 +7,9 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Callable, Optional, Sequence, TextIO, TypeVar
 
-from .. import PROGRAM
+from ..base.about import PROGRAM
 from ..base.errors import HoldEnded, HoldOver, ReadLate, TargetError, Unread, UsageError
+from ..base.records import NamedTuple
 from ..commands import find_command
 from ..present.render.progress import OverwrittenLine
 from ..present.render.text import Style, wants_colour
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from ..commands.framework.apply import Controller
+    from ..commands.framework.command import Command
     from ..sources.live.freeze import Freeze
     from ..sources.live.process import ProcessImage
     from ..sources.live.still import StillProcess
@@ -235,6 +237,48 @@ class ShellDoor:
 
     def describe(self) -> Sequence[str]:
         return ["no debugger: the shell"]
+
+
+class QuietDoor(ShellDoor):
+    """For programs, and for looks of which only the answer is shown."""
+
+    def notice(self, text: str) -> None:
+        pass
+
+    def progress(self, text: str) -> None:
+        pass
+
+
+class How(NamedTuple):
+    """How a process or core is looked at."""
+
+    stop: str = "ptrace"
+    folders: Sequence[str] = ()
+    symbols: bool = True
+    processes: int = 1
+    """How many may share it."""
+    sysroot: Optional[str] = None
+
+
+AnyDoor = TypeVar("AnyDoor", bound=ShellDoor)
+
+
+def door_for(
+    kind: type[AnyDoor], command: Command, subject: Optional[str], *, how: How, options: Namespace, early: bool = False
+) -> AnyDoor:
+    """For one look by this command; `early`: see `unbroken`."""
+    door = kind(
+        subject,
+        how.stop,
+        how.folders,
+        how.symbols,
+        processes=how.processes,
+        lists_of=options.libc if early and command.ahead(options) else None,
+        sysroot=how.sysroot,
+    )
+    door.whole = command.whole(options)
+    door.hold_at_most = seconds_to_hold(options)
+    return door
 
 
 T = TypeVar("T")

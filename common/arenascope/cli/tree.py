@@ -9,7 +9,7 @@ import argparse
 from functools import partial
 from typing import Callable, Optional, Sequence
 
-from .. import PROGRAM
+from ..base.about import PROGRAM
 from ..base.argv import full_names
 from ..base.records import NamedTuple
 from ..commands import all_commands, command_names, find_command

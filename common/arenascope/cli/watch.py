@@ -23,7 +23,7 @@ from ..session.resident import resident_picture
 from ..session.trims import trims
 from ..sources.live.cgroups import memory_limit
 from ..sources.live.procfiles import born
-from .shell import ShellDoor, unbroken
+from .shell import QuietDoor, ShellDoor, unbroken
 
 COLUMNS = {
     "time": 8,
@@ -225,13 +225,6 @@ def _columns(style: Style, several: bool) -> list[str]:
     return kept
 
 
-class _Quiet(ShellDoor):
-    """For how long a process was held stands in its line."""
-
-    def notice(self, text: str) -> None:
-        pass
-
-
 class _Seen(NamedTuple):
     looked: Looked
     document: Optional[Mapping[str, Any]]
@@ -247,7 +240,7 @@ def _look(pid: int, options: argparse.Namespace, early: bool) -> _Seen:
 
     started = born(pid) if options.save else None
     ahead = None if options.types or options.owners else figures
-    door = _Quiet(str(pid), "ptrace", (), lists_of=0 if early and ahead else None)
+    door = QuietDoor(str(pid), "ptrace", (), lists_of=0 if early and ahead else None)
     asked = argparse.Namespace(libc=0, json=True)
     try:
         keys: Mapping[str, Any] = figures(Context(door, asked, ahead=ahead)).keys

@@ -7,11 +7,13 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 from ..analysis.trim import Trim
 from ..analysis.usage import ArenaUsage, orphans, total, total_tally
 from ..base.model import Tally
-from ..present.render.allocators import allocators_json
-from ..present.render.json import address, tally_json
+from ..present.documents.arena_records import Arena, ArenaFigures, Arenas, ArenaThread
+from ..present.documents.record import chunks_of
+from ..present.render.allocators import other_allocators, share_record
+from ..present.render.json import hexadecimal
 from ..present.render.text import AT_MOST, NO_HEAP, Style, count, cut, left_out, next_lines, number, table
 from ..present.screens.allocators import allocators_lines
-from ..session.allocators import share_json
+from ..session.allocators import share_of
 from ..session.problems import problems_of
 from ..session.trims import trims
 from ..session.usage import full_usages, mmapped_tally, quick_usages
@@ -49,47 +51,56 @@ def arenas_command(context: Context) -> Answer:
     plans = None if context.options.quick else {trim.plan.arena: trim for trim in trims(session)}
     usages.sort(key=SORTS[context.options.sort])
     mmapped = mmapped_tally(session)
-    share = share_json(session, plans is not None)
-    keys = {
-        "arenas": [arena_json(usage, plans) for usage in sorted(usages, key=SORTS["index"])],
-        "mmapped": tally_json(mmapped),
-        "totals": figures_json(usages, plans, session.all_arenas),
-        "allocators": allocators_json(session.located.allocators),
-        "share": share,
-    }
+    share = share_of(session, plans is not None)
+    found = Arenas(
+        arenas=[_row(usage, plans) for usage in sorted(usages, key=SORTS["index"])],
+        mmapped=chunks_of(mmapped),
+        totals=_totals(usages, plans, session.all_arenas),
+        allocators=other_allocators(session.located.allocators),
+        share=share_record(share),
+    )
     beside = list(allocators_lines(context.style, session.located.allocators, share))
     lines = _lines(context, usages, plans, mmapped, beside=beside)
-    return Answer(keys, lines, problems_of(session))
+    return Answer(found, lines, problems_of(session))
 
 
-def arena_json(usage: ArenaUsage, plans: Optional[Plans]) -> dict[str, object]:
-    header = usage.header
-    return {
-        "index": header.index,
-        "address": address(header.address),
-        "main": header.main,
-        "heaps": usage.heaps,
-        "attached_threads": header.attached_threads,
-        "threads": [{"tid": cache.tid, "name": cache.name} for cache in usage.threads],
-        **figures_json([usage], plans),
-    }
+def _row(usage: ArenaUsage, plans: Optional[Plans]) -> Arena:
+    header, (released, resident) = usage.header, _trimmed(plans, usage.header.index)
+    return Arena(
+        index=header.index,
+        address=hexadecimal(header.address),
+        main=header.main,
+        heaps=usage.heaps,
+        attached_threads=header.attached_threads,
+        threads=[ArenaThread(tid=cache.tid, name=cache.name) for cache in usage.threads],
+        system_bytes=header.system_mem,
+        max_system_bytes=header.max_system_mem,
+        used_bytes=usage.used,
+        tcache=chunks_of(usage.tcache),
+        fast=chunks_of(usage.fast),
+        bins=chunks_of(usage.bins),
+        top_bytes=header.top_bytes,
+        resident_bytes=usage.resident,
+        trim_bytes=released,
+        trim_resident_bytes=resident,
+    )
 
 
-def figures_json(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: bool = True) -> dict[str, object]:
-    """One arena's figures, or the sums over all; where not `whole`, there are more than these."""
+def _totals(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: bool) -> ArenaFigures:
+    """The sums over all; where not `whole`, there are more than these."""
     each = [_trimmed(plans, usage.header.index) for usage in usages]
-    return {
-        "system_bytes": total((usage.header.system_mem for usage in usages), whole),
-        "max_system_bytes": total((usage.header.max_system_mem for usage in usages), whole),
-        "used_bytes": total((usage.used for usage in usages), whole),
-        "tcache": tally_json(total_tally((usage.tcache for usage in usages), whole)),
-        "fast": tally_json(total_tally((usage.fast for usage in usages), whole)),
-        "bins": tally_json(total_tally((usage.bins for usage in usages), whole)),
-        "top_bytes": total((usage.header.top_bytes for usage in usages), whole),
-        "resident_bytes": total((usage.resident for usage in usages), whole),
-        "trim_bytes": total((released for released, _ in each), whole),
-        "trim_resident_bytes": total((resident for _, resident in each), whole),
-    }
+    return ArenaFigures(
+        system_bytes=total((usage.header.system_mem for usage in usages), whole),
+        max_system_bytes=total((usage.header.max_system_mem for usage in usages), whole),
+        used_bytes=total((usage.used for usage in usages), whole),
+        tcache=chunks_of(total_tally((usage.tcache for usage in usages), whole)),
+        fast=chunks_of(total_tally((usage.fast for usage in usages), whole)),
+        bins=chunks_of(total_tally((usage.bins for usage in usages), whole)),
+        top_bytes=total((usage.header.top_bytes for usage in usages), whole),
+        resident_bytes=total((usage.resident for usage in usages), whole),
+        trim_bytes=total((released for released, _ in each), whole),
+        trim_resident_bytes=total((resident for _, resident in each), whole),
+    )
 
 
 def _trimmed(plans: Optional[Plans], index: int) -> tuple[Optional[int], Optional[int]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Optional, Sequence
 
 from ..base.model import Statement
 from ..base.whole_file import write_whole
+from ..present.documents.owner_records import Owners, Written
 from ..present.render.problems import sentences
 from ..present.render.text import NO_HEAP, UNKNOWN
 from ..session.problems import problems_of
@@ -48,27 +49,28 @@ def owners_command(context: Context) -> Answer:
     shown = Shown(search, found, types_of(search, [step.block for each in ranking.holdings for step in each.way]))
     limit = options.limit if options.limit > 0 else None
     problems = [*look.problems, *problems_of(look.session)]
-    written: Mapping[str, Optional[dict[str, object]]] = dict.fromkeys(("html", "pprof"))
+    html = pprof = None
     if options.html or options.pprof:
         # a debugger's door may hold it still
         files = _files(context, shown, problems, live=target.kind == "live")
         context.door.release()
-        written = {name: _write(getattr(options, name), data) for name, data in files.items()}
-    keys = {
-        "owners": [shown.json(each) for each in ranking.holdings[:limit]],
-        "left_out": len(ranking.holdings[limit:]) if limit else 0,
-        "live_bytes": search.blocks.bytes,
-        **written,
-    }
-    text = lines(context.style, shown, options.limit, [each for each in written.values() if each is not None])
-    return Answer(keys, text if look.session.started else [NO_HEAP], problems)
+        html, pprof = _write(options.html, files["html"]), _write(options.pprof, files["pprof"])
+    document = Owners(
+        owners=[shown.record(each) for each in ranking.holdings[:limit]],
+        left_out=len(ranking.holdings[limit:]) if limit else 0,
+        live_bytes=search.blocks.bytes,
+        html=html,
+        pprof=pprof,
+    )
+    text = lines(context.style, shown, options.limit, [each for each in (html, pprof) if each is not None])
+    return Answer(document, text if look.session.started else [NO_HEAP], problems)
 
 
-def _write(path: Optional[str], data: bytes) -> Optional[dict[str, object]]:
+def _write(path: Optional[str], data: bytes) -> Optional[Written]:
     if path is None:
         return None
     write_whole(path, data)
-    return {"file": path, "bytes": len(data)}
+    return Written(file=path, bytes=len(data))
 
 
 def _files(context: Context, shown: Shown, problems: Sequence[Statement], live: bool) -> dict[str, bytes]:

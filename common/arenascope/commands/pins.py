@@ -29,7 +29,7 @@ from .types import OWNERS, find_held, kind_json, looked_for_owners
 
 if TYPE_CHECKING:
     from ..blocks.holding import Types
-    from ..present.screens.held import HeldBy
+    from ..present.screens.held import HeldMost
 
 BY_ITSELF = 256 << 20
 """Up to here types are looked at unasked."""
@@ -132,7 +132,7 @@ def pins_command(context: Context) -> Answer:
     return Answer(keys, text, problems, beside=_beside(groups or (), of_groups, pins))
 
 
-def _beside(groups: Sequence[Group], of_groups: Mapping[int, HeldBy], pins: Sequence[Shown]) -> dict[str, object]:
+def _beside(groups: Sequence[Group], of_groups: Mapping[int, HeldMost], pins: Sequence[Shown]) -> dict[str, object]:
     """Who holds them, as a page says it."""
     kinds = [of_groups.get(each.row.index) for each in groups]
     return {
@@ -246,7 +246,7 @@ def _pin_json(session: Session, shown: Shown, with_ranges: bool) -> dict[str, ob
         "releases_bytes": pin.gain.releases,
         "symbol": shown.symbol,
         "type": shown.type,
-        "held_by": shown.held_by and shown.held_by.json,
+        "held_by": shown.held_by and shown.held_by.owner.to_dict(),
         "by": pin.by,
         "user_address": address(pin.address + session.layout.header),
         "resident_bytes": shown.resident,
@@ -268,12 +268,12 @@ def _together_json(together: Together, resident: Optional[int], with_ranges: boo
     return {**row, **_ranges_json(together.gain)} if with_ranges else row
 
 
-def _group_json(group: Group, held_by: Optional[HeldBy]) -> dict[str, object]:
+def _group_json(group: Group, held_by: Optional[HeldMost]) -> dict[str, object]:
     return {
         **kind_json(group.row),
         "releases_bytes": group.held.releases,
         "resident_bytes": group.held.resident,
-        "held_by": held_by and held_by.json,
+        "held_by": held_by and held_by.owner.to_dict(),
     }
 
 

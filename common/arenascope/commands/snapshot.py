@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Iterable
 
-from .. import __version__
+from ..base.about import __version__
 from ..present.documents.kept import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 from ..present.render.problems import sentences
 from ..present.render.text import count

@@ -9,8 +9,10 @@ from ..analysis.trim import Trim
 from ..analysis.usage import total
 from ..base.errors import RefusedError, UsageError
 from ..base.model import Applied, Range, Statement
-from ..present.render.json import address
-from ..present.render.problems import sentence, statement_json
+from ..present.documents import trim_records as records
+from ..present.documents.record import told
+from ..present.render.json import hexadecimal
+from ..present.render.problems import sentence
 from ..present.render.text import Style
 from ..present.screens.trim import call_line, lines, reason
 from ..session.means import find_means
@@ -87,20 +89,12 @@ def trim_command(context: Context) -> Answer:
     lasting = unsound and session.target.kind == "live" and not any(each.mutex for each in session.headers)
     refused = sentence(unsound[0]) if lasting else context.means.lacks or None
     kept = list(reasons(plans, _all(context), session.locked))
-    keys = {
-        "arenas": [_arena_json(trim, options.ranges) for trim in plans],
-        "totals": _totals_json(plans, _all(context)),
-        "reasons": [statement_json(each, reason(each, Style(), refused is None)) for each in kept],
-        "applied": applied
-        and {
-            "rss_before": applied.rss_before,
-            "rss_after": applied.rss_after,
-            "predicted_bytes": applied.predicted_bytes,
-            "released_bytes": applied.released_bytes,
-            "seconds": applied.seconds,
-            "calls": [statement_json(each, call_line(each)) for each in applied.calls],
-        },
-    }
+    found = records.Trim(
+        arenas=[_row(trim, options.ranges) for trim in plans],
+        totals=_totals(plans, _all(context)),
+        reasons=[told(each, reason(each, Style(), refused is None)) for each in kept],
+        applied=_outcome(applied) if applied is not None else None,
+    )
     status = 1 if applied and not applied.released_bytes else 0
     may_apply = context.target.kind == "live"
     text = lines(
@@ -116,7 +110,7 @@ def trim_command(context: Context) -> Answer:
         may_apply=may_apply,
         refused=refused,
     )
-    return Answer(keys, text, problems, status)
+    return Answer(found, text, problems, status)
 
 
 def _beside(session: Session) -> Sequence[str]:
@@ -241,35 +235,47 @@ def _released(call: str, kind: str, ranges: int, refused: int) -> Statement:
     )
 
 
-def _arena_json(trim: Trim, with_ranges: bool) -> dict[str, object]:
+def _row(trim: Trim, with_ranges: bool) -> records.ArenaTrim:
     plan = trim.plan
-    keys: dict[str, object] = {
-        "index": plan.arena,
-        "address": address(plan.address),
-        "madvise_bytes": plan.madvise_bytes,
-    }
-    if with_ranges:
-        keys["madvise_ranges"] = plan.madvise and [[address(each.address), each.bytes] for each in plan.madvise]
-    keys.update(
+    row = records.ArenaTrim(
+        index=plan.arena,
+        address=hexadecimal(plan.address),
+        madvise_bytes=plan.madvise_bytes,
+        madvise_ranges=None if plan.madvise is None else [_range(each) for each in plan.madvise],
         brk_bytes=plan.brk_bytes,
         resident_bytes=trim.resident.trim,
-        kept={
-            "top_bytes": plan.top and plan.top.bytes,
-            "top_resident_bytes": trim.resident.top,
-            "subpage_bytes": plan.subpage_bytes,
-            "tcache_bytes": plan.tcache_bytes,
-        },
+        kept=records.Kept(
+            top_bytes=plan.top and plan.top.bytes,
+            top_resident_bytes=trim.resident.top,
+            subpage_bytes=plan.subpage_bytes,
+            tcache_bytes=plan.tcache_bytes,
+        ),
         tops_bytes=plan.tops_bytes,
-        tops_range=[address(plan.tops.address), plan.tops.bytes] if plan.tops else None,
+        tops_range=_range(plan.tops) if plan.tops else None,
     )
-    return keys
+    return row if with_ranges else row.without("madvise_ranges")
 
 
-def _totals_json(plans: Sequence[Trim], whole: bool) -> dict[str, object]:
-    return {
-        "release_bytes": total((trim.plan.release_bytes for trim in plans), whole),
-        "resident_bytes": total((trim.resident.trim for trim in plans), whole),
-        "kept_bytes": total((trim.plan.kept_bytes for trim in plans), whole),
-        "tops_bytes": total((trim.plan.tops_bytes for trim in plans), whole),
-        "tops_resident_bytes": total((trim.resident.tops for trim in plans), whole),
-    }
+def _range(range: Range) -> tuple[str, int]:
+    return hexadecimal(range.address), range.bytes
+
+
+def _totals(plans: Sequence[Trim], whole: bool) -> records.TrimTotals:
+    return records.TrimTotals(
+        release_bytes=total((trim.plan.release_bytes for trim in plans), whole),
+        resident_bytes=total((trim.resident.trim for trim in plans), whole),
+        kept_bytes=total((trim.plan.kept_bytes for trim in plans), whole),
+        tops_bytes=total((trim.plan.tops_bytes for trim in plans), whole),
+        tops_resident_bytes=total((trim.resident.tops for trim in plans), whole),
+    )
+
+
+def _outcome(applied: Applied) -> records.Applied:
+    return records.Applied(
+        rss_before=applied.rss_before,
+        rss_after=applied.rss_after,
+        predicted_bytes=applied.predicted_bytes,
+        released_bytes=applied.released_bytes,
+        seconds=applied.seconds,
+        calls=[told(each, call_line(each)) for each in applied.calls],
+    )

@@ -9,14 +9,15 @@ from ..analysis.types import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_
 from ..analysis.usage import total
 from ..base.errors import UsageError
 from ..base.model import Statement
-from ..present.render.json import address
-from ..present.render.problems import statement_json
+from ..present.documents import type_records as records
+from ..present.documents.record import told
+from ..present.render.json import hexadecimal
 from ..present.screens.types import lines, name_of, note_text
 from ..session.problems import parts_differ, problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, always, argument, command, parse_size
 
 if TYPE_CHECKING:
-    from ..present.screens.held import Held, HeldBy
+    from ..present.screens.held import Held, HeldMost
     from .framework.live_copy import Looked
 
 OWNERS = argument("--owners", action="store_true", help="who holds them (of a core that is not large: also unasked)")
@@ -71,7 +72,7 @@ def types_command(context: Context) -> Answer:
     context.check_arena(options.arena)
     wanted = _wanted(parse_size(context, options.min), options.match)
     rows: Sequence[TypeRow] = []
-    held_by: Mapping[int, HeldBy] = {}
+    held_by: Mapping[int, HeldMost] = {}
     retained: Mapping[int, int] = {}
     totals = Totals(0, 0, used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
     problems: list[Statement] = []
@@ -91,23 +92,23 @@ def types_command(context: Context) -> Answer:
     problems += looked.problems if looked is not None else []
     chosen = in_order(filter(wanted, rows), options.by)
     shown = options.limit if options.limit > 0 else None
-    keys = {
-        "types": [_json(row, held_by.get(row.index), retained.get(row.index)) for row in chosen[:shown]],
-        "left_out": len(chosen[shown:]) if shown else 0,
-        "notes": [statement_json(each, note_text(each)) for each in notes],
-        "totals": {
-            "blocks": totals.blocks,
-            "bytes": totals.bytes,
-            "resident_bytes": total(row.resident for row in rows),
-            "used_bytes": totals.used,
-            "mmapped_bytes": totals.mmapped,
-            "bookkeeping_bytes": totals.bookkeeping,
-            "foreign_bytes": totals.foreign,
-            "damaged_bytes": totals.damaged,
-        },
-    }
+    found = records.Types(
+        types=[_row(row, held_by.get(row.index), retained.get(row.index)) for row in chosen[:shown]],
+        left_out=len(chosen[shown:]) if shown else 0,
+        notes=[told(each, note_text(each)) for each in notes],
+        totals=records.TypeTotals(
+            blocks=totals.blocks,
+            bytes=totals.bytes,
+            resident_bytes=total(row.resident for row in rows),
+            used_bytes=totals.used,
+            mmapped_bytes=totals.mmapped,
+            bookkeeping_bytes=totals.bookkeeping,
+            foreign_bytes=totals.foreign,
+            damaged_bytes=totals.damaged,
+        ),
+    )
     named = sum(row.bytes for row in rows if row.kind.certain and row.kind.kind not in ("size", "zeros"))
-    told = {number: each.words for number, each in held_by.items()}
+    holders = {number: each.words for number, each in held_by.items()}
     text = lines(
         context.style,
         chosen,
@@ -116,12 +117,12 @@ def types_command(context: Context) -> Answer:
         named=named,
         started=session.started,
         notes=notes,
-        held_by=told,
+        held_by=holders,
         retained=retained,
-        owners=looked is None and not told,
+        owners=looked is None and not holders,
     )
     beside = {"who": [held_by[row.index].who if row.index in held_by else "" for row in chosen[:shown]]}
-    return Answer(keys, text, [*problems, *problems_of(session)], beside=beside)
+    return Answer(found, text, [*problems, *problems_of(session)], beside=beside)
 
 
 def pattern_of(match: str) -> Pattern[str]:
@@ -167,27 +168,26 @@ def find_held(context: Context, looked: Optional[Looked]) -> Optional[Held]:
         return None
 
 
-def _json(row: TypeRow, held_by: Optional[HeldBy], retained: Optional[int]) -> dict[str, object]:
-    return {
-        **kind_json(row),
-        "how": row.kind.how,
-        "resident_bytes": row.resident,
-        "holds_back_bytes": row.holds_back,
-        "owner": row.kind.owner,
-        "held_by": held_by and held_by.json,
-        "retained_bytes": retained,
-        "samples": [address(each) for each in row.samples],
-    }
+def _row(row: TypeRow, held_by: Optional[HeldMost], retained: Optional[int]) -> records.TypeRow:
+    kind = row.kind
+    return records.TypeRow(
+        type=kind.name,
+        kind=kind.kind,
+        module=kind.module,
+        certain=kind.certain,
+        blocks=row.blocks,
+        bytes=row.bytes,
+        how=kind.how,
+        resident_bytes=row.resident,
+        holds_back_bytes=row.holds_back,
+        owner=kind.owner,
+        held_by=held_by.owner if held_by is not None else None,
+        retained_bytes=retained,
+        samples=[hexadecimal(each) for each in row.samples],
+    )
 
 
 def kind_json(row: TypeRow) -> dict[str, object]:
     """What a type is, and how much there is of it."""
-    kind = row.kind
-    return {
-        "type": kind.name,
-        "kind": kind.kind,
-        "module": kind.module,
-        "certain": kind.certain,
-        "blocks": row.blocks,
-        "bytes": row.bytes,
-    }
+    whole = _row(row, None, None).to_dict()
+    return {key: whole[key] for key in records.Typed._fields}

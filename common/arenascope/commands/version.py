@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Iterable, Iterator, Optional, Sequence
 
-from .. import __version__
 from ..base import optional
+from ..base.about import __version__
 from ..base.errors import ArenascopeError, UsageError
 from ..base.model import Allocator, Statement
 from ..glibc.derive.prove import prove
@@ -15,12 +15,12 @@ from ..glibc.find.locate import Located
 from ..glibc.layout import Check, Layout
 from ..glibc.trail import Trail
 from ..glibc.versions import NEVER, text
-from ..present.render.allocators import allocators_json, copies_json
+from ..present.render.allocators import copies_json, other_allocators, share_record
 from ..present.render.problems import statement_json
 from ..present.screens.allocators import allocators_lines, copies_lines
 from ..present.screens.candidates import candidates_json, candidates_lines
 from ..present.screens.evidence import check_words, evidence
-from ..session.allocators import share_json
+from ..session.allocators import share_of
 from ..session.problems import problems_of
 from ..session.session import Session
 from .framework.command import Answer, Context, argument, command
@@ -53,6 +53,7 @@ def version_command(context: Context) -> Answer:
         problem = str(error)
     door = list(context.door.describe())
     checks = _checks(context.session) if problem is None else []
+    share = share_record(share_of(context.session)) if problem is None else None
     keys = {
         "arenascope": __version__,
         "debugger": door[0] if door else None,
@@ -61,8 +62,8 @@ def version_command(context: Context) -> Answer:
         "layout": _layout(context) if problem is None else None,
         "checks": _checks_json(checks),
         "libcs": copies_json(context.session.located.copies, context.session.libc) if problem is None else [],
-        "allocators": allocators_json(_allocators(context, problem)),
-        "share": share_json(context.session) if problem is None else None,
+        "allocators": [each.to_dict() for each in other_allocators(_allocators(context, problem))],
+        "share": share.to_dict() if share is not None else None,
     }
     if trail is not None:
         keys["candidates"] = _candidates(context, trail, problem)
@@ -156,7 +157,7 @@ def _lines(
     yield f"main_arena {located.main_arena:#x}, found {how}; {_mp(located)}"
     yield from copies_lines(located.copies, context.session.libc)
     session = context.session
-    yield from allocators_lines(context.style, session.located.allocators, share_json(session))
+    yield from allocators_lines(context.style, session.located.allocators, share_of(session))
     if context.session.started:
         yield f"threads' arenas and caches found {HOW[context.session.threads_found.how]}"
     held = sum(check.held for check in checks)

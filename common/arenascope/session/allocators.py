@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from ..base.model import Statement
+from ..base.records import NamedTuple
 from .block_parts import pages_of
 from .session import Session
 
@@ -18,15 +19,18 @@ def replaced(session: Session) -> Optional[Statement]:
     return Statement("malloc-replaced", names={"allocators": names})
 
 
-Share = dict[str, Optional[int]]
-"""Bytes by name."""
+class Share(NamedTuple):
+    """How much is in memory: glibc's, and in all."""
+
+    glibc: Optional[int]
+    rss: Optional[int]
 
 
-def share_json(session: Session, walk: bool = True) -> Optional[Share]:
+def share_of(session: Session, walk: bool = True) -> Optional[Share]:
     """How much of what is in memory is glibc's; None where there is no other allocator to share it with."""
     if not session.located.allocators:
         return None
-    return {"glibc_resident_bytes": resident_of_glibc(session, walk), "rss_bytes": resident_of_process(session)}
+    return Share(resident_of_glibc(session, walk), resident_of_process(session))
 
 
 def resident_of_glibc(session: Session, walk: bool = True) -> Optional[int]:

@@ -5,23 +5,25 @@ from __future__ import annotations
 import argparse
 import re
 from collections import deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Callable, Iterable, Mapping, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, Optional, Protocol, Sequence
 
-from ... import INTERRUPTED
+from ...base.about import INTERRUPTED
 from ...base.errors import ArenascopeError, HoldOver, UsageError
-from ...base.model import HOLD_OVER, Statement
+from ...base.model import HOLD_OVER
 from ...base.printable import printable
 from ...base.records import NamedTuple
-from ...present.render.json import envelope
-from ...present.render.problems import first_sentences, sentence
+from ...present.documents.record import Document
+from ...present.render.json import envelope, written
+from ...present.render.problems import sentence
 from ...present.render.progress import Progress
 from ...present.render.spool import in_blocks
-from ...present.render.text import Style, fitted, known_form
+from ...present.render.text import Style, known_form
 from ...sources.free_chunk_reader import Nodes
 from ...sources.target import Target
+from .answer import Answer as Answer
 from .arguments import HELP, Argument, Group, HelpAsked, Outline, Parser
 from .arguments import argument as argument
 
@@ -58,21 +60,6 @@ COMMON = (
     HELP,
 )
 """What every command takes."""
-
-
-class Answer(NamedTuple):
-    """What a command found: the keys of its JSON, and its text (made only where it is shown)."""
-
-    keys: Mapping[str, object]
-    lines: Iterable[str]
-    problems: Sequence[Statement] = ()
-    status: int = 0
-    rows: Optional[Iterable[str]] = None
-    """Text that follows the lines."""
-    exact: bool = False
-    """The text is glibc's own, byte for byte: what a reader must know goes beside it, not into it."""
-    beside: Mapping[str, object] = {}
-    """What a page shows besides the keys."""
 
 
 class Door(Protocol):
@@ -338,55 +325,73 @@ def execute(command: Command, words: Sequence[str], door: Door) -> int:
 
 
 def answer(command: Command, options: argparse.Namespace, door: Door) -> int:
-    """Runs a command with its parsed arguments."""
+    """Runs a command with its parsed arguments, and writes what it found."""
+    if options.table:
+        # before a process is held
+        known_form(options.table)
+    with look(command, options, door) as (context, reply):
+        status = _status(context, reply)
+        if options.json:
+            for part in in_blocks(written(document_of(command, context, reply))):
+                door.write(part if part.isascii() else printable(part))
+        else:
+            _write_text(context, reply)
+    return status
+
+
+def document(command: Command, options: argparse.Namespace, door: Door) -> Document:
+    """The same, as a record for a program."""
+    with look(command, options, door) as (context, reply):
+        return document_of(command, context, reply)
+
+
+@contextmanager
+def look(command: Command, options: argparse.Namespace, door: Door) -> Iterator[tuple[Context, Answer]]:
+    """One look by a command, and what it found: for whoever writes it, and for programs."""
     context = Context(door, options, ahead=command.ahead(options))
     try:
-        return _answer(command, context, door)
+        reply = command.function(context)
+        yield context, reply
     finally:
         if context.opened is not None:
             # what was made of the image knows the session in turn: its files would stay open
             context.opened.memo.forget_all_but()
 
 
-def _answer(command: Command, context: Context, door: Door) -> int:
-    if context.options.table:
-        # before a process is held
-        known_form(context.options.table)
-    reply = command.function(context)
-    status = reply.status
-    if context.opened is not None and context.opened.stopped and HOLD_OVER not in (each.id for each in reply.problems):
-        status = INTERRUPTED
-    located = context.opened.so_far.located if context.opened is not None else None
+def _status(context: Context, reply: Answer) -> int:
+    """The exit status; what is to be known of libc goes beside the answer."""
+    session, door = context.opened, context.door
+    if session is None:
+        return reply.status
+    known = {each.id for each in reply.problems}
+    located = session.so_far.located
     for note in located.notes if located is not None else ():
         door.notice(printable(f"note: {note}\n"))
-    if context.opened is not None and located is not None and located.other_file:
-        strange = context.opened.other_files()
-        if strange is not None and strange.id not in (each.id for each in reply.problems):
-            door.notice(printable(f"note: {sentence(strange)}\n"))
-    if context.options.json:
-        # everything was read: the document says for how long the process stood still for it
-        door.release()
-        document = envelope(
-            command.name,
-            door.name,
-            context.seen,
-            located,
-            problems=reply.problems,
-            keys=reply.keys,
-            held_seconds=door.held_seconds,
+    strange = session.other_files() if located is not None and located.other_file else None
+    if strange is not None and strange.id not in known:
+        door.notice(printable(f"note: {sentence(strange)}\n"))
+    return INTERRUPTED if session.stopped and HOLD_OVER not in known else reply.status
+
+
+def document_of(command: Command, context: Context, reply: Answer) -> Document:
+    door, session = context.door, context.opened
+    # everything was read: the document says for how long the process stood still for it
+    door.release()
+    located = session.so_far.located if session is not None else None
+    document = reply.document
+    document.within(
+        envelope(
+            command.name, door.name, context.seen, located, problems=reply.problems, held_seconds=door.held_seconds
         )
-        for part in in_blocks(document):
-            door.write(part if part.isascii() else printable(part))
-        return status
+    )
+    return document
+
+
+def _write_text(context: Context, reply: Answer) -> None:
     # everything is read before the first word is written: a door may let the process go in between
-    width = context.style.width
-    text = [printable(piece) + "\n" for line in reply.lines for piece in fitted(line, width)]
-    problems = first_sentences(reply.problems)
-    said = [context.style.warn(f"incomplete: {printable(problem)}") for problem in problems]
-    warnings = [piece + "\n" for line in said for piece in fitted(line, width)]
+    text, warnings = reply.text(context.style), reply.warnings(context.style)
     rows = (row + "\n" for row in reply.rows or ())
     for part in in_blocks(chain(text, rows, () if reply.exact else warnings)):
-        door.write(part)
+        context.door.write(part)
     if reply.exact and warnings:
-        door.notice("".join(warnings))
-    return status
+        context.door.notice("".join(warnings))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 import sys
+from argparse import Namespace
 from types import ModuleType
 from typing import Callable, Optional, Sequence
 
-from ...base.errors import UsageError
-from .command import Command
+from ...base.errors import TargetError, UsageError
+from ...present.documents.record import Document
+from .command import Command, Door, document
 from .load_once import load_once
+from .subject import Subject
 
 ALWAYS = "arenascope"
 """The word that is registered whatever else is loaded."""
@@ -42,6 +45,31 @@ def prefixes(say: Callable[[str], None]) -> Sequence[str]:
 
 def taken(word: str) -> str:
     return f"arenascope: another command is called `{word}`; {BESIDES}"
+
+
+class Selected(Subject):
+    """Whatever is selected when it is asked; the debugger holds it."""
+
+    def __init__(self, door: Callable[[], Door]) -> None:
+        super().__init__(door().find_command)
+        self._door = door
+
+    def look(self, command: Command, options: Namespace) -> Document:
+        return document(command, options, self._door())
+
+
+_offered: list[Callable[[], Door]] = []
+
+
+def offer(door: Callable[[], Door]) -> None:
+    """The door of the debugger that this runs in, for programs there."""
+    _offered[:] = [door]
+
+
+def selected() -> Subject:
+    if not _offered:
+        raise TargetError("no debugger has loaded arenascope here", "name a pid or a core file")
+    return Selected(_offered[0])
 
 
 class DebuggerDoor:

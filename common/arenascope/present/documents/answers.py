@@ -6,12 +6,13 @@ from ...analysis.diff import FIGURES
 from ...analysis.mappings import PARTS as MAPPED
 from ...analysis.report import PARTS as OF_RSS
 from ...analysis.trend import COURSES
-from .arenas import ALLOCATORS, INDEX, SHARE, allocator_rows
+from .arenas import ARENAS, INDEX, allocator_rows
 from .chunks import HOLDS_BACK, JUDGEMENT, WRITTEN, typed
-from .holders import OWNER_KINDS, one_owner
+from .holders import one_owner
 from .keys import (
     address,
     integer,
+    keys_of,
     named,
     number,
     one_of,
@@ -24,6 +25,8 @@ from .keys import (
     truth,
     tuple_of,
 )
+from .owner_records import OWNER_KINDS
+from .trim_records import Trim
 
 PARTS = rows(
     "They sum to rss_bytes",
@@ -70,8 +73,6 @@ LIFE = record(
     first=number("When the first was taken, in seconds since 1970"),
     last=number("When the last was taken"),
 )
-RANGE = tuple_of("A range", address("Its start"), integer("Its bytes"))
-
 CANDIDATES = rows(
     "Empty where nothing did",
     record(
@@ -88,48 +89,7 @@ CANDIDATES = rows(
 )
 
 DOCUMENTS = {
-    "trim": {
-        "arenas": rows(
-            "In the ring's order",
-            record(
-                "What malloc_trim(0) would do to an arena",
-                index=INDEX,
-                address=address("Its malloc_state"),
-                madvise_bytes=size("Pages released inside its bins", null=True),
-                madvise_ranges=optional(rows("With --ranges, in address order", RANGE, null=True)),
-                brk_bytes=integer("How far the break moves back; negative: the heap grows instead", null=True),
-                resident_bytes=size("By how much RSS would fall", null=True),
-                kept=record(
-                    "What stays, and why",
-                    top_bytes=size("Its top", null=True),
-                    top_resident_bytes=size("What of that is in memory", null=True),
-                    subpage_bytes=integer("What shares a page with something else", null=True),
-                    tcache_bytes=size("What threads keep", null=True),
-                ),
-                tops_bytes=size("What --tops would add", null=True),
-                tops_range=tuple_of("Where", address("Its start"), integer("Its bytes"), null=True),
-            ),
-        ),
-        "totals": record(
-            "Of all arenas; null where one is not known",
-            release_bytes=size("Address space", null=True),
-            resident_bytes=size("RSS", null=True),
-            kept_bytes=integer("What stays", null=True),
-            tops_bytes=size("What --tops would add", null=True),
-            tops_resident_bytes=size("What of that is in memory", null=True),
-        ),
-        "reasons": rows("Why the rest stays, and what would release it", statement("Of a kind of memory")),
-        "applied": record(
-            "With --apply: the outcome",
-            True,
-            rss_before=size("RSS"),
-            rss_after=size("RSS afterwards"),
-            predicted_bytes=size("What was predicted", null=True),
-            released_bytes=integer("What was released"),
-            seconds=number("How long it took"),
-            calls=rows("What each call released", statement("Of a call")),
-        ),
-    },
+    "trim": keys_of(Trim),
     "report": {
         **RSS,
         "verdict": text("The answer"),
@@ -345,8 +305,8 @@ DOCUMENTS = {
                 chosen=truth("Whether it is the one that was examined"),
             ),
         ),
-        "allocators": ALLOCATORS,
-        "share": SHARE,
+        "allocators": ARENAS["allocators"],
+        "share": ARENAS["share"],
         "candidates": optional(
             record(
                 "With --full: the candidates, the one that was taken first",

@@ -2,69 +2,32 @@
 
 from __future__ import annotations
 
-from .keys import Schema, address, integer, number, one_of, record, rows, size, statement, tally, text, truth
+from .arena_records import Arena, Arenas, ArenaThread, OtherAllocator
+from .keys import (
+    Schema,
+    address,
+    integer,
+    keys_of,
+    number,
+    one_of,
+    record,
+    rows,
+    size,
+    statement,
+    tally,
+    text,
+    truth,
+)
 
-INDEX = integer("The arena's place in the ring from main_arena, which is 0; malloc_info's <heap nr>")
+ARENAS = keys_of(Arenas)
+INDEX, THREAD = keys_of(Arena)["index"], keys_of(ArenaThread)
 ARENA = integer("The arena's index", null=True)
-TID = integer("The thread's id in its process")
-THREAD_NAME = text("The thread's name", null=True)
 
 
 def allocator_rows(**more: Schema) -> Schema:
-    return rows(
-        "Other allocators, and runtimes with a heap of their own",
-        record(
-            "One of them",
-            name=text("Its name, or the file that exports a malloc of its own"),
-            how=text("What it was recognised by"),
-            replaces_malloc=truth("Whether malloc leads to it; null: not known", null=True),
-            shadowed_by=text("The file whose malloc is called in its stead, as the linker asks it first", null=True),
-            instead=text("What reports on its memory"),
-            **more,
-        ),
-    )
+    return rows(ARENAS["allocators"]["description"], record("One of them", **keys_of(OtherAllocator), **more))
 
 
-ALLOCATORS = allocator_rows()
-SHARE = record(
-    "How much of what is in memory is glibc's; null where there is no other allocator",
-    True,
-    glibc_resident_bytes=size("Resident bytes of glibc's arenas and of blocks served by mmap", null=True),
-    rss_bytes=size("RSS of the process", null=True),
-)
-MMAPPED = tally("Blocks served by mmap, by mp_")
-
-
-def figures() -> dict[str, Schema]:
-    """The same of one arena and of all."""
-    return {
-        "system_bytes": size("What it took from the kernel (system_mem)", null=True),
-        "max_system_bytes": size("Its maximum so far", null=True),
-        "used_bytes": integer("Blocks in the program's hands, with malloc's bookkeeping", null=True),
-        "tcache": tally("Chunks that thread caches keep of it"),
-        "fast": tally("Chunks in fastbins"),
-        "bins": tally("Chunks in unsorted, small and large bins"),
-        "top_bytes": size("The chunk at its end, which new blocks are cut from", null=True),
-        "resident_bytes": size("What of it is in memory", null=True),
-        "trim_bytes": size("What malloc_trim(0) would give back, of address space", null=True),
-        "trim_resident_bytes": size("How much RSS would fall", null=True),
-    }
-
-
-ARENA_ROWS = rows(
-    "In the ring's order",
-    record(
-        "An arena",
-        index=INDEX,
-        address=address("Its malloc_state"),
-        main=truth("Whether it is main_arena"),
-        heaps=size("How many heaps it has", null=True),
-        attached_threads=integer("How many threads it counts", null=True),
-        threads=rows("Those that use it", record("A thread", tid=TID, name=THREAD_NAME)),
-        **figures(),
-    ),
-)
-TOTALS = record("The same of all arenas; null where one is not known", **figures())
 BIN_ROWS = rows(
     "Bins that are not empty",
     record(
@@ -83,8 +46,7 @@ THREAD_ROWS = rows(
     "By tid",
     record(
         "A thread",
-        tid=TID,
-        name=THREAD_NAME,
+        **THREAD,
         arena=ARENA,
         tcache=record(
             "Its cache",
@@ -113,7 +75,7 @@ LIMITS = record(
 )
 
 DOCUMENTS = {
-    "arenas": {"arenas": ARENA_ROWS, "mmapped": MMAPPED, "totals": TOTALS, "allocators": ALLOCATORS, "share": SHARE},
+    "arenas": ARENAS,
     "heaps": {
         "heaps": rows(
             "Arena by arena, in address order",

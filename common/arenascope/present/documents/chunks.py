@@ -10,6 +10,7 @@ from .keys import (
     address,
     identity,
     integer,
+    keys_of,
     one_of,
     optional,
     record,
@@ -21,8 +22,10 @@ from .keys import (
     truth,
     tuple_of,
 )
+from .owner_records import Owners
+from .type_records import Typed, TypeRow, Types
 
-WRITTEN = record("The page that was written", True, file=text("Where"), bytes=size("Its size"))
+WRITTEN = keys_of(Owners)["html"]
 JUDGEMENT = statement("The verdict, apart from its words")
 SUMMARY = record(
     "All that was swept, by state",
@@ -74,19 +77,10 @@ SPLITS = "Stretches in use that split free memory, and are smaller than what is 
 
 def typed(**more: Schema) -> dict[str, Schema]:
     """What all live blocks of a type have, wherever there are rows of them."""
-    return {
-        "type": text("Its name"),
-        "kind": one_of("Of which sort", *KINDS),
-        "module": text("The file that it is of", null=True),
-        "certain": truth("False for a guess, by what is in the blocks"),
-        "blocks": size("How many"),
-        "bytes": size("Their bytes, headers included"),
-        **more,
-    }
+    return {**keys_of(Typed), **more}
 
 
-HELD_MOST = held_by("Who holds most of them", blocks=size("How many"), bytes=size("Their bytes"))
-HOLDS_BACK = size("What more would go back if all of them were freed; null: not known", null=True)
+HELD_MOST, HOLDS_BACK = (keys_of(TypeRow)[key] for key in ("held_by", "holds_back_bytes"))
 
 
 def chunk(meaning: str) -> Schema:
@@ -216,37 +210,7 @@ DOCUMENTS = {
             record("Of an arena", arena=INDEX, bytes=integer("So much")),
         ),
     },
-    "types": {
-        "types": rows(
-            "What there is most of first, or as --by has it; --limit at most",
-            record(
-                "All live blocks that are of a kind",
-                **typed(),
-                how=text("By what it was known"),
-                resident_bytes=size("What of that is in memory", null=True),
-                holds_back_bytes=HOLDS_BACK,
-                owner=text("Whose they are, where another block or a variable tells", null=True),
-                held_by=HELD_MOST,
-                retained_bytes=size(
-                    "Their bytes with those of all that these blocks alone lead to; null without --owners", null=True
-                ),
-                samples=rows("The first of them: what malloc returned", address("A block")),
-            ),
-        ),
-        "left_out": size("How many more types there are"),
-        "notes": rows("What is not among them", statement("A note")),
-        "totals": record(
-            "All of them, shown or not: bytes, bookkeeping, foreign and damaged ones sum to used and mmapped",
-            blocks=size("How many blocks"),
-            bytes=size("Their bytes"),
-            resident_bytes=size("What of that is in memory", null=True),
-            used_bytes=size("What arenas have from the kernel and in no list nor top"),
-            mmapped_bytes=size("In blocks served by mmap"),
-            bookkeeping_bytes=size("Headers of heaps and arenas, fenceposts"),
-            foreign_bytes=size("Somebody else's, by sbrk"),
-            damaged_bytes=size("What could not be read as chunks"),
-        ),
-    },
+    "types": keys_of(Types),
     "check": {
         "breaches": rows(
             "Damage first",

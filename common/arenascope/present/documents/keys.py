@@ -1,11 +1,15 @@
-"""The words in which documents are described; each makes a piece of JSON Schema (draft 2020-12)."""
+"""The words in which documents are described; each makes a piece of JSON Schema (draft 2020-12); so does a typed
+record (record.py), by its annotations."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from .record import ENVELOPE, Chunks, Document, Record, Told
 
 Schema = dict[str, Any]
 OPTIONAL = "optional"
+PLAIN: dict[object, str] = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 
 def _plain(kind: str, meaning: str, null: bool, **more: Any) -> Schema:
@@ -73,20 +77,41 @@ def record(meaning: str, null: bool = False, /, **keys: Schema) -> Schema:
 
 
 def tally(meaning: str) -> Schema:
-    return record(
-        meaning,
-        chunks=size("How many; null where it is not known", null=True),
-        bytes=size("Their bytes; null where that is not known", null=True),
-    )
+    return schema_of(Chunks, meaning)
 
 
 def statement(meaning: str, null: bool = False, /, **others: Schema) -> Schema:
-    return record(
-        meaning,
-        null,
-        **others,
-        id=identity("What it says; stays the same from release to release"),
-        figures=named("What shows it, as numbers; null: not known", number("A figure", null=True)),
-        names=named("What else shows it and is no number: addresses, names", text("A name")),
-        text=text("The same in words, which may change from release to release"),
-    )
+    return record(meaning, null, **others, **keys_of(Told))
+
+
+def keys_of(kind: type[Record]) -> dict[str, Schema]:
+    """By the fields' annotations; of a Document its own keys."""
+    hints = get_type_hints(kind, include_extras=True)
+    own = [name for name in kind._fields if not (name == ENVELOPE and issubclass(kind, Document))]
+    schemas = {name: schema_of(hints[name]) for name in own}
+    return {name: optional(each) if hasattr(kind, name) else each for name, each in schemas.items()}
+
+
+def schema_of(hint: object, meaning: str = "") -> Schema:
+    """Of a field's annotation. `meaning`: of what it stands in, which says more."""
+    null, more = False, {}
+    while get_origin(hint) in (Annotated, Union):
+        first, *others = get_args(hint)
+        null |= type(None) in others
+        hint = first
+        for each in others:
+            if isinstance(each, str):
+                meaning = meaning or each
+            elif isinstance(each, tuple):
+                more[each[0]] = each[1]
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return record(meaning or (hint.__doc__ or "").rstrip("."), null, **keys_of(hint))
+    if "enum" in more:
+        return one_of(meaning, *more["enum"], *([None] if null else []))
+    inner = [schema_of(each) for each in get_args(hint)]
+    origin = get_origin(hint)
+    if origin is tuple:
+        return tuple_of(meaning, *inner, null=null)
+    if origin is not None:
+        return rows(meaning, inner[0], null) if len(inner) == 1 else named(meaning, inner[1])
+    return _plain(PLAIN[hint], meaning, null, **more)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from .arenas import ARENA
-from .chunks import WRITTEN
-from .holders import ROOT_KINDS, one_owner, owner
-from .keys import Schema, address, integer, one_of, record, rows, size, text, truth
+from .keys import Schema, address, integer, keys_of, one_of, record, rows, size, text
+from .owner_records import ROOT_KINDS, Owners
 
 STRENGTHS = ("definite", "possible")
 ENCODINGS = ("tagged", "shifted", "unaligned", "relative", None)
@@ -73,43 +72,7 @@ DOCUMENTS: dict[str, dict[str, Schema]] = {
             ),
         ),
     },
-    "owners": {
-        "owners": rows(
-            "Whose memory it is, the largest first; with those that are left out they sum to live_bytes",
-            owner(
-                "What an owner alone leads to",
-                name=text("The variable, what is mapped, or of what is shared its type; null: not known", null=True),
-                type=text("What the block is that most of it hangs on; null: on none", null=True),
-                retained_bytes=size("What could be freed were it cleared"),
-                retained_resident_bytes=size("What of that is in memory", null=True),
-                returns_bytes=size("Pages on which nothing else is: malloc_trim(0) gives them back then", null=True),
-                blocks=size("How many blocks that are"),
-                leading=record(
-                    "Of what several lead to: who does; null: of any other",
-                    True,
-                    owners=rows(
-                        "Whoever leads to a hundredth of it or more, the most first",
-                        one_owner("One of them"),
-                    ),
-                    whole=truth("These are all of those; else others lead there as well"),
-                ),
-                path=rows(
-                    "Down to where it spreads: blocks that each have most of what the one before has",
-                    record(
-                        "A block",
-                        block=address("What malloc returned"),
-                        type=text("What it is"),
-                        retained_bytes=size("What hangs on it, itself included"),
-                        blocks=size("How many blocks that are"),
-                    ),
-                ),
-            ),
-        ),
-        "left_out": size("How many more owners there are"),
-        "live_bytes": size("All live blocks"),
-        "html": WRITTEN,
-        "pprof": record("The profile that was written", True, file=text("Where"), bytes=size("Its size")),
-    },
+    "owners": keys_of(Owners),
     "owner": {
         "block": BLOCK,
         "path": rows(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ..render.json import SCHEMA
 from . import answers, arenas, chunks, owners
 from .kept import OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
-from .keys import Schema, address, integer, number, one_of, optional, record, rows, size, statement, text, truth
+from .keys import Schema, integer, keys_of, one_of, optional, record, size, text
+from .record import SCHEMA, Envelope
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DOCUMENTS: dict[str, dict[str, Schema]] = {
@@ -17,8 +17,7 @@ DOCUMENTS: dict[str, dict[str, Schema]] = {
     **owners.DOCUMENTS,
 }
 """Each command's own keys."""
-PROBLEMS = rows("What a reader must know before trusting a figure", text("One of them, in words"))
-PROBLEM_RECORDS = rows("The same, apart from their words", statement("A problem"))
+PROBLEMS, PROBLEM_RECORDS = (keys_of(Envelope)[key] for key in ("problems", "problem_records"))
 FAILED = "failed"
 SNAPSHOT = "snapshot-file"
 
@@ -52,28 +51,7 @@ def _command(name: str, keys: dict[str, Any]) -> Schema:
         record(
             "One document",
             subject=optional(text("With --jsonl: the process or core, as it was named")),
-            schema=one_of("The form of these documents", SCHEMA),
-            command=one_of("The command", name),
-            door=one_of("Where it was typed", "gdb", "lldb", "shell"),
-            complete=truth("Whether there is no problem"),
-            problems=PROBLEMS,
-            problem_records=PROBLEM_RECORDS,
-            target=record(
-                "What was looked at; null: nothing",
-                True,
-                kind=one_of("A process, or a core", "live", "core"),
-                pid=integer("Its pid, where that is known", null=True),
-                pointer_bytes=one_of("How wide its addresses are", 4, 8),
-                page_bytes=size("Its page"),
-            ),
-            glibc=record(
-                "The glibc that was looked at; null: none was",
-                True,
-                version=text("Its release", null=True),
-                located_by=one_of("How it was found", "symbols", "scan"),
-                main_arena=address("Its main_arena"),
-            ),
-            held_seconds=number("For how long a live process was held; null: it was not, or by a debugger", null=True),
+            **{**keys_of(Envelope), "command": one_of("The command", name)},
             **keys,
         ),
     )

@@ -7,20 +7,27 @@ from typing import Optional, Sequence
 from ...analysis.report import Picture
 from ...base.model import Allocator
 from ...glibc.find.copies import Copy
+from ...session.allocators import Share
+from ..documents.arena_records import OtherAllocator
+from ..documents.arena_records import Share as ShareRecord
 from .json import address
 
 
-def allocators_json(allocators: Sequence[Allocator]) -> list[dict[str, object]]:
+def other_allocators(allocators: Sequence[Allocator]) -> list[OtherAllocator]:
     return [
-        {
-            "name": each.name,
-            "how": each.how,
-            "replaces_malloc": each.replaces_malloc,
-            "shadowed_by": each.shadowed_by,
-            "instead": each.instead,
-        }
+        OtherAllocator(
+            name=each.name,
+            how=each.how,
+            replaces_malloc=each.replaces_malloc,
+            shadowed_by=each.shadowed_by,
+            instead=each.instead,
+        )
         for each in allocators
     ]
+
+
+def share_record(share: Optional[Share]) -> Optional[ShareRecord]:
+    return None if share is None else ShareRecord(glibc_resident_bytes=share.glibc, rss_bytes=share.rss)
 
 
 def allocator_shares(allocators: Sequence[Allocator], picture: Optional[Picture]) -> list[dict[str, object]]:
@@ -29,11 +36,11 @@ def allocator_shares(allocators: Sequence[Allocator], picture: Optional[Picture]
     untold = picture.elsewhere - sum(made.values()) if picture else None
     return [
         {
-            **row,
+            **row.to_dict(),
             "resident_bytes": made.get(each.name),
             "at_most_bytes": made.get(each.name, untold),
         }
-        for row, each in zip(allocators_json(allocators), allocators)
+        for row, each in zip(other_allocators(allocators), allocators)
     ]
 
 

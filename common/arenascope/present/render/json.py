@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence
 
 from ...base.model import Statement, Tally
 from ...base.printable import one_line
+from ..documents.record import SCHEMA, Document, Envelope, Glibc, Image, told
 from .problems import sentence, statement_json
 from .spool import Spool
 
 if TYPE_CHECKING:
     from ...glibc.find.locate import Located
     from ...sources.target import Target
-
-SCHEMA = 1
 
 
 def envelope(
@@ -22,38 +21,32 @@ def envelope(
     target: Optional[Target],
     located: Optional[Located],
     problems: Sequence[Statement],
-    keys: Mapping[str, object],
     held_seconds: Optional[float] = None,
-) -> Iterator[str]:
-    """One document in parts, its keys in the order of the contract. A Spool is written as the list of its lines."""
+) -> Envelope:
     texts = [sentence(each) for each in problems]
-    document: dict[str, object] = {
-        "schema": SCHEMA,
-        "command": command,
-        "door": door,
-        "complete": not problems,
-        "problems": texts,
-        "problem_records": [statement_json(each, text) for each, text in zip(problems, texts)],
-        "target": target
-        and {
-            "kind": target.kind,
-            "pid": target.pid,
-            "pointer_bytes": target.pointer_size,
-            "page_bytes": target.page_size,
-        },
-        "glibc": located
-        and {
-            "version": located.version,
-            "located_by": located.located_by,
-            "main_arena": address(located.main_arena),
-        },
-        "held_seconds": held_seconds,
-    }
-    document.update(keys)
+    return Envelope(
+        schema=SCHEMA,
+        command=command,
+        door=door,
+        complete=not problems,
+        problems=texts,
+        problem_records=[told(each, text) for each, text in zip(problems, texts)],
+        target=Image(kind=target.kind, pid=target.pid, pointer_bytes=target.pointer_size, page_bytes=target.page_size)
+        if target is not None
+        else None,
+        glibc=Glibc(version=located.version, located_by=located.located_by, main_arena=hexadecimal(located.main_arena))
+        if located is not None
+        else None,
+        held_seconds=held_seconds,
+    )
+
+
+def written(document: Document) -> Iterator[str]:
+    """One document in parts, its keys in the order of the contract. A Spool is written as the list of its lines."""
     import json  # text does not need it
 
     mark = "{"
-    for key, value in document.items():
+    for key, value in {**document.envelope.to_dict(), **document.own()}.items():
         yield f"{mark}{json.dumps(key)}: "
         if isinstance(value, Spool):
             yield "["
@@ -91,5 +84,9 @@ def tally_json(tally: Optional[Tally]) -> dict[str, Optional[int]]:
     return {"chunks": tally.chunks if tally else None, "bytes": tally.bytes if tally else None}
 
 
+def hexadecimal(value: int) -> str:
+    return f"{value:#x}"
+
+
 def address(value: Optional[int]) -> Optional[str]:
-    return None if value is None else f"{value:#x}"
+    return None if value is None else hexadecimal(value)

@@ -34,7 +34,7 @@ def allocators_lines(style: Style, allocators: Sequence[Allocator], share: Optio
 
 def _share_text(style: Style, share: Optional[Share]) -> str:
     """ ": glibc's arenas hold 0.1% of the 84.2 MiB resident", as far as it is known; "" where it is not."""
-    ours, rss = (share["glibc_resident_bytes"], share["rss_bytes"]) if share else (None, None)
+    ours, rss = share or (None, None)
     if ours is None:
         return ""
     if not rss:

@@ -11,13 +11,26 @@ from ...blocks.graph.owners import SHARED, UNREACHED, Holding, Owner
 from ...blocks.graph.refs import Search
 from ...blocks.live import Live
 from ...blocks.recognise.holders import POOL
-from .owners import nobody, owner_json, those_of, whose
+from ..documents import owner_records as records
+from ..documents.type_records import HolderOfMost
+from .owners import nobody, owner_json, owner_record, those_of, whose
 
 
 class HeldBy(NamedTuple):
-    """As a document has it, and in words."""
+    """Of a block: as a document has it, and in words."""
 
-    json: Mapping[str, object]
+    owner: records.Owner
+    words: str
+
+    @property
+    def who(self) -> str:
+        return self.words
+
+
+class HeldMost(NamedTuple):
+    """Of all blocks of a kind."""
+
+    owner: HolderOfMost
     words: str
     who: str
     """The same without of how many."""
@@ -36,9 +49,9 @@ class Held:
         if owner is None:
             return None
         words = self._words(owner, self._holders.alike_at(user))
-        return HeldBy(owner_json(owner), words, words)
+        return HeldBy(owner_record(owner), words)
 
-    def kinds(self, live: Live) -> dict[int, HeldBy]:
+    def kinds(self, live: Live) -> dict[int, HeldMost]:
         """By the kind's number: whoever holds most of its blocks."""
         return {kind: self._most(most) for kind, most in self._holders.of_kinds(live).items()}
 
@@ -46,10 +59,13 @@ class Held:
         """By the kind's number: its blocks' bytes, and those of all that they alone lead to."""
         return self._holders.retained(live)
 
-    def _most(self, most: Most) -> HeldBy:
+    def _most(self, most: Most) -> HeldMost:
         part = f" ({most.blocks:,} of {most.of:,})" if most.blocks < most.of else ""
         who = self._words(most.owner, most.alike)
-        return HeldBy({**owner_json(most.owner), "blocks": most.blocks, "bytes": most.bytes}, f"{who}{part}", who)
+        owner = HolderOfMost(
+            kind=most.owner.kind, name=most.owner.name, tid=most.owner.tid, blocks=most.blocks, bytes=most.bytes
+        )
+        return HeldMost(owner, f"{who}{part}", who)
 
     def _words(self, owner: Owner, alike: Optional[Holding]) -> str:
         if owner.kind == UNREACHED:

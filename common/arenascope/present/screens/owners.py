@@ -13,7 +13,8 @@ from ...blocks.graph.owned import Owned
 from ...blocks.graph.owners import SHARED, UNREACHED, Holding, Leading, Owner
 from ...blocks.graph.refs import Search
 from ...blocks.recognise.holders import POOL
-from ..render.json import address
+from ..documents import owner_records as records
+from ..render.json import hexadecimal
 from ..render.marks import marked, unmarked
 from ..render.text import Style, count, cut, left_out, next_lines, table
 from .refs import of_thread
@@ -50,36 +51,42 @@ class Shown:
         """What the block is that most hangs on."""
         return self._types[holding.way[-1].block].name if holding.way else None
 
-    def json(self, holding: Holding) -> dict[str, object]:
-        kept = self.kept_by(holding)
-        starts = self.search.blocks.starts
-        return {
-            **owner_json(holding.owner),
-            "type": self.type_of(holding),
-            "retained_bytes": holding.bytes,
-            "retained_resident_bytes": kept.resident if kept is not None else None,
-            "returns_bytes": kept.returns if kept is not None else None,
-            "blocks": holding.blocks,
-            "leading": None
-            if holding.leading is None
-            else {
-                "owners": [owner_json(each) for each in holding.leading.owners],
-                "whole": holding.leading.whole,
-            },
-            "path": [
-                {
-                    "block": address(starts[each.block]),
-                    "type": self._types[each.block].name,
-                    "retained_bytes": each.bytes,
-                    "blocks": each.blocks,
-                }
+    def record(self, holding: Holding) -> records.Held:
+        kept, owner = self.kept_by(holding), holding.owner
+        leading, starts = holding.leading, self.search.blocks.starts
+        return records.Held(
+            kind=owner.kind,
+            name=owner.name,
+            tid=owner.tid,
+            type=self.type_of(holding),
+            retained_bytes=holding.bytes,
+            retained_resident_bytes=kept.resident if kept is not None else None,
+            returns_bytes=kept.returns if kept is not None else None,
+            blocks=holding.blocks,
+            leading=None
+            if leading is None
+            else records.Leading(
+                owners=[records.Root(kind=each.kind, name=each.name, tid=each.tid) for each in leading.owners],
+                whole=leading.whole,
+            ),
+            path=[
+                records.Step(
+                    block=hexadecimal(starts[each.block]),
+                    type=self._types[each.block].name,
+                    retained_bytes=each.bytes,
+                    blocks=each.blocks,
+                )
                 for each in holding.way
             ],
-        }
+        )
+
+
+def owner_record(owner: Holder) -> records.Owner:
+    return records.Owner(kind=owner.kind, name=owner.name, tid=owner.tid)
 
 
 def owner_json(owner: Holder) -> dict[str, object]:
-    return {"kind": owner.kind, "name": owner.name, "tid": owner.tid}
+    return owner_record(owner).to_dict()
 
 
 def whose(search: Search, owner: Owner, leading: Optional[Leading] = None) -> str:
@@ -158,15 +165,13 @@ def _largest(shown: Shown) -> Optional[Holding]:
     return next((each for each in shown.owners.holdings if each.owner.kind not in (SHARED, UNREACHED)), None)
 
 
-def lines(style: Style, shown: Shown, limit: int, written: Sequence[Mapping[str, object]]) -> Iterator[str]:
+def lines(style: Style, shown: Shown, limit: int, written: Sequence[records.Written]) -> Iterator[str]:
     """`written`: the files that were."""
     blocks, holdings, largest = shown.search.blocks, shown.owners.holdings, _largest(shown)
     lost = next((each for each in holdings if each.owner.kind == UNREACHED), None)
     yield style.bold(summary(style, shown))
     for each in written:
-        size = each["bytes"]
-        assert isinstance(size, int)
-        yield f"{each['file']}: {style.size(size)} written"
+        yield f"{each.file}: {style.size(each.bytes)} written"
     yield ""
     rows, more = cut([_cells(style, shown, each) for each in holdings], limit)
     yield from table(HEADERS, rows, left=(0, 5), width=style.width, expendable=("resident",), form=style.form)

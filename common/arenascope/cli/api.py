@@ -1,0 +1,79 @@
+"""The shell's way to a process or a core, for programs: `arenascope.open()`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from contextlib import contextmanager
+from typing import Iterator, Optional
+
+from ..base.errors import HoldOver, UsageError
+from ..commands import find_command
+from ..commands.framework.command import Command, document
+from ..commands.framework.subject import Subject
+from ..present.documents.record import Document
+from .shell import How, QuietDoor, door_for, unbroken
+
+
+class _Door(QuietDoor):
+    kept = False
+    """Whether the process stays held after a look."""
+
+    @property
+    def lets_go(self) -> bool:
+        return not self.kept and super().lets_go
+
+    def confirm(self, question: str) -> bool:
+        raise UsageError("there is nobody to ask", "yes=True says yes beforehand")
+
+    def release(self) -> float:
+        return 0.0 if self.kept else super().release()
+
+
+class Opened(Subject):
+    """A process or a core by its name. A process is held only while it is read."""
+
+    def __init__(self, subject: str, how: How, hold_at_most: Optional[float] = None) -> None:
+        """`hold_at_most`: seconds."""
+        super().__init__(find_command)
+        self._subject, self._how, self._hold_at_most = subject, how, hold_at_most
+        self._holds = False
+        self._door: Optional[_Door] = None
+        """What holds the process, from the first look in a block of hold()."""
+
+    def look(self, command: Command, options: Namespace) -> Document:
+        if self._hold_at_most is not None:
+            options.hold_at_most = self._hold_at_most * 1000
+        if self._holds:
+            return self._look_again(command, options)
+        return unbroken(lambda early: self._look(command, options, early))
+
+    def _look(self, command: Command, options: Namespace, early: bool) -> Document:
+        door = door_for(_Door, command, self._subject, how=self._how, options=options, early=early)
+        try:
+            return document(command, options, door)
+        finally:
+            door.drop()
+
+    def _look_again(self, command: Command, options: Namespace) -> Document:
+        """At what is held."""
+        if self._door is None:
+            self._door = door_for(_Door, command, self._subject, how=self._how, options=options)
+            self._door.kept, self._door.whole = True, False
+        try:
+            return document(command, options, self._door)
+        except HoldOver as over:
+            raise over.ended from None
+
+    @contextmanager
+    def hold(self) -> Iterator[Subject]:
+        if self._holds:
+            raise UsageError("it is held already")
+        self._holds = True
+        try:
+            yield self
+            if self._door is not None:
+                self._door.let_go()
+        finally:
+            door, self._door, self._holds = self._door, None, False
+            if door is not None:
+                door.drop()

@@ -1,0 +1,45 @@
+"""What a command found."""
+
+from __future__ import annotations
+
+from typing import Iterable, Mapping, Optional, Sequence, Union
+
+from ...base.model import Statement
+from ...base.printable import printable
+from ...base.records import NamedTuple
+from ...present.documents.record import Document, Other
+from ...present.render.problems import first_sentences
+from ...present.render.text import Style, fitted
+
+
+class Answer(NamedTuple):
+    """Its JSON, and its text (made only where it is shown)."""
+
+    found: Union[Document, Mapping[str, object]]
+    """A typed document, or its keys."""
+    lines: Iterable[str]
+    problems: Sequence[Statement] = ()
+    status: int = 0
+    rows: Optional[Iterable[str]] = None
+    """Text that follows the lines."""
+    exact: bool = False
+    """The text is glibc's own, byte for byte: what a reader must know goes beside it, not into it."""
+    beside: Mapping[str, object] = {}
+    """What a page shows besides the keys."""
+
+    @property
+    def document(self) -> Document:
+        return self.found if isinstance(self.found, Document) else Other(keys=self.found)
+
+    @property
+    def keys(self) -> Mapping[str, object]:
+        """Its own, as JSON has them."""
+        return self.document.own()
+
+    def text(self, style: Style) -> list[str]:
+        """Without the rows."""
+        return [f"{printable(piece)}\n" for line in self.lines for piece in fitted(line, style.width)]
+
+    def warnings(self, style: Style) -> list[str]:
+        said = [style.warn(f"incomplete: {printable(problem)}") for problem in first_sentences(self.problems)]
+        return [f"{piece}\n" for line in said for piece in fitted(line, style.width)]

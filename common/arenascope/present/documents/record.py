@@ -1,0 +1,200 @@
+"""Typed records that a document is made of: the dict and the JSON Schema of each come from its annotations.
+
+    class Thread(Record):
+        "A thread."
+        tid: Annotated[int, "The thread's id in its process"]
+
+A field is what JSON has under that key; its text says what it means (keys.py makes the schema of both). One with a
+default is a key that is there only where an option asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Iterator, Mapping, Optional, Sequence, TypeVar
+
+from ...base.model import Statement, Tally
+from ..render.spool import Spool
+
+if TYPE_CHECKING:
+    from typing import dataclass_transform  # novermin
+else:
+
+    def dataclass_transform(**how):
+        return lambda kind: kind
+
+
+Size = Annotated[int, ("minimum", 0)]
+"""Bytes, or a count: never negative."""
+Address = Annotated[str, ("pattern", "^0x[0-9a-f]+$")]
+Identity = Annotated[str, ("pattern", "^[a-z0-9]+(-[a-z0-9]+)*$")]
+Range = tuple[Annotated[Address, "Its start"], Annotated[int, "Its bytes"]]
+
+
+AnyRecord = TypeVar("AnyRecord", bound="Record")
+
+
+@dataclass_transform(kw_only_default=True)
+class Record:
+    """Keys come in the order of the fields, those of what it extends first. (A dataclass takes half a millisecond to
+    create, which a look in the shell would wait for.)"""
+
+    _fields: tuple[str, ...] = ()
+
+    def __init_subclass__(cls) -> None:
+        fields = [name for base in cls.__bases__ for name in getattr(base, "_fields", ())]
+        cls._fields = tuple(dict.fromkeys((*fields, *(name for name in cls.__annotations__ if name[0] != "_"))))
+
+    def __init__(self, **values: object) -> None:
+        self._left_out = frozenset(self._fields).difference(values)
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and dict(self.items()) == dict(other.items())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.items())})"
+
+    def without(self: AnyRecord, name: str) -> AnyRecord:
+        """Where no option asked for that key."""
+        delattr(self, name)
+        self._left_out |= {name}
+        return self
+
+    def items(self) -> Iterator[tuple[str, object]]:
+        """The keys that it has, and their values."""
+        return ((name, getattr(self, name)) for name in self._fields if name not in self._left_out)
+
+    def to_dict(self) -> dict[str, object]:
+        """As JSON has it."""
+        return {name: plain(value) for name, value in self.items()}
+
+
+def plain(value: object) -> object:
+    """What the json module can write, with lists alone, as it reads them again."""
+    if isinstance(value, Record):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, Spool):
+        import json  # few documents are that long
+
+        return [json.loads(line) for line in value]
+    return [plain(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+class Told(Record):
+    """A statement: what was concluded, and its words."""
+
+    id: Annotated[Identity, "What it says; stays the same from release to release"]
+    figures: Annotated[
+        Mapping[str, Annotated[Optional[float], "A figure"]], "What shows it, as numbers; null: not known"
+    ]
+    names: Annotated[Mapping[str, Annotated[str, "A name"]], "What else shows it and is no number: addresses, names"]
+    text: Annotated[str, "The same in words, which may change from release to release"]
+
+
+def told(said: Statement, text: str) -> Told:
+    return Told(id=said.id, figures=said.figures, names=said.names, text=text)
+
+
+class Chunks(Record):
+    """Chunks of some kind."""
+
+    chunks: Annotated[Optional[Size], "How many; null where it is not known"]
+    bytes: Annotated[Optional[Size], "Their bytes; null where that is not known"]
+
+
+def chunks_of(tally: Optional[Tally]) -> Chunks:
+    return Chunks(chunks=tally.chunks if tally else None, bytes=tally.bytes if tally else None)
+
+
+class Image(Record):
+    """What was looked at."""
+
+    kind: Annotated[str, ("enum", ("live", "core")), "A process, or a core"]
+    pid: Annotated[Optional[int], "Its pid, where that is known"]
+    pointer_bytes: Annotated[int, ("enum", (4, 8)), "How wide its addresses are"]
+    page_bytes: Annotated[Size, "Its page"]
+
+
+class Glibc(Record):
+    """The glibc that was looked at."""
+
+    version: Annotated[Optional[str], "Its release"]
+    located_by: Annotated[str, ("enum", ("symbols", "scan")), "How it was found"]
+    main_arena: Annotated[Address, "Its main_arena"]
+
+
+SCHEMA = 1
+ENVELOPE = "envelope"
+
+
+class Envelope(Record):
+    """What every document has."""
+
+    schema: Annotated[int, ("enum", (SCHEMA,)), "The form of these documents"]
+    command: Annotated[str, "The command"]
+    door: Annotated[str, ("enum", ("gdb", "lldb", "shell")), "Where it was typed"]
+    complete: Annotated[bool, "Whether there is no problem"]
+    problems: Annotated[
+        Sequence[Annotated[str, "One of them, in words"]], "What a reader must know before trusting a figure"
+    ]
+    problem_records: Annotated[Sequence[Annotated[Told, "A problem"]], "The same, apart from their words"]
+    target: Annotated[Optional[Image], "What was looked at; null: nothing"]
+    glibc: Annotated[Optional[Glibc], "The glibc that was looked at; null: none was"]
+    held_seconds: Annotated[Optional[float], "For how long a live process was held; null: it was not, or by a debugger"]
+
+
+class Document(Record):
+    """What a command found: its own keys are its fields, `envelope` has those of every document."""
+
+    envelope: Annotated[Envelope, "What every document has"] = Envelope(
+        schema=SCHEMA,
+        command="",
+        door="",
+        complete=True,
+        problems=(),
+        problem_records=(),
+        target=None,
+        glibc=None,
+        held_seconds=None,
+    )
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is no problem."""
+        return self.envelope.complete
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """What a reader must know before trusting a figure, in words."""
+        return self.envelope.problems
+
+    def within(self, envelope: Envelope) -> None:
+        """Its envelope, once all was read."""
+        self.envelope = envelope
+
+    def own(self) -> Mapping[str, object]:
+        """The command's own keys, as JSON has them."""
+        return super().to_dict()
+
+    def to_dict(self) -> dict[str, object]:
+        return {**self.envelope.to_dict(), **self.own()}
+
+
+class Other(Document):
+    """Of a command whose keys have no fields yet: they are read as `document["leaks"]`."""
+
+    keys: Annotated[Mapping[str, object], "By name"]
+
+    def __getitem__(self, key: str) -> object:
+        return self.to_dict()[key]
+
+    def own(self) -> Mapping[str, object]:
+        return self.keys
+
+    def to_dict(self) -> dict[str, object]:
+        return {name: plain(value) for name, value in super().to_dict().items()}

@@ -1,0 +1,61 @@
+"""What trim says."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional, Sequence
+
+from .arena_records import ArenaIndex
+from .record import Document, Range, Record, Size, Told
+
+
+class Kept(Record):
+    """What stays."""
+
+    top_bytes: Annotated[Optional[Size], "Its top"]
+    top_resident_bytes: Annotated[Optional[Size], "What of that is in memory"]
+    subpage_bytes: Annotated[Optional[int], "What shares a page with something else"]
+    tcache_bytes: Annotated[Optional[Size], "What threads keep"]
+
+
+class ArenaTrim(ArenaIndex):
+    """What malloc_trim(0) would do to an arena."""
+
+    madvise_bytes: Annotated[Optional[Size], "Pages released inside its bins"]
+    madvise_ranges: Annotated[Optional[Sequence[Annotated[Range, "A range"]]], "With --ranges, in address order"] = None
+    brk_bytes: Annotated[Optional[int], "How far the break moves back; negative: the heap grows instead"]
+    resident_bytes: Annotated[Optional[Size], "By how much RSS would fall"]
+    kept: Annotated[Kept, "What stays, and why"]
+    tops_bytes: Annotated[Optional[Size], "What --tops would add"]
+    tops_range: Annotated[Optional[Range], "Where"]
+
+
+class TrimTotals(Record):
+    """Of all arenas."""
+
+    release_bytes: Annotated[Optional[Size], "Address space"]
+    resident_bytes: Annotated[Optional[Size], "RSS"]
+    kept_bytes: Annotated[Optional[int], "What stays"]
+    tops_bytes: Annotated[Optional[Size], "What --tops would add"]
+    tops_resident_bytes: Annotated[Optional[Size], "What of that is in memory"]
+
+
+class Applied(Record):
+    """The outcome."""
+
+    rss_before: Annotated[Size, "RSS"]
+    rss_after: Annotated[Size, "RSS afterwards"]
+    predicted_bytes: Annotated[Optional[Size], "What was predicted"]
+    released_bytes: Annotated[int, "What was released"]
+    seconds: Annotated[float, "How long it took"]
+    calls: Annotated[Sequence[Annotated[Told, "Of a call"]], "What each call released"]
+
+
+class Trim(Document):
+    """What trim found."""
+
+    arenas: Annotated[Sequence[ArenaTrim], "In the ring's order"]
+    totals: Annotated[TrimTotals, "Of all arenas; null where one is not known"]
+    reasons: Annotated[
+        Sequence[Annotated[Told, "Of a kind of memory"]], "Why the rest stays, and what would release it"
+    ]
+    applied: Annotated[Optional[Applied], "With --apply: the outcome"]
