@@ -5,6 +5,21 @@ For programs: `arenascope.open(PID_OR_CORE).arenas()`; inside GDB and LLDB `aren
 
 from .base.about import __version__ as __version__
 
+__all__ = [
+    "Arenas",
+    "ArenascopeError",
+    "Document",
+    "Owners",
+    "RefusedError",
+    "Subject",
+    "TargetError",
+    "Trim",
+    "Types",
+    "UsageError",
+    "open",
+    "selected",
+]
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from os import PathLike

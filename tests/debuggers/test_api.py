@@ -117,6 +117,8 @@ def test_what_is_refused_is_an_error_of_one_line(kinds: Subject, tmp_path: Path)
     with pytest.raises(arenascope.TargetError) as refused:
         arenascope.selected()
     assert "\n" not in str(refused.value)
+    with pytest.raises(arenascope.TargetError):
+        arenascope.open(os.getpid()).arenas()
     with pytest.raises(arenascope.RefusedError):
         arenascope.open(kinds.gcore()).trim(apply=True, yes=True)
 

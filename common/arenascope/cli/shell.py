@@ -101,6 +101,8 @@ class ShellDoor:
         return ShellTarget(CoreImage(self.subject, self.progress), self.folders, self.symbols, self.sysroot)
 
     def _process(self, pid: int) -> Target:
+        if pid == os.getpid() and self.stop != "none":
+            raise TargetError("a process cannot hold itself while it reads", "start another one that looks at it")
         image = self._open(pid)  # the kernel's refusals are met here
         self._check_time(pid)
         if self.stop != "none":

@@ -184,14 +184,15 @@ class Document(Record):
     def to_dict(self) -> dict[str, object]:
         return {**self.envelope.to_dict(), **self.own()}
 
+    def __getitem__(self, key: str) -> object:
+        """Of what to_dict() has."""
+        return self.to_dict()[key]
+
 
 class Other(Document):
-    """Of a command whose keys have no fields yet: they are read as `document["leaks"]`."""
+    """Of a command whose keys have no fields: they are read as `document["leaks"]`."""
 
     keys: Annotated[Mapping[str, object], "By name"]
-
-    def __getitem__(self, key: str) -> object:
-        return self.to_dict()[key]
 
     def own(self) -> Mapping[str, object]:
         return self.keys
