@@ -104,6 +104,16 @@ def test_a_process_is_held_over_several_looks(kinds: Subject) -> None:
     assert state(kinds.pid) != "t"
 
 
+def test_trim_is_applied() -> None:
+    with Subject("workers", "4", "2") as subject, arenascope.open(subject.pid) as it:
+        would = it.trim().totals.resident_bytes
+        done = it.trim(apply=True, yes=True, tops=True)
+        assert done.applied is not None
+        assert done.applied.released_bytes >= (would or 0)
+        assert len(done.applied.calls) == 2
+        assert state(subject.pid) != "t"
+
+
 def test_what_is_refused_is_an_error_of_one_line(kinds: Subject, tmp_path: Path) -> None:
     it = arenascope.open(kinds.pid)
     with pytest.raises(arenascope.UsageError):

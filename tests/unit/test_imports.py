@@ -291,6 +291,14 @@ def test_the_shell_starts_with_what_a_look_at_a_core_needs() -> None:
     assert not NOT_LOADED & loaded
 
 
+def test_what_programs_import_is_loaded_when_it_is_used() -> None:
+    """`import arenascope` itself, and each look in the shell, load nothing of what is for programs."""
+    loaded = {each for each in loaded_by("base.about") if each.startswith(OURS)}
+    assert loaded == {OURS, f"{OURS}.base", f"{OURS}.base.about"}
+    looked = loaded_by("cli.main", "commands.arenas")
+    assert not {f"{OURS}.cli.api", f"{OURS}.commands.framework.subject"} & looked
+
+
 ONLY_FOR_UNKNOWN_RELEASES = {f"{OURS}.glibc.derive.{each}" for each in ("state", "heaps", "lists", "params", "prove")}
 
 

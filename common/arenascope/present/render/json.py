@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence
 
 from ...base.model import Statement, Tally
 from ...base.printable import one_line
-from ..documents.record import SCHEMA, Document, Envelope, Glibc, Image, told
+from ..documents.record import SCHEMA, Document, Envelope, Glibc, Image, chunks_of, told
 from .problems import sentence, statement_json
 from .spool import Spool
 
@@ -80,8 +80,8 @@ def failed(name: str, words: Iterable[str], error: str) -> str:
     return f"{text}\n"
 
 
-def tally_json(tally: Optional[Tally]) -> dict[str, Optional[int]]:
-    return {"chunks": tally.chunks if tally else None, "bytes": tally.bytes if tally else None}
+def tally_json(tally: Optional[Tally]) -> dict[str, object]:
+    return chunks_of(tally).to_dict()
 
 
 def hexadecimal(value: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Callable, Mapping, Sequence, Union
 
 from ...base.model import HOLD_OVER, NOT_AS_COUNTED, OTHER_FILES, WHAT, Statement
+from ..documents.record import told
 from .text import count
 
 PER_ARENA = "arena {arena}: "
@@ -135,4 +136,4 @@ def first_sentences(said: Sequence[Statement], limit: int = 8) -> list[str]:
 
 
 def statement_json(said: Statement, text: str) -> dict[str, object]:
-    return {"id": said.id, "figures": dict(said.figures), "names": dict(said.names), "text": text}
+    return told(said, text).to_dict()
