@@ -1,4 +1,6 @@
 """What each document says: every key's meaning and type, in one place, from which docs/schema/ is made.
 
-`make docs` and the tests load these; a command needs only `kept.py`, which says what a snapshot keeps.
+Where an answer is a typed record (`record.py`, and the files named `..._records`), its fields are both its JSON and its
+schema. `make docs` and the tests load the rest; a command needs only its record, and `kept.py`, which says what a
+snapshot keeps.
 """
