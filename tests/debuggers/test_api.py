@@ -120,6 +120,9 @@ def test_what_is_refused_is_an_error_of_one_line(kinds: Subject, tmp_path: Path)
         it.arenas(nonsense=True)
     with pytest.raises(arenascope.UsageError):
         it.ask("nonsense")
+    for options in ({"hold_at_most": 0.0}, {"sysroot": str(tmp_path / "none")}, {"stop": "none"}):
+        with pytest.raises(arenascope.UsageError):
+            arenascope.open(kinds.pid, **options)
     with pytest.raises(arenascope.UsageError):
         it.trim(apply=True)  # nobody says yes
     with pytest.raises(arenascope.TargetError):

@@ -11,7 +11,8 @@ from ..commands import find_command
 from ..commands.framework.command import Command, document
 from ..commands.framework.subject import Subject
 from ..present.documents.record import Document
-from .shell import How, QuietDoor, door_for, unbroken
+from ..sources.target import HOLD
+from .shell import How, QuietDoor, check_how, door_for, unbroken
 
 
 class _Door(QuietDoor):
@@ -35,6 +36,7 @@ class Opened(Subject):
     def __init__(self, subject: str, how: How, hold_at_most: Optional[float] = None) -> None:
         """`hold_at_most`: seconds."""
         super().__init__(find_command)
+        check_how(how, HOLD if hold_at_most is None else hold_at_most)
         self._subject, self._how, self._hold_at_most = subject, how, hold_at_most
         self._holds = False
         self._door: Optional[_Door] = None

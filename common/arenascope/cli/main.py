@@ -17,8 +17,7 @@ from ..commands.framework.command import Command, answer
 from ..commands.framework.overview import meaning
 from ..present.render.json import failed
 from ..present.render.text import fitted, folded
-from ..sources.target import HOLD_AT_MOST
-from .shell import How, ShellDoor, door_for, terminal_width, unbroken
+from .shell import How, ShellDoor, check_how, door_for, seconds_to_hold, terminal_width, unbroken
 from .tree import HELP_NAME, LOOPS, Tree, branch_names, find_loop
 
 DONE, NOTHING, FAILED = 0, 1, 2
@@ -132,13 +131,7 @@ def _look(command: Command, options: argparse.Namespace) -> int:
     subjects = options.subjects
     if options.jobs < 0:
         raise UsageError(f"--jobs {options.jobs} is no number of looks at a time", "0 is one for each processor")
-    if options.hold_at_most is not None and not 0 < options.hold_at_most <= HOLD_AT_MOST * 1000:
-        raise UsageError(
-            f"--hold-at-most {options.hold_at_most:g} is no time to hold a process for",
-            f"more than 0 milliseconds, {HOLD_AT_MOST * 1000:,.0f} at most",
-        )
-    if options.sysroot is not None and not os.path.isdir(options.sysroot):
-        raise UsageError(f"--sysroot {options.sysroot} is no folder", "it has that host's usr, lib and so on")
+    check_how(_how(options), seconds_to_hold(options))
     if (options.jsonl and subjects) or len(subjects) > 1:
         from . import fleet  # several processes, which a single look does not need
 

@@ -262,6 +262,22 @@ class How(NamedTuple):
     sysroot: Optional[str] = None
 
 
+WAYS_TO_STOP = ("ptrace", "signal")
+
+
+def check_how(how: How, seconds: float) -> None:
+    """UsageError where nothing can be looked at in that way, or be held for so long."""
+    if not 0 < seconds <= HOLD_AT_MOST:
+        raise UsageError(
+            f"--hold-at-most {seconds * 1000:g} is no time to hold a process for",
+            f"more than 0 milliseconds, {HOLD_AT_MOST * 1000:,.0f} at most",
+        )
+    if how.sysroot is not None and not os.path.isdir(how.sysroot):
+        raise UsageError(f"--sysroot {how.sysroot} is no folder", "it has that host's usr, lib and so on")
+    if how.stop not in WAYS_TO_STOP:
+        raise UsageError(f"--stop {how.stop} is no way to hold a process", " or ".join(WAYS_TO_STOP))
+
+
 AnyDoor = TypeVar("AnyDoor", bound=ShellDoor)
 
 
