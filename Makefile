@@ -71,8 +71,8 @@ fuzz: setup fixtures ## long run over damaged images (ARENASCOPE_FUZZ_RUNS=30000
 stories: setup-runtime fixtures ## renew the screens and pictures in README and docs
 	@$(PYTHON) scripts/stories.py
 
-docs: setup-python ## renew docs/commands.md, the man page and docs/schema from the code
-	@$(ANY_PYTHON) scripts/reference.py
+docs: setup-check ## renew docs/commands.md, the man page and docs/schema from the code
+	@$(PYTHON) scripts/reference.py
 
 # Material would tell at each run of a successor
 docs-site: setup-site ## make a site of docs/, build/site/index.html (a dead link is an error)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes docs/commands.md and docs/arenascope.1 from the command table, docs/glossary.md from the table of words, and
-docs/schema/ from the descriptions of the documents: `make docs`. With --check it only compares."""
+docs/schema/ from the descriptions of the documents, and the shells' completion, where shtab is installed: `make docs`.
+With --check it only compares."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import json
 import re
 import sys
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Sequence
 
@@ -145,6 +147,11 @@ PAGES = {
     "docs/arenascope.1": man_page,
     **{f"docs/schema/{name}.json": partial(as_json, schema) for name, schema in schemas().items()},
 }
+if find_spec("shtab"):
+    from completion import SHELLS, completion
+
+    FILES = "common/arenascope/cli/completion/arenascope."
+    PAGES.update({FILES + shell: partial(completion, shell) for shell in SHELLS})
 
 
 def main() -> int:

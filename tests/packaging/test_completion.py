@@ -15,9 +15,7 @@ from pathlib import Path
 import pytest
 from looks import give_up
 
-from arenascope.cli.completion import script
-from arenascope.cli.tree import Tree, branch_names
-
+ROOT = Path(__file__).resolve().parents[2]
 ZSH = """
 autoload -Uz compinit && compinit -D -u
 source {script}
@@ -49,6 +47,9 @@ LINES = {
     "arenas --bytes a.": "arenas --bytes a.core",
     "report --debug-dir ": "report --debug-dir symbols/",
     "metrics a.": "metrics a.",
+    "chunk a.": "chunk a.core",
+    "chunk 0x10 a.": "chunk 0x10 a.core",
+    "report b": "report b\\ two.core",
     "metrics --output a.": "metrics --output a.core",
 }
 
@@ -56,6 +57,7 @@ LINES = {
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "here" / "symbols").mkdir(parents=True)
+    (tmp_path / "here" / "b two.core").write_text("")
     (tmp_path / "here" / "a.core").write_text("")
     return tmp_path / "here"
 
@@ -68,7 +70,8 @@ def test_lines_are_completed(shell: str, folder: Path) -> None:
     if not shutil.which(shell):
         give_up(f"{shell} is not installed")
     said = folder.parent / "script"
-    said.write_text(script(shell, Tree(branch_names())))
+    shown = subprocess.run([str(ROOT / "bin" / "arenascope"), "--completion", shell], capture_output=True, check=True)
+    said.write_bytes(shown.stdout)
     mine = str(os.getpid())
     lines = [*LINES, f"watch {mine[:-1]}"]
     type_them = in_fish if shell == "fish" else partial(in_a_terminal, shell)
@@ -95,7 +98,7 @@ def in_fish(lines: list[str], said: Path, folder: Path) -> list[str]:
     for line, answer in zip(lines, done.stdout.split("<end>\n")):
         before, _, word = line.rpartition(" ")
         # fish also offers what has the word in its middle, or in its description
-        offered = [each.split("\t")[0] for each in answer.splitlines() if each.startswith(word)]
+        offered = [each.split("\t")[0].replace(" ", "\\ ") for each in answer.splitlines() if each.startswith(word)]
         found.append(f"{before} {os.path.commonprefix(offered) or word}")  # noqa: RUF071  they are words
     return found
 

@@ -120,9 +120,9 @@ def _said_instead(options: argparse.Namespace) -> str:
     if options.version:
         return f"arenascope {__version__}\n"
     if options.completion:
-        from .completion import script
+        import pkgutil
 
-        return script(options.completion, Tree(branch_names()))
+        return (pkgutil.get_data(__package__, f"completion/arenascope.{options.completion}") or b"").decode()
     return door_path("gdb" if options.gdb_path else "lldb") + "\n"
 
 
