@@ -31,7 +31,7 @@ OUTLINE = Outline(
                 argument(
                     "--output",
                     metavar="FILE",
-                    help="write FILE whole or not at all, in the older text format that textfile collectors read",
+                    help="replace FILE at once, in the older text format that textfile collectors read",
                 ),
                 argument(
                     "--listen",
@@ -43,11 +43,11 @@ OUTLINE = Outline(
                     type=int,
                     default=0,
                     metavar="N",
-                    help="also the N types of blocks that hold the most: a series for each that ever was among them, "
-                    "and every chunk is gone through",
+                    help="also the N types that hold the most: reads every chunk, and keeps a series for each type "
+                    "that was ever among them",
                 ),
                 argument(
-                    "--owners", type=int, default=0, metavar="N", help="likewise the N variables that keep the most"
+                    "--owners", type=int, default=0, metavar="N", help="likewise, the N variables that keep the most"
                 ),
                 HELP,
             ),

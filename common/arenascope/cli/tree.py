@@ -47,13 +47,15 @@ IN_THE_SHELL = Group(
             "--hold-at-most",
             type=float,
             metavar="MS",
-            help="let it go after so many milliseconds: what was read by then is the answer, said to be a part "
-            f"({HOLD * 1000:,.0f}, short of three health checks 10 s apart; {HOLD_AT_MOST * 1000:,.0f} for a "
-            "trim that is applied); half of a copy is worth nothing, and is given up",
+            help="let it go after MS milliseconds, and show what was read by then, marked as incomplete (an unfinished "
+            f"copy is discarded). The default, {HOLD * 1000:,.0f}, is less than three health checks 10 s apart; a trim "
+            f"that is applied has {HOLD_AT_MOST * 1000:,.0f}",
         ),
-        argument("--no-stop", action="store_true", help="do not hold it: read until two readings agree"),
+        argument("--no-stop", action="store_true", help="do not hold it: read it again until two readings agree"),
         argument(
-            "--no-symbols", action="store_true", help="find all by what memory looks like, as with a stripped libc"
+            "--no-symbols",
+            action="store_true",
+            help="use no symbols: find everything in memory, as with a stripped libc",
         ),
         argument("--jsonl", action="store_true", help="one JSON document a line; several PID|CORE may be named"),
         argument(
@@ -61,7 +63,7 @@ IN_THE_SHELL = Group(
             type=int,
             default=0,
             metavar="N",
-            help="so many processes at a time, for several PID|CORE or one core's heaps (0: as many as pay)",
+            help="use N worker processes, for several PID|CORE or for one core's heaps (0: chosen automatically)",
         ),
         argument(
             "--debug-dir",
@@ -73,8 +75,8 @@ IN_THE_SHELL = Group(
         argument(
             "--sysroot",
             metavar="DIR",
-            help="look for the files that a core names below DIR, with debug symbols under DIR/usr/lib/debug: "
-            "for a core from another host or a container",
+            help="look below DIR for the files that a core names, and under DIR/usr/lib/debug for debug "
+            "symbols: for a core from another host or a container",
         ),
     ),
 )
@@ -91,11 +93,13 @@ INSTEAD = Group(
             "--completion",
             choices=("bash", "zsh", "fish"),
             metavar="SHELL",
-            help="completion for bash, zsh or fish, to be evaluated by it",
+            help="print the completion script for bash, zsh or fish",
         ),
     ),
 )
-SUBCOMMAND = argument("topic", metavar=COMMAND, nargs="*", help="one of them, or a word; `words`: all words")
+SUBCOMMAND = argument(
+    "topic", metavar=COMMAND, nargs="*", help="a command, or a word from a screen; `words` lists all words"
+)
 HELP_OUTLINE = Outline(
     "List the commands by topic, show one's help, or say what a word on the screens means.",
     "",

@@ -49,14 +49,14 @@ KEEP, FEWEST = 500, 3
 OUTLINE = Outline(
     "Look at each interval: RSS, what is in use, what is free. A live screen; in a pipe, a line for each look.",
     "A process is held only while it is read; of several, one after the other. With --save each look is kept as a "
-    "small file without any of the program's data, from which `trend` tells what grew, since when and how steadily.",
+    "small file without any of the program's data, from which `trend` shows what grew, since when and how steadily.",
     "watch 1234 --interval 60\nwatch $(pgrep server) --interval 60 --save moments/",
     (
         Group(
             "options",
             (
-                argument("pids", metavar="PID", type=int, nargs="+", help="a process; of several, a line for each"),
-                argument("--interval", type=float, default=5.0, metavar="SECONDS", help="from line to line (5)"),
+                argument("pids", metavar="PID", type=int, nargs="+", help="a process; with several, one line each"),
+                argument("--interval", type=float, default=5.0, metavar="SECONDS", help="time between two looks (5)"),
                 argument(
                     "--count",
                     type=int,
@@ -64,21 +64,25 @@ OUTLINE = Outline(
                     metavar="N",
                     help="stop after N intervals (0: when every process has ended)",
                 ),
-                argument("--lines", action="store_true", help="a line for each look on a terminal, too"),
-                argument("--save", metavar="FOLDER", help="keep a snapshot of each look there, for trend"),
+                argument("--lines", action="store_true", help="print one line per look, on a terminal, too"),
+                argument("--save", metavar="FOLDER", help="save a snapshot of each look there, for trend"),
                 argument(
                     "--keep",
                     type=int,
                     default=KEEP,
                     metavar="N",
-                    help=f"so many of each process at most; old ones become fewer ({KEEP})",
+                    help=f"keep at most N snapshots of each process, and thin out old ones ({KEEP})",
                 ),
                 argument(
                     "--types",
                     action="store_true",
-                    help="with the names of types in them: it is copied for that, which holds it for longer",
+                    help="with types in the snapshots: copies the process, so holds it for longer",
                 ),
-                argument("--owners", action="store_true", help="with what each variable keeps; as with --types"),
+                argument(
+                    "--owners",
+                    action="store_true",
+                    help="with what each variable keeps in the snapshots; copies it, too",
+                ),
                 EXACT,
                 HELP,
             ),

@@ -38,7 +38,9 @@ SORTS = {
     "system is what an arena took from the kernel; of that, tcache, fast, bins and top are free, the rest is in use.",
     arguments=(
         argument(
-            "--quick", action="store_true", help="read arena headers alone, walk no list: shorter, and less to tell"
+            "--quick",
+            action="store_true",
+            help="read arena headers alone, walk no lists: a shorter hold, fewer figures",
         ),
         argument("--sort", choices=sorted(SORTS), default="index", help="the order of the rows"),
         LIMIT,

@@ -20,7 +20,7 @@ LOST = 1
     "only pointers to its inside lead to is possibly lost. Where this image lacks something that may hold pointers "
     "nothing is called lost: it is unknown then. In the shell the exit status is 1 where something is lost. A live "
     "process is copied, and runs on meanwhile.",
-    arguments=(argument("--possible", action="store_true", help="also rows of what is possibly lost"), GRAPH, LIMIT),
+    arguments=(argument("--possible", action="store_true", help="also list what is possibly lost"), GRAPH, LIMIT),
     whole=always,
 )
 def leaks_command(context: Context) -> Answer:

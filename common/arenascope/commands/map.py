@@ -41,7 +41,7 @@ MAX_CELLS = 1 << 16
         argument("--types", action="store_true", help="with --html or --json: also which type is where"),
         ARENA,
         argument("--sort", choices=sorted(SORTS), default="index", help="the order of the rows"),
-        argument("--cells", type=int, default=0, metavar="N", help="cut each heap into N cells at most"),
+        argument("--cells", type=int, default=0, metavar="N", help="divide each heap into at most N cells"),
         LIMIT,
     ),
     whole=lambda options: bool(options.types),

@@ -45,10 +45,10 @@ BY_ITSELF = 256 << 20
     "Blocks that would mainly give back their own pages are left out; --own shows them. Where no single block keeps "
     "much, the types come first of which all blocks together do (see types).",
     arguments=(
-        argument("--types", action="store_true", help="types above single blocks also where the heaps are large"),
+        argument("--types", action="store_true", help="also rank types, even if the heaps are large"),
         OWNERS,
-        argument("--own", action="store_true", help="also blocks that would mainly give back their own pages"),
-        argument("--ranges", action="store_true", help="with --json: the ranges that go back"),
+        argument("--own", action="store_true", help="also blocks that mainly keep their own pages"),
+        argument("--ranges", action="store_true", help="with --json: the ranges that would be released"),
         ARENA,
         argument("--limit", type=int, default=20, metavar="N", help="show N rows at most (0: all)"),
     ),

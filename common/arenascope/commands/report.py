@@ -74,16 +74,14 @@ def _read_all(context: Context) -> Answer:
     "The parts sum to RSS, all read in one frozen moment. Each cause and each advice comes with the figures of this "
     "process. An effect is what it would have changed here: exact for malloc_trim and the tops, a bound otherwise.",
     arguments=(
-        argument("--full", action="store_true", help="every part, and what each advice costs, all ways to set it"),
-        argument("--types", action="store_true", help="what the blocks are, chunk by chunk: all memory is copied"),
+        argument("--full", action="store_true", help="all parts; for each advice its cost and all ways to apply it"),
+        argument("--types", action="store_true", help="also show what the blocks are; copies all memory"),
+        argument("--owners", action="store_true", help="also show who holds the blocks; copies all memory"),
+        argument("--html", metavar="FILE", help="write one self-contained page, with types, owners and leaks"),
+        argument("--since", metavar="FILE", help="show what grew since this snapshot"),
         argument(
-            "--owners", action="store_true", help="whether the blocks are held, and by whom: all memory is copied"
+            "--again", type=float, metavar="SECONDS", help="look twice, SECONDS apart, and show what grew (shell)"
         ),
-        argument(
-            "--html", metavar="FILE", help="write all of it as one self-contained page: types, owners, leaks as well"
-        ),
-        argument("--since", metavar="FILE", help="what grew since this snapshot was taken"),
-        argument("--again", type=float, metavar="SECONDS", help="look twice, SECONDS apart, and say what grew (shell)"),
     ),
     lists=lambda options: not (options.types or options.owners or options.html),
     reads=_read_all,

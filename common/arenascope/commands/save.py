@@ -20,7 +20,7 @@ from .framework.command import Answer, Context, always, argument, command
     "which has no name meanwhile.",
     arguments=(
         argument("file", metavar="FILE", help="where to write it"),
-        argument("--redact", action="store_true", help="malloc's own words alone: of the program's data only zeros"),
+        argument("--redact", action="store_true", help="keep only malloc's own data; write zeros for the program's"),
     ),
     whole=always,
 )

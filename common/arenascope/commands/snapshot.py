@@ -40,9 +40,9 @@ def read_all(context: Context) -> Answer:
     "a live process is copied in the shell, and runs on meanwhile. A name that ends in .gz is compressed.",
     arguments=(
         argument("file", metavar="FILE", help="where to write it"),
-        argument("--sizes", action="store_true", help="with the number of blocks of each size"),
-        argument("--types", action="store_true", help="with the names of types and how much there is of each"),
-        argument("--owners", action="store_true", help="with what each variable, thread and mapping alone keeps"),
+        argument("--sizes", action="store_true", help="also store the number of blocks of each size"),
+        argument("--types", action="store_true", help="also store each type's name, blocks and bytes"),
+        argument("--owners", action="store_true", help="also store what each variable, thread and mapping alone keeps"),
     ),
     lists=lambda options: not (options.sizes or options.types or options.owners),
     reads=read_all,

@@ -35,11 +35,11 @@ class Limit(NamedTuple):
     "the largest first. A process that was started again is told from one that shrank.",
     arguments=(
         argument("folder", metavar="FOLDER", help="where the snapshots are"),
-        argument("--pid", type=int, metavar="PID", help="of this process; otherwise of the one that was seen last"),
+        argument("--pid", type=int, metavar="PID", help="only this process (the one seen last)"),
         argument(
-            "--until", metavar="SIZE", help="when it reaches this, instead of its control group's limit: 8G, 512M"
+            "--until", metavar="SIZE", help="predict when it reaches SIZE (8G, 512M), not its control group's limit"
         ),
-        argument("--html", metavar="FILE", help="as one self-contained page with charts"),
+        argument("--html", metavar="FILE", help="write one self-contained page with charts"),
         argument("--limit", type=int, default=8, metavar="N", help="show N rows of each table at most (0: all)"),
     ),
     optional_subject=True,

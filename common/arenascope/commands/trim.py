@@ -51,7 +51,7 @@ UNKNOWN_BESIDE = ("mp-in-parts", "mp-not-found", "tcache-form", "caches-not-foun
         argument(
             "--even-under-seccomp",
             action="store_true",
-            help="with --apply: also where a filter may end the process for it",
+            help="with --apply: even if a seccomp filter may kill the process for it",
         ),
         argument("-y", "--yes", action="store_true", help="with --apply: do not ask"),
         ARENA,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..present.screens.held import Held, HeldMost
     from .framework.live_copy import Looked
 
-OWNERS = argument("--owners", action="store_true", help="who holds them (of a core that is not large: also unasked)")
+OWNERS = argument("--owners", action="store_true", help="who holds them (the default for a small core)")
 
 
 def look_at_a_copy(context: Context) -> None:
@@ -52,12 +52,12 @@ def sweep_a_copy_if_sooner(context: Context) -> None:
     arguments=(
         argument("--by", choices=tuple(ORDERS), default="bytes", help="the order of the rows"),
         argument(
-            "--quick", action="store_true", help="only by what blocks hold themselves, not by what points to them"
+            "--quick", action="store_true", help="judge blocks by their contents only, not by what points to them"
         ),
         OWNERS,
         ARENA,
-        argument("--min", metavar="SIZE", help="only types that hold SIZE bytes and more"),
-        argument("--match", metavar="REGEX", help="only types whose name it matches somewhere"),
+        argument("--min", metavar="SIZE", help="only types that hold at least SIZE bytes"),
+        argument("--match", metavar="REGEX", help="only types whose name matches"),
         LIMIT,
     ),
     whole=always,

@@ -36,7 +36,9 @@ HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for
     "With --full each candidate for main_arena, mp_, the layout and the threads' words is listed, the one that was "
     "taken above the others, with what spoke for it (+) and against it (-): why another was not taken, or none.",
     arguments=(
-        argument("--full", action="store_true", help="also every candidate, and what spoke for and against it"),
+        argument(
+            "--full", action="store_true", help="also show every candidate layout, and the evidence for and against it"
+        ),
     ),
 )
 def version_command(context: Context) -> Answer:

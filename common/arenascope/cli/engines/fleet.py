@@ -41,7 +41,9 @@ OUTLINE = Outline(
                 argument("--command", dest="asked", default="report", metavar="NAME", help="which command (report)"),
                 argument("--engine", choices=tuple(ENGINES), help="which engine (the first that is installed)"),
                 argument("--address", metavar="ADDRESS", help="its scheduler's; without it, this machine does it"),
-                argument("--workers", type=int, metavar="N", help="so many on this machine (as many as pay)"),
+                argument(
+                    "--workers", type=int, metavar="N", help="worker processes on this machine (chosen automatically)"
+                ),
                 argument("--again", action="store_true", help="also what could not be read the last time"),
                 HELP,
             ),
