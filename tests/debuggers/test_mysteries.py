@@ -17,6 +17,8 @@ from scenarios import BY_ID
 from schemas import valid
 from subjects import Subject
 
+from arenascope.present.screens.verdict import ONE_LOOK
+
 SHELL = (sys.executable, str(ROOT / "bin" / "arenascope"))
 
 MIB = 1 << 20
@@ -265,8 +267,8 @@ def test_growth_takes_two_moments(door: str, tmp_path: Path) -> None:
     assert abs(after["growth"]["figures"]["live_change_bytes"] - grown) <= SLACK
     assert alone["growth"] is None
     # what two looks have told is not asked for again
-    assert "one look does not tell" in alone["verdict"]
-    assert not any("one look" in each["verdict"] or "before.json" in str(each["advice"]) for each in (still, after))
+    assert ONE_LOOK in alone["verdict"]
+    assert not any(ONE_LOOK in each["verdict"] or "before.json" in str(each["advice"]) for each in (still, after))
     how = after["advice"][0]["how"]
     assert all(word in way for word, way in zip(("which grew", "who holds most", "profiler"), how))
     # that all is as it should be is said of two moments alone

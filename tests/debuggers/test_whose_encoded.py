@@ -18,6 +18,7 @@ from partial import look
 from schemas import valid
 
 from arenascope.blocks.graph import refs
+from arenascope.present.screens.owners import NOBODY, NOTHING
 
 PAGE = 4096
 
@@ -147,14 +148,14 @@ def test_a_trifle_is_lost_only_after_a_second_look(program: Path, tmp_path: Path
         assert look(Path(str(seen.pid)), f"save {core}")[0] == 0
     plain = asked(core, "owners --limit 0")
     assert blocks_of(plain)["unreached"] == 15
-    assert "nothing plain (leaks tells what)" in look(core, "owners --limit 0")[1]
+    assert f"{NOTHING} (" in look(core, "owners --limit 0")[1]
     kinds = look(core, "types --owners --limit 0")[1]
-    assert "nothing plain" in kinds
-    assert "nobody" not in kinds
+    assert NOTHING in kinds
+    assert NOBODY not in kinds
     report = asked(core, "report --owners")["held"]
     assert report["lost_bytes"] == seen.lost
     assert "tab" in {each["name"] for each in report["owners"]}
     for _ in range(2):
         again = asked(core, f"owners --limit 0 --graph {graph}")
         assert blocks_of(again).items() >= {"tab": 5, "chain": 5, "unreached": 5}.items()
-    assert "nobody (leaks tells what)" in look(core, f"owners --limit 0 --graph {graph}")[1]
+    assert f"{NOBODY} (" in look(core, f"owners --limit 0 --graph {graph}")[1]

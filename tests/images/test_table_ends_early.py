@@ -108,6 +108,6 @@ def test_blocks_of_a_form_that_it_does_not_know_are_unknown(tmp_path):
     with started(["mmapped"], tmp_path) as pid:
         info, arenas = asked("info", pid), valid(json.loads(arenascope("arenas", "--json", pid)))
     assert (info.returncode, info.stdout) == (2, "")
-    assert "malloc_info's XML cannot be told" in info.stderr
+    assert "malloc_info" in info.stderr
     assert arenas["mmapped"] == {"chunks": None, "bytes": None}
     assert all(arena["used_bytes"] is not None for arena in arenas["arenas"]), arenas["problems"]

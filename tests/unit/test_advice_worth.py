@@ -22,7 +22,7 @@ from arenascope.present.screens.advice import words
 from arenascope.present.screens.pins import group_lines
 from arenascope.present.screens.report import advice_line
 from arenascope.present.screens.trim import lines
-from arenascope.present.screens.verdict import cause, verdict
+from arenascope.present.screens.verdict import ONE_LOOK, cause, verdict
 
 MIB = 1 << 20
 ARENAS = 6
@@ -161,7 +161,7 @@ def test_what_little_there_is_to_give_back_is_said(returnable: int, tops: int, t
     parts = {"live": 60 * MIB, "returnable": returnable, "thread_tops": tops}
     picture = Picture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
     facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36")
-    assert verdict(judge(facts), Style().size).endswith(f"one look does not tell; {told}")
+    assert verdict(judge(facts), Style().size).endswith(f"{ONE_LOOK}; {told}")
 
 
 def test_who_holds_what_is_in_use_is_why_it_stays() -> None:

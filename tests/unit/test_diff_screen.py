@@ -60,7 +60,7 @@ def test_nothing_changed(say: Callable[..., str]) -> None:
     [
         (59.0, 7, "no rates per hour: 59.0 s are too short for one; take them a minute apart or more"),
         (600.0, 8, "no rates per hour: these are two processes"),
-        (None, 7, "no rates per hour: one of the two does not tell when it was taken, as no core does"),
+        (None, 7, "no rates per hour: one of the two does not say when it was taken (a core never does)"),
     ],
 )
 def test_why_there_is_no_rate(say: Callable[..., str], seconds: Optional[float], pid: int, why: str) -> None:

@@ -209,7 +209,7 @@ def _no_rates(diff: Diff) -> Optional[str]:
     if diff.one_process is False:
         return "no rates per hour: these are two processes"
     if diff.seconds is None:
-        return "no rates per hour: one of the two does not tell when it was taken, as no core does"
+        return "no rates per hour: one of the two does not say when it was taken (a core never does)"
     if diff.seconds < LONG_ENOUGH:
         return f"no rates per hour: {time_apart(diff.seconds)} are too short for one; take them a minute apart or more"
     return None

@@ -64,18 +64,18 @@ IN_NONE = "{address} lies in no chunk: "
 IN_ARENA = "{address} lies in arena {arena}: "
 SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "stopped": _stopped,
-    HOLD_OVER: "the process may stand still for {milliseconds:,} ms and was let go: what was not read by then is not "
-    "told (--hold-at-most allows more; a copy made by save may be asked for as long as you like)",
+    HOLD_OVER: "the process was let go after {milliseconds:,} ms, the limit: what was not read by then is missing "
+    "(--hold-at-most allows more; a copy made by save has no limit)",
     "memory-lost": "{bytes} bytes of what was in memory could not be read, and are holes in the file",
-    "roots-missing": "{mappings} mappings of {bytes} bytes are not in this image: whether pointers were there is open",
-    "registers-unknown": "the registers of {threads} threads are not known: what only they hold seems to be lost",
-    "perhaps-cached-all": "not every list of cached chunks was found: what is in them seems to be lost",
+    "roots-missing": "{mappings} mappings of {bytes} bytes are not in this image: pointers there are not known",
+    "registers-unknown": "the registers of {threads} threads are not known: what only they hold looks lost",
+    "perhaps-cached-all": "not every list of cached chunks was found: what is in them looks lost",
     "heap-damaged": "the heap is damaged: which blocks there are is not certain",
     "image-cut": "not all of the process's memory is in this image: whether pointers are there is not known",
     "epoll-unknown": "what epoll keeps for this program is not in this image: pointers may be there",
     "not-searched": "{bytes} bytes of memory could not be read: what points from there is not known",
     "mp-not-found": "mp_ was not found: thresholds and blocks served by mmap are not known",
-    "caches-not-found": "not every thread's cache was found: what they hold is not told from blocks in use",
+    "caches-not-found": "not every thread's cache was found: what they hold is counted as blocks in use",
     "cached-chunks-unowned": "the arena of some cached chunks is not known: their heap's start is not in this image",
     "thread-arenas-not-found": "not every thread's arena was found",
     "threads-run-on": "{threads} threads of this process run on: the debugger holds {held} of them, as it does where "
@@ -83,13 +83,13 @@ SENTENCES: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "stacks-empty": "the stacks of {empty} of {threads} threads are empty in this core. gcore leaves them so where "
     "guard pages lie in the same mapping (glibc 2.42 and later); take it by kill -ABRT PID",
     "heap-absent": PER_ARENA + "its heap at {address} is not in this image, or not all of it",
-    "malloc-replaced": "{allocators} serves malloc in this process: glibc's arenas hold only what goes past it",
-    "release-unknown": "which release of glibc this is cannot be told: taken for {taken_for}",
+    "malloc-replaced": "{allocators} serves malloc in this process: glibc's arenas hold only what bypasses it",
+    "release-unknown": "the release of glibc is not known: read as {taken_for}",
     "environment-unknown": "the environment that the process was started with is not in this image",
     "brk-not-found": "__curbrk was not found: whether the main arena's top would be trimmed is not known",
     "brk-not-found-for-pins": "__curbrk was not found: what the block below the main arena's top keeps is not known",
     NOT_AS_COUNTED: _block_count,
-    "blocks-uncounted": "mp_ was not found, so nothing tells how many blocks there should be",
+    "blocks-uncounted": "mp_ was not found, so the number of blocks to expect is not known",
     "parts-differ": PER_ARENA + "its parts sum to {parts_bytes} bytes, system_mem says {system_bytes}",
     "top-differs": PER_ARENA + "top is {top_bytes} bytes by its size word, {to_end_bytes} to its end",
     "listed-not-met": PER_ARENA + "{chunks} chunks in thread caches or fastbins are not where one starts",

@@ -12,7 +12,7 @@ from .types import name_of
 from .verdict import Figures, Say, lost_blocks, places, strander
 from .ways import POOL_COST, POOLS, ByType, Later, Pasted, Traced, Typed, Way, Words
 
-ABOVE = ("nothing to set: fewer arenas do not go to the cause",)
+ABOVE = ("nothing to set: fewer arenas would not fix this",)
 
 
 def words(advice: Advice, facts: Facts, say: Say) -> Words:
@@ -51,7 +51,7 @@ def _trim(figure: Figures, facts: Facts, say: Say) -> Words:
             "malloc_trim(0) in the program",
         ),
         f"about {duration(figure['seconds'])}, one arena locked at a time; pages used again fault in again",
-        not_when="not when the program soon needs as much again: a snapshot before, and a diff later, tell",
+        not_when="not when the program soon needs as much again: take a snapshot before, and a diff later",
     )
 
 
@@ -107,10 +107,9 @@ def _above_default(figure: Figures, say: Say) -> Iterator[str]:
 def _periodic(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         "call malloc_trim(0) regularly, say every 30 s, if free memory piles up again",
-        f"what lies free between blocks in use ({say(figure['between_bytes'])} now) only malloc_trim returns, "
-        "once it is there",
+        f"only malloc_trim returns whole pages between blocks in use ({say(figure['between_bytes'])} now)",
         (*_java(facts, "-XX:TrimNativeHeapInterval=30000"), "a timer or an idle moment in the program"),
-        f"each call about {duration(figure['seconds'])} at today's size, less if it comes often",
+        f"each call takes about {duration(figure['seconds'])} at today's size, less if it is called often",
         not_when="not when a diff of two snapshots shows that it is used again at once",
     )
 
@@ -122,7 +121,7 @@ def _arena_max(figure: Figures, facts: Facts, say: Say) -> Words:
         f"{say(figure['outside_bytes'])} of {say(figure['free_bytes'])} free lie outside main_arena and the fullest "
         "other arena",
         _setting(facts, "MALLOC_ARENA_MAX", "arena_max", "M_ARENA_MAX", value=value),
-        "threads wait for each other's locks in malloc; the peak of the sum stays, only the sum of peaks goes",
+        "threads wait for each other's locks in malloc; it only helps if threads need their peaks at different times",
         not_when="not where many threads allocate all the time",
     )
 
@@ -140,9 +139,9 @@ def _apart(figure: Figures, facts: Facts, say: Say) -> Words:
     names = stranded_by(facts.strander).names
     whose, name = strander(figure, names, say), names["type"]
     return Words(
-        f"keep the blocks of {name} apart from what comes and goes",
-        f"{whose} lie among free pieces: all of them freed, {say(figure['beside_bytes'])} more than their own would go "
-        f"back, and {say(figure['scraps_bytes'])} is stranded in all",
+        f"allocate the blocks of {name} apart from short-lived blocks",
+        f"{whose} lie among free pieces: freeing all of them would return {say(figure['beside_bytes'])} besides their "
+        f"own memory; {say(figure['scraps_bytes'])} is stranded in all",
         (
             *POOLS,
             Typed("types --by holds-back", "what else keeps memory"),
@@ -154,15 +153,15 @@ def _apart(figure: Figures, facts: Facts, say: Say) -> Words:
 
 def _allocator(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
-        "if what stays is of other sizes than what goes, try an allocator that keeps sizes apart (jemalloc, tcmalloc, "
-        "mimalloc)",
+        "if long-lived and short-lived blocks differ in size, try an allocator that keeps sizes apart (jemalloc, "
+        "tcmalloc, mimalloc)",
         f"{say(figure['bytes'])} is stranded: free in pages that blocks in use share; nothing that glibc offers "
         "returns it",
         (
             Typed(
                 "chunks --summary",
-                "which sizes stay; freed neighbours have joined, so that theirs were smaller. Of equal "
-                "sizes any allocator strands as much",
+                "which sizes are in use and free; free neighbours are merged, so the freed blocks were smaller. "
+                "With equal sizes no allocator does better",
             ),
             Pasted("LD_PRELOAD=libjemalloc.so.2", ", measured under the real load"),
         ),
@@ -203,7 +202,7 @@ def _which_blocks(figure: Figures, facts: Facts) -> Typed:
 
 def _again(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
-        "look a second time: no setting changes what is in use, and whether it is needed or grows, two looks tell",
+        "look a second time, to see whether it grows: no setting changes what is in use",
         _what_is_in_use(figure, facts, say),
         (Later(), _which_blocks(figure, facts), PROFILER),
     )
@@ -243,7 +242,7 @@ def _leak(figure: Figures, facts: Facts, say: Say) -> Words:
         back = f"; once they are freed, and malloc_trim(0) called, {goes} leaves memory by that alone"
     what = "leak" if facts.matters(figure["bytes"] or 0) else "small leak"
     return Words(
-        f"mend the {what}: nothing leads to {say(figure['bytes'])} in {count(figure['blocks'], 'block')} any more"
+        f"fix the {what}: nothing leads to {say(figure['bytes'])} in {count(figure['blocks'], 'block')} any more"
         + (f", {which}" if which else ""),
         f"of {say(figure['live_bytes'])} in blocks, in memory or not; pointers were followed from variables, stacks "
         f"and registers{back}",
@@ -271,14 +270,14 @@ def _no_help(figure: Figures, facts: Facts, say: Say) -> Words:
     return Words(
         f"the limit of {limit} {'arena' if limit == 1 else 'arenas'} that was set does not help here",
         f"{say(figure['between_bytes'])} of {say(figure['free_bytes'])} free lies between blocks in use: it "
-        "does so in one arena as in many",
+        "would do so with fewer arenas, too",
         ABOVE,
     )
 
 
 def _leave(figure: Figures, facts: Facts, say: Say) -> Words:
     bound, free = figure["outside_bytes"], figure["free_bytes"]
-    kept = " in tops that the grown trim_threshold would keep in one arena as in many," if facts.grown else ""
+    kept = " in tops that the grown trim_threshold would keep in fewer arenas, too," if facts.grown else ""
     why = (
         f"{say(free - bound)} of {say(free)} free would still be there: it lies inside main_arena and the fullest "
         f"other arena,{kept} or in pages that blocks in use share"
@@ -290,8 +289,8 @@ def _leave(figure: Figures, facts: Facts, say: Say) -> Words:
         )
     setting, stranded = f"MALLOC_ARENA_MAX={figure['not_set_to']}", figure["stranded_outside_bytes"]
     if 2 * bound < free <= 2 * (bound + stranded):
-        why += f"; {say(stranded)} of that in other arenas: there is less only if threads need most at different times"
-        return Words(f"do not count on {setting}", why, ("try it under the same load: one look does not tell",))
+        why += f"; {say(stranded)} of that in other arenas: that shrinks only if threads need most at different times"
+        return Words(f"do not count on {setting}", why, ("try it under the same load: one look cannot show it",))
     return Words(f"do not set {setting}", why, ABOVE)
 
 

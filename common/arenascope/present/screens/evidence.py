@@ -83,7 +83,7 @@ WORDS: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "all-agrees": "all that the image shows agrees with it",
     # each thread's words
     "leads-to-it": "for {threads} of {of} threads it leads to what it should",
-    "nothing-tells-it": "for {threads} of {of} threads nothing tells it",
+    "nothing-tells-it": "for {threads} of {of} threads nothing shows it",
     "symbols-place-it": "libc's symbols have it {bytes} bytes from thread_arena",
     "arenas-there": "{threads} of {of} threads have an arena's address there",
     "fewer-arenas-there": "fewer threads have one there, or it is further from the thread pointer",
@@ -91,7 +91,7 @@ WORDS: Mapping[str, Union[str, Callable[[Statement], str]]] = {
     "fewer-caches-there": "fewer threads show it, or it is further from thread_arena",
     "same-constant-everywhere": "all threads have the address of the same place among libc's constants there",
     "not-zeros": "it is not zeros",
-    "zeros-unknown": "whether it is zeros cannot be told",
+    "zeros-unknown": "whether it is zeros is not known",
     "caches-there": "{threads} of {of} threads that were asked have a cache's address there",
     "caches-with-blocks": "{threads} of these hold blocks of its sizes",
     # what the layout was checked for

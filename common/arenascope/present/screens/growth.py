@@ -18,11 +18,11 @@ def growth_sentence(said: Statement) -> str:
     style = Style()
     figures: Mapping[str, Any] = said.figures
     if said.id == "another-process":
-        return "That snapshot is of another process: whether this one grows it does not tell."
+        return "That snapshot is of another process: it cannot show whether this one grows."
     if said.id == "snapshot-is-later":
-        return "That snapshot was taken after this: whether it grew since, it does not tell."
+        return "That snapshot was taken after this: it cannot show growth since then."
     if said.id == "growth-unknown":
-        return "Whether it grows is not known: one of the two moments does not tell what is in use."
+        return "Growth is not known: what is in use is not known at one of the two moments."
     seconds = figures["seconds"]
     when = "Since the snapshot" if seconds is None else f"In {time_apart(seconds)}"
     if said.id == "fell":

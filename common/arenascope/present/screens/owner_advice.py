@@ -20,7 +20,7 @@ def _clear(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
         if back < keeper.bytes and say(back) != size:
             more += f"; {_stays(keeper, facts, say)}"
         elif back > keeper.bytes and say(back) != size:
-            more += ", as its blocks stand in the way of what is free already"
+            more += ", because its blocks also keep free memory beside them"
     local = keeper.kind == "stack"
     what = (
         f"what local variables ({keeper.called}) lead"
@@ -28,7 +28,7 @@ def _clear(figure: Figures, names: Names, facts: Facts, say: Say) -> Words:
         else f"what {owner_called(keeper.called, keeper.kind)} leads"
     )
     return _spared(
-        f"{what} to, or give it a bound",
+        f"{what} to, or limit its size",
         f"nothing else leads to {size} in {count(figure['blocks'], 'block')}{more}",
         (Typed("owners", "what hangs on what"), Typed("types --owners", "what these blocks are")),
     )
@@ -69,7 +69,7 @@ def _spared(what: str, why: str, ways: tuple[Way, ...]) -> Words:
         f"if the program can spare it, free {what}",
         why,
         ways,
-        "code to change, and the work of making again what is needed after all",
+        "a change of code; what is needed after all must be made again",
         not_when="not where all of it is used again at once",
         by_itself=True,
     )

@@ -19,7 +19,7 @@ from ..render.marks import marked, unmarked
 from ..render.text import Style, count, cut, left_out, next_lines, table
 from .refs import of_thread
 
-SEVERAL, NOBODY, NOTHING = "several together", "nobody", "nothing plain"
+SEVERAL, NOBODY, NOTHING = "several together", "nobody", "no plain pointer"
 """The last: where pointers that are written otherwise were not looked for."""
 NO_SUM = (
     "goes back: with one owner alone; pages that blocks of two share go back with neither, so that rows do not add up"
@@ -99,7 +99,7 @@ def whose(search: Search, owner: Owner, leading: Optional[Leading] = None) -> st
             return who if who != SEVERAL else f"{who}: others"
         return f"{who}: {owner.name}"
     if owner.kind == UNREACHED:
-        return f"{nobody(search)} (leaks tells what)"
+        return f"{nobody(search)} (see leaks)"
     thread = of_thread(search.names, owner.tid)
     if owner.kind == "stack":
         return f"stack{thread}"

@@ -33,13 +33,11 @@ SMALL = 200
 """A part below this fraction gets a row of its own only with --full."""
 
 
-CORE_CANNOT_TELL = "a core does not tell which pages of files were in memory: the parts are of anonymous memory alone"
+CORE_CANNOT_TELL = "a core does not say which pages of files were in memory: the parts are of anonymous memory alone"
 APART = "are huge pages of hugetlbfs (glibc.malloc.hugetlb=2 asks for them), which the kernel keeps out of its own RSS"
 IN_A_CALL = "an arena is locked: some thread was inside malloc at this moment. Another moment may read whole: ask again"
-NO_RESIDENCY = (
-    "this image does not tell which pages were in memory: figures are of address space, and not all of it was"
-)
-NOT_HERE = "{0} need the mappings, which are not known here: `{0}` by itself tells what can be told"
+NO_RESIDENCY = "this image does not say which pages were in memory: figures are of address space, and not all of it was"
+NOT_HERE = "{0} need the mappings, which are not known here: `{0}` alone shows what is known"
 """Of --types and --owners."""
 
 

@@ -35,7 +35,7 @@ JUDGEMENTS = {
 }
 ELSEWHERE = ("no-heap", "mostly-not-this-malloc", "mostly-mapped-files", "mostly-shared-memory", "mostly-not-malloc")
 """Judgements by which most is not malloc's."""
-ONE_LOOK = "It is in use: needed, or growing forever, one look does not tell"
+ONE_LOOK = "It is in use: one look cannot show whether it is needed or grows forever"
 
 
 def places(number: int) -> str:
@@ -99,8 +99,8 @@ def space_verdict(said: Statement, say: Say) -> str:
     return (
         f"{say(figure['system_bytes'])} of address space in {count(figure['arenas'], 'arena')}: "
         f"{say(figure['used_bytes'])} in use; malloc_trim would release {say(figure['release_bytes'])}, and "
-        f"{say(figure['tops_bytes'])} lies in tops that it never touches. How much of it was resident, this image "
-        "does not tell."
+        f"{say(figure['tops_bytes'])} lies in tops that it never touches. This image does not say how much of "
+        "it was resident."
     )
 
 
@@ -169,7 +169,7 @@ def _thresholds_grew(figure: Figures, names: Names, say: Say) -> Pair:
     grown, trim = figure["mmap_threshold_bytes"], figure["trim_threshold_bytes"]
     return (
         f"a freed block of {say(grown)} raised mmap_threshold to {say(grown)} and trim_threshold to {say(trim)}: "
-        "requests below the first come from arenas, and free() leaves a top below the second alone",
+        "requests below mmap_threshold come from arenas, and free() does not trim a top smaller than trim_threshold",
         f"mp_.mmap_threshold {grown:,} (default {figure['mmap_threshold_default_bytes']:,}), "
         f"mp_.trim_threshold {trim:,}; {_where(figure, say)}{_left_by_large(figure, say)}",
     )
@@ -238,9 +238,9 @@ def _others(figure: Figures, names: Names, say: Say) -> Pair:
     if figure["told_bytes"]:
         evidence += f", {say(figure['told_bytes'])} of it in mappings of {names['told']}"
     elif figure["allocators"] == 1:
-        evidence += f"; how much of it is {names['allocators']}'s cannot be told from the mappings"
+        evidence += f"; the mappings do not show how much of it is {names['allocators']}'s"
     elif figure["allocators"]:
-        evidence += "; which of them holds how much cannot be told from the mappings"
+        evidence += "; the mappings do not show how much each of them holds"
     if "largest" in names:
         evidence += f"; the largest mapping {say(figure['largest_bytes'])} at {names['largest']}"
     return f"memory that this malloc did not hand out{whose}", evidence
@@ -261,7 +261,7 @@ def lost_blocks(figure: Figures, names: Names, say: Say) -> str:
 def _lost(figure: Figures, names: Names, say: Say) -> Pair:
     which = lost_blocks(figure, names, say)
     return (
-        f"a leak: nothing leads to {say(figure['bytes'])} any more, so that nothing can free it",
+        f"a leak: nothing leads to {say(figure['bytes'])} any more, so nothing can free it",
         f"{count(figure['blocks'], 'block')}" + (f", {which}" if which else ""),
     )
 
@@ -292,9 +292,9 @@ def _held_together(figure: Figures, names: Names, say: Say) -> Pair:
 def _shares_pages(figure: Figures, names: Names, say: Say) -> Pair:
     size, up, whole = figure["bytes"], figure["holds_up_bytes"], figure["returns_bytes"]
     return (
-        f"what {names['owners']} leads to, only {say(size)}, lies on the pages of what others hold: while it stays, "
+        f"{names['owners']} leads to only {say(size)}, but shares pages with what others hold: while it stays, "
         f"{say(up - size)} of theirs stays, too",
-        f"if the others that hold most are freed, {say(whole - up)} leaves memory; with it as well {say(whole)}",
+        f"if the others that hold most are freed, {say(whole - up)} leaves memory; if it is freed, too, {say(whole)}",
     )
 
 
@@ -302,7 +302,7 @@ def _held_by_others(figure: Figures, names: Names, say: Say) -> Pair:
     size, whole = figure["bytes"], figure["live_bytes"]
     return (
         f"other owners, or several together, hold {say(size)} that is in use: it stays until the program frees it",
-        f"{100 * size / whole:.0f} % of {say(whole)} in blocks; owners tells whose it is",
+        f"{100 * size / whole:.0f} % of {say(whole)} in blocks; see owners",
     )
 
 
