@@ -160,8 +160,9 @@ class LldbTarget(DebuggedTarget):
 
     @cached_property
     def _build_ids(self) -> dict[int, str]:
-        """By where the modules lie that LLDB has. Its `linux-vdso.so.1` lies where `[vdso]` does."""
-        heads = {each.GetObjectFileHeaderAddress().GetLoadAddress(self.target): each for each in self.target.modules}
+        """By where the modules lie that LLDB has a file of: LLDB 23 reads from memory what no file here is."""
+        files = [each for each in self.target.modules if each.IsFileBacked()]
+        heads = {each.GetObjectFileHeaderAddress().GetLoadAddress(self.target): each for each in files}
         return {head: _digits(module) for head, module in heads.items()}
 
     def told_name(self, address: int) -> Optional[Told]:

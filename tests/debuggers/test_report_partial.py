@@ -54,6 +54,8 @@ def test_no_cache_is_known(door: str) -> None:
         process = Live(subject.pid, subject.program)
         (threads,) = DOORS["shell"].run(process, ["threads --json"])
         main = next(each for each in threads.json()["threads"] if each["tid"] == subject.pid)
+        if main["tcache"]["address"] is None:
+            pytest.skip("this glibc (2.43 and later) makes a cache once something is put into it")
         overwrite(subject.pid, int(main["tcache"]["address"], 16) - 8, 0x31)
         report, screen, trim, document, applied = looked_at(subject, door)
     found = report.json()

@@ -85,5 +85,7 @@ def test_what_lies_there_is_told_apart(build: Any, start: Any, beside: str) -> N
     assert held.get("global", 0) == (0 if beside == "library" else pytest.approx(4 << 20, rel=0.02))
     for document in (refs, owner):
         assert (document["block"]["bytes"], document["block"]["state"]) == (POOL, "mapping")
-    assert [(each["kind"], each["name"], each["into"]) for each in refs["refs"]] == [("global", "pool", 0)]
+    # glibc 2.43 leaves addresses of it in a register and on the stack
+    plain = [each for each in refs["refs"] if each["kind"] not in ("register", "stack")]
+    assert [(each["kind"], each["name"], each["into"]) for each in plain] == [("global", "pool", 0)]
     assert [each["name"] for each in owner["path"]] == ["pool"]
