@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -197,25 +198,39 @@ def test_a_full_disk_leaves_no_file_and_lets_the_process_go(tmp_path: Path) -> N
     assert left == []
 
 
+def being_written(pid: int, folder: Path) -> list[os.stat_result]:
+    """The files below `folder` that a process has open, with a name or without one."""
+    found = []
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            if os.readlink(each).startswith(f"{folder}/"):
+                found.append(each.stat())
+    return found
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_an_end_in_the_middle_leaves_the_process_running(number: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", ["save {pid} {file}", "save {pid} {file} --redact", "owners {pid}"])
+def test_an_end_in_the_middle_leaves_the_process_running(words: str, number: int, tmp_path: Path) -> None:
+    """And nothing of what was copied, which only its owner could have opened."""
     file = tmp_path / "saved.core"
     with Subject("big", "600") as subject:
-        saving = subprocess.Popen(
-            [*SHELL, "save", str(subject.pid), str(file)], stderr=subprocess.PIPE, text=True, env=plain_environment()
+        looking = subprocess.Popen(
+            [*SHELL, *words.format(pid=subject.pid, file=file).split()],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**plain_environment(), "TMPDIR": str(tmp_path)},
         )
         deadline = time.monotonic() + 60
-        # some of the file is there, under another name
-        while not any(each.stat().st_blocks > 64 for each in tmp_path.iterdir()) and time.monotonic() < deadline:
-            time.sleep(0.001)
-        saving.send_signal(number)
-        _, words = saving.communicate(timeout=60)
-        ended_early = saving.returncode != 0
+        seen: list[os.stat_result] = []
+        while not any(each.st_blocks > 64 for each in seen) and time.monotonic() < deadline:
+            seen = being_written(looking.pid, tmp_path)
+        looking.send_signal(number)
+        _, complained = looking.communicate(timeout=60)
         assert subject.send("check") == "intact"
-    assert file.exists() is not ended_early
-    if ended_early and number == signal.SIGINT:
-        assert list(tmp_path.iterdir()) == [], words
-        assert saving.returncode == 130
+    assert {(each.st_mode & 0o777, each.st_nlink) for each in seen} == {(0o600, 0)}
+    assert looking.returncode == (-number if number == signal.SIGKILL else 130), complained
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_it_is_its_owner_s_alone(tmp_path: Path) -> None:

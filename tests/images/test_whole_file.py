@@ -268,6 +268,23 @@ def test_nobody_can_open_a_file_before_it_is_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("redact", [False, True])
+def test_where_every_file_has_a_name(tmp_path: Path, redact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a kernel or a file system without O_TMPFILE has it: to open a folder for writing fails."""
+    monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
+    with Subject("hoard") as subject:
+        for _ in range(2):
+            save(ShellTarget(ProcessImage(subject.pid)), str(tmp_path / "core"), lambda: 0.0, redact)
+    assert os.listdir(tmp_path) == ["core"]
+    assert stat.S_IMODE((tmp_path / "core").stat().st_mode) == 0o600
+
+
+def test_one_that_is_there_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    for text in ("old", "new"):
+        write_whole(str(tmp_path / "file"), text.encode())
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"file": "new"}
+
+
+@pytest.mark.parametrize("redact", [False, True])
 def test_what_a_process_holds_has_no_name_before_it_is_whole(tmp_path: Path, redact: bool) -> None:
     """A copy that nobody has taken the user's data out of, least of all."""
     seen: list[list[str]] = []

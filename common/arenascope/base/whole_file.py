@@ -35,10 +35,18 @@ class PartialFile:
         # a full disk may show only now: on network file systems, and where space is counted later
         os.fsync(self.descriptor)
         if not self._name:
-            self._name = partial_name(self.path)
-            # linkat() by any folder: link() does not follow this name
-            os.link(f"/proc/self/fd/{self.descriptor}", self._name, src_dir_fd=self.descriptor)
+            try:
+                self._link(self.path)
+                return
+            except FileExistsError:
+                name = partial_name(self.path)
+                self._link(name)
+                self._name = name
         os.replace(self._name, self.path)
+
+    def _link(self, name: str) -> None:
+        # linkat() by any folder: link() does not follow this name
+        os.link(f"/proc/self/fd/{self.descriptor}", name, src_dir_fd=self.descriptor)
 
     def close(self) -> None:
         os.close(self.descriptor)
