@@ -18,6 +18,7 @@ from arenascope.base import worker_pool as crew
 from arenascope.base.meter import Meter, Unseen
 from arenascope.base.worker_pool import share_out
 from arenascope.cli.fleet import Look, look
+from arenascope.cli.shell import How
 from arenascope.commands import find_command
 from arenascope.session import sweeps
 
@@ -63,7 +64,7 @@ def said(core: Path, words: str, processes: int) -> str:
     """What a command says; of a look that must succeed."""
     name, *options = words.split()
     parsed = find_command(name).parser("arenascope").parse_args([*options, "--json"])
-    seen = look(Look(str(core), name, parsed, processes=processes))
+    seen = look(Look(str(core), name, parsed, How(processes=processes)))
     assert seen.error is None, seen.error
     return seen.text
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ..trail import Trail
 
 
+LARGE = 16 << 20
+"""No library has so much data that main_arena is searched in."""
 BY_SYMBOL = Statement("symbol-leads-here")
 
 
@@ -324,9 +326,10 @@ def _another_is_whole(memory: Memory, hit: Hit) -> bool:
 
 
 def _written(target: Target, regions: Sequence[Region]) -> Iterator[Region]:
-    """The parts that may hold anything but zeros: a core's header may claim terabytes that are a hole."""
+    """Of large ones the parts that may hold anything but zeros: a core's header may claim terabytes that are a hole. Of
+    others a core that was cut has no part either: bins of which some are missing look like others."""
     for region in regions:
-        readable = target.image.readable(region.start, region.end)
+        readable = target.image.readable(region.start, region.end) if region.size > LARGE else None
         if readable is None:
             yield region
         else:
