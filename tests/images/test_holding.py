@@ -26,10 +26,11 @@ LOOKS = """
 import sys
 from arenascope.commands import find_command
 from arenascope.cli.fleet import Look, look
+from arenascope.cli.shell import How
 quick = find_command("arenas").parser("arenascope").parse_args(["--quick"])
 pid, how, number = sys.argv[1:]
 for _ in range(int(number)):
-    seen = look(Look(pid, "arenas", quick, stop=how))
+    seen = look(Look(pid, "arenas", quick, How(stop=how)))
     assert seen.error is None, seen.error
 """
 
