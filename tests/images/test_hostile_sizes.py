@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import struct
+import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 from typing import Callable, Iterator
 
@@ -14,16 +17,28 @@ from looks import ROOT
 from subjects import Subject
 from test_hostile_files import EHDR, PHDR, appended, load, patch, refused
 
-from arenascope.base.errors import ArenascopeError, MemoryReadError
+from arenascope.base.errors import ArenascopeError, MemoryReadError, TargetError
 from arenascope.glibc.find.locate import _written
 from arenascope.sources.core.image import CoreImage
+from arenascope.sources.core.saving import _was_saved
 from arenascope.sources.core.writing import note_bytes
 from arenascope.sources.elf.environment import from_stack
-from arenascope.sources.elf.file import MAGIC, PT_NOTE, ElfFile
+from arenascope.sources.elf.file import (
+    MAGIC,
+    MAX_SECTIONS,
+    MAX_SEGMENTS,
+    PT_NOTE,
+    SHT_SYMTAB,
+    Elf,
+    ElfFile,
+    buffer_reader,
+    glibc_version,
+)
 from arenascope.sources.elf.kernel import AT_RANDOM, NT_PRSTATUS
 from arenascope.sources.elf.modules import Module, Modules
 from arenascope.sources.elf.naming import _names
 from arenascope.sources.elf.notes import Note
+from arenascope.sources.elf.symbols import ENTRIES_LIMIT, find_symbols
 from arenascope.sources.live.process import _can_read
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Region
@@ -32,6 +47,7 @@ PAGE = 4096
 STACK = 0x7FFF00000000
 HELD = ROOT / "fixtures" / "build" / "fastbins"
 SECTION = 64
+MOST = 200 << 20
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +70,20 @@ def test_more_program_headers_than_any_process_has(core: Path, tmp_path: Path) -
     patch(path, 40, struct.pack("<Q", size))
     patch(path, 56, struct.pack("<4H", 0xFFFF, SECTION, 0, 0))
     bounded(lambda: str(refused(path)))
+
+
+def test_program_headers_that_are_a_hole(core: Path, tmp_path: Path) -> None:
+    """As many as a core may have, none of them written."""
+    path = Path(shutil.copy(core, tmp_path / "copy"))
+    size = path.stat().st_size
+    os.truncate(path, 1 << 30)
+    patch(path, size, bytes(44) + struct.pack("<I", MAX_SEGMENTS))
+    patch(path, 32, struct.pack("<2Q", size + SECTION, size))
+    patch(path, 56, struct.pack("<4H", 0xFFFF, SECTION, 0, 0))
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        elf = Elf(buffer_reader(data, "it"))
+        assert peak_of(lambda: elf.segments) < MOST
+    assert elf.segments == []
 
 
 def test_a_note_of_gigabytes(core: Path, tmp_path: Path) -> None:
@@ -145,6 +175,69 @@ def test_a_name_without_end(tmp_path: Path) -> None:
         assert list(_names(file)) == []
 
 
+HOLE = 1 << 40
+
+
+def elf_of(path: Path, count: int, sections: list[bytes], strings: bytes, size: int = 2 * HOLE) -> str:
+    """A file of so many sections, of which these are the first but one; all that is not written is a hole."""
+    header = bytearray(MAGIC + bytes([2, 1, 1]) + bytes(57))
+    struct.pack_into("<HHI3QI6H", header, 16, 3, 62, 1, 0, 0, PAGE, 0, 64, 0, 0, SECTION, 0, 1)
+    with open(path, "wb") as file:
+        file.write(header)
+        file.seek(PAGE)
+        file.write(b"".join([section(0, 0, count), *sections]))
+        file.seek(HOLE)
+        file.write(strings)
+        file.truncate(size)
+    return str(path)
+
+
+def section(kind: int, offset: int, size: int, link: int = 0, entry_size: int = 0) -> bytes:
+    return struct.pack("<2I4Q2I2Q", 0, kind, 0, 0, offset, size, link, 0, 1, entry_size)
+
+
+def peak_of(act: Callable[[], object]) -> int:
+    """The most bytes that it holds at once."""
+    tracemalloc.start()
+    try:
+        act()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("size", [8192, HOLE])
+@pytest.mark.parametrize("count", [4, MAX_SECTIONS, MAX_SECTIONS + 1])
+def test_sections_of_long_names(count: int, size: int, tmp_path: Path) -> None:
+    """One name of all of them, or a table of names that is a hole."""
+
+    def act() -> None:
+        with suppress(TargetError):
+            file.build_id()
+
+    with ElfFile(elf_of(tmp_path / "elf", count, [section(3, HOLE, size)], b"A" * 8192)) as file:
+        bounded(act)
+        assert peak_of(act) < MOST
+
+
+@pytest.mark.parametrize(("entries", "names"), [(1 << 28, 4096), (100, HOLE), (ENTRIES_LIMIT, 4096)])
+def test_a_table_of_symbols_that_is_a_hole(entries: int, names: int, tmp_path: Path) -> None:
+    """All its entries begin at its strings' first byte, where no name is."""
+    table = section(SHT_SYMTAB, PAGE * 16, entries * 24, link=1, entry_size=24)
+
+    def act() -> None:
+        assert find_symbols(file, ["main_arena"]) == {}
+
+    with ElfFile(elf_of(tmp_path / "elf", 3, [section(3, HOLE, names), table], b"main_arena\0")) as file:
+        bounded(act)
+        assert peak_of(act) < MOST
+
+
+def test_a_banner_that_is_nowhere(tmp_path: Path) -> None:
+    with ElfFile(elf_of(tmp_path / "elf", 2, [section(3, HOLE, 16)], b"")) as file:
+        bounded(lambda: str(glibc_version(file.data)))
+
+
 def test_sections_that_claim_the_same_bytes(core: Path, tmp_path: Path) -> None:
     """Constants of 20,000 sections of one file, each of all its bytes."""
     path, count, end = tmp_path / "library.so", 20_000, 4 << 20
@@ -176,4 +269,6 @@ def test_data_of_a_library_that_is_a_hole(core: Path, tmp_path: Path) -> None:
 def test_a_fifo_in_place_of_a_file_that_was_mapped(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "library.so")
     assert not _can_read(str(tmp_path / "library.so"))
+    # nor does `save` wait where its file should be
+    bounded(lambda: str(_was_saved(str(tmp_path / "library.so"))))
     assert _can_read(str(HELD))

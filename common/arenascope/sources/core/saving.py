@@ -171,7 +171,7 @@ def _between(start: int, end: int, spans: Sequence[Span]) -> Iterator[Span]:
 def _was_saved(path: str) -> bool:
     """A file of ours may be replaced: by its note, at its end."""
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path), "rb") as file:
             start = file.read(len(MAGIC))
             file.seek(max(0, os.fstat(file.fileno()).st_size - LAST_NOTES))
             return start == MAGIC and OWN.encode() + b"\0" in file.read(LAST_NOTES)

@@ -23,12 +23,13 @@ Read = Callable[[int, int], bytes]
 
 MAGIC = b"\x7fELF"
 ET_EXEC, ET_DYN, ET_CORE = 2, 3, 4
-PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_TLS = 1, 2, 3, 4, 7
+PT_NULL, PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_TLS = 0, 1, 2, 3, 4, 7
 PF_X, PF_W, PF_R = 1, 2, 4
 SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
 # counts that outgrow their 16-bit field move to section header 0 (a core of more than 65,534 mappings)
 PN_XNUM, SHN_XINDEX = 0xFFFF, 0xFFFF
-MAX_SECTIONS = 1 << 20
+MAX_SECTIONS = 1 << 16
+"""Of modules and their debug files, which have some dozens; a core's are only counted."""
 MAX_SEGMENTS = 1 << 21
 """Of a core: twice what the largest vm.max_map_count in use allows. The count may be one of a file that is a hole."""
 MAX_MAPPED = 256
@@ -37,6 +38,10 @@ MAX_TABLES = 64
 LONGEST_NOTES = 1 << 20
 """Of modules and their files, which have some hundred bytes of notes; a core's are read by core/memory.py."""
 LONGEST_NAME = 4096
+LONGEST_SECTION_NAME = 256
+LONGEST_NAMES = 16 << 20
+"""Of all sections together."""
+SEARCHED_FOR_BANNER = 256 << 20
 DEBUG_FOLDER = "/usr/lib/debug"
 BUILD_ID_DIGITS = 16
 """Those that linkers make have at least as many."""
@@ -125,6 +130,8 @@ class Elf:
                 kind, offset, address, _, filesz, memsz, flags, align = fields
             else:
                 kind, flags, offset, address, _, filesz, memsz, align = fields
+            if kind == PT_NULL:
+                continue  # what was never written, too
             segments.append(
                 Segment(
                     kind, flags=flags, offset=offset, address=address, file_size=filesz, memory_size=memsz, align=align
@@ -149,10 +156,10 @@ class Elf:
         names = first[6] if self._shstrndx == SHN_XINDEX else self._shstrndx
         data = self.read(self._shoff, count * self._shentsize)
         raw = [self._section.unpack_from(data, at) for at in range(0, len(data), self._shentsize)]
-        strings = self.read(raw[names][4], raw[names][5]) if names < count else b""
+        strings = self.read(raw[names][4], min(raw[names][5], LONGEST_NAMES)) if names < count else b""
         return [
             Section(
-                string_at(strings, r[0], LONGEST_NAME),
+                string_at(strings, r[0], LONGEST_SECTION_NAME),
                 type=r[1],
                 flags=r[2],
                 address=r[3],
@@ -306,5 +313,5 @@ _BANNER = re.compile(rb"GNU C Library [^\n\0]{0,200}?release version ([0-9]+\.[0
 
 def glibc_version(data: Buffer) -> Optional[str]:
     """glibc's version, such as "2.36", from libc's bytes (its file, a static program, or its .rodata in memory)."""
-    banner = _BANNER.search(data)
+    banner = _BANNER.search(data, 0, SEARCHED_FOR_BANNER)
     return banner.group(1).decode() if banner else None

@@ -16,7 +16,7 @@ from ..target import Region, Span, Target, joined
 from .environment import read_string
 from .file import PT_DYNAMIC, SHT_SYMTAB, Elf, ElfFile
 from .linkmap import DT_DEBUG, MAX_MODULES
-from .symbols import STRINGS_LIMIT, dynamic_strings, dynamic_symbols, dynamic_tags, find_symbols
+from .symbols import dynamic_strings, dynamic_symbols, dynamic_tags, find_symbols
 
 FIRST_PAGE = 4096
 DATA_LIMIT = 1 << 30
@@ -104,8 +104,7 @@ class Modules:
         """Those of the names that the file's own tables of symbols have, with the addresses that it was linked for."""
         try:
             with ElfFile(self.file_of(module) or "") as file:
-                tables = [section for section in file.sections if section.type == SHT_SYMTAB]
-                if not tables or file.linked(tables[0]).size > STRINGS_LIMIT:
+                if all(section.type != SHT_SYMTAB for section in file.sections):
                     return {}
                 return {name: symbols[0].value for name, symbols in find_symbols(file, names).items()}
         except (ArenascopeError, struct.error):

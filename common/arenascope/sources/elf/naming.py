@@ -27,13 +27,11 @@ from .file import (
     module_build_id,
     proven_files,
 )
-from .symbols import FIELDS, SHN_UNDEF, STT_TLS, symbol_form
+from .symbols import ENTRIES_LIMIT, FIELDS, SHN_UNDEF, STT_TLS, symbol_form
 
 STT_OBJECT, STT_FUNC, STT_GNU_IFUNC = 1, 2, 10
 ADDRESSED = (STT_OBJECT, STT_FUNC, STT_GNU_IFUNC)
 DEBUG_FOLDERS = (DEBUG_FOLDER,)
-ENTRIES_LIMIT = 2_000_000
-"""Larger tables (a browser's debug build) are not searched."""
 
 
 class _Name(NamedTuple):

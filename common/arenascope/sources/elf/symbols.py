@@ -17,7 +17,8 @@ SHN_UNDEF, SHN_ABS = 0, 0xFFF1
 LONGEST_DYNAMIC = 64 << 10
 """A dynamic section has some dozen entries."""
 STRINGS_LIMIT = 32 << 20
-"""Names are not searched for in a larger table: a browser's debug build."""
+ENTRIES_LIMIT = 2_000_000
+"""Larger tables are not searched: a browser's debug build, or a hole in a file that lies."""
 DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_GNU_HASH = 4, 5, 6, 10, 11, 0x6FFFFEF5
 
 FIELDS = {16: itemgetter(0, 1, 2, 3, 5), 24: itemgetter(0, 4, 5, 1, 3)}
@@ -77,7 +78,10 @@ def _search_table(elf: ElfFile, table: Section, names: list[str]) -> dict[str, l
     stride = table.entry_size or layout.size
     if stride % 4 or stride < layout.size:
         return {}
-    wanted = dict(_string_offsets(elf, elf.linked(table), names))
+    strings = elf.linked(table)
+    if table.size // stride > ENTRIES_LIMIT or strings.size > STRINGS_LIMIT:
+        return {}
+    wanted = dict(_string_offsets(elf, strings, names))
     if not wanted:
         return {}
     size = table.size // stride * stride
@@ -98,13 +102,13 @@ def _search_table(elf: ElfFile, table: Section, names: list[str]) -> dict[str, l
 
 
 def _string_offsets(elf: ElfFile, strings: Section, names: list[str]) -> Iterator[tuple[int, str]]:
-    """Each place where a name ends a string: linkers let "tcache" share the tail of "free_tcache"."""
+    """Each place where a name ends a string: linkers let "tcache" share the tail of "free_tcache". 0 is no name's."""
     end = strings.offset + strings.size
     if end > len(elf.data):
         return
     for name in names:
         needle = name.encode() + b"\0"
-        at = elf.data.find(needle, strings.offset, end)
+        at = elf.data.find(needle, strings.offset + 1, end)
         while at >= 0:
             yield at - strings.offset, name
             at = elf.data.find(needle, at + 1, end)
