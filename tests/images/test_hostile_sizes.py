@@ -57,7 +57,7 @@ def core() -> Iterator[Path]:
 
 
 def bounded(act: Callable[[], None]) -> None:
-    (ended,) = run_all(lambda _: Run("", act), 1)
+    (ended,) = run_all(lambda _: Run("it", act), 1)
     assert not ended.wrong
 
 
