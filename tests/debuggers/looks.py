@@ -200,7 +200,9 @@ def each_core(
 def plain_environment(variables: Optional[dict[str, str]] = None) -> dict[str, str]:
     """Without the network and without anybody's Python."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("DEBUGINFOD", "PYTHON"))}
-    return {**kept, "LC_ALL": "C.UTF-8", **(variables or {})}
+    # a debugger takes the first python3 for its own: of a virtual environment that is active, too
+    path = [each for each in os.get_exec_path() if not Path(each).with_name("pyvenv.cfg").exists()]
+    return {**kept, "PATH": os.pathsep.join(path), "LC_ALL": "C.UTF-8", **(variables or {})}
 
 
 @cache
