@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 import pytest
 from doors import DOORS, Core
@@ -36,8 +38,8 @@ def some(values: Sequence[str], *soon: str) -> list[Any]:
     return [pytest.param(each, marks=[] if each in soon else pytest.mark.full) for each in values]
 
 
-def secrets_running(platform: Platform, *arguments: str) -> Subject:
-    return Subject("secrets", *arguments, platform=platform, coredump_filter=EVERYTHING)
+def secrets_running(platform: Platform, *arguments: str, env: Optional[Mapping[str, str]] = None) -> Subject:
+    return Subject("secrets", *arguments, platform=platform, coredump_filter=EVERYTHING, env=env)
 
 
 def image_of(subject: Subject, source: str, folder: Path) -> object:
@@ -73,7 +75,7 @@ def test_no_word_of_a_secret_is_left(platform: Platform, source: str, tmp_path: 
             assert shell("save", image, whole).returncode == 0
         kinds = {each.kind for each in secrets} - NOT_THERE[source]
         assert sorted(kinds - present(whole, secrets, platform.pointer_bytes)) == []
-        assert len(kinds) >= 55
+        assert len(kinds) >= 58
         assert json.loads(done.stdout)["redacted"] is True
         assert sorted(leaked(redacted, secrets, platform.pointer_bytes, libraries)) == []
         for command, one, other in zip(LOOKS, answers(whole, subject.program), answers(redacted, subject.program)):
@@ -81,6 +83,29 @@ def test_no_word_of_a_secret_is_left(platform: Platform, source: str, tmp_path: 
         # zeros that lead nowhere would pass for an answer
         (types,) = DOORS["shell"].run(Core(redacted, subject.program), ["types"])
         assert "save --redact" in (types.error or "")
+
+
+@pytest.mark.parametrize("source", ["live", "saved", "kernel"])
+def test_of_a_libc_whose_file_is_gone_nothing_is_taken_for_the_file_s(source: str, tmp_path: Path) -> None:
+    redacted, folder = tmp_path / "redacted", tmp_path / "libraries"
+    folder.mkdir()
+    own = re.search(r" (/\S*/libc(?:\.so\.6|-2\S*\.so))$", Path("/proc/self/maps").read_text(), re.MULTILINE)
+    assert own
+    shutil.copy(own[1], folder / "libc.so.6")
+    with secrets_running(HOST, env={"LD_LIBRARY_PATH": str(folder)}) as subject:
+        secrets, libraries = secrets_of(subject), libraries_of(subject)
+        assert str(folder) in Path(f"/proc/{subject.pid}/maps").read_text()
+        (folder / "libc.so.6").unlink()
+        image = image_of(subject, source, tmp_path)
+        done = shell("save", image, redacted, "--redact")
+        assert done.returncode == 0, done.stderr
+        if source != "live":
+            assert "constants-of-libc" in present(Path(str(image)), secrets, HOST.pointer_bytes)
+        assert sorted(leaked(redacted, secrets, HOST.pointer_bytes, libraries)) == []
+        whole, zeroed = answers(image, subject.program), answers(redacted, subject.program)
+        assert [each.get("arenas") for each in whole] == [each.get("arenas") for each in zeroed]
+        # a process's own file is there as long as it runs
+        assert source != "live" or whole == zeroed
 
 
 @pytest.mark.parametrize("damage", some(DAMAGES, "header", "in-use-bit", "cache"))

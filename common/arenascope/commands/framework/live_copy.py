@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import TYPE_CHECKING, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 from ...base.errors import ArenascopeError, RedactedError, TargetError, UsageError
 from ...base.model import Statement
@@ -23,12 +23,11 @@ from ...present.render.text import Style
 from ...session.session import Session
 from ...session.sweeps import likely_chunks
 from ...sources.core.image import CoreImage
-from ...sources.elf.naming import local_file
 from ...sources.elf.sysroot import open_regular
 from ...sources.live.process import ProcessImage
-from ...sources.live.saving import save_process
+from ...sources.live.saving import ProcessCopy, save_process
 from ...sources.shell_target import ShellTarget
-from ...sources.target import HOLD, Region
+from ...sources.target import HOLD
 from .command import Context
 
 if TYPE_CHECKING:
@@ -195,20 +194,6 @@ def search_of(session: Session, blocks: LiveBlocks) -> Search:
     return Search(session, blocks, find_roots(session, blocks))
 
 
-class _Copy(CoreImage):
-    """A process as it was; its files are the process's own."""
-
-    def __init__(self, path: str, process: ProcessImage) -> None:
-        super().__init__(path)
-        self._process = process
-
-    def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
-        try:
-            return self._process.open_file(region, likely)
-        except TargetError:
-            return local_file(likely)  # it has ended meanwhile
-
-
 def _with_room(size: int) -> str:
     """The first folder that can take a copy: it is not begun, with the process held, where none can."""
     folders = [each for each in (os.environ.get("TMPDIR", ""), *FOLDERS) if each and os.access(each, os.W_OK)]
@@ -224,8 +209,8 @@ def _with_room(size: int) -> str:
     return folder
 
 
-def _copied(context: Context, target: ShellTarget, process: ProcessImage) -> tuple[_Copy, int]:
+def _copied(context: Context, target: ShellTarget, process: ProcessImage) -> tuple[ProcessCopy, int]:
     """The copy never has a name."""
     with nameless_file(_with_room(process.status.rss or 0)) as file:
         saved = save_process(process, file, target.register_sets(), context.door.release)
-        return _Copy(f"/proc/self/fd/{file}", process), saved.lost
+        return ProcessCopy(f"/proc/self/fd/{file}", target), saved.lost

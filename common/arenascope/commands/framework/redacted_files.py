@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import struct
 from contextlib import ExitStack, suppress
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, Optional
 
 from ...base.errors import ArenascopeError
-from ...base.records import NamedTuple
 from ...glibc.find.allocators import places_of_modules
 from ...glibc.params import MAX_FAST, PERTURB
 from ...session.session import Session
-from ...sources.elf.file import PF_W, PT_INTERP, PT_LOAD, PT_NOTE, Elf, ElfFile
+from ...sources.elf.file import Elf, ElfFile
 from ...sources.elf.modules import FIRST_PAGE, Module, Modules
 from ...sources.elf.naming import modules_of
 from ...sources.elf.notes import Buffer
-from ...sources.target import Region, Span
+from ...sources.target import Region
 from .proved import SMALL, Kept, Proved
-
-IN_HEADERS = (PT_INTERP, PT_NOTE)
-
-
-class _Loaded(NamedTuple):
-    """A file that the loader mapped."""
-
-    module: Module
-    headers: Sequence[Span]
-    """ELF and program headers, notes, the loader's name: as far as they lie in the first mapping."""
-    writable: Sequence[Span]
-    """What the file says can be written, though the loader may have closed it since (RELRO)."""
+from .redacted_headers import headers_of
 
 
 class RedactedFiles:
@@ -41,56 +29,51 @@ class RedactedFiles:
 
     def kept(self) -> Kept:
         theirs: dict[int, Region] = {}
+        nameless = {each.start: each.end for each in self.session.regions if not each.path}
+        paths = {name for each in self._modules.all for name in (each.path, each.name)}
         for module in self._modules.all:
             # what is only read is data, whatever it begins with
             if not any(each.executable for each in module.regions) or module.regions[0].shared:
                 continue
-            loaded = self._read_headers(module)
-            if loaded is None:
+            try:
+                elf = Elf(self.memory.read, module.base, mapped=True)
+                end = module.regions[-1].end
+                yield from headers_of(elf, module, nameless.get(end, end), paths)
+                build_id = elf.build_id()
+            except (ArenascopeError, struct.error, ValueError):
                 continue
-            yield from ((low, high - low) for low, high in loaded.headers)
+            if build_id is None and self._is_loaded(module) and self._modules.file_of(module):
+                # the same first page is then what tells its file
+                yield module.base, min(FIRST_PAGE, module.regions[0].size)
             if module.regions[0].finds_malloc:
-                yield from self._of_library(loaded)
+                yield from self._of_library(module)
                 theirs.update((each.start, each) for each in module.regions if each.writable)
         yield from self._variables(theirs)
         for place in places_of_modules(self.session.target, self.session.regions):
             whole = (place.address, place.bytes)
             yield from self.proved.words(*whole) if place.words else (whole,)
 
-    def _read_headers(self, module: Module) -> Optional[_Loaded]:
-        try:
-            elf = Elf(self.memory.read, module.base, mapped=True)
-            segments, bias, first = elf.segments, elf.bias, module.regions[0]
-        except (ArenascopeError, struct.error, ValueError):
-            return None
-        headers = [Span(module.base, module.base + elf.headers_end)]
-        headers += [_memory_of(each.address + bias, each.file_size) for each in segments if each.type in IN_HEADERS]
-        loads = (each for each in segments if each.type == PT_LOAD and each.flags & PF_W)
-        writable = [_memory_of(each.address + bias, each.memory_size) for each in loads]
-        if elf.build_id() is None and self._modules.file_of(module):
-            # the same first page is then what tells its file
-            headers = [Span(first.start, first.start + FIRST_PAGE)]
-        inside = [Span(low, min(high, first.end)) for low, high in headers if first.start <= low < first.end]
-        return _Loaded(module, inside, writable)
+    def _is_loaded(self, module: Module) -> bool:
+        """By the loader, or the kernel as the program: any other file may be the program's data."""
+        return module in (self._modules.in_order or ()) or module == self._modules.program
 
-    def _of_library(self, loaded: _Loaded) -> Kept:
-        """What nobody wrote since the file was mapped; else, as of variables, what is proved."""
-        with suppress(ArenascopeError), ExitStack() as stack:
-            path = self._modules.file_of(loaded.module)
-            file = stack.enter_context(ElfFile(path)).data if path is not None else None
-            for region in loaded.module.regions:
+    def _of_library(self, module: Module) -> Kept:
+        """What stands in the file, too; else, and where that is not to be had, as of variables what is proved."""
+        with ExitStack() as stack:
+            file: Optional[Buffer] = None
+            with suppress(ArenascopeError):
+                file = stack.enter_context(ElfFile(self._modules.file_of(module) or "")).data
+            for region in module.regions:
                 if not (region.writable or region.shared):
-                    yield from self._of_constants(region, loaded.writable, file)
+                    yield from self._of_constants(region, file)
 
-    def _of_constants(self, region: Region, writable: Sequence[Span], file: Optional[Buffer]) -> Kept:
+    def _of_constants(self, region: Region, file: Optional[Buffer]) -> Kept:
         for start in range(region.start, region.end, self.page):
             data = self.memory.try_read(start, self.page)
             at = start - region.start + region.offset
-            written = any(low < start + self.page and start < high for low, high in writable)
-            if not written and file is not None:
-                written = bytes(file[at : at + self.page]).ljust(self.page, b"\0") != data
+            same = file is not None and bytes(file[at : at + self.page]).ljust(self.page, b"\0") == data
             if data is not None:
-                yield from self.proved.words(start, self.page) if written else ((start, self.page),)
+                yield from ((start, self.page),) if same else self.proved.words(start, self.page)
 
     def _variables(self, theirs: Mapping[int, Region]) -> Kept:
         """Of libc and ld.so, and of a static program."""
@@ -112,7 +95,3 @@ class RedactedFiles:
             at = session.located.find_static(session.target, name)
             if at is not None:
                 yield at, 4
-
-
-def _memory_of(start: int, size: int) -> Span:
-    return Span(start, start + size)

@@ -12,7 +12,7 @@ from ...sources.core.image import CoreImage
 from ...sources.core.resaving import save_core
 
 # all that it takes is loaded before a process is held
-from ...sources.live import saving as _saving  # noqa: F401
+from ...sources.live.saving import ProcessCopy
 from ...sources.shell_target import ShellTarget
 from ...sources.target import Saved, Target
 from .redaction import kept
@@ -29,7 +29,7 @@ def save(target: Target, path: str, release: Callable[[], float], redact: bool) 
         saved = target.image.save(file, target.register_sets(), release)
         if saved is None:
             return None
-        core = CoreImage(f"/proc/self/fd/{file}")
+        core = ProcessCopy(f"/proc/self/fd/{file}", target)
     with core:
         redacted = _redact(target, core, path)
     return redacted._replace(held=saved.held, lost=saved.lost)

@@ -15,7 +15,7 @@ from typing import Callable, Iterable, Iterator, Optional
 
 from ...base.errors import ArenascopeError, TargetError
 from ...base.records import NamedTuple
-from ..target import ByteOrder
+from ..target import ByteOrder, Span
 from .notes import Buffer, Note, gnu_build_id, parse_notes, string_at
 from .sysroot import file_within, open_regular
 
@@ -179,9 +179,10 @@ class Elf:
         return self.sections[section.link]
 
     @property
-    def headers_end(self) -> int:
-        """Where the program headers end, from the file's first byte on."""
-        return int(self._phoff + self._phnum * self._phentsize)
+    def program_headers(self) -> Span:
+        """Where they lie."""
+        start = self.base + self._phoff
+        return Span(start, start + self._phnum * self._phentsize)
 
     @property
     def first_address(self) -> int:

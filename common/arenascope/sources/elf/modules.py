@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
+from contextlib import suppress
 from functools import cached_property
 from typing import Iterable, Iterator, Optional, Sequence
 
@@ -14,9 +15,9 @@ from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.records import NamedTuple
 from ..target import Region, Span, Target, joined
 from .environment import read_string
-from .file import PT_DYNAMIC, SHT_SYMTAB, Elf, ElfFile
+from .file import PT_DYNAMIC, SHT_SYMTAB, Elf, ElfFile, Segment
 from .linkmap import DT_DEBUG, MAX_MODULES
-from .symbols import dynamic_strings, dynamic_symbols, dynamic_tags, find_symbols
+from .symbols import LONGEST_DYNAMIC, dynamic_strings, dynamic_symbols, dynamic_tags, find_symbols
 
 FIRST_PAGE = 4096
 DATA_LIMIT = 1 << 30
@@ -205,7 +206,8 @@ class Modules:
         for segment in Elf(self.target.read, self.program.base, mapped=True).segments:
             if segment.type == PT_DYNAMIC:
                 bias = self.program.base if segment.address < self.program.base else 0
-                yield LinkedPlace(segment.address + bias, segment.memory_size, words=False)
+                yield LinkedPlace(segment.address + bias, segment.memory_size, words=True)
+                yield from self._as_in_file(self.program, segment, segment.address + bias)
         debug = self._debug_address(self.program)
         if not debug:
             return
@@ -217,6 +219,16 @@ class Modules:
             # whose record the program wrote over has any name
             if os.path.basename(os.fsdecode(name)) in files:
                 yield LinkedPlace(each.name, len(name) + 1, words=False)
+
+    def _as_in_file(self, module: Module, segment: Segment, start: int) -> Iterator[LinkedPlace]:
+        """The words that nobody has changed: the program can write to .dynamic, where it is linked so."""
+        word = self.target.pointer_size
+        with suppress(ArenascopeError), ElfFile(self.file_of(module) or "") as file:
+            there = file.contents(segment._replace(file_size=min(segment.file_size, LONGEST_DYNAMIC)))
+            here = self.target.read(start, len(there))
+            for at in range(0, len(there), word):
+                if here[at : at + word] == there[at : at + word]:
+                    yield LinkedPlace(start + at, word, words=False)
 
     def _words(self, address: int, count: int) -> tuple[int, ...]:
         word = self.target.pointer_size

@@ -7,10 +7,13 @@ import time
 from contextlib import suppress
 from typing import Callable, Mapping, Optional, Protocol, Sequence, Union
 
+from ...base.errors import TargetError
+from ..core.image import CoreImage
 from ..core.moment import Moment
 from ..core.saving import CoreWriter, Piece, first_notes, lay_out, pieces_of, whole_piece
 from ..core.writing import Form, Who
-from ..target import Image, Region, RegisterSets, Residency, Saved, Span
+from ..elf.naming import local_file
+from ..target import Image, Region, RegisterSets, Residency, Saved, Span, Target
 from . import kernel as _kernel  # noqa: F401  what `watched` takes, loaded before a process is held
 from . import procfiles
 from .many import block_reader
@@ -91,6 +94,20 @@ def _save(image: Process, writer: CoreWriter, registers: Sequence[RegisterSets],
     held = release()
     written = writer.finish(form, layout, moment, image.open_file)
     return Saved(written, layout.bytes - lost, lost, held)
+
+
+class ProcessCopy(CoreImage):
+    """A process as it was; its files are the process's own."""
+
+    def __init__(self, path: str, target: Target) -> None:
+        super().__init__(path)
+        self._target = target
+
+    def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
+        try:
+            return self._target.open_file(region)
+        except TargetError:
+            return local_file(likely)  # it has ended meanwhile
 
 
 def _reader(image: Process, shared: SharedFiles) -> Callable[[int, memoryview], int]:
