@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Container, Iterator
+from functools import cached_property
+from typing import Container, Iterator, Sequence
 
+from ...glibc.find.allocators import places_of_modules
 from ...session.session import Session
+from ...sources.target import Region
 
 SMALL = 1 << 16
 """Numbers below tell nothing: a page's size, a module's number, what only symbols name."""
@@ -17,6 +20,7 @@ class Proved:
     """Of one image; `random` are the bytes of AT_RANDOM, of which libc makes its guards."""
 
     def __init__(self, session: Session, random: bytes) -> None:
+        self.session = session
         self.memory, self.word, self.regions = session.memory, session.target.pointer_size, session.regions
         self._guards = self._guards_of(random)
 
@@ -39,7 +43,33 @@ class Proved:
                 low = middle + 1
             else:
                 high = middle
-        return low < len(regions) and regions[low].start <= value and value not in self._guards
+        mapped = low < len(regions) and regions[low].start <= value and value not in self._guards
+        return mapped and (self.word > 4 or self._is_no_text(regions[low], value))
+
+    def _is_no_text(self, region: Region, value: int) -> bool:
+        """Four letters can be an address of the heap, too: then it is one that malloc or the loader wrote."""
+        if not all(0x20 <= each < 0x7F for each in value.to_bytes(4, "little")):
+            return True
+        return region.finds_malloc or any(map(region.contains, self._threads)) or value in self._written
+
+    @cached_property
+    def _threads(self) -> Sequence[int]:
+        pointers = (each.thread.thread_pointer for each in self.session.thread_words)
+        return [each for each in pointers if each is not None]
+
+    @cached_property
+    def _written(self) -> Container[int]:
+        """Chunks that lists, arenas and thread caches begin with or lead to, what the loader has of modules."""
+        session = self.session
+        found = {each.address for each in places_of_modules(session.target, session.regions)}
+        found |= {place for each in session.headers for place in (each.address, each.top)}
+        if session.started:
+            lists = [each for arena in session.arenas for each in (*arena.bins, *arena.fastbins)]
+            found.update(chunk for each in lists for chunk in each.addresses)
+            for cache in session.thread_caches:
+                found.update([cache.address] if cache.address else ())
+                found.update(chunk + session.layout.header for each in cache.bins for chunk in each.addresses)
+        return found
 
     def words(self, start: int, size: int, small: int = SMALL, unit: int = 0) -> Kept:
         """Those that are addresses, or numbers below `small`; with `unit` multiples of that, too."""
