@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import contextmanager, suppress
-from typing import Iterator, Optional
+from typing import Iterator, Optional, Union
 
 from .errors import ArenascopeError
 
@@ -74,12 +74,13 @@ def nameless_file(folder: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def write_whole(path: str, data: bytes) -> None:
-    """Readers of `path`, or of what it links to, see the old file or the new one, under the same owner."""
+def write_whole(path: str, data: bytes, mode: int = 0o666) -> None:
+    """Readers of `path`, or of what it links to, see the old file or the new one, under the same owner. A new file has
+    of `mode` what the umask leaves."""
     try:
         old = _look_at(path)
         if old is None:
-            _replace(os.path.realpath(path), data, None)
+            _replace(os.path.realpath(path), data, mode)
         elif (stream := _stream(old)) is not None:
             _write(os.dup(stream), data)
         elif stat.S_ISREG(old.st_mode):
@@ -128,12 +129,12 @@ def _write(descriptor: int, data: bytes) -> None:
             rest = rest[file.write(rest) :]
 
 
-def _replace(path: str, data: bytes, old: Optional[os.stat_result]) -> None:
-    """A new file has the mode that the umask leaves it."""
+def _replace(path: str, data: bytes, old: Union[os.stat_result, int]) -> None:
+    """`old`: what is there, or the mode of a new file."""
     # nobody else's until its owner is settled
-    partial = PartialFile(path, 0o666 if old is None else 0o600)
+    partial = PartialFile(path, old if isinstance(old, int) else 0o600)
     try:
-        if old is not None:
+        if not isinstance(old, int):
             _keep_owner(partial.descriptor, path, old)
         _write(os.dup(partial.descriptor), data)
         partial.finish()

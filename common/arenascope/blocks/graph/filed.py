@@ -29,8 +29,10 @@ from .refs import Search
 from .roots import Roots, find_roots
 from .sound import Part, adds_up, fits, is_sound
 
-MAGIC = b"arenascope graph 5\n"
+MAGIC = b"arenascope graph 6\n"
 LONGEST_HEAD = 1 << 16
+MOST_OF_ROOT, MOST_OF_ROOTS, PIECE = 1 << 20, 32 << 20, 1 << 16
+"""Bytes of one root and of all of them that tell a core from another moment of it, so many at once."""
 PARTS = {
     **dict.fromkeys(("starts", "ends", "sizes", "counts", "strangers", "offsets", "seed_addresses"), "Q"),
     **dict.fromkeys(("edges", "seed_roots", "seed_edges", "saved", "whose"), "I"),
@@ -47,15 +49,23 @@ class _Head(NamedTuple):
     file: Sequence[int]
     bytes: str
     roots: str
-    """What the seeds' numbers stand for."""
+    """What the seeds' numbers stand for, and what is there."""
     order: str
     lengths: Mapping[str, int]
     sum: int
     """Of all that follows."""
 
 
-def roots_digest(roots: Roots) -> str:
-    return sha256(repr((roots.ranges, roots.words)).encode()).hexdigest()
+def roots_digest(roots: Roots, session: Session) -> str:
+    """Where they are, and what stands there, as far as that is soon read."""
+    found = sha256(repr((roots.ranges, roots.words)).encode())
+    left = MOST_OF_ROOTS
+    for each in roots.ranges:
+        end = min(each.end, each.start + MOST_OF_ROOT, each.start + left)
+        left -= end - each.start
+        for at in range(each.start, end, PIECE):
+            found.update(session.memory.try_read(at, min(PIECE, end - at)) or b"")
+    return found.hexdigest()
 
 
 def packed(search: Search, identity: Identity) -> bytes:
@@ -96,7 +106,7 @@ def packed(search: Search, identity: Identity) -> bytes:
         arenas=identity.arenas,
         file=identity.file,
         bytes=identity.digest(),
-        roots=roots_digest(search.roots),
+        roots=roots_digest(search.roots, search.session),
         order=sys.byteorder,
         lengths={name: len(parts[name]) for name in PARTS},
         sum=total,
@@ -131,7 +141,7 @@ def unpacked(data: Union[bytes, mmap], path: str, session: Session, identity: Id
         raise _damaged(path) from None
     seeds = list(map(Seed, kept["seed_roots"], kept["seed_addresses"], kept["seed_edges"]))
     search = Search(session, blocks, find_roots(session, blocks))
-    if roots_digest(search.roots) != head.roots:
+    if roots_digest(search.roots, session) != head.roots:
         raise _others(path)
     if not (adds_up(found, blocks.sizes, numpy) and fits(seeds, found, search)):
         raise _damaged(path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 from typing import TYPE_CHECKING, Optional, Union
 
 from ...base.errors import ArenascopeError, RedactedError, TargetError, UsageError
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 SLOW, SPEED = 256 << 20, 20 << 20
 """From so many bytes on it is said that numpy would help, by so many that are followed in a second without."""
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 FOLDERS = ("/var/tmp", "/tmp")
 COPIED_AT_ONCE = 64 << 20
 """A process of no more is copied in less time than it takes to find out what else there is to do."""
@@ -166,7 +168,7 @@ def _from_file(context: Context, session: Session, path: str) -> Search:
         context.door.notice(f"note: {path} is not written: not all of this core could be read\n")
         return search
     data = packed(search, identity)
-    write_whole(path, data)
+    write_whole(path, data, 0o644)
     context.door.notice(f"note: {path}: {Style().size(len(data))}; the next question is answered from it\n")
     return search
 
@@ -185,7 +187,12 @@ def _contents(path: str) -> Union[bytes, mmap.mmap]:
     """Mapped: to read it takes longer than to answer from it. It is replaced as a whole, never written to."""
     try:
         with open(open_regular(path), "rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
+            status = os.fstat(file.fileno())
+            if status.st_uid not in (0, os.geteuid()) or status.st_mode & OTHERS_WRITE:
+                raise ArenascopeError(
+                    f"{path} is not read: another user can write to it", "remove it, or name another file"
+                )
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b""
     except OSError as error:
         raise ArenascopeError(f"cannot read {path}: {error.strerror or error}") from error
 

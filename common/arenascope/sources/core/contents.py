@@ -9,13 +9,19 @@ from typing import Sequence
 from .holes import BLOCK, data_within
 from .memory import CoreMemory
 
+SOON_READ = 256 << 20
+"""So many bytes are read and summed up in a quarter of a second."""
+
 
 def written(core: CoreMemory) -> Sequence[int]:
     """Which file it is, how large, and when it was written and changed: a time can be put back (`touch -d`), that of
-    the last change (st_ctime) cannot. Empty where that is not known."""
+    the last change (st_ctime) cannot. Empty where that is not known, and where it takes little time to read all of it:
+    who writes by mmap() need not change a time."""
     if core.file < 0 or core.unpacked:
         return ()
     status = os.fstat(core.file)
+    if status.st_blocks * 512 <= SOON_READ:
+        return ()
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
