@@ -171,13 +171,16 @@ def test_a_core_is_saved_as_what_it_tells(image: str, tmp_path: Path) -> None:
 
 
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
-    file = tmp_path / "saved.core"
+    file, fifo = tmp_path / "saved.core", tmp_path / "fifo"
     file.write_text("mine")
+    os.mkfifo(fifo)
     with start(BY_ID["bins"]) as subject:
-        done = shell("save", subject.pid, file)
-    assert done.returncode == 2
-    assert "name another file" in done.stderr
+        for each in (file, fifo):
+            done = shell("save", subject.pid, each)
+            assert done.returncode == 2
+            assert "name another file" in done.stderr
     assert file.read_text() == "mine"
+    assert fifo.is_fifo()
 
 
 def test_a_full_disk_leaves_no_file_and_lets_the_process_go(tmp_path: Path) -> None:

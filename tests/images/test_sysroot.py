@@ -165,6 +165,34 @@ def test_a_fifo_in_place_of_a_file(tmp_path: Path) -> None:
         ElfFile(str(path))
 
 
+def leave(path: Path, leads: Path) -> None:
+    path.rename(path.with_name("before"))
+    path.symlink_to(leads)
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "fifo"])
+def test_what_was_put_in_its_place_since_is_not_opened(tmp_path: Path, what: str) -> None:
+    """Between the look at a path and its opening: whoever can write below the root may race with us."""
+    folder, outside = tmp_path / "root" / "usr" / "lib", tmp_path / "outside"
+    folder.mkdir(parents=True)
+    outside.mkdir()
+    for each in (folder, outside):
+        shutil.copy("/bin/true", each / "libc.so.6")
+    found = file_within(str(tmp_path / "root"), "/usr/lib/libc.so.6")
+    assert found is not None
+    ElfFile(found).data.close()
+    if what == "file":
+        leave(folder / "libc.so.6", outside / "libc.so.6")
+    elif what == "folder":
+        leave(folder, outside)
+    else:
+        (folder / "libc.so.6").unlink()
+        os.mkfifo(folder / "libc.so.6")
+    with pytest.raises(TargetError):
+        ElfFile(found)
+    assert what == "fifo" or Path(found).read_bytes() == Path("/bin/true").read_bytes()
+
+
 def test_no_folder(elsewhere: Elsewhere, tmp_path: Path) -> None:
     status, said, complained = look(elsewhere.core, "arenas", "--sysroot", str(tmp_path / "nowhere"))
     assert (status, said, complained.count("\n")) == (2, "", 1)

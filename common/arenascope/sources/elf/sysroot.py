@@ -9,9 +9,19 @@ from typing import Optional
 
 MOST_LINKS = 40
 """As the kernel has it (MAXSYMLINKS)."""
+NOT_REGULAR = "it is no regular file"
+FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
-def file_within(sysroot: str, path: str) -> Optional[str]:
+class PathWithin(str):
+    """A path below `root` that had no links there. It is gone through again when it is opened: whoever can write there
+    may have put a link in its place since."""
+
+    root: str
+
+
+def file_within(sysroot: str, path: str) -> Optional[PathWithin]:
     """The regular file that has this path for a process whose root is `sysroot` (chroot); None where there is none.
 
     Absolute links begin at the root again, and ".." does not lead out of it. The result has no links below the root.
@@ -42,7 +52,8 @@ def file_within(sysroot: str, path: str) -> Optional[str]:
                 found.append(part)
             else:
                 return None
-        whole = os.path.join(sysroot, *found)
+        whole = PathWithin(os.path.join(sysroot, *found))
+        whole.root = sysroot
         return whole if stat.S_ISREG(os.lstat(whole).st_mode) else None
     except (OSError, ValueError):  # ValueError: a name that no file can have
         return None
@@ -50,11 +61,28 @@ def file_within(sysroot: str, path: str) -> Optional[str]:
 
 def open_regular(path: str) -> int:
     """A descriptor for reading; OSError where it is no regular file. A FIFO is not waited for, no device is touched."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file", path)
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    if not isinstance(path, PathWithin):
+        return _open_regular(path, None)
+    *folders, name = os.path.relpath(path, path.root).split("/")
+    folder = os.open(path.root, FOLDER)
+    try:
+        for each in folders:
+            inner = os.open(each, FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        return _open_regular(name, folder)
+    finally:
+        os.close(folder)
+
+
+def _open_regular(path: str, folder: Optional[int]) -> int:
+    """In a folder that is given no link is followed."""
+    follow = folder is None
+    if not stat.S_ISREG(os.stat(path, dir_fd=folder, follow_symlinks=follow).st_mode):
+        raise OSError(errno.EINVAL, NOT_REGULAR, path)
+    file = os.open(path, FILE if follow else FILE | os.O_NOFOLLOW, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         # it became another since
         os.close(file)
-        raise OSError(errno.EINVAL, "it is no regular file", path)
+        raise OSError(errno.EINVAL, NOT_REGULAR, path)
     return file
