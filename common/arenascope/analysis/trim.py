@@ -6,12 +6,15 @@ malloc_consolidate runs first; its outcome does not depend on the order, so neig
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence, TypeVar
 
 from ..base.model import Arena, Range
 from ..base.records import NamedTuple
 from ..glibc.layout import Layout
 from ..sources.target import Span
+
+if TYPE_CHECKING:
+    from ..base.arrays import Numbers
 
 Chunk = tuple[int, int]
 """(address, bytes) of a free chunk, or a Range: there may be millions, and a record takes ten times as long to make."""
@@ -186,7 +189,10 @@ def advised(start: int, end: int, kept: int, page: int) -> Range:
     return Range(low, max(end - low, 0) & -page)
 
 
-def first_whole(start: int, kept: int, page: int) -> int:
+Places = TypeVar("Places", int, "Numbers")
+
+
+def first_whole(start: Places, kept: int, page: int) -> Places:
     """The first page that goes of a free chunk from `start` on; of addresses in an array, too."""
     return (start + kept + page - 1) & -page
 

@@ -7,7 +7,7 @@ Beside each row stands glibc's commit that made the change: `git show` in glibc'
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional
+from typing import Mapping, Optional, Union
 
 from ..base.records import NamedTuple
 
@@ -138,7 +138,7 @@ class Change(NamedTuple):
     """The first release that does so."""
     commit: str
     """glibc's commit that made it so, or its subject."""
-    behaviour: Mapping[str, Any]
+    behaviour: Mapping[str, Union[bool, int, str]]
     """What Behaviour has from then on."""
 
 
@@ -172,11 +172,11 @@ WIDER: Mapping[str, Release] = {"ppc": (2, 24), "i386": (2, 26)}
 
 def behaviour(release: Release) -> Behaviour:
     """The rows that differ in what code does rather than in where fields lie."""
-    values: dict[str, Any] = {}
+    values = dict(Behaviour._field_defaults)
     for change in CHANGES:
         if change.release <= release:
             values.update(change.behaviour)
-    return Behaviour(**values)
+    return Behaviour._make(values.values())
 
 
 def alignment(word: int, machine: str, release: Release) -> int:

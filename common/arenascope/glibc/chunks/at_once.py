@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ...base.model import Run
 from ...base.records import NamedTuple
 from ..chunk import PREV_INUSE, SIZE_BITS
 
+if TYPE_CHECKING:
+    from ...base.arrays import Flags, Numbers
+
 
 class Chunks(NamedTuple):
     """Arrays, in the order of the addresses."""
 
-    addresses: Any
-    sizes: Any
-    taken: Any
+    addresses: Numbers
+    sizes: Numbers
+    taken: Flags
     """Whether each is not free: used, or in a list of those that look used."""
-    live: Any
+    live: Flags
     """Whether each is used."""
 
 
-def chunks(numpy: Any, run: Run) -> Chunks:
+def chunks(numpy: ModuleType, run: Run) -> Chunks:
     """Listed chunks are those that the sweep was told to watch for."""
     raws = numpy.array(run.raws, dtype=numpy.uint64)
     sizes = raws & ~numpy.uint64(SIZE_BITS)
