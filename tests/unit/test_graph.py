@@ -149,7 +149,7 @@ def test_numpy_tells_the_same_dominators(seed: int) -> None:
         worth, patience = (1, 1 << 30)[round_ % 2], (1, 2, 3, 1 << 30)[round_ % 4]
         parents = array("i", [-1]) * count
         Spread(graph, bytearray(count), parents, many=round_ % 3).mark([to for each in held for to in each], 1)
-        found = shrink.dominators_at_once(graph, held, parents, worth=worth, patience=patience)
+        found = shrink.dominators_at_once(numpy, graph, held, parents, worth=worth, patience=patience)
         is_told(dict(enumerate(lists)), found)
         marks = [bytearray(count), bytearray(count)]
         begin = held[0] if held else []

@@ -10,10 +10,14 @@ import re
 import sys
 from array import array
 from bisect import bisect_right
-from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Union
+from types import ModuleType
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequence, Union
 
 from ..base import optional
 from ..sources.target import Span
+
+if TYPE_CHECKING:
+    from ..base.arrays import Flags, Numbers
 
 MOST_PREFIXES, FEW_PREFIXES = 16, 4
 MOST_TOPS = 4
@@ -24,7 +28,7 @@ WORTH_IT = 32 << 20
 """Bytes that are looked through without numpy in the time that it takes to load."""
 
 
-def library(size: int) -> Any:
+def library(size: int) -> Optional[ModuleType]:
     """numpy, where it is found and so many bytes are worth loading it."""
     return optional.load("numpy") if size >= WORTH_IT else None
 
@@ -32,8 +36,8 @@ def library(size: int) -> Any:
 class Finder:
     """`starts` and `ends` (both included) are the ranges, in order."""
 
-    tops: Any = None
-    """What FastFinder knows."""
+    tops: None = None
+    """FastFinder alone knows them."""
 
     def __init__(self, starts: Sequence[int], ends: Sequence[int], extents: Iterable[Span], word: int) -> None:
         """`extents` cover them all, roughly."""
@@ -59,7 +63,7 @@ class Finder:
 class FastFinder:
     """The same with numpy: by the range of all, then by a search in the few that are left."""
 
-    def __init__(self, numpy: Any, starts: Sequence[int], ends: Sequence[int], word: int) -> None:
+    def __init__(self, numpy: ModuleType, starts: Sequence[int], ends: Sequence[int], word: int) -> None:
         self.start = starts[0] if len(starts) else 0
         self._numpy = numpy
         self._starts = numpy.asarray(starts, dtype=numpy.uint64)
@@ -71,7 +75,7 @@ class FastFinder:
         self._table = self._hashed()
         self._grain, self._key = number(GRAIN), number(TABLE - 1)
 
-    def _tops(self, word: int) -> Any:
+    def _tops(self, word: int) -> Optional[Numbers]:
         """The upper halves of all that leads into the ranges; None where these are many."""
         if word != 8 or not len(self._starts):
             return None
@@ -80,14 +84,14 @@ class FastFinder:
         few = len(tops) <= MOST_TOPS and int((self._ends - self._starts).max()) >> 32 == 0
         return tops.astype(numpy.uint32) if few else None
 
-    def _hashed(self) -> Any:
+    def _hashed(self) -> Optional[Flags]:
         """Whether something in the ranges has these bits above the lowest four: a search in thousands of ranges takes
         far longer, and few words pass. None where the ranges are long, or so many that most would."""
         numpy, low = self._numpy, self._numpy.uint64(GRAIN)
         firsts, lasts = self._starts >> low, self._ends >> low
         if not FEW_RANGES <= len(firsts) <= TABLE // 8 or (lasts - firsts).max() > 1:
             return None
-        table = numpy.zeros(TABLE, dtype=bool)
+        table: Flags = numpy.zeros(TABLE, dtype=bool)
         for each in (firsts, lasts):
             table[(each & numpy.uint64(TABLE - 1)).astype(numpy.int64)] = True
         return table
@@ -108,7 +112,7 @@ class FastFinder:
 
 
 def finder_of(
-    numpy: Any, starts: Sequence[int], ends: Sequence[int], extents: Iterable[Span], word: int
+    numpy: Optional[ModuleType], starts: Sequence[int], ends: Sequence[int], extents: Iterable[Span], word: int
 ) -> Union[Finder, FastFinder]:
     """`numpy` is None where there is none, or too little to look through."""
     if numpy is not None and len(starts):

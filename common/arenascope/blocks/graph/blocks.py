@@ -9,7 +9,8 @@ from array import array
 from bisect import bisect_right
 from functools import cached_property
 from itertools import accumulate, islice
-from typing import Any, Callable, Iterable, Iterator, Sequence
+from types import ModuleType
+from typing import Callable, Iterable, Iterator, Optional, Protocol, Sequence
 
 from ...base.model import Heap, Run
 from ...glibc.chunks.blocks import blocks
@@ -17,6 +18,12 @@ from ...session.block_parts import parts_of
 from ...session.session import Session
 from ...sources.target import Span, joined
 from ..finder import library
+
+
+class _HasBytes(Protocol):
+    """Numbers as they lie in memory."""
+
+    def tobytes(self) -> bytes: ...
 
 
 class Stretch:
@@ -30,7 +37,7 @@ class Stretch:
         self.ends.append(end)
         self.sizes.append(size)
 
-    def extend(self, starts: Any, ends: Any, sizes: Any) -> None:
+    def extend(self, starts: _HasBytes, ends: _HasBytes, sizes: _HasBytes) -> None:
         """By arrays of numpy's, or what is laid out like them."""
         for mine, more in ((self.starts, starts), (self.ends, ends), (self.sizes, sizes)):
             mine.frombytes(more.tobytes())
@@ -115,7 +122,7 @@ def live_blocks(session: Session) -> LiveBlocks:
     return put_in_order(stretches, list(_mapped(session, strangers)), damaged)
 
 
-def _adder(session: Session, own: set[int], numpy: Any) -> Callable[[Run, Stretch], None]:
+def _adder(session: Session, own: set[int], numpy: Optional[ModuleType]) -> Callable[[Run, Stretch], None]:
     """Puts the live blocks of a run into a stretch; `own` are malloc's."""
     header, word = session.layout.header, session.layout.word
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from array import array
 from itertools import accumulate
 from operator import add
-from typing import Any, Iterator, Optional, Sequence
+from types import ModuleType
+from typing import Iterator, Optional, Sequence
 
 from ...base.meter import Meter
 from ...base.records import NamedTuple
@@ -57,7 +58,7 @@ class Graph:
         edges: Sequence[int],
         seeds: Sequence[Seed],
         *,
-        numpy: Any = None,
+        numpy: Optional[ModuleType] = None,
     ) -> None:
         """With `numpy`, where they are worth it, offsets and edges are arrays."""
         self.blocks, self.offsets, self.edges, self.seeds = blocks, offsets, edges, seeds
@@ -78,7 +79,8 @@ def with_more(graph: Graph, seeds: Sequence[Seed], further: Sequence[Further]) -
     """The same with some pointers more."""
     offsets, edges = graph.offsets, graph.edges
     if further:
-        offsets, edges = (_with if graph.numpy is None else _with_at_once)(graph, sorted(further))
+        more, numpy = sorted(further), graph.numpy
+        offsets, edges = _with(graph, more) if numpy is None else _with_at_once(numpy, graph, more)
     return Graph(graph.blocks, offsets, edges, [*graph.seeds, *seeds], numpy=graph.numpy)
 
 
@@ -95,8 +97,7 @@ def _with(graph: Graph, further: Sequence[Further]) -> tuple[Sequence[int], Sequ
     return array("Q", map(add, graph.offsets, accumulate(counts))), edges
 
 
-def _with_at_once(graph: Graph, further: Sequence[Further]) -> tuple[Sequence[int], Sequence[int]]:
-    numpy: Any = graph.numpy
+def _with_at_once(numpy: ModuleType, graph: Graph, further: Sequence[Further]) -> tuple[Sequence[int], Sequence[int]]:
     offsets, edges = numpy.asarray(graph.offsets), numpy.asarray(graph.edges)
     sources = numpy.array([each.source for each in further])
     new = numpy.array([each.edge for each in further], dtype=edges.dtype)
@@ -134,7 +135,7 @@ def _plain(search: Search, seeds: list[Seed], meter: Meter) -> tuple[Sequence[in
     return sources.offsets(), sources.edges
 
 
-def _fast(search: Search, numpy: Any, seeds: list[Seed], meter: Meter) -> tuple[Sequence[int], Sequence[int]]:
+def _fast(search: Search, numpy: ModuleType, seeds: list[Seed], meter: Meter) -> tuple[Sequence[int], Sequence[int]]:
     from .numbers import Pointers
 
     pointers = Pointers(numpy, search)

@@ -7,11 +7,15 @@ With a tag in the low bits a pointer still leads into the block. What takes a ca
 from __future__ import annotations
 
 from array import array
-from typing import Any, Callable, Iterator, Literal, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Callable, Iterator, Literal, Mapping, Optional, Sequence
 
 from ...base.records import NamedTuple
 from ...sources.memory import Memory
 from .windows import Window
+
+if TYPE_CHECKING:
+    from ...base.arrays import Numbers
 
 HALVES = 4
 """Of 16 bits in a word; user space has no more than three of them."""
@@ -55,7 +59,9 @@ def is_meant(encoding: str, past: int) -> bool:
     return 0 <= past < (TAGS if encoding in WHOLE else 1)
 
 
-def decoded(window: Window, memory: Memory, numpy: Any = None, tops: Any = None) -> Iterator[Decoded]:
+def decoded(
+    window: Window, memory: Memory, numpy: Optional[ModuleType] = None, tops: Optional[Numbers] = None
+) -> Iterator[Decoded]:
     """On 32-bit machines only the last two: there is no room for a tag, and chance would find one everywhere. With
     `numpy` the words are an array of its own; `tops` are the upper halves that matter, where these are few."""
     at, words, word = window.address, window.words, memory.pointer_size
@@ -82,7 +88,9 @@ def _plain(at: int, words: Sequence[int], longer: bytes, memory: Memory) -> Iter
     yield Decoded("relative", at, memoryview(values))
 
 
-def _fast(at: int, words: Sequence[int], longer: bytes, numpy: Any, tops: Any) -> Iterator[Decoded]:
+def _fast(
+    at: int, words: Sequence[int], longer: bytes, numpy: ModuleType, tops: Optional[Numbers]
+) -> Iterator[Decoded]:
     values = numpy.asarray(words)
     number, word = values.dtype.type, values.itemsize
     if word == 8:
@@ -98,7 +106,7 @@ def _fast(at: int, words: Sequence[int], longer: bytes, numpy: Any, tops: Any) -
     yield Decoded("relative", at, places)
 
 
-def _askew(longer: bytes, numpy: Any, tops: Any) -> Sequence[int]:
+def _askew(longer: bytes, numpy: ModuleType, tops: Numbers) -> Sequence[int]:
     """By how many bytes words are shifted that have one of these upper halves: four passes over halves, of bytes that
     are mostly none."""
     shifts = set()

@@ -7,12 +7,16 @@ bits before each of its words: a binary search in millions of starts would wait 
 from __future__ import annotations
 
 from array import array
-from typing import Any, Iterator, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Iterator, Sequence
 
 from ...base.meter import Meter
 from ...sources.target import Span
 from .blocks import LiveBlocks
 from .refs import Search
+
+if TYPE_CHECKING:
+    from ...base.arrays import Numbers
 
 SHIFT = 3
 """Blocks lie at multiples of 8 at least."""
@@ -24,13 +28,13 @@ BITS = 64
 class Places:
     """Which block has an address."""
 
-    def __init__(self, numpy: Any, blocks: LiveBlocks) -> None:
+    def __init__(self, numpy: ModuleType, blocks: LiveBlocks) -> None:
         self._numpy = numpy
         self._starts = numpy.frombuffer(blocks.starts, dtype=numpy.uint64)
         self._ends = numpy.frombuffer(blocks.ends, dtype=numpy.uint64)
         self._parts = [_Part(numpy, blocks, first, last) for first, last in _runs(blocks)]
 
-    def of(self, values: Any) -> tuple[Any, Any]:
+    def of(self, values: Numbers) -> tuple[Numbers, Numbers]:
         """(the indices of the values that lead to a block, which block each)."""
         numpy = self._numpy
         parts = [each.of(values) for each in self._parts]
@@ -44,7 +48,7 @@ class Places:
         order = numpy.argsort(index, kind="stable") if len(parts) > 1 else slice(None)
         return index[order], which[order]
 
-    def around(self, addresses: Any, word: int) -> tuple[Any, Any]:
+    def around(self, addresses: Numbers, word: int) -> tuple[Numbers, Numbers]:
         """The same of where words lie, which are in order: (the indices of those that are a block's, whose each is)."""
         numpy, starts = self._numpy, self._starts
         first = max(0, int(numpy.searchsorted(starts, addresses[0], side="right")) - 1)
@@ -58,8 +62,9 @@ class Places:
         index += numpy.arange(len(index))
         return index, numpy.repeat(numpy.arange(first, last), counts)
 
-    def edges(self, values: Any, which: Any) -> Any:
-        return which << 1 | (values != self._starts[which])
+    def edges(self, values: Numbers, which: Numbers) -> Numbers:
+        edges: Numbers = which << 1 | (values != self._starts[which])
+        return edges
 
 
 def _runs(blocks: LiveBlocks) -> Iterator[tuple[int, int]]:
@@ -75,7 +80,7 @@ def _runs(blocks: LiveBlocks) -> Iterator[tuple[int, int]]:
 class _Part:
     """A bitmap of some blocks' starts."""
 
-    def __init__(self, numpy: Any, blocks: LiveBlocks, first: int, last: int) -> None:
+    def __init__(self, numpy: ModuleType, blocks: LiveBlocks, first: int, last: int) -> None:
         self._numpy, self._first = numpy, first
         mine = numpy.frombuffer(blocks.starts, dtype=numpy.uint64)[first:last]
         self._low = mine[0]
@@ -89,15 +94,17 @@ class _Part:
         # a damaged block's end may be anywhere
         self._end = max(self._reach, blocks.ends[last - 1] - blocks.starts[first])
 
-    def _ones(self, words: Any) -> Any:
+    def _ones(self, words: Numbers) -> Numbers:
         numpy = self._numpy
         if hasattr(numpy, "bitwise_count"):
-            return numpy.bitwise_count(words).astype(numpy.int64)
+            counts: Numbers = numpy.bitwise_count(words).astype(numpy.int64)
+            return counts
         # before numpy 2
         table = numpy.array([bin(each).count("1") for each in range(1 << 16)], dtype=numpy.int64)
-        return table[words.view(numpy.uint16).reshape(-1, 4)].sum(axis=1)
+        counts = table[words.view(numpy.uint16).reshape(-1, 4)].sum(axis=1)
+        return counts
 
-    def of(self, values: Any) -> tuple[Any, Any]:
+    def of(self, values: Numbers) -> tuple[Numbers, Numbers]:
         """Of what lies past the first start the last start before it: a long block's end may lie beyond the bitmap."""
         numpy = self._numpy
         past = values - self._low
@@ -113,12 +120,12 @@ class _Part:
 class Pointers:
     """Pointers of a range of memory, window by window."""
 
-    def __init__(self, numpy: Any, search: Search) -> None:
+    def __init__(self, numpy: ModuleType, search: Search) -> None:
         self._numpy, self._search = numpy, search
         self._places = Places(numpy, search.blocks)
         self._type = numpy.dtype(numpy.uint64 if search.session.memory.pointer_size == 8 else numpy.uint32)
 
-    def of(self, span: Span, meter: Meter) -> Iterator[tuple[Any, Any]]:
+    def of(self, span: Span, meter: Meter) -> Iterator[tuple[Numbers, Numbers]]:
         """(addresses, edges) of each window."""
         numpy, size = self._numpy, self._type.itemsize
         for at, words, _ in self._search.words.of(span.start, span.end):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Iterator, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ...base.records import NamedTuple
 from ...session.session import Session
@@ -69,11 +69,11 @@ def read(data: bytes, blocks: LiveBlocks, session: Session, *, whose: Sequence[i
     """One of WRONG where it was not written so. The blocks, and what each belongs to, are known to be sound."""
     rows = _Rows(blocks, whose, above, most=sum(each.bytes for each in heap_spans(session)))
     holdings, kept, jointly = json.loads(data)
-    read_holdings = [rows.holding(*each) for each in rows.rows(holdings)]
+    read_holdings = [rows.holding(*rows.items(each)) for each in rows.items(holdings)]
     if read_holdings != in_order(read_holdings):
         raise ValueError("in another order")
     read_kept = None if kept is None else rows.kept(kept, read_holdings)
-    read_jointly = [rows.jointly(*each) for each in rows.rows(jointly, MOST_JOINTLY)]
+    read_jointly = [rows.jointly(*rows.items(each)) for each in rows.items(jointly, MOST_JOINTLY)]
     return Owned(Owners(read_holdings, whose, above, read_jointly), read_kept)
 
 
@@ -88,7 +88,7 @@ class _Rows:
         """`most`: all of malloc's memory."""
         self._blocks, self._whose, self._above, self._most = blocks, whose, above, most
 
-    def rows(self, value: Any, most: Optional[int] = None) -> list[Any]:
+    def items(self, value: object, most: Optional[int] = None) -> list[object]:
         if not isinstance(value, list) or (most is not None and len(value) > most):
             raise ValueError("no such list")
         return value
@@ -108,15 +108,17 @@ class _Rows:
             raise ValueError("it has no name")
         return Owner(kind, name, None if tid is None else self.number(tid, 0, MOST_NUMBER))
 
-    def roots(self, value: Any) -> list[Owner]:
+    def roots(self, value: object) -> list[Owner]:
         """Some that lead to something together."""
-        owners = [self.owner(*each) for each in self.rows(value)]
+        owners = [self.owner(*self.items(each)) for each in self.items(value)]
         if not all(each.kind in RANKS for each in owners):
             raise ValueError("no root")
         return owners
 
-    def holding(self, owner: Any, number: object, blocks: object, size: object, way: Any, leading: Any) -> Holding:
-        who = self.owner(*owner)
+    def holding(
+        self, owner: object, number: object, blocks: object, size: object, way: object, leading: object
+    ) -> Holding:
+        who = self.owner(*self.items(owner))
         if who.kind not in RANKS and who.tid is not None:
             raise ValueError("no thread's")
         held = Holding(
@@ -124,22 +126,22 @@ class _Rows:
             self.number(number, 0, MOST_NUMBER),
             blocks=self.number(blocks, 1, len(self._blocks)),
             bytes=self.number(size, 1, self._blocks.bytes),
-            leading=self.leading(*leading) if leading is not None else None,
+            leading=self.leading(*self.items(leading)) if leading is not None else None,
         )
         if (held.leading is not None) != (who.kind == SHARED):
             raise ValueError("who leads there")
-        return held._replace(way=self.way(self.rows(way, 0 if who.kind == UNREACHED else DEEPEST), held))
+        return held._replace(way=self.way(self.items(way, 0 if who.kind == UNREACHED else DEEPEST), held))
 
-    def leading(self, owners: Any, whole: object) -> Leading:
+    def leading(self, owners: object, whole: object) -> Leading:
         if not isinstance(whole, bool):
             raise ValueError("neither true nor false")
         return Leading(self.roots(owners), whole)
 
-    def way(self, steps: Sequence[Any], held: Holding) -> list[Step]:
+    def way(self, steps: Sequence[object], held: Holding) -> list[Step]:
         """Each step is to one of the blocks that hang on the one before."""
         way: list[Step] = []
         before = Step(NOBODY, blocks=held.blocks, bytes=held.bytes)
-        for block, blocks, size in steps:
+        for block, blocks, size in map(self.items, steps):
             at = self.number(block, 0, len(self._blocks) - 1)
             if self._whose[at] != held.number or self._above[at] != before.block:
                 raise ValueError("it leads elsewhere")
@@ -150,13 +152,15 @@ class _Rows:
             way.append(before)
         return way
 
-    def kept(self, value: Any, holdings: Sequence[Holding]) -> list[Kept]:
+    def kept(self, value: object, holdings: Sequence[Holding]) -> list[Kept]:
         """A number that is no holding's keeps nothing."""
-        kept = [Kept(*(self.number(figure, 0, self._most) for figure in each)) for each in self.rows(value)]
+        kept = [
+            Kept(*(self.number(figure, 0, self._most) for figure in self.items(each))) for each in self.items(value)
+        ]
         held = {each.number: each.bytes for each in holdings}
         if len(kept) != _numbers(holdings) or any(each.resident > held.get(at, 0) for at, each in enumerate(kept)):
             raise ValueError("not what they keep")
         return kept
 
-    def jointly(self, owners: Any, size: object) -> Jointly:
+    def jointly(self, owners: object, size: object) -> Jointly:
         return Jointly(self.roots(owners), self.number(size, 0, self._blocks.bytes))

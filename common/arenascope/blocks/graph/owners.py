@@ -149,10 +149,11 @@ def _led(search: Search, graph: Graph) -> _Led:
 
 def _dominators(graph: Graph, held: Sequence[Sequence[int]], parents: array[int]) -> Dominators:
     """Of node 0, which leads to the owners, and of blocks after these."""
-    if graph.numpy is not None:
+    numpy = graph.numpy
+    if numpy is not None:
         from .shrink import dominators_at_once
 
-        return dominators_at_once(graph, held, parents)
+        return dominators_at_once(numpy, graph, held, parents)
     count = len(held)
     first = count + 1
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
-from typing import Any, Iterator, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Iterator, Sequence
 
 from ...analysis.present import Present
 from ...analysis.trim import first_whole
@@ -15,25 +16,28 @@ from ...session.session import Session
 from .blocks import LiveBlocks
 from .kept import NOBODY, Join, Kept, nobodys
 
+if TYPE_CHECKING:
+    from ...base.arrays import Numbers
+
 
 class _Touched(NamedTuple):
     """Pages that somebody has something on, and who; in no order, and some of them more than once."""
 
-    pages: Any
-    owners: Any
+    pages: Numbers
+    owners: Numbers
 
 
 class _Stretches(NamedTuple):
     """Of bytes that are not free, in order."""
 
-    starts: Any
-    ends: Any
-    owners: Any
+    starts: Numbers
+    ends: Numbers
+    owners: Numbers
 
 
 class AtOnce:
     def __init__(
-        self, numpy: Any, session: Session, blocks: LiveBlocks, *, whose: Sequence[int], owners: int, join: Join
+        self, numpy: ModuleType, session: Session, blocks: LiveBlocks, *, whose: Sequence[int], owners: int, join: Join
     ) -> None:
         self._numpy, self._session, self._join = numpy, session, join
         self._page, self._kept = session.target.page_size, session.layout.chunk_struct
@@ -122,7 +126,7 @@ class AtOnce:
         inside = (pages.starts >= heap.address) & (pages.ends <= heap.end)
         self._sum(self._returns, there, _Stretches(*(each[inside] for each in pages)))
 
-    def _sum(self, sums: Any, there: Present, stretches: _Stretches) -> None:
+    def _sum(self, sums: Numbers, there: Present, stretches: _Stretches) -> None:
         """What of them is in memory, to their owners."""
         owned = stretches.owners != NOBODY
         starts, ends, owners = (each[owned] for each in stretches)

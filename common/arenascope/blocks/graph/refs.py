@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Callable, Iterator, Optional, Sequence, Union
+from types import ModuleType
+from typing import Callable, Iterator, Optional, Sequence, Union
 
 from ...base.memo import Memo
 from ...base.meter import Meter
@@ -81,7 +82,7 @@ class Search:
         return heaps + sum(self.words.bytes(each.start, each.end) for each in self.roots.ranges)
 
     @cached_property
-    def numpy(self) -> Any:
+    def numpy(self) -> Optional[ModuleType]:
         """Where it is found and worth it."""
         return library(self.bytes)
 

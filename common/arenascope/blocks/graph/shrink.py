@@ -14,11 +14,15 @@ What is left is searched by dominators.py.
 from __future__ import annotations
 
 from array import array
-from typing import Any, Iterator, Optional, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from .dominators import Dominators, dominators
 from .edges import Graph
 from .spread import AT_ONCE, fast
+
+if TYPE_CHECKING:
+    from ...base.arrays import Flags, Numbers
 
 WORTH, PATIENCE = 50, 8
 """A pass pays that settles one in so many of the edges that are left; so many that do not are borne in a row."""
@@ -29,17 +33,18 @@ KEPT = 4
 class _Edges:
     """Edges between nodes: parallel arrays."""
 
-    def __init__(self, sources: Any, targets: Any) -> None:
+    def __init__(self, sources: Numbers, targets: Numbers) -> None:
         self.sources, self.targets = sources, targets
 
     def __len__(self) -> int:
         return len(self.sources)
 
-    def only(self, which: Any) -> _Edges:
+    def only(self, which: Flags) -> _Edges:
         return _Edges(self.sources[which], self.targets[which])
 
 
 def dominators_at_once(
+    numpy: ModuleType,
     graph: Graph,
     held: Sequence[Sequence[int]],
     parents: array[int],
@@ -49,7 +54,7 @@ def dominators_at_once(
 ) -> Dominators:
     """As of dominators.py, of node 0, after it one for each of `held`, which are the blocks that these lead to, and
     then all blocks. `parents` are a tree of ways: of each block the one by which it was met, if any."""
-    tree = _Above(graph, held, parents)
+    tree = _Above(numpy, graph, held, parents)
     levels = tree.settle(worth, patience)
     return _Below(tree, levels).all(worth)
 
@@ -57,9 +62,8 @@ def dominators_at_once(
 class _Above:
     """What is told from above."""
 
-    def __init__(self, graph: Graph, held: Sequence[Sequence[int]], parents: array[int]) -> None:
-        numpy = self.numpy = graph.numpy
-        self._graph = graph
+    def __init__(self, numpy: ModuleType, graph: Graph, held: Sequence[Sequence[int]], parents: array[int]) -> None:
+        self.numpy, self._graph = numpy, graph
         self._first = 1 + len(held)
         self.count = self._first + len(graph.blocks)
         counts = numpy.array([len(each) for each in held], dtype=numpy.int64)
@@ -79,11 +83,11 @@ class _Above:
         """Of each node the one that dominates it, as soon as that is settled."""
         self.above[0] = 0
 
-    def settle(self, worth: int, patience: int) -> list[Any]:
+    def settle(self, worth: int, patience: int) -> list[Numbers]:
         """The nodes that were settled, by levels."""
         numpy = self.numpy
         branches = numpy.zeros(self.count, dtype=numpy.int32)
-        levels: list[Any] = []
+        levels: list[Numbers] = []
         known = self.above >= 0
         kept, left = -1, patience
         while kept and left:
@@ -102,18 +106,18 @@ class _Above:
             branches = labels
         return levels
 
-    def _labels(self) -> Any:
+    def _labels(self) -> Numbers:
         """Of each node the one that is settled above it, or itself."""
         numpy = self.numpy
         own = numpy.arange(self.count, dtype=numpy.int32)
-        tops = numpy.where((self.above >= 0) | (self._parents < 0), own, self._parents)
+        tops: Numbers = numpy.where((self.above >= 0) | (self._parents < 0), own, self._parents)
         while True:
             further = tops[tops]
             if numpy.array_equal(further, tops):
                 return tops
             tops = further
 
-    def _pass(self, labels: Any, branches: Any) -> tuple[int, int]:
+    def _pass(self, labels: Numbers, branches: Numbers) -> tuple[int, int]:
         """Settles what edges lead to from elsewhere in its branch: (edges that were left, such edges)."""
         kept = settled = 0
         for edges in self._edges():
@@ -160,14 +164,14 @@ class _Above:
 class _Below:
     """The rest."""
 
-    def __init__(self, tree: _Above, levels: Sequence[Any]) -> None:
+    def __init__(self, tree: _Above, levels: Sequence[Numbers]) -> None:
         self._numpy, self._count, self._above = tree.numpy, tree.count, tree.above
         self._left = tree.left()
         self._levels = levels
 
     def all(self, worth: int) -> Dominators:
         numpy = self._numpy
-        layers: list[Any] = []
+        layers: list[Numbers] = []
         before = -1
         while len(self._left) and (before < 0 or (before - len(self._left)) * worth >= before):
             before = len(self._left)
@@ -179,7 +183,7 @@ class _Below:
         place[order] = numpy.arange(len(order))
         return Dominators(_array(order), _array(place[self._above[order]]))
 
-    def _peeled(self) -> Any:
+    def _peeled(self) -> Numbers:
         """Settles what one alone leads to and leads nowhere else."""
         numpy, edges = self._numpy, self._left
         one = numpy.full(self._count, -1, dtype=numpy.int32)
@@ -190,12 +194,12 @@ class _Below:
         edges = edges.only(one[edges.sources] != edges.targets)
         leads = numpy.zeros(self._count, dtype=bool)
         leads[edges.sources] = True
-        layer = numpy.flatnonzero((one >= 0) & ~leads)
+        layer: Numbers = numpy.flatnonzero((one >= 0) & ~leads)
         self._above[layer] = one[layer]
         self._left = edges.only(self._above[edges.targets] < 0)
         return layer
 
-    def _core(self) -> Any:
+    def _core(self) -> Numbers:
         """Settles the rest; in the order in which it was met."""
         numpy, edges, above = self._numpy, self._left, self._above
         # what is settled and leads there hangs on another: in its branch that one is above all
@@ -215,10 +219,11 @@ class _Below:
         met = nodes[numpy.asarray(tree.nodes)]
         new = above[met] < 0
         above[met[new]] = met[numpy.asarray(tree.above)[new]]
-        return met[new]
+        rest: Numbers = met[new]
+        return rest
 
 
-def _array(numbers: Any) -> array[int]:
+def _array(numbers: Numbers) -> array[int]:
     made = array("q")
-    made.frombytes(memoryview(numbers).cast("B"))
+    made.frombytes(numbers.data.cast("B"))
     return made

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from operator import le, lt
-from typing import Any, Callable, Mapping, Protocol, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Callable, Mapping, Optional, Protocol, Sequence
 
 from ...session.session import Session
 from ...sources.target import Span
@@ -22,8 +23,13 @@ from .owners import RANKS
 from .reach import DEFINITE
 from .refs import Search
 
+if TYPE_CHECKING:
+    from ...base.arrays import Numbers
+
 Part = memoryview
 """Numbers as they lie in the file."""
+Comparison = Callable[[int, int], object]
+"""One of operator's: of two numbers, or of each two in two of numpy's arrays."""
 OF_BLOCKS = ("starts", "ends", "sizes", "marks", "whose", "above")
 
 
@@ -63,7 +69,7 @@ def is_sound(parts: Mapping[str, Part], session: Session) -> bool:
     )
 
 
-def adds_up(found: Owned, sizes: Sequence[int], numpy: Any) -> bool:
+def adds_up(found: Owned, sizes: Sequence[int], numpy: Optional[ModuleType]) -> bool:
     """Whether each block is one holding's, and these say so."""
     whose, told = found.owners.whose, {each.number: (each.blocks, each.bytes) for each in found.owners.holdings}
     if numpy is not None:
@@ -154,7 +160,7 @@ class _Checks(Protocol):
 
     def within(self, numbers: Part, least: int, most: int) -> bool: ...
 
-    def holds(self, what: Callable[[Any, Any], Any], some: Part, others: Part) -> bool:
+    def holds(self, what: Comparison, some: Part, others: Part) -> bool:
         """Of each and the other at its place."""
 
     def lie(self, addresses: Part, heaps: Sequence[Span]) -> bool:
@@ -174,7 +180,7 @@ class _OneByOne:
     def within(self, numbers: Part, least: int, most: int) -> bool:
         return not len(numbers) or (least <= min(numbers) and max(numbers) <= most)
 
-    def holds(self, what: Callable[[Any, Any], Any], some: Part, others: Part) -> bool:
+    def holds(self, what: Comparison, some: Part, others: Part) -> bool:
         return all(map(what, some, others))
 
     def lie(self, addresses: Part, heaps: Sequence[Span]) -> bool:
@@ -208,7 +214,7 @@ class _OneByOne:
 
 
 class _AtOnce:
-    def __init__(self, numpy: Any) -> None:
+    def __init__(self, numpy: ModuleType) -> None:
         self._numpy = numpy
 
     def within(self, numbers: Part, least: int, most: int) -> bool:
@@ -217,8 +223,8 @@ class _AtOnce:
         array = self._numpy.asarray(numbers)
         return least <= int(array.min()) and int(array.max()) <= most
 
-    def holds(self, what: Callable[[Any, Any], Any], some: Part, others: Part) -> bool:
-        return bool(what(self._numpy.asarray(some), self._numpy.asarray(others)).all())
+    def holds(self, what: Comparison, some: Part, others: Part) -> bool:
+        return bool(self._numpy.all(what(self._numpy.asarray(some), self._numpy.asarray(others))))
 
     def lie(self, addresses: Part, heaps: Sequence[Span]) -> bool:
         if not heaps:
@@ -235,13 +241,15 @@ class _AtOnce:
         ).tolist()
         return found
 
-    def _places(self, addresses: Part, heaps: Sequence[Span]) -> Any:
+    def _places(self, addresses: Part, heaps: Sequence[Span]) -> Numbers:
         numpy = self._numpy
         starts = numpy.array([each.start for each in heaps], dtype=numpy.uint64)
-        return numpy.searchsorted(starts, numpy.asarray(addresses), side="right").astype(numpy.int64) - 1
+        places: Numbers = numpy.searchsorted(starts, numpy.asarray(addresses), side="right").astype(numpy.int64) - 1
+        return places
 
-    def _ends(self, heaps: Sequence[Span]) -> Any:
-        return self._numpy.array([each.end for each in heaps], dtype=self._numpy.uint64)
+    def _ends(self, heaps: Sequence[Span]) -> Numbers:
+        ends: Numbers = self._numpy.array([each.end for each in heaps], dtype=self._numpy.uint64)
+        return ends
 
     def ends_somewhere(self, above: Part) -> bool:
         numpy = self._numpy

@@ -7,9 +7,13 @@ a call of it costs.
 from __future__ import annotations
 
 from array import array
-from typing import Any, Iterable, Iterator, Optional
+from types import ModuleType
+from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Union
 
 from .edges import INSIDE, Graph
+
+if TYPE_CHECKING:
+    from ...base.arrays import Numbers
 
 MANY = 300
 WIDE = 16
@@ -34,22 +38,24 @@ class Spread:
     def mark(self, first: Iterable[int], mark: int, starts_only: bool = False) -> array[int]:
         """These, and what hangs on them: all that had less, in the order in which they were met."""
         marks = self._marks
-        level: Any = array("q")
+        begin, new = array("q"), array("q")
         for block in first:
             if marks[block] < mark:
                 marks[block] = mark
-                level.append(block)
-        new = array("q")
+                begin.append(block)
+        level: Union[array[int], Numbers] = begin
         while len(level):
             if isinstance(level, array):
                 new.extend(level)
             else:
                 new.frombytes(level.tobytes())
-            few = self._numpy is None or len(level) < self._many
-            level = (self._one_by_one if few else self._at_once)(level, mark, starts_only)
+            if self._numpy is None or len(level) < self._many:
+                level = self._one_by_one(level, mark, starts_only)
+            else:
+                level = self._at_once(self._numpy, level, mark, starts_only)
         return new
 
-    def _one_by_one(self, level: Any, mark: int, starts_only: bool) -> array[int]:
+    def _one_by_one(self, level: Union[array[int], Numbers], mark: int, starts_only: bool) -> array[int]:
         marks, offsets, edges, parents = self._marks, self._offsets, self._edges, self._parents
         next_level = array("q")
         for block in level if isinstance(level, array) else level.tolist():
@@ -62,8 +68,7 @@ class Spread:
                         parents[to] = block
         return next_level
 
-    def _at_once(self, level: Any, mark: int, starts_only: bool) -> Any:
-        numpy = self._numpy
+    def _at_once(self, numpy: ModuleType, level: Union[array[int], Numbers], mark: int, starts_only: bool) -> Numbers:
         parts = []
         for sources, edges in edges_of(numpy, self._fast_offsets, self._fast_edges, numpy.asarray(level)):
             counts = self._fast_marks[edges >> 1] < mark
@@ -73,25 +78,28 @@ class Spread:
             self._fast_marks[targets] = mark
             if self._fast_parents is not None:
                 self._fast_parents[targets] = sources[counts]
-            parts.append(self._once(targets))
-        return numpy.concatenate(parts).astype(numpy.int64)
+            parts.append(self._once(numpy, targets))
+        new: Numbers = numpy.concatenate(parts).astype(numpy.int64)
+        return new
 
-    def _once(self, blocks: Any) -> Any:
+    def _once(self, numpy: ModuleType, blocks: Numbers) -> Numbers:
         """In order, each of them once."""
-        numpy = self._numpy
+        once: Numbers
         if len(blocks) < len(self._marks) // WIDE:
-            return numpy.unique(blocks)
-        met = numpy.zeros(len(self._marks), dtype=bool)
-        met[blocks] = True
-        return numpy.flatnonzero(met)
+            once = numpy.unique(blocks)
+        else:
+            met = numpy.zeros(len(self._marks), dtype=bool)
+            met[blocks] = True
+            once = numpy.flatnonzero(met)
+        return once
 
 
-def fast(numpy: Any, graph: Graph) -> tuple[Any, Any]:
+def fast(numpy: ModuleType, graph: Graph) -> tuple[Numbers, Numbers]:
     """A graph's offsets and edges as numpy sees them."""
     return numpy.asarray(graph.offsets).view(numpy.int64), numpy.asarray(graph.edges)
 
 
-def edges_of(numpy: Any, offsets: Any, edges: Any, nodes: Any) -> Iterator[tuple[Any, Any]]:
+def edges_of(numpy: ModuleType, offsets: Numbers, edges: Numbers, nodes: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
     """(of each edge its source, the edge), for the nodes in their order, as many at a time as is good."""
     begins = offsets[nodes]
     ends = numpy.cumsum(offsets[nodes + 1] - begins)

@@ -10,7 +10,8 @@ from array import array
 from collections import Counter, deque
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Iterator, Optional, Sequence
+from types import ModuleType
+from typing import Iterator, Optional, Sequence
 
 from ...base.records import NamedTuple
 from .edges import Graph
@@ -70,8 +71,9 @@ class Common:
         for at, top in enumerate(tops.shared):
             place[top.block] = at
         owners = len(tops.held)
-        pointers = (_slowly if graph.numpy is None else _at_once)(graph, tops.whose, place)
-        offsets, targets = self._sorted(pointers, graph.numpy, owners + len(tops.shared))
+        numpy, whose = graph.numpy, tops.whose
+        pointers = _slowly(graph, whose, place) if numpy is None else _at_once(numpy, graph, whose, place)
+        offsets, targets = self._sorted(pointers, numpy, owners + len(tops.shared))
         # met first by those of which a pointer leads there, or one of what hangs on them
         new = [(place[block], owner) for owner, each in enumerate(tops.held) for block in each if place[block] != NONE]
         new += [(at, owner) for owner in range(owners) for at in targets[offsets[owner] : offsets[owner + 1]]]
@@ -89,7 +91,9 @@ class Common:
                     known.append(owner)
                     todo.append((to, owner))
 
-    def _sorted(self, pointers: Pointers, numpy: Any, count: int) -> tuple[Sequence[int], Sequence[int]]:
+    def _sorted(
+        self, pointers: Pointers, numpy: Optional[ModuleType], count: int
+    ) -> tuple[Sequence[int], Sequence[int]]:
         """By their sources: where those of each begin, and where they lead."""
         sources, targets = array("q"), array("q")
         for some, leads in pointers:
@@ -152,8 +156,7 @@ def _slowly(graph: Graph, whose: Sequence[int], place: Sequence[int]) -> Pointer
                 yield [top] * len(targets), sorted(targets)
 
 
-def _at_once(graph: Graph, whose: Sequence[int], place: Sequence[int]) -> Pointers:
-    numpy: Any = graph.numpy
+def _at_once(numpy: ModuleType, graph: Graph, whose: Sequence[int], place: Sequence[int]) -> Pointers:
     offsets, edges = fast(numpy, graph)
     tops, places = numpy.asarray(whose), numpy.asarray(place)
     owners = _owners(whose, place)
