@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Iterator, Mapping, Optional
+from typing import Callable, Iterable, Iterator, Mapping, Optional
 
 from ..base.records import NamedTuple
-from .figure_names import IN_PASSING, arena_name, bin_name, owner_name, size_name
+from .figure_names import IN_PASSING, Document, arena_name, bin_name, owner_name, size_name
 from .report import OF_ARENAS
 
-Document = Mapping[str, Any]
 OF_FILES = ("files", "shared", "kernel")
 """Parts of RSS that a core does not tell."""
-UNKNOWN: Mapping[str, Any] = {}
+UNKNOWN: Document = {}
 
 
 class Change(NamedTuple):
@@ -101,7 +100,7 @@ def compare(before: Document, after: Document) -> Diff:
     )
 
 
-Rows = Mapping[str, Mapping[str, Any]]
+Rows = Mapping[str, Document]
 """By name; None in place of all of them: not known."""
 
 
@@ -140,7 +139,7 @@ def _parts(report: Document) -> Optional[Rows]:
     rows = report.get("parts")
     if not rows:
         return None
-    parts: dict[str, Mapping[str, Any]] = {str(row["part"]): row for row in rows}
+    parts: dict[str, Document] = {str(row["part"]): row for row in rows}
     if "unread" in parts:
         parts.update(dict.fromkeys(OF_ARENAS, UNKNOWN))
     if report.get("rss_bytes") is None:
@@ -148,13 +147,13 @@ def _parts(report: Document) -> Optional[Rows]:
     return parts
 
 
-def _by(rows: Optional[Iterable[dict[str, Any]]], name: Callable[[dict[str, Any]], str]) -> Optional[Rows]:
+def _by(rows: Optional[Iterable[Document]], name: Callable[[Document], str]) -> Optional[Rows]:
     return None if rows is None else {name(row): row for row in rows}
 
 
 def _bins(document: Document) -> Optional[Rows]:
     """All arenas' bins of one kind and index together."""
-    bins: dict[str, dict[str, Any]] = {}
+    bins: dict[str, dict[str, int]] = {}
     rows = (document.get("bins") or {}).get("bins")
     if rows is None:
         return None
@@ -182,7 +181,7 @@ def _sums_of_types(document: Document) -> Optional[Rows]:
     rows = (document.get("types") or {}).get("types")
     if rows is None:
         return None
-    sums: dict[str, dict[str, Any]] = {}
+    sums: dict[str, dict[str, int]] = {}
     for row in rows:
         sums.setdefault(str(row["type"]), {"bytes": 0})["bytes"] += row["bytes"]
     return sums
@@ -219,11 +218,13 @@ def _sums_of_owners(document: Document) -> Optional[Rows]:
     rows = (document.get("owners") or {}).get("owners")
     if rows is None:
         return None
-    sums: dict[str, dict[str, Any]] = {}
+    first: dict[str, Document] = {}
+    sums: dict[str, int] = {}
     for row in rows:
-        kept = sums.setdefault(owner_name(row), {"retained_bytes": 0, "kind": row["kind"], "type": row.get("type")})
-        kept["retained_bytes"] += row["retained_bytes"]
-    return sums
+        name = owner_name(row)
+        first.setdefault(name, {"kind": row["kind"], "type": row.get("type")})
+        sums[name] = sums.get(name, 0) + row["retained_bytes"]
+    return {name: {**row, "retained_bytes": sums[name]} for name, row in first.items()}
 
 
 def _changes(before: Optional[Rows], after: Optional[Rows], *, key: str) -> list[Change]:

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+Document = Mapping[str, Any]
+"""What JSON says of a moment, or a row of that: whoever reads a file has checked its form."""
 NAMELESS = "a variable"
 IN_PASSING = ("stack", "register")
 """Kinds of owners that hold what is being worked on: what they have comes and goes with every request."""
 
 
-def arena_name(row: Mapping[str, Any]) -> str:
+def arena_name(row: Document) -> str:
     """An arena's address stays for the process's life; its number moves with each new arena."""
     return "main" if row.get("main") else str(row["address"])
 
 
-def bin_name(row: Mapping[str, Any]) -> str:
+def bin_name(row: Document) -> str:
     """The same in all arenas: a list that grows does so wherever threads go."""
     if row["kind"] == "unsorted":
         return "unsorted"
@@ -28,12 +30,12 @@ def bin_name(row: Mapping[str, Any]) -> str:
     return f"{row['kind']} {least}" + (f"-{largest}" if largest and largest != least else "")
 
 
-def size_name(row: Mapping[str, Any]) -> str:
+def size_name(row: Document) -> str:
     largest = row.get("max_bytes")
     return f"{row['min_bytes']}-{largest}" if largest is not None else str(row["min_bytes"])
 
 
-def owner_name(row: Mapping[str, Any]) -> str:
+def owner_name(row: Document) -> str:
     """Threads come and go: what all of them hold in one way has one name."""
     kind, name = str(row.get("kind")), row.get("name")
     if kind in IN_PASSING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional
+from typing import Mapping, Optional
 
 from ..base.model import Statement
 from .diff import compare
+from .figure_names import Document
 from .report import FREE, LIVE
 
-Document = Mapping[str, Any]
 NOTABLE = 128 << 10
 """What a program takes and gives back in steady operation."""
 SHARE = 1000

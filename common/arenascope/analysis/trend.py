@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import AbstractSet, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..base.records import NamedTuple
 from .diff import figures_of
+from .figure_names import Document
 from .growth import NOTABLE, SHARE
 
-Document = Mapping[str, Any]
 STEADILY, AT_ONCE, UNEVENLY, ENDED, STILL = "steadily", "at-once", "unevenly", "ended", "held-still"
 COURSES = (STEADILY, AT_ONCE, UNEVENLY, ENDED, STILL)
 FEW = 3
