@@ -333,6 +333,7 @@ def test_no_byte_of_the_programs_data_is_in_it(tmp_path: Path) -> None:
     with Subject("secrets") as subject:
         secrets, libraries = secrets_of(subject), libraries_of(subject)
         assert look(Path(str(subject.pid)), f"save {core}")[0] == 0
-    assert look(core, f"owners --graph {graph}")[0] == 0
+        # as long as the files that it has mapped are there
+        assert look(core, f"owners --graph {graph}")[0] == 0
     assert len(present(core, secrets, HOST.pointer_bytes)) > 50
     assert leaked_in(graph.read_bytes(), secrets, HOST.pointer_bytes, libraries) == set()

@@ -254,7 +254,7 @@ def check_what_a_reader_has_to_find(said: str, documents: dict[str, dict[str, An
     assert f"malloc_trim(0) called, {style.size(brings)} leaves memory" in said
     assert documents["params"]["note"] in said
     assert re.search(r"parameters .*\n?.*; the environment asked for nothing", said)
-    why = said[said.index("\nWhy it stays\n") : said.index("\nWhat to do\nmend")]
+    why = said[said.index("\nWhy it stays\n") : said.index("\nWhat to do\nfix")]
     assert "g_quotes holds" in why
     assert "a leak: nothing leads to" in why
     assert "malloc has nothing to give back" in lines[4] or "malloc has little to give back: " in lines[4]
