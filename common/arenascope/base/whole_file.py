@@ -5,17 +5,28 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import contextmanager, suppress
-from typing import Iterator, Optional, Union
+from typing import Iterator, Optional
 
 from .errors import ArenascopeError
 
 ACL = "system.posix_acl_access"
 STANDARD_STREAMS = (1, 2)
+OWN_FILES = "/proc/self/fd"
 
 
 def partial_name(path: str) -> str:
     """In the same folder, as a rename leads to no other file system."""
     return os.path.join(os.path.dirname(path), f".arenascope-{os.urandom(8).hex()}")
+
+
+def _new_file(path: str, access: int, mode: int) -> tuple[int, str]:
+    """In the folder of `path`: without a name, where the file system has such files and /proc leads to them; else its
+    descriptor comes with the name that it has."""
+    if os.path.isdir(OWN_FILES):
+        with suppress(OSError):
+            return os.open(os.path.dirname(path) or ".", access | os.O_TMPFILE, mode), ""
+    name = partial_name(path)
+    return os.open(name, access | os.O_CREAT | os.O_EXCL, mode), name
 
 
 class PartialFile:
@@ -24,12 +35,7 @@ class PartialFile:
 
     def __init__(self, path: str, mode: int) -> None:
         self.path = path
-        self._name = ""
-        try:
-            self.descriptor = os.open(os.path.dirname(path) or ".", os.O_WRONLY | os.O_TMPFILE, mode)
-        except OSError:
-            self._name = partial_name(path)
-            self.descriptor = os.open(self._name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        self.descriptor, self._name = _new_file(path, os.O_WRONLY, mode)
 
     def finish(self) -> None:
         # a full disk may show only now: on network file systems, and where space is counted later
@@ -46,7 +52,7 @@ class PartialFile:
 
     def _link(self, name: str) -> None:
         # linkat() by any folder: link() does not follow this name
-        os.link(f"/proc/self/fd/{self.descriptor}", name, src_dir_fd=self.descriptor)
+        os.link(f"{OWN_FILES}/{self.descriptor}", name, src_dir_fd=self.descriptor)
 
     def close(self) -> None:
         os.close(self.descriptor)
@@ -60,11 +66,8 @@ class PartialFile:
 def nameless_file(folder: str) -> Iterator[int]:
     """A descriptor of a file that nobody else can open, or find once we are gone."""
     try:
-        try:
-            descriptor = os.open(folder, os.O_RDWR | os.O_TMPFILE | os.O_EXCL, 0o600)
-        except OSError:
-            name = partial_name(os.path.join(folder, ""))
-            descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor, name = _new_file(os.path.join(folder, ""), os.O_RDWR, 0o600)
+        if name:
             os.unlink(name)
     except OSError as error:
         raise ArenascopeError(f"cannot write in {folder}: {error.strerror or error}") from error
@@ -86,7 +89,8 @@ def write_whole(path: str, data: bytes, mode: int = 0o666) -> None:
         elif stat.S_ISREG(old.st_mode):
             if not os.access(path, os.W_OK, effective_ids=True):
                 raise ArenascopeError(f"cannot write {path}: it is write-protected", "name another file")
-            _replace(os.path.realpath(path), data, old)
+            # nobody else's until its owner is settled
+            _replace(os.path.realpath(path), data, 0o600, old)
         else:
             _write(_open_other(path, old), data)
     except OSError as error:
@@ -129,12 +133,11 @@ def _write(descriptor: int, data: bytes) -> None:
             rest = rest[file.write(rest) :]
 
 
-def _replace(path: str, data: bytes, old: Union[os.stat_result, int]) -> None:
-    """`old`: what is there, or the mode of a new file."""
-    # nobody else's until its owner is settled
-    partial = PartialFile(path, old if isinstance(old, int) else 0o600)
+def _replace(path: str, data: bytes, mode: int, old: Optional[os.stat_result] = None) -> None:
+    """`old`: what is there, of which the owner stays."""
+    partial = PartialFile(path, mode)
     try:
-        if not isinstance(old, int):
+        if old is not None:
             _keep_owner(partial.descriptor, path, old)
         _write(os.dup(partial.descriptor), data)
         partial.finish()

@@ -131,11 +131,12 @@ def _look(command: Command, options: argparse.Namespace) -> int:
     subjects = options.subjects
     if options.jobs < 0:
         raise UsageError(f"--jobs {options.jobs} is no number of looks at a time", "0 is one for each processor")
-    check_how(_how(options), seconds_to_hold(options))
+    how = _how(options)
+    check_how(how, seconds_to_hold(options))
     if (options.jsonl and subjects) or len(subjects) > 1:
         from . import fleet  # several processes, which a single look does not need
 
-        looks = [fleet.Look(each, command.name, options, _how(options)) for each in subjects]
+        looks = [fleet.Look(each, command.name, options, how) for each in subjects]
         return fleet.run(looks, options.jobs, options.jsonl)
     subject = subjects[0] if subjects else None
     if options.no_stop:

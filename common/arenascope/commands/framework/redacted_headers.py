@@ -6,16 +6,14 @@ Whatever a program maps can begin as an ELF file does. So a field is kept for wh
 from __future__ import annotations
 
 import os
-import struct
 from typing import Container
 
 from ...sources.elf.file import LONGEST_NAME, PT_INTERP, PT_NOTE, Elf, Segment
 from ...sources.elf.modules import Module
-from ...sources.elf.notes import NT_GNU_BUILD_ID
+from ...sources.elf.notes import NT_GNU_BUILD_ID, places_of_notes
 from .proved import Kept
 
 GNU = b"GNU\0"
-NOTE_HEADER = 12
 NT_GNU_ABI_TAG = 1
 LONGEST_ID = 64
 PROCESSOR_TYPES = range(0x70000000, 0x70000010)
@@ -90,18 +88,12 @@ class _Headers:
 
     def _notes(self, segment: Segment, data: bytes) -> Kept:
         """Their sizes, by which the next is found; of GNU's the release and the build-id."""
-        start, align = self.elf.bias + segment.address, 8 if segment.align == 8 else 4
-        at = 0
-        while at + NOTE_HEADER <= len(data):
-            owner, size, kind = struct.unpack_from(f"{self.elf.mark}3I", data, at)
-            body = -(-(at + NOTE_HEADER + owner) // align) * align
-            if not (owner or size or kind) or body + size > len(data):
-                return
-            yield start + at, 8
-            longest = {NT_GNU_ABI_TAG: 16, NT_GNU_BUILD_ID: LONGEST_ID}.get(kind, 0)
-            if data[at + NOTE_HEADER : at + NOTE_HEADER + owner] == GNU and size <= longest:
-                yield start + at, body + size - at
-            at = -(-(body + size) // align) * align
+        start = self.elf.bias + segment.address
+        for each in places_of_notes(data, self.elf.mark, segment.align):
+            yield start + each.start, 8
+            longest = {NT_GNU_ABI_TAG: 16, NT_GNU_BUILD_ID: LONGEST_ID}.get(each.type, 0)
+            if data[each.owner : each.owner + each.owner_bytes] == GNU and each.data_bytes <= longest:
+                yield start + each.start, each.end - each.start
 
     def _loader(self, segment: Segment, data: bytes) -> Kept:
         name = os.fsdecode(data[:LONGEST_NAME].rstrip(b"\0"))

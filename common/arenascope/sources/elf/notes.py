@@ -26,26 +26,47 @@ class Note(NamedTuple):
     data: bytes
 
 
-def parse_notes(data: Buffer, mark: str, align: int = 4, most: Optional[int] = None) -> Iterator[Note]:
-    """The notes in `data`, as far as they are whole; those before the one with which they would exceed `most` bytes."""
+class NotePlace(NamedTuple):
+    """Where a whole note lies: its header, owner and bytes, from the first byte of all notes on."""
+
+    start: int
+    owner: int
+    owner_bytes: int
+    type: int
+    data: int
+    data_bytes: int
+
+    @property
+    def end(self) -> int:
+        return self.data + self.data_bytes
+
+
+def places_of_notes(data: Buffer, mark: str, align: int = 4) -> Iterator[NotePlace]:
     # Only GNU properties are aligned to 8; cores say 0 or 1 and mean 4.
     align = 8 if align == 8 else 4
     header = struct.Struct(mark + "3I")
     at, end = 0, len(data)
-    left = end if most is None else most
     for _ in range(MAX_NOTES):
         if at + header.size > end:
             return
         name_size, size, kind = header.unpack_from(data, at)
-        if not (name_size or size or kind):
-            return  # what was never written
         start = _round_up(at + header.size + name_size, align)
-        left -= size
-        if start + size > end or left < 0:
+        # zeros: what was never written
+        if not (name_size or size or kind) or start + size > end:
             return
-        name = bytes(data[at + header.size : at + header.size + min(name_size, LONGEST_OWNER)])
-        yield Note(string_at(name, 0), kind, bytes(data[start : start + size]))
+        yield NotePlace(at, owner=at + header.size, owner_bytes=name_size, type=kind, data=start, data_bytes=size)
         at = _round_up(start + size, align)
+
+
+def parse_notes(data: Buffer, mark: str, align: int = 4, most: Optional[int] = None) -> Iterator[Note]:
+    """The notes in `data`, as far as they are whole; those before the one with which they would exceed `most` bytes."""
+    left = len(data) if most is None else most
+    for each in places_of_notes(data, mark, align):
+        left -= each.data_bytes
+        if left < 0:
+            return
+        name = bytes(data[each.owner : each.owner + min(each.owner_bytes, LONGEST_OWNER)])
+        yield Note(string_at(name, 0), each.type, bytes(data[each.data : each.end]))
 
 
 def gnu_build_id(notes: Iterable[Note]) -> Optional[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import marshal
 import os
 import select
-from typing import Optional, Sequence, Union
+from typing import Optional, Sequence, Union, get_args
 
 from ...base.records import NamedTuple
 
@@ -118,8 +118,9 @@ class Called(NamedTuple):
 
 Order = Union[Hold, Release, GetRegisters, GetRegisterSets, GetStands, Run, MakeCall]
 Answer = Union[Held, Refused, Released, Registers, EveryRegisterSet, Stands, Ran, Called]
-ORDERS: tuple[type[Order], ...] = (Hold, Release, GetRegisters, GetRegisterSets, GetStands, Run, MakeCall)
-ANSWERS: tuple[type[Answer], ...] = (Held, Refused, Released, Registers, EveryRegisterSet, Stands, Ran, Called)
+ORDERS: tuple[type[Order], ...] = get_args(Order)
+ANSWERS: tuple[type[Answer], ...] = get_args(Answer)
+"""Which of them a message is, is told by its number here."""
 
 
 def send_order(file: int, order: Order) -> None:
