@@ -89,8 +89,14 @@ class Facts(NamedTuple):
 
     @property
     def large(self) -> int:
-        """What free() would have unmapped had mmap_threshold stayed: large blocks, and not what small ones left."""
-        return int(sum(each.large for each in self.picture.arenas) * self.picture.large_blocks) if self.grown else 0
+        """What free() would have unmapped had mmap_threshold stayed: only a piece of that size can be such a block.
+
+        Small blocks freed side by side leave pieces of every size, some of them of a large block's: they are evidence
+        only where one block to a piece is likely to have left most of what is free beside the tops."""
+        single = sum(each.single for each in self.picture.arenas)
+        if not self.grown or 2 * single < self.between + self.part("scraps"):
+            return 0
+        return sum(each.large for each in self.picture.arenas)
 
     def kept_of_top(self, arena: ArenaResident) -> int:
         """What free() would have returned of a top, had trim_threshold stayed at its default."""

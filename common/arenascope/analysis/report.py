@@ -84,8 +84,6 @@ class Picture(NamedTuple):
     """By allocator: bytes in mappings that are known to be its."""
     shared_made: int = 0
     """The part of that which is shared memory."""
-    large_blocks: float = 1.0
-    """The share of large free chunks that were a large block each, by bytes: the others are of small ones."""
 
     @property
     def whole(self) -> bool:

@@ -68,27 +68,29 @@ class ArenaResident(NamedTuple):
     """Free, but in pages that blocks in use share."""
     large: int
     """In free chunks so large that mmap's threshold at its default would have kept such a block out of the arena."""
+    single: int
+    """The part of that which speaks for one block to a chunk: all of it up to today's threshold. In a chunk that is a
+    little larger some lay free beside the block, and free() joined the two: what is beyond speaks against it. Blocks of
+    a few KiB, freed side by side, leave chunks of twice that and of many MiB."""
 
 
-def large_chunks(arena: Arena) -> list[Chunk]:
-    """The free ones, in order, that are as large as a block that mmap's threshold keeps out of arenas by default."""
-    large: list[Chunk] = []
-    for each in (*arena.bins, *arena.fastbins):
-        if each.max_bytes is None or each.max_bytes >= MMAP_THRESHOLD:
-            large += (chunk for chunk in zip(each.addresses, each.sizes) if chunk[1] >= MMAP_THRESHOLD)
-    return sorted(large)
-
-
-def arena_resident(arena: Arena, plan: ArenaTrim, cached: Sequence[Range], resident: Sequence[Span]) -> ArenaResident:
+def arena_resident(
+    arena: Arena, plan: ArenaTrim, cached: Sequence[Range], resident: Sequence[Span], mmap_threshold: int
+) -> ArenaResident:
     """`cached` are this arena's chunks in thread caches, `resident` the resident parts of its heaps, in order."""
     header = arena.header
     unused = 0
     free: list[Chunk] = []
+    large: list[Chunk] = []
     for each in (*arena.bins, *arena.fastbins):
         if all_inside(each.addresses, each.sizes, resident):
             unused += each.bytes
         else:
             free += zip(each.addresses, each.sizes)
+        if each.max_bytes is None or each.max_bytes >= MMAP_THRESHOLD:
+            large += (chunk for chunk in zip(each.addresses, each.sizes) if chunk[1] >= MMAP_THRESHOLD)
+    large.sort()
+    single = [(address, min(size, 2 * mmap_threshold - size)) for address, size in large if size < 2 * mmap_threshold]
     if header.top_bytes:
         free.append((header.top, header.top_bytes))
     free.sort()
@@ -106,5 +108,6 @@ def arena_resident(arena: Arena, plan: ArenaTrim, cached: Sequence[Range], resid
         top_end=covered([plan.brk_range] if plan.brk_range else [], resident),
         top=top,
         scraps=unused - returnable - top,
-        large=covered(large_chunks(arena), resident),
+        large=covered(large, resident),
+        single=covered(single, resident),
     )

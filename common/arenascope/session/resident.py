@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Optional, Sequence
 
-from ..analysis.params import MMAP_THRESHOLD
 from ..analysis.present import Present
 from ..analysis.report import Extent, Picture, picture
-from ..analysis.resident import ArenaResident, arena_resident, clipped, large_chunks
+from ..analysis.resident import ArenaResident, arena_resident, clipped
 from ..analysis.trim import Trim
 from ..base.model import Heap, Range
 from ..base.records import NamedTuple
-from ..glibc.chunks.merged import was_one_block
 from ..glibc.find.allocators import maker_of
 from ..sources.target import MappingUse, Pages, Region, Residency, Span
 from .block_parts import parts_of, split
 from .session import Session
-
-LOOKED_AT = 64
-"""So many free chunks tell what the large ones were."""
 
 
 class _Everything:
@@ -87,15 +82,17 @@ def _picture(
     cached = _cached_ranges(session)
     arenas: list[ArenaResident] = []
     unread = 0
+    threshold = (session.params.get("mmap_threshold") if session.params else None) or 0
     # asks every thread: once, not for each arena
     known = session.caches_known
     for arena, trim in zip(session.arenas, plans):
         here = pages.resident[arena.header.index]
         if arena.complete and trim.plan.madvise is not None and trim.plan.top is not None and known:
-            arenas.append(arena_resident(arena, trim.plan, cached.get(arena.header.index, ()), here))
+            arenas.append(
+                arena_resident(arena, trim.plan, cached.get(arena.header.index, ()), here, mmap_threshold=threshold)
+            )
         else:
             unread += sum(each.bytes for each in here)
-    large_blocks = _large_blocks(session, pages)
     all_read()
     if session.reads_only:
         return None
@@ -110,30 +107,7 @@ def _picture(
         space=space,
         maker_of=whose,
         bss=bss,
-    )._replace(large_blocks=large_blocks)
-
-
-def _large_blocks(session: Session, pages: HeapPages) -> float:
-    """Which share of the bytes in large free chunks was a large block: of all, or of LOOKED_AT from one end of the heap
-    to the other. Without such a chunk in memory, all."""
-    threshold = session.params.get("mmap_threshold") if session.params else None
-    if threshold is None or threshold <= MMAP_THRESHOLD:
-        return 1.0
-    present = {index: Present(here) for index, here in pages.resident.items()}
-    large = [
-        (address, size)
-        for arena in session.arenas
-        for address, size in large_chunks(arena)
-        # no page is brought back from swap for this
-        if present[arena.header.index].within(address + size - MMAP_THRESHOLD, address + size) == MMAP_THRESHOLD
-    ]
-    sizes = {True: 0, False: 0}
-    for address, size in large[:: -(-len(large) // LOOKED_AT) or 1]:
-        one = was_one_block(session.memory, session.layout, address + size, MMAP_THRESHOLD)
-        if one is not None:
-            sizes[one] += size
-    looked_at = sum(sizes.values())
-    return sizes[True] / looked_at if looked_at else 1.0
+    )
 
 
 class HeapPages(NamedTuple):
