@@ -232,6 +232,8 @@ def forged(file: GraphFile) -> Iterator[tuple[str, GraphFile]]:
         one("above", block, next(at for at, each in enumerate(whose) if each != whose[block])),
     )
     yield "an owner that has no row", one("whose", 0, max(whose) + 1)
+    yield "a lead that there is not", one("lead", 0, 1 << 7)
+    yield "a lead that is not as the sums say", one("lead", list(file.parts["lead"]).index(1), 0)
     yield "an owner with a number beyond all", one("whose", 0, (1 << 32) - 1)
     yield "a block that reaches into the next", one("ends", 0, starts[1])
     yield "a block beyond all heaps", one("ends", len(ends) - 1, 1 << 63)
@@ -241,13 +243,14 @@ def forged(file: GraphFile) -> Iterator[tuple[str, GraphFile]]:
     row = next(at for at, each in enumerate(file.owners[0]) if each[1] == whose[0])
     rows = file.owners
     rows[0][row][3] += 16
+    rows[0][row][5] += 16
     longer.owners = rows
     yield "a size that is no block's, and adds up", longer
     yield "a root beyond all", one("seed_roots", 0, (1 << 32) - 1)
     yield "a root's pointer elsewhere", one("seed_addresses", 0, 16)
     words = max(file.parts["seed_roots"])
     in_word = [*file.parts["seed_roots"]].index(words)
-    yield "a register's pointer to another block", one("seed_edges", in_word, file.parts["seed_edges"][in_word] ^ 2)
+    yield "a register's pointer to another block", one("seed_edges", in_word, file.parts["seed_edges"][in_word] ^ 4)
     yield "a register's pointer with an address", one("seed_addresses", in_word, starts[0])
     none = copy.deepcopy(file)
     for name, part in none.parts.items():
@@ -270,20 +273,22 @@ def forged(file: GraphFile) -> Iterator[tuple[str, GraphFile]]:
     mixed.owners = [file.owners[0][::-1], *file.owners[1:]]
     yield "owners in another order", mixed
     owners = file.owners[0]
-    way = next(at for at, each in enumerate(owners) if len(each[4]) > 1)
+    way = next(at for at, each in enumerate(owners) if len(each[7]) > 1)
     for name, path, value in (
         ("blocks that a row has not", (0, 0, 2), 1 << 40),
         ("less than nothing in memory", (1, 0, 0), -1),
-        ("more in memory than it has", (1, owners[0][1], 0), owners[0][3] + 1),
+        ("more in memory than it has", (1, owners[0][1], 0), owners[0][5] + 1),
+        ("more alone than it has", (0, 0, 5), owners[0][3] + 1),
+        ("more that another holds as well", (0, 0, 6), owners[0][3] + 1),
         ("more that goes back than there is", (1, 0, 1), 1 << 60),
         ("a figure of 400 digits", (1, 0, 1), 10**400),
         ("a number that is none", (0, 0, 1), float("inf")),
         ("true for a number", (0, 0, 2), True),
         ("half a block", (0, 0, 2), 1.5),
-        ("a way that leads nowhere", (0, 0, 4), [[1 << 40, 1, 1]]),
-        ("a way that leaves out a step", (0, way, 4), owners[way][4][1:]),
-        ("a step that holds more than what is above it", (0, way, 4, 0, 2), owners[way][3] + 1),
-        ("owners of another shape", (0, 0, 5), {"a": 1}),
+        ("a way that leads nowhere", (0, 0, 7), [[1 << 40, 1, 1]]),
+        ("a way that leaves out a step", (0, way, 7), owners[way][7][1:]),
+        ("a step that holds more than what is above it", (0, way, 7, 0, 2), owners[way][3] + 1),
+        ("owners of another shape", (0, 0, 8), {"a": 1}),
         ("a kind that there is not", (0, 0, 0, 0), str(1 << 63)),
         ("a kind that is no text", (0, 0, 0, 0), 1 << 63),
         ("a name that is none", (0, 0, 0, 1), 7),

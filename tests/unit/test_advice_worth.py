@@ -187,7 +187,7 @@ def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
         told[free] = [(each.id, cause(each, Style().size)[0]) for each in find_causes(facts)]
     assert [(name, words.partition(":")[0]) for name, words in told[0]] == [
         ("held-by-owner", "the variable cache holds 30.0 MiB that is in use"),
-        ("held-by-others", "other owners, or several together, hold 26.0 MiB that is in use"),
+        ("held-by-others", "other owners, alone or with others, hold 26.0 MiB that is in use"),
         ("lost-blocks", "a leak"),
     ]
     assert not {"held-by-owner", "held-by-others"} & {name for name, _ in told[70 * MIB]}

@@ -14,6 +14,7 @@ from arenascope.blocks.finder import Finder, finder_of
 from arenascope.blocks.graph.blocks import Stretch, put_in_order
 from arenascope.blocks.graph.components import lumps
 from arenascope.blocks.graph.dominators import Dominators, dominators
+from arenascope.blocks.graph.edge import FLAGS
 from arenascope.blocks.graph.edges import Further, Graph, Seed, with_more
 from arenascope.blocks.graph.encodings import decoded
 from arenascope.blocks.graph.retained import by_kind
@@ -142,7 +143,7 @@ def test_numpy_tells_the_same_dominators(seed: int) -> None:
         of = [[rng.randrange(count) for _ in range(rng.choice((0, 1, 1, 2, 3, 5)))] for _ in range(count)]
         held = [[rng.randrange(count) for _ in range(rng.randrange(4))] for _ in range(rng.randrange(4))]
         offsets = array("Q", [0, *itertools.accumulate(map(len, of))])
-        edges = array("I", [to << 1 | rng.randrange(2) for each in of for to in each])
+        edges = array("I", [to << FLAGS | rng.randrange(2) for each in of for to in each])
         graph = Graph(range(count), offsets, edges, (), numpy=numpy)  # type: ignore[arg-type]
         first = 1 + len(held)
         lists = [[*range(1, first)], *([to + first for to in each] for each in (*held, *of))]
@@ -237,7 +238,7 @@ def test_who_leads_to_what_several_do(by: str) -> None:
             if node >= first:
                 tops[node - first] = top - 1 if top < first else owners + shared.index(top - first)
         offsets = array("Q", [0, *itertools.accumulate(map(len, of))])
-        edges = array("I", [to << 1 for each in of for to in each])
+        edges = array("I", [to << FLAGS for each in of for to in each])
         graph = Graph(range(count), offsets, edges, (), numpy=numpy)  # type: ignore[arg-type]
         sizes = [rng.randrange(32, 512, 16) for _ in shared]
         common = Common(graph, Tops(held, [Shared(*each) for each in zip(shared, sizes)], tops))

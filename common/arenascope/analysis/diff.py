@@ -116,7 +116,7 @@ def figures_of(document: Document) -> Iterator[Figure]:
         ("bin", _bins(document), "bytes"),
         ("size", _by((document.get("chunks") or {}).get("sizes"), size_name), "used_bytes"),
         ("type", _sums_of_types(document), "bytes"),
-        ("owner", _sums_of_owners(document), "retained_bytes"),
+        ("owner", _sums_of_owners(document), "held_bytes"),
     ):
         for name, row in (rows or {}).items():
             yield Figure(by, name, row.get(key))
@@ -196,7 +196,7 @@ def _owners(before: Document, after: Document) -> Optional[list[Change]]:
     rows = {**both[0], **both[1]}
     changes = [
         each._replace(kind=rows[each.name]["kind"], mostly=mostly.get(each.name, rows[each.name]["type"]))
-        for each in _changes(*both, key="retained_bytes")
+        for each in _changes(*both, key="held_bytes")
     ]
     return sorted(changes, key=lambda each: (not each.stays, (each.change or 0) < 0, -abs(each.change or 0)))
 
@@ -223,8 +223,9 @@ def _sums_of_owners(document: Document) -> Optional[Rows]:
     for row in rows:
         name = owner_name(row)
         first.setdefault(name, {"kind": row["kind"], "type": row.get("type")})
-        sums[name] = sums.get(name, 0) + row["retained_bytes"]
-    return {name: {**row, "retained_bytes": sums[name]} for name, row in first.items()}
+        # older snapshots have what each holds alone
+        sums[name] = sums.get(name, 0) + row.get("held_bytes", row["retained_bytes"])
+    return {name: {**row, "held_bytes": sums[name]} for name, row in first.items()}
 
 
 def _changes(before: Optional[Rows], after: Optional[Rows], *, key: str) -> list[Change]:

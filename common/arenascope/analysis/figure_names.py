@@ -43,5 +43,6 @@ def owner_name(row: Document) -> str:
     if kind == "tls":
         return f"{name or 'variables'} of threads"
     if kind in ("shared", "unreached"):
+        # older snapshots have rows of what several hold
         return f"several together: {name or 'others'}" if kind == "shared" else "nobody"
     return f"mapping {name}" if kind == "mapping" else name or NAMELESS

@@ -1,4 +1,4 @@
-"""heap owner: the shortest way from a root to a block."""
+"""heap owner: the way from its main holder to a block."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from .framework.command import GRAPH, Answer, Context, always, argument, command
 
 @command(
     "whose it is",
-    "Tell who holds a block: the shortest way to it from a variable, a stack or a register.",
+    "Tell who holds a block: the way to it from a variable, a stack or a register.",
     "owner 0x55d2c0709e50",
-    "The way leads over pointers to blocks' starts where there is one. What only a pointer to its inside leads to is "
+    "The way begins at the block's main holder, as owners has it. A pointer to a block's inside is "
     'marked "perhaps": such a word may be old, or chance. Where no block holds the address it stands for its mapping. '
     "A live process is copied, and runs on meanwhile.",
     arguments=(argument("address", help="an address, or an expression"), GRAPH),

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 @command(
     "whose it is",
-    "Tell whose memory it is: what each variable, thread or mapping alone keeps, and what of it would go back.",
+    "Tell whose memory it is: what each variable, thread or mapping holds, what of it alone, and what would go back.",
     "owners --limit 10",
-    "What only one owner leads to is its own: were that cleared, all of it could be freed. Stacks and registers own "
-    "what no variable leads to, other mappings what neither does; what several lead to is shared. The rows sum to all "
-    "live blocks. What would go back are the pages on which nothing else is, after malloc_trim(0). --html writes a "
-    "page that shows what hangs on what, types below the owner that holds them, to fold and unfold; it needs no "
-    "network and holds no user data. --pprof writes the same for pprof, whose flame graphs and lists then show it. "
-    "A live process is copied, and runs on meanwhile.",
+    "Each block has one main holder, and the rows sum to all live blocks. Of those that lead to it that is a variable "
+    "of the program before one of libc, then thread-local variables, other mappings, stacks and registers; of several "
+    "such the one with the fewest pointers to insides of blocks, then with the fewest steps. What it holds alone "
+    "nobody else leads to: were the owner cleared, all of that could be freed. What would go back are the pages on "
+    "which nothing else is, after malloc_trim(0). --html writes a page that shows what hangs on what, types below the "
+    "owner that holds them, to fold and unfold; it needs no network and holds no user data. --pprof writes the same "
+    "for pprof, whose flame graphs and lists then show it. A live process is copied, and runs on meanwhile.",
     arguments=(
         argument("--html", metavar="FILE", help="also write a page for a browser"),
         argument("--pprof", metavar="FILE", help="also write a profile for pprof (go tool pprof, speedscope)"),

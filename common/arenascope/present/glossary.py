@@ -153,9 +153,9 @@ WORDS = (
         "break; a thread arena has one or more of at most 64 MiB (1 MiB on 32-bit).",
     ),
     Word(
-        ("held", "holds"),
-        "Of a block in use: something in the program still leads to it, so that it is not lost. A variable, a thread "
-        "or a mapping holds what it alone leads to.",
+        ("held", "holds", "main holder", "alone"),
+        "Of a block in use: something in the program still leads to it, so that it is not lost. Of all that lead there "
+        "one variable, thread or mapping is its main holder. What that holds alone nobody else leads to.",
     ),
     Word(
         ("holds back",),
@@ -285,8 +285,8 @@ WORDS = (
         "By how much resident memory would fall: what goes back, less what was not resident anyway.",
     ),
     Word(
-        ("several together",),
-        "Whose a block is to which more than one variable or thread leads, so that none of them alone keeps it.",
+        ("shared with",),
+        "Who leads, besides its main holder, to a block: clearing one of them alone does not free it.",
     ),
     Word(
         ("small bin", "small"),

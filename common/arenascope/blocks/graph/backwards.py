@@ -8,6 +8,7 @@ from typing import Iterator, Sequence
 
 from ...sources.target import Span
 from ..finder import Finder
+from .edge import DEEP, FLAGS, INSIDE
 from .edges import Graph
 from .refs import BLOCK, Ref, Search, in_order, of_word
 from .spread import AT_ONCE
@@ -19,7 +20,7 @@ def pointers_to(search: Search, graph: Graph, number: int) -> list[Ref]:
     start, end = blocks.starts[number], blocks.ends[number]
     refs: list[Ref] = []
     for seed in graph.seeds:
-        if seed.edge >> 1 != number:
+        if seed.edge >> FLAGS != number:
             continue
         if seed.root >= len(roots.ranges):
             refs.append(of_word(roots.words[seed.root - len(roots.ranges)]))
@@ -40,7 +41,11 @@ def pointers_to(search: Search, graph: Graph, number: int) -> list[Ref]:
 def _sources(graph: Graph, number: int) -> Sequence[int]:
     """The blocks that lead to it, inside of it or not."""
     return sorted(
-        {bisect_right(graph.offsets, at) - 1 for edge in (number << 1, number << 1 | 1) for at in _places(graph, edge)}
+        {
+            bisect_right(graph.offsets, at) - 1
+            for way in (0, INSIDE, INSIDE | DEEP)
+            for at in _places(graph, number << FLAGS | way)
+        }
     )
 
 

@@ -13,10 +13,9 @@ from ...base.records import NamedTuple
 from ...sources.target import Span
 from ..finder import Finder
 from .blocks import LiveBlocks, heap_spans
+from .edge import FLAGS, edge_to
 from .refs import Search
 
-INSIDE = 1
-"""Of an edge: it leads to the block's inside. What is above this bit is the block's number."""
 ROOT = -1
 """In place of a block's number: the pointer is a root's."""
 
@@ -119,7 +118,7 @@ def _build(search: Search) -> Graph:
     for number, word in enumerate(roots.words, len(roots.ranges)):
         index = blocks.find(word.value)
         if index >= 0:
-            seeds.append(Seed(number, 0, index << 1 | (word.value != blocks.starts[index])))
+            seeds.append(Seed(number, 0, edge_to(index, word.value - blocks.starts[index])))
     return Graph(blocks, offsets, edges, seeds, numpy=numpy)
 
 
@@ -150,7 +149,7 @@ def _pointers(search: Search, finder: Finder, span: Span, meter: Meter) -> Itera
     word, starts = search.session.memory.pointer_size, search.blocks.starts
     for at, words, _ in search.words.of(span.start, span.end):
         for index, which in finder.hits(words):
-            yield at + index * word, which << 1 | (words[index] != starts[which])
+            yield at + index * word, edge_to(which, words[index] - starts[which])
     meter.advance(search.words.bytes(*span))
 
 
@@ -170,7 +169,7 @@ class _Sources:
             while at < last and starts[at + 1] <= address:
                 at += 1
             # a block that points to itself is not held by that
-            if starts[at] <= address <= ends[at] - word + 1 and edge >> 1 != at:
+            if starts[at] <= address <= ends[at] - word + 1 and edge >> FLAGS != at:
                 counts[at] += 1
                 append(edge)
         self._at = at

@@ -25,11 +25,12 @@ from .encodings import NAMES
 from .identity import Identity
 from .leaks import Marked, marks_of
 from .owned import WRONG, owned, read, written
+from .owners import Owners
 from .refs import Search
 from .roots import Roots, find_roots
 from .sound import Part, adds_up, fits, is_sound
 
-MAGIC = b"arenascope graph 6\n"
+MAGIC = b"arenascope graph 7\n"
 LONGEST_HEAD = 1 << 16
 MOST_OF_ROOT, MOST_OF_ROOTS, PIECE = 1 << 20, 32 << 20, 1 << 16
 """Bytes of one root and of all of them that tell a core from another moment of it, so many at once."""
@@ -38,7 +39,7 @@ PARTS = {
     **dict.fromkeys(("edges", "seed_roots", "seed_edges", "saved", "whose"), "I"),
     "above": "i",
     **dict.fromkeys(("again_sources", "again_suspects"), "q"),
-    **dict.fromkeys(("again_encodings", "saved_encodings", "marks", "owners"), "B"),
+    **dict.fromkeys(("again_encodings", "saved_encodings", "marks", "lead", "owners"), "B"),
 }
 
 
@@ -96,6 +97,7 @@ def packed(search: Search, identity: Identity) -> bytes:
         "marks": marks,
         "whose": owners.whose,
         "above": owners.above,
+        "lead": owners.lead,
         "owners": written(found),
     }
     data = [memoryview(_as_array(code, parts[name])).cast("B") for name, code in PARTS.items()]
@@ -136,7 +138,7 @@ def unpacked(data: Union[bytes, mmap], path: str, session: Session, identity: Id
         raise _damaged(path)
     blocks, numpy = _blocks(kept), library(kept["edges"].nbytes)
     try:
-        found = read(kept["owners"].tobytes(), blocks, session, whose=kept["whose"], above=kept["above"])
+        found = read(kept["owners"].tobytes(), blocks, session, Owners((), kept["whose"], kept["above"], kept["lead"]))
     except WRONG:
         raise _damaged(path) from None
     seeds = list(map(Seed, kept["seed_roots"], kept["seed_addresses"], kept["seed_edges"]))

@@ -5,16 +5,15 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from typing import Collection, Hashable, Iterator, Mapping, Optional
+from typing import Iterator, Mapping, Optional
 
 from ...base.kinds import Kind
 from ...base.records import NamedTuple
 from ..live import Live
 from ..recognise.catalogue import NONE
-from ..recognise.holders import POOL
 from ..types import live_kinds
 from .leaks import doubts
-from .owners import SHARED, UNREACHED, Holding, Owner, find_owners
+from .owners import UNREACHED, Owner, find_owners
 from .refs import Search
 from .retained import retained
 
@@ -27,12 +26,10 @@ class Most(NamedTuple):
     bytes: int
     of: int
     """All blocks of the kind, whoever holds them."""
-    alike: Optional[Holding] = None
-    """Where several do: one that tells who they are, if that is the same for all of these."""
 
 
 class Holders:
-    """Of every live block who alone leads to it; what several lead to is theirs together."""
+    """Of every live block its main holder."""
 
     def __init__(self, search: Search, lost: int) -> None:
         """`lost`: bytes of a process that could not be copied."""
@@ -40,11 +37,8 @@ class Holders:
         doubted = doubts(search.session, search.roots, search.blocks, lost)
         owners = find_owners(search)
         self._whose = owners.whose
-        self._shared = {each.number: each for each in owners.holdings if each.owner.kind == SHARED}
         self._owners = {
-            each.number: Owner(SHARED, None) if each.owner.kind == SHARED else each.owner
-            for each in owners.holdings
-            if not (doubted and each.owner.kind == UNREACHED)
+            each.number: each.owner for each in owners.holdings if not (doubted and each.owner.kind == UNREACHED)
         }
 
     def of(self, user: int) -> Optional[Owner]:
@@ -52,34 +46,19 @@ class Holders:
         number = self.search.blocks.find(user)
         return self._owners.get(self._whose[number]) if number >= 0 else None
 
-    def alike_at(self, user: int) -> Optional[Holding]:
-        """Of a block that several lead to: who they are."""
-        number = self.search.blocks.find(user)
-        return self._alike({self._whose[number]}) if number >= 0 else None
-
-    def _alike(self, numbers: Collection[int]) -> Optional[Holding]:
-        found = [self._shared[each] for each in numbers if each in self._shared]
-        return found[0] if len({_who_leads(each) for each in found}) == 1 else None
-
     def of_kinds(self, live: Live) -> Mapping[int, Most]:
         """By the kind's number, of the blocks that were swept."""
         blocks: dict[int, Counter[Optional[Owner]]] = {}
         sizes: dict[int, Counter[Optional[Owner]]] = {}
-        shared: dict[int, set[int]] = {}
         for kind, number in placed(self.search, live):
-            at = self._whose[number]
-            owner = self._owners.get(at)
-            if at in self._shared:
-                shared.setdefault(kind, set()).add(at)
+            owner = self._owners.get(self._whose[number])
             blocks.setdefault(kind, Counter())[owner] += 1
             sizes.setdefault(kind, Counter())[owner] += self.search.blocks.sizes[number]
         most_of = {}
         for kind, owners in sizes.items():
             owner, size = max(owners.items(), key=lambda each: each[1])
             if owner is not None:
-                alike = self._alike(shared[kind]) if owner.kind == SHARED else None
-                of = sum(blocks[kind].values())
-                most_of[kind] = Most(owner, blocks=blocks[kind][owner], bytes=size, of=of, alike=alike)
+                most_of[kind] = Most(owner, blocks=blocks[kind][owner], bytes=size, of=sum(blocks[kind].values()))
         return most_of
 
     def retained(self, live: Live) -> Mapping[int, int]:
@@ -88,12 +67,6 @@ class Holders:
         for kind, number in placed(self.search, live):
             kinds[number] = kind
         return retained(self.search, kinds) or {}
-
-
-def _who_leads(holding: Holding) -> Hashable:
-    if holding.owner.name == POOL or holding.leading is None:
-        return holding.owner
-    return frozenset(holding.leading.owners), holding.leading.whole
 
 
 def kinds_of_all(search: Search) -> list[Optional[Kind]]:

@@ -11,7 +11,8 @@ from ..holders import of_libstdcxx
 from ..recognise.holders import LEAST_POOL, POOL, is_pool
 from ..single import kinds_of
 from .components import Lump
-from .edges import INSIDE, Graph
+from .edge import FLAGS, INSIDE
+from .edges import Graph
 from .refs import Search
 
 SAMPLES = 3
@@ -76,7 +77,7 @@ def _pools(search: Search, numbers: Sequence[int]) -> set[int]:
     pools = set()
     graph = search.memo.get(Graph)
     for seed in graph.seeds if likely and graph is not None else ():
-        number = seed.edge >> 1
+        number = seed.edge >> FLAGS
         if number in likely and seed.root < len(search.roots.ranges) and not seed.edge & INSIDE:
             data = search.session.memory.try_read(seed.address - word, 3 * word)
             usable = blocks.sizes[number] - word

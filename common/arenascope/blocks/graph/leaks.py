@@ -12,7 +12,8 @@ from ...sources.target import Span
 from ..finder import finder_of
 from .blocks import LiveBlocks, heap_spans
 from .components import Lump, lumps
-from .edges import INSIDE, ROOT, Disguised, Graph, SecondLook, Seed, build
+from .edge import FLAGS, INSIDE
+from .edges import ROOT, Disguised, Graph, SecondLook, Seed, build
 from .encodings import TAGS, decoded, is_meant
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Find, Search
@@ -78,7 +79,7 @@ def _marks_of(search: Search) -> Marked:
 
 
 def _targets(graph: Graph, block: int, inside: bool) -> Iterator[int]:
-    return (edge >> 1 for edge in graph.of(block) if inside or not edge & INSIDE)
+    return (edge >> FLAGS for edge in graph.of(block) if inside or not edge & INSIDE)
 
 
 def doubts(session: Session, roots: Roots, blocks: LiveBlocks, lost: int) -> list[Statement]:
@@ -145,7 +146,7 @@ def _encoded(search: Search, suspects: Sequence[int]) -> Iterator[Disguised]:
             for window in search.words.of(root.start, root.end):
                 for each in _hits(search, finder, starts, window):
                     suspect = suspects[each.which]
-                    yield Disguised(ROOT, suspect, each.encoding, Seed(number, each.address, suspect << 1))
+                    yield Disguised(ROOT, suspect, each.encoding, Seed(number, each.address, suspect << FLAGS))
             meter.advance(search.words.bytes(root.start, root.end))
         for span in heap_spans(search.session):
             for window in search.words.of(span.start, span.end):

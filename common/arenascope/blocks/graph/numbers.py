@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Iterator, Sequence
 from ...base.meter import Meter
 from ...sources.target import Span
 from .blocks import LiveBlocks
+from .edge import DEEP, FLAGS, FRONT, INSIDE
 from .refs import Search
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class Places:
         return index, numpy.repeat(numpy.arange(first, last), counts)
 
     def edges(self, values: Numbers, which: Numbers) -> Numbers:
-        edges: Numbers = which << 1 | (values != self._starts[which])
+        past = values - self._starts[which]
+        edges: Numbers = which << FLAGS | (past > FRONT) * DEEP | (past > 0) * INSIDE
         return edges
 
 
@@ -150,7 +152,7 @@ class Pointers:
                 index, source = self._places.around(addresses, word)
                 edges = edges[index]
                 # what points to itself is not held by that
-                others = edges >> 1 != source
+                others = edges >> FLAGS != source
                 source, edges = source[others], edges[others]
                 if len(source):
                     first = int(source[0])

@@ -10,10 +10,10 @@ from ...session.session import Session
 from .blocks import LiveBlocks, heap_spans
 from .kept import NOBODY, Kept
 from .owners import (
+    ALONE,
     DEEPEST,
     MOST_JOINTLY,
-    RANKS,
-    SHARED,
+    OWN,
     UNREACHED,
     Holding,
     Jointly,
@@ -31,7 +31,7 @@ from .returns import returns
 class Owned(NamedTuple):
     owners: Owners
     kept: Optional[Sequence[Kept]]
-    """By the holdings' numbers; None where it is not known what is in memory."""
+    """What each alone holds, by the holdings' numbers; None where it is not known what is in memory."""
 
     def every_owner(self) -> Iterator[Owner]:
         """That is named anywhere."""
@@ -49,7 +49,11 @@ def owned(search: Search) -> Owned:
 
 def _owned(search: Search) -> Owned:
     owners = find_owners(search)
-    return Owned(owners, returns(search, owners.whose, _numbers(owners.holdings)))
+    numbers = _numbers(owners.holdings)
+    # what several hold goes back with none of them
+    whose = [number if lead == ALONE else numbers for number, lead in zip(owners.whose, owners.lead)]
+    kept = returns(search, whose, numbers + 1)
+    return Owned(owners, kept[:-1] if kept is not None else None)
 
 
 def _numbers(holdings: Sequence[Holding]) -> int:
@@ -65,16 +69,17 @@ WRONG = (ValueError, LookupError, TypeError, OverflowError, RecursionError)
 """What is raised by reading JSON that says something else."""
 
 
-def read(data: bytes, blocks: LiveBlocks, session: Session, *, whose: Sequence[int], above: Sequence[int]) -> Owned:
-    """One of WRONG where it was not written so. The blocks, and what each belongs to, are known to be sound."""
-    rows = _Rows(blocks, whose, above, most=sum(each.bytes for each in heap_spans(session)))
+def read(data: bytes, blocks: LiveBlocks, session: Session, found: Owners) -> Owned:
+    """One of WRONG where it was not written so. The blocks, and what each belongs to, are known to be sound:
+    `found` has these, and no row."""
+    rows = _Rows(blocks, found, most=sum(each.bytes for each in heap_spans(session)))
     holdings, kept, jointly = json.loads(data)
     read_holdings = [rows.holding(*rows.items(each)) for each in rows.items(holdings)]
     if read_holdings != in_order(read_holdings):
         raise ValueError("in another order")
     read_kept = None if kept is None else rows.kept(kept, read_holdings)
     read_jointly = [rows.jointly(*rows.items(each)) for each in rows.items(jointly, MOST_JOINTLY)]
-    return Owned(Owners(read_holdings, whose, above, read_jointly), read_kept)
+    return Owned(found._replace(holdings=read_holdings, jointly=read_jointly), read_kept)
 
 
 MOST_NUMBER = (1 << 32) - 1
@@ -84,9 +89,9 @@ MOST_NUMBER = (1 << 32) - 1
 class _Rows:
     """What `written` writes, and one of WRONG for all else."""
 
-    def __init__(self, blocks: LiveBlocks, whose: Sequence[int], above: Sequence[int], most: int) -> None:
+    def __init__(self, blocks: LiveBlocks, found: Owners, most: int) -> None:
         """`most`: all of malloc's memory."""
-        self._blocks, self._whose, self._above, self._most = blocks, whose, above, most
+        self._blocks, self._found, self._most = blocks, found, most
 
     def items(self, value: object, most: Optional[int] = None) -> list[object]:
         if not isinstance(value, list) or (most is not None and len(value) > most):
@@ -100,7 +105,7 @@ class _Rows:
 
     def owner(self, kind: object, name: object, tid: object) -> Owner:
         """Any; whether it is among the roots has to be asked of these."""
-        if not isinstance(kind, str) or kind not in (*RANKS, SHARED, UNREACHED):
+        if not isinstance(kind, str) or kind not in (*OWN, UNREACHED):
             raise ValueError("no such kind")
         if not (name is None or isinstance(name, str)) or (name is None and kind == "mapping"):
             raise ValueError("no name")
@@ -111,24 +116,38 @@ class _Rows:
     def roots(self, value: object) -> list[Owner]:
         """Some that lead to something together."""
         owners = [self.owner(*self.items(each)) for each in self.items(value)]
-        if not all(each.kind in RANKS for each in owners):
+        if not all(each.kind != UNREACHED for each in owners):
             raise ValueError("no root")
         return owners
 
     def holding(
-        self, owner: object, number: object, blocks: object, size: object, way: object, leading: object
+        self,
+        owner: object,
+        number: object,
+        blocks: object,
+        size: object,
+        alone_blocks: object,
+        alone_bytes: object,
+        tied: object,
+        way: object,
+        leading: object,
     ) -> Holding:
         who = self.owner(*self.items(owner))
-        if who.kind not in RANKS and who.tid is not None:
+        if who.kind == UNREACHED and who.tid is not None:
             raise ValueError("no thread's")
         held = Holding(
             who,
             self.number(number, 0, MOST_NUMBER),
             blocks=self.number(blocks, 1, len(self._blocks)),
             bytes=self.number(size, 1, self._blocks.bytes),
+            alone_blocks=self.number(alone_blocks, 0, len(self._blocks)),
+            alone_bytes=self.number(alone_bytes, 0, self._blocks.bytes),
+            tied_bytes=self.number(tied, 0, self._blocks.bytes),
             leading=self.leading(*self.items(leading)) if leading is not None else None,
         )
-        if (held.leading is not None) != (who.kind == SHARED):
+        if held.alone_bytes > held.bytes or held.tied_bytes > held.bytes:
+            raise ValueError("more than it holds")
+        if (held.leading is not None) != (held.alone_blocks < held.blocks):
             raise ValueError("who leads there")
         return held._replace(way=self.way(self.items(way, 0 if who.kind == UNREACHED else DEEPEST), held))
 
@@ -143,7 +162,7 @@ class _Rows:
         before = Step(NOBODY, blocks=held.blocks, bytes=held.bytes)
         for block, blocks, size in map(self.items, steps):
             at = self.number(block, 0, len(self._blocks) - 1)
-            if self._whose[at] != held.number or self._above[at] != before.block:
+            if self._found.whose[at] != held.number or self._found.above[at] != before.block:
                 raise ValueError("it leads elsewhere")
             least = self._blocks.sizes[at]
             before = Step(
@@ -157,7 +176,7 @@ class _Rows:
         kept = [
             Kept(*(self.number(figure, 0, self._most) for figure in self.items(each))) for each in self.items(value)
         ]
-        held = {each.number: each.bytes for each in holdings}
+        held = {each.number: each.alone_bytes for each in holdings}
         if len(kept) != _numbers(holdings) or any(each.resident > held.get(at, 0) for at, each in enumerate(kept)):
             raise ValueError("not what they keep")
         return kept

@@ -1,39 +1,46 @@
-"""Whose memory it is: what each variable, thread, mapping alone leads to.
+"""Whose memory it is: each block's main holder, and what of all that it holds nobody else leads to.
 
-Stacks and registers hold for a moment what something else keeps: they own only what no variable leads to, and other
-mappings what neither does. What several of one rank lead to, none of them alone, is shared. Where much seems to be
-nobody's, pointers that are written otherwise count as well: see leaks.py.
+Where a block seems to be nobody's, pointers that are written otherwise count as well: see leaks.py.
 """
 
 from __future__ import annotations
 
+import re
 from array import array
+from bisect import bisect_right
 from typing import Iterable, Iterator, Mapping, Optional, Sequence
 
 from ...base.records import NamedTuple
-from ..recognise.holders import POOL
+from ...sources.elf.registers import GENERAL
 from .dominators import Dominators, dominators
+from .edge import FLAGS
 from .edges import Further, Graph, SecondLook, Seed, build, with_more
-from .leak_rows import types_of
+from .kept import NOBODY
 from .leaks import pointers_again
-from .reach import marked
+from .main_holders import Lead, MainHolders, main_holders
 from .refs import Search
-from .spread import Spread
+from .threads import NUMBERS
 from .together import Common, Shared, Together, Tops
 
-RANKS = {"global": 0, "tls": 0, "kernel": 0, "stack": 1, "register": 1, "mapping": 2}
-SHARED, UNREACHED = "shared", "unreached"
-NOBODY = -1
-NO_RANK = 1 + max(RANKS.values())
-"""Of a block to which nobody leads."""
+RANKS = ("global", "of the system", "tls", "kernel", "mapping", "stack", "vector register")
+"""The better one comes first: stacks and registers hold for a moment what something else keeps, and vector registers
+hold what was there before; of other mappings nobody knows what in them is old."""
+GROUPS = (0, 0, 0, 0, 1, 2, 2)
+"""Of each rank: what one of a better group leads to as well does not make a block shared."""
+OWN = ("global", "tls", "kernel", "mapping", "stack", "register")
+"""The kinds of owners."""
+UNREACHED = "unreached"
+SYSTEM = re.compile(r"(ld|ld-linux.*|libc|libstdc\+\+|libgcc_s|libpthread|libdl|libm|librt)[-.].*")
+"""Libraries of which the variables keep what the program's own do: lists of streams, of what is loaded."""
 LITTLE = 1000
 """What nothing plain leads to is not looked for again where it is less than such a part of all."""
 SPREADS = 0.5
 """A way goes down as long as one block has more than that of what hangs together."""
 DEEPEST = 8
 MOST_JOINTLY = 3
-MOST_NAMED = 2000
-"""Of blocks that several hold so many are asked what they are, the largest holders first."""
+SEVERAL, ALONE, JOINTLY = 0, 1, 2
+"""Who leads to a block: its main holder and others, its main holder alone, or from here on the first, the second … of
+those who hold most together."""
 
 
 class Owner(NamedTuple):
@@ -45,7 +52,7 @@ class Owner(NamedTuple):
 
 
 class Leading(NamedTuple):
-    """Who leads to what no owner alone does: whoever leads to most of it first."""
+    """Who else leads to what an owner does not hold alone: whoever leads to most of it first."""
 
     owners: Sequence[Owner]
     whole: bool
@@ -69,16 +76,21 @@ class Step(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """What an owner alone holds."""
+    """What an owner is the main holder of."""
 
     owner: Owner
     number: int
     """Which of `Owners.whose` it is."""
     blocks: int
     bytes: int
+    alone_blocks: int
+    """Of these, what nobody else leads to."""
+    alone_bytes: int
+    tied_bytes: int = 0
+    """What another one leads to equally well."""
     way: Sequence[Step] = ()
     leading: Optional[Leading] = None
-    """Of what several lead to: who does."""
+    """Of what it does not hold alone: who else leads there."""
 
 
 class Owners(NamedTuple):
@@ -88,6 +100,8 @@ class Owners(NamedTuple):
     """Of each block, the number of the holding that it belongs to."""
     above: Sequence[int]
     """Of each block, the one that alone leads to it; NOBODY: there is none."""
+    lead: Sequence[int]
+    """Of each block SEVERAL, ALONE or JOINTLY."""
     jointly: Sequence[Jointly] = ()
     """What most of that is which several lead to, the largest first."""
 
@@ -96,23 +110,42 @@ def in_order(holdings: Sequence[Holding]) -> list[Holding]:
     return sorted(holdings, key=lambda each: (-each.bytes, each.owner.kind, each.owner.name or ""))
 
 
+class Held(NamedTuple):
+    """Who holds each block, by the numbers of these owners."""
+
+    graph: Graph
+    owners: Sequence[Owner]
+    leads: Sequence[Lead]
+    main: MainHolders
+
+
+def held(search: Search) -> Held:
+    """By plain pointers alone; once for all who ask about one search."""
+    return search.memo.get(Held) or search.memo.keep(_held(search, build(search)))
+
+
+def _held(search: Search, graph: Graph) -> Held:
+    owners, leads = _leads(search, graph)
+    return Held(graph, owners, leads, main_holders(graph, leads))
+
+
 def find_owners(search: Search) -> Owners:
-    """Once for all who ask about one search."""
+    """Where much seems to be nobody's, by pointers that are written otherwise as well; once for all who ask."""
     return search.memo.get(Owners) or search.memo.keep(_find_owners(search))
 
 
 def _find_owners(search: Search) -> Owners:
-    graph = build(search)
-    led = _led(search, graph)
-    suspects = marked(led.rank_of, NO_RANK)
+    found = held(search)
+    suspects = [block for block, owner in enumerate(found.main.whose) if owner == NOBODY]
     if suspects and _worth_it(search, suspects):
-        graph = _with_encoded(search, graph, suspects)
-        led = _led(search, graph)
-    # no owner has what one of a higher rank leads to
-    ranks = [RANKS[owner.kind] for owner in led.owners]
-    held = [[block for block in each if led.rank_of[block] == rank] for each, rank in zip(led.edges, ranks)]
-    owners, held = _threads_as_one(led.owners, held)
-    return _Tree(search, owners, _dominators(graph, held, led.parents)).summed(graph, held)
+        found = _held(search, _with_encoded(search, found.graph, suspects))
+    graph, owners, leads, main = found
+    # no owner has what one of a better group leads to
+    tops: list[list[int]] = [[] for _ in owners]
+    for rank, owner, edge in leads:
+        if GROUPS[main.ranks[edge >> FLAGS]] == GROUPS[rank]:
+            tops[owner].append(edge >> FLAGS)
+    return _Tree(search, found, _dominators(graph, tops, main.parents)).summed(tops)
 
 
 def _worth_it(search: Search, suspects: Sequence[int]) -> bool:
@@ -126,25 +159,7 @@ def _worth_it(search: Search, suspects: Sequence[int]) -> bool:
 def _with_encoded(search: Search, graph: Graph, suspects: Sequence[int]) -> Graph:
     found = pointers_again(search, suspects)
     seeds = [each.seed for each in found if each.seed is not None]
-    return with_more(graph, seeds, [Further(each.source, each.suspect << 1) for each in found if each.seed is None])
-
-
-class _Led(NamedTuple):
-    """Who leads to what."""
-
-    owners: list[Owner]
-    edges: Sequence[Sequence[int]]
-    """The blocks that each has a pointer to."""
-    rank_of: bytearray
-    parents: array[int]
-    """By which block each was met."""
-
-
-def _led(search: Search, graph: Graph) -> _Led:
-    owners, edges = _owners(search, graph)
-    parents = array("i", [NOBODY]) * len(graph.blocks)
-    rank_of = _ranks(graph, [RANKS[owner.kind] for owner in owners], edges, parents)
-    return _Led(owners, edges, rank_of, parents)
+    return with_more(graph, seeds, [Further(each.source, each.suspect << FLAGS) for each in found if each.seed is None])
 
 
 def _dominators(graph: Graph, held: Sequence[Sequence[int]], parents: array[int]) -> Dominators:
@@ -162,75 +177,79 @@ def _dominators(graph: Graph, held: Sequence[Sequence[int]], parents: array[int]
             return range(1, first)
         if node < first:
             return [block + first for block in held[node - 1]]
-        return [(edge >> 1) + first for edge in graph.of(node - first)]
+        return [(edge >> FLAGS) + first for edge in graph.of(node - first)]
 
     return dominators(first + len(graph.blocks), targets)
 
 
-def _owners(search: Search, graph: Graph) -> tuple[list[Owner], list[list[int]]]:
-    """Everybody who has a pointer to a block, and which blocks."""
-    known: dict[Owner, int] = {}
-    edges: list[list[int]] = []
-    for seed in graph.seeds:
-        owner = _owner(search, seed)
-        if owner not in known:
-            known[owner] = len(edges)
-            edges.append([])
-        edges[known[owner]].append(seed.edge >> 1)
-    return list(known), edges
+def _leads(search: Search, graph: Graph) -> tuple[list[Owner], list[Lead]]:
+    """Everybody who has a pointer to a block, those of the best rank and with a name first; and these pointers."""
+    named = _Named(search)
+    found = [named.owner_of(seed) for seed in graph.seeds]
+    stacks = {each.owner.tid for each in found if each.owner.kind == "stack"}
+    best: dict[Owner, tuple[int, bool, int]] = {}
+    for at, each in enumerate(found):
+        if each.owner.kind == "register" and each.rank == RANKS.index("stack") and each.owner.tid in stacks:
+            # a compiler keeps one and the same variable in both
+            found[at] = each = each._replace(owner=Owner("stack", None, each.owner.tid))
+        order = each.rank, each.nameless, at
+        best[each.owner] = min(order, best.get(each.owner, order))
+    owners = sorted(best, key=best.__getitem__)
+    numbers = {owner: number for number, owner in enumerate(owners)}
+    return owners, [Lead(each.rank, numbers[each.owner], seed.edge) for each, seed in zip(found, graph.seeds)]
 
 
-def _threads_as_one(owners: list[Owner], held: list[list[int]]) -> tuple[list[Owner], list[list[int]]]:
-    """What a thread holds by its stack and its registers is one owner's, the stack's: a compiler keeps one and the same
-    variable in both. Of what only registers hold they are the owner."""
-    stacks = {owner.tid: at for at, owner in enumerate(owners) if owner.kind == "stack" and held[at]}
-    left = []
-    for at, owner in enumerate(owners):
-        if owner.kind == "register" and owner.tid in stacks:
-            held[stacks[owner.tid]] += held[at]
-        else:
-            left.append(at)
-    return [owners[at] for at in left], [held[at] for at in left]
-
-
-def _owner(search: Search, seed: Seed) -> Owner:
-    ranges = search.roots.ranges
-    if seed.root >= len(ranges):
-        word = search.roots.words[seed.root - len(ranges)]
-        return Owner(word.kind, None if word.kind == "register" else word.name, word.tid)
-    root = ranges[seed.root]
-    if root.kind == "stack":
-        return Owner(root.kind, None, root.tid)
-    if root.kind == "mapping":
-        return Owner(root.kind, root.path or f"{root.start:#x}")
-    place = search.names.place(root, seed.address)
-    return Owner(root.kind, place.whole_name or None if place is not None else None, root.tid)
-
-
-def _ranks(graph: Graph, ranks: Sequence[int], edges: Sequence[Sequence[int]], parents: array[int]) -> bytearray:
-    """Of each block the highest rank that leads to it; `parents` learns by which block it was met."""
-    marks = bytearray(len(graph.blocks))
-    spread = Spread(graph, marks, parents)
-    for rank in range(NO_RANK):
-        spread.mark((block for owner, each in zip(ranks, edges) if owner == rank for block in each), NO_RANK - rank)
-    return marks.translate(bytes((NO_RANK - mark) % 256 for mark in range(256)))
-
-
-class _Group(NamedTuple):
-    """What is one row: an owner, or what several lead to."""
+class _Who(NamedTuple):
+    """Who has a pointer."""
 
     owner: Owner
-    tops: Sequence[int]
-    """Places of its uppermost nodes."""
+    rank: int
+    nameless: bool = False
+    """It is known by where it lies alone."""
+
+
+class _Named:
+    """Whom a root's words belong to."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._files = [each for each in search.session.regions if each.is_file]
+        self._starts = [each.start for each in self._files]
+        self._general = GENERAL.get(NUMBERS.get(search.session.target.machine, 0), ())
+
+    def owner_of(self, seed: Seed) -> _Who:
+        roots, names = self._search.roots, self._search.names
+        if seed.root >= len(roots.ranges):
+            word = roots.words[seed.root - len(roots.ranges)]
+            if word.kind != "register":
+                return _Who(Owner(word.kind, word.name, word.tid), RANKS.index(word.kind))
+            rank = RANKS.index("stack" if word.name in self._general else "vector register")
+            return _Who(Owner(word.kind, None, word.tid), rank)
+        root = roots.ranges[seed.root]
+        rank = RANKS.index(root.kind)
+        if root.kind == "stack":
+            return _Who(Owner(root.kind, None, root.tid), rank)
+        if root.kind == "mapping":
+            return _Who(Owner(root.kind, root.path or f"{root.start:#x}"), rank)
+        if root.kind == "global" and self._is_of_system(root.start):
+            rank = RANKS.index("of the system")
+        place = names.place(root, seed.address)
+        owner = Owner(root.kind, place.whole_name or None if place is not None else None, root.tid)
+        return _Who(owner, rank, nameless=place is None or place.in_file)
+
+    def _is_of_system(self, start: int) -> bool:
+        """By the file that is mapped there, or in front of zeroed variables."""
+        at = bisect_right(self._starts, start) - 1
+        return at >= 0 and SYSTEM.fullmatch(self._files[at].path.rpartition("/")[2]) is not None
 
 
 class _Tree:
     """Nodes by the places at which they were met: 0, owners and blocks, each below the one that leads to it alone."""
 
-    def __init__(self, search: Search, owners: Sequence[Owner], tree: Dominators) -> None:
-        self._search, self._owners = search, owners
+    def __init__(self, search: Search, found: Held, tree: Dominators) -> None:
+        self._search, self._found = search, found
         self._nodes, self._above = tree
-        self._first = len(owners) + 1
+        self._first = len(found.owners) + 1
         self._sizes = search.blocks.sizes
         size = 8 * len(self._nodes)
         self._held, self._blocks = array("Q", bytes(size)), array("Q", bytes(size))
@@ -245,54 +264,54 @@ class _Tree:
             if over not in self._largest or self._held[at] >= self._held[self._largest[over]]:
                 self._largest[over] = at
 
-    def summed(self, graph: Graph, held: Sequence[Sequence[int]]) -> Owners:
-        """Each owner's; by type and who leads there what several hold; what nobody does."""
-        uppermost = list(self._tops())
-        shared = [at for at, owner in uppermost if owner.kind == SHARED]
+    def summed(self, held: Sequence[Sequence[int]]) -> Owners:
+        """Each owner's, and what nobody leads to."""
+        count, unreached = len(self._sizes), len(self._found.owners)
+        tops = [at for at in range(1, len(self._nodes)) if not self._above[at]]
+        shared = [at for at in tops if self._nodes[at] >= self._first]
         places = {at: place for place, at in enumerate(shared)}
-        common = Common(graph, self._laid(held, shared, places))
-        groups = self._grouped(uppermost, shared, common)
-        unreached = len(groups)
-        leads = array("q", [NOBODY]) * len(self._sizes)
-        of, whose = array("q", bytes(8 * len(self._nodes))), array("q", [unreached]) * len(self._sizes)
-        for number, group in enumerate(groups):
-            for at in group.tops:
-                of[at] = number
+        common = Common(self._found.graph, self._laid(held, shared, places))
+        sums = common.sums()
+        most = sorted(sums, key=lambda owners: (-sums[owners], sorted(owners)))[:MOST_JOINTLY]
+        ways = {who: JOINTLY + at for at, who in enumerate(most)}
+        of = array("q", bytes(8 * len(self._nodes)))
+        leads = bytearray(len(self._nodes))
+        mine: list[list[int]] = [[] for _ in self._found.owners]
+        for at in tops:
+            node = self._nodes[at] - self._first
+            of[at] = self._found.main.whose[node] if node >= 0 else self._nodes[at] - 1
+            who = common.leaders[places[at]] if node >= 0 else None
+            leads[at] = ALONE if node < 0 else ways.get(who, SEVERAL) if who is not None else SEVERAL
+            mine[of[at]].append(at)
+        whose, above = array("q", [unreached]) * count, array("q", [NOBODY]) * count
+        lead = bytearray(b"%c" % ALONE) * count
         for at in range(1, len(self._nodes)):
             if self._above[at]:
-                of[at] = of[self._above[at]]
-            if self._nodes[at] >= self._first:
-                whose[self._nodes[at] - self._first] = of[at]
-                leads[self._nodes[at] - self._first] = max(NOBODY, self._nodes[self._above[at]] - self._first)
-        rows = [self._holding(group.owner, number, group.tops) for number, group in enumerate(groups)]
+                of[at], leads[at] = of[self._above[at]], leads[self._above[at]]
+            block = self._nodes[at] - self._first
+            if block >= 0:
+                whose[block], lead[block] = of[at], leads[at]
+                above[block] = max(NOBODY, self._nodes[self._above[at]] - self._first)
         rows = [
-            row._replace(leading=self._leading(common.of([places[at] for at in group.tops])))
-            if row.owner.kind == SHARED
-            else row
-            for row, group in zip(rows, groups)
+            self._holding(number, tops, common, [places[at] for at in tops if at in places])
+            for number, tops in enumerate(mine)
         ]
+        rows = self._with_ties([each for each in rows if each.bytes])
         lost = [size for size, owner in zip(self._sizes, whose) if owner == unreached]
         if lost:
-            rows.append(Holding(Owner(UNREACHED, None), unreached, blocks=len(lost), bytes=sum(lost)))
-        rows = in_order([each for each in rows if each.bytes])
-        jointly = [Jointly(self._named(owners), size) for owners, size in common.sums().items()]
-        jointly.sort(key=lambda each: (-each.bytes, repr(each.owners)))
-        return Owners(rows, whose, leads, jointly[:MOST_JOINTLY])
+            nobody = Owner(UNREACHED, None)
+            number, size = len(lost), sum(lost)
+            rows.append(Holding(nobody, unreached, blocks=number, bytes=size, alone_blocks=number, alone_bytes=size))
+        jointly = [Jointly(self._named(owners), sums[owners]) for owners in most]
+        return Owners(in_order(rows), whose, above, lead=lead, jointly=jointly)
 
-    def _grouped(
-        self, uppermost: Sequence[tuple[int, Owner]], shared: Sequence[int], common: Common
-    ) -> Sequence[_Group]:
-        """What several lead to by who they are as well, where that is much: of what is put together none is named for
-        what only others lead to."""
-        large = common.large()
-        leaders = {at: owners for at, owners in zip(shared, common.leaders) if owners in large}
-        # where not all of a group's were asked what they are, what some are says nothing
-        untold = {leaders[at] for at, owner in uppermost if owner.name is None and at in leaders}
-        groups: dict[tuple[Owner, Optional[frozenset[int]]], list[int]] = {}
-        for at, owner in uppermost:
-            who = leaders.get(at) if owner.name != POOL else None
-            groups.setdefault((Owner(SHARED, None) if who in untold else owner, who), []).append(at)
-        return [_Group(owner, tops) for (owner, _), tops in groups.items()]
+    def _with_ties(self, rows: Sequence[Holding]) -> list[Holding]:
+        main = self._found.main
+        tied = [0] * len(self._found.owners)
+        for size, owner, other in zip(self._sizes, main.whose, main.ties):
+            if other != NOBODY:
+                tied[owner] += size
+        return [each._replace(tied_bytes=tied[each.number]) for each in rows]
 
     def _laid(self, held: Sequence[Sequence[int]], shared: Sequence[int], places: Mapping[int, int]) -> Tops:
         """Of each block what it hangs on below 0."""
@@ -309,40 +328,35 @@ class _Tree:
                     tops[self._nodes[at] - self._first] = above[at]
         return Tops(held, [Shared(self._nodes[at] - self._first, self._held[at]) for at in shared], tops)
 
-    def _leading(self, found: Together) -> Leading:
-        return Leading([self._owners[each] for each in found.owners], found.whole)
-
     def _named(self, owners: Iterable[int]) -> list[Owner]:
-        return [self._owners[each] for each in sorted(owners)]
+        return [self._found.owners[each] for each in sorted(owners)]
 
-    def _tops(self) -> Iterator[tuple[int, Owner]]:
-        """What lies right below 0: owners, and blocks that no owner alone leads to."""
-        shared = [at for at in range(1, len(self._nodes)) if not self._above[at] and self._nodes[at] >= self._first]
-        shared.sort(key=lambda at: -self._held[at])
-        named = shared[:MOST_NAMED]
-        types = types_of(self._search, [self._nodes[at] - self._first for at in named])
-        for at in range(1, len(self._nodes)):
-            if self._nodes[at] < self._first:
-                yield at, self._owners[self._nodes[at] - 1]
-        for at in named:
-            yield at, Owner(SHARED, types[self._nodes[at] - self._first].name)
-        for at in shared[MOST_NAMED:]:
-            yield at, Owner(SHARED, None)
+    def _holding(self, number: int, tops: Sequence[int], common: Common, shared: Sequence[int]) -> Holding:
+        """`tops`: its own node, and blocks that others lead to as well; `shared`: these blocks' places."""
+        size, blocks = sum(self._held[at] for at in tops), sum(self._blocks[at] for at in tops)
+        own = next((at for at in tops if self._nodes[at] < self._first), None)
+        below = [self._largest[own]] if own is not None and own in self._largest else []
+        below += [at for at in tops if at != own]
+        leading = common.of(shared) if shared else None
+        return Holding(
+            self._found.owners[number],
+            number,
+            blocks=blocks,
+            bytes=size,
+            alone_blocks=self._blocks[own] if own is not None else 0,
+            alone_bytes=self._held[own] if own is not None else 0,
+            way=list(self._way(max(below, key=self._held.__getitem__), size)) if below else (),
+            leading=self._leading(leading, number) if leading is not None else None,
+        )
 
-    def _holding(self, owner: Owner, number: int, tops: Sequence[int]) -> Holding:
-        start = tops[0] if owner.kind != SHARED else None
-        way = [*self._way(start)] if start is not None else [self._step(max(tops, key=self._held.__getitem__))]
-        held, blocks = sum(self._held[at] for at in tops), sum(self._blocks[at] for at in tops)
-        return Holding(owner, number, blocks=blocks, bytes=held, way=way)
+    def _leading(self, found: Together, but: int) -> Leading:
+        return Leading([self._found.owners[each] for each in found.owners if each != but], found.whole)
 
-    def _step(self, at: int) -> Step:
-        return Step(self._nodes[at] - self._first, blocks=self._blocks[at], bytes=self._held[at])
-
-    def _way(self, at: int) -> Iterator[Step]:
+    def _way(self, at: Optional[int], most: int) -> Iterator[Step]:
         """Down from an owner, as long as one alone has most."""
         for _ in range(DEEPEST):
-            below = self._largest.get(at)
-            if below is None or self._held[below] <= SPREADS * self._held[at]:
+            if at is None or self._held[at] <= SPREADS * most:
                 return
-            yield self._step(below)
-            at = below
+            yield Step(self._nodes[at] - self._first, blocks=self._blocks[at], bytes=self._held[at])
+            most = self._held[at]
+            at = self._largest.get(at)

@@ -6,7 +6,8 @@ from typing import Iterable, Iterator, Sequence
 
 from ...sources.target import Span
 from ..finder import Finder
-from .edges import INSIDE, Graph, Seed
+from .edge import FLAGS, INSIDE
+from .edges import Graph, Seed
 from .refs import Search
 from .spread import AT_ONCE, Spread, fast
 from .strength import Strength
@@ -32,7 +33,7 @@ class Reach:
         self._strength = Strength(search.session, search.blocks)
         self.marks = bytearray(len(graph.blocks))
         self._spread = Spread(graph, self.marks)
-        self.mark((seed.edge >> 1 for seed in graph.seeds if not seed.edge & INSIDE), DEFINITE)
+        self.mark((seed.edge >> FLAGS for seed in graph.seeds if not seed.edge & INSIDE), DEFINITE)
         if UNMARKED in self.marks:
             # of most programs that was all
             self.mark(self._inside(), POSSIBLE)
@@ -44,18 +45,20 @@ class Reach:
     def add(self, blocks: Iterable[int]) -> None:
         """These are reached after all, and what they lead to."""
         new = self.mark(blocks, DEFINITE)
-        self.mark([edge >> 1 for block in new for edge in self._graph.of(block)], POSSIBLE)
+        self.mark([edge >> FLAGS for block in new for edge in self._graph.of(block)], POSSIBLE)
 
     def _inside(self) -> list[int]:
         """What pointers to the inside lead to. Where one is as good as a pointer to the start, it is marked so."""
         marks = self.marks
         seeds = [seed for seed in self._graph.seeds if seed.edge & INSIDE]
-        self.mark((seed.edge >> 1 for seed in seeds if self._is_lifted(seed)), DEFINITE)
-        inside = [seed.edge >> 1 for seed in seeds]
+        self.mark((seed.edge >> FLAGS for seed in seeds if self._is_lifted(seed)), DEFINITE)
+        inside = [seed.edge >> FLAGS for seed in seeds]
         todo = self._leading_inside()
         for block in todo:
             # grows as it is gone through
-            inner = {edge >> 1 for edge in self._graph.of(block) if edge & INSIDE and marks[edge >> 1] != DEFINITE}
+            inner = {
+                edge >> FLAGS for edge in self._graph.of(block) if edge & INSIDE and marks[edge >> FLAGS] != DEFINITE
+            }
             inside += inner
             for to in inner:
                 if any(self._strength.is_definite(to, value) for value in self._values(block, to)):
@@ -72,7 +75,7 @@ class Reach:
         leading = numpy.zeros(len(marks), dtype=bool)
         for first in range(0, len(edges), AT_ONCE):
             some = edges[first : first + AT_ONCE]
-            places = numpy.flatnonzero((some & INSIDE == 1) & (marks[some >> 1] != DEFINITE)) + first
+            places = numpy.flatnonzero((some & INSIDE > 0) & (marks[some >> FLAGS] != DEFINITE)) + first
             leading[numpy.searchsorted(offsets, places, side="right") - 1] = True
         return numpy.flatnonzero(leading & (marks == DEFINITE)).tolist()  # type: ignore[no-any-return]
 
@@ -90,4 +93,4 @@ class Reach:
             value = self._search.session.memory.word(seed.address)
         else:
             value = roots.words[seed.root - len(roots.ranges)].value
-        return self._strength.is_definite(seed.edge >> 1, value)
+        return self._strength.is_definite(seed.edge >> FLAGS, value)

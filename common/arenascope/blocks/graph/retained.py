@@ -6,8 +6,10 @@ from array import array
 from typing import Mapping, Optional, Sequence
 
 from .components import lumps
+from .edge import FLAGS
 from .edges import build
-from .owners import NOBODY, UNREACHED, find_owners
+from .kept import NOBODY
+from .owners import UNREACHED, find_owners
 from .refs import Search
 
 MOST_MEMBERS = 1 << 20
@@ -54,7 +56,7 @@ def _above(search: Search) -> array[int]:
     if nobodys:
         graph = build(search)
         unreached = [block for block, owner in enumerate(owners.whose) if owner in nobodys]
-        for head, others in lumps(unreached, lambda block: (edge >> 1 for edge in graph.of(block))):
+        for head, others in lumps(unreached, lambda block: (edge >> FLAGS for edge in graph.of(block))):
             for each in others:
                 above[each] = head
     return above

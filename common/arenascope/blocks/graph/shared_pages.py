@@ -6,11 +6,10 @@ from operator import or_
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ...base.records import NamedTuple
-from .kept import NOBODY, Kept
-from .owners import Jointly, find_owners
+from .kept import Kept
+from .owners import ALONE, JOINTLY, find_owners
 from .refs import Search
 from .returns import returns
-from .together import TRIFLE
 
 
 class Shared(NamedTuple):
@@ -24,7 +23,7 @@ class Shared(NamedTuple):
 
 
 class SharedPages(NamedTuple):
-    """Of groups of holdings by their places; what is in none of them is the last."""
+    """Of groups of blocks by their places; what is in none of them is the last."""
 
     kept: Sequence[Kept]
     """By who has something on a page, a bit for each group."""
@@ -53,28 +52,22 @@ class SharedPages(NamedTuple):
         return Shared(other, returns - self.together(groups) - self.together(1 << other), returns)
 
 
-def shared_pages(search: Search, groups: Sequence[Sequence[int]]) -> Optional[SharedPages]:
-    """`groups`: the holdings' numbers; None where it is not known what is in memory."""
+def shared_pages(search: Search, alone: Sequence[int], jointly: int, nobody: Optional[int]) -> Optional[SharedPages]:
+    """Groups: what each of some holdings has alone, by their numbers; what the first few hold jointly; what nobody
+    does. None where it is not known what is in memory."""
     owners = find_owners(search)
-    bits = [1 << len(groups)] * (1 + max((each.number for each in owners.holdings), default=0))
-    for place, numbers in enumerate(groups):
-        for number in numbers:
-            bits[number] = 1 << place
-    bits.append(NOBODY)  # which is the last as well as -1
-    whose = [bits[number] for number in owners.whose]
+    count = len(alone) + jointly + 1
+    of_one = {number: 1 << place for place, number in enumerate(alone)}
+    if nobody is not None:
+        of_one[nobody] = 1 << count - 1
+    of_several = {JOINTLY + at: 1 << len(alone) + at for at in range(jointly)}
+    rest = 1 << count
+    whose = [
+        of_one.get(number, rest) if lead == ALONE else of_several.get(lead, rest)
+        for number, lead in zip(owners.whose, owners.lead)
+    ]
     # all that is set stays so beside nobody's
-    kept = returns(search, whose, 2 << len(groups), or_)
+    kept = returns(search, whose, 2 << count, or_)
     if kept is None:
         return None
     return SharedPages(kept, {who: each.returns for who, each in enumerate(kept) if who and each.returns})
-
-
-def numbers_of(search: Search, jointly: Jointly) -> Sequence[int]:
-    """The holdings of what these lead to, all of them and nobody else but for trifles; none where that is not so."""
-    found = [
-        each
-        for each in find_owners(search).holdings
-        if each.leading is not None and each.leading.whole and set(each.leading.owners) == set(jointly.owners)
-    ]
-    size = sum(each.bytes for each in found)
-    return [each.number for each in found] if TRIFLE * abs(size - jointly.bytes) <= size else ()

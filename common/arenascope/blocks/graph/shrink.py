@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from .dominators import Dominators, dominators
+from .edge import FLAGS
 from .edges import Graph
 from .spread import AT_ONCE, fast
 
@@ -152,7 +153,7 @@ class _Above:
         while low < last:
             high = max(low + 1, int(numpy.searchsorted(offsets, offsets[low] + AT_ONCE, side="right")) - 1)
             sources = numpy.arange(low + first, high + first, dtype=numpy.int32)
-            targets = (edges[offsets[low] : offsets[high]] >> 1).astype(numpy.int32) + first
+            targets = (edges[offsets[low] : offsets[high]] >> FLAGS).astype(numpy.int32) + first
             some = _Edges(numpy.repeat(sources, numpy.diff(offsets[low : high + 1])), targets)
             yield self._useful(some.only(self._parents[some.sources] >= 0))
             low = high

@@ -15,11 +15,12 @@ from ...session.session import Session
 from ...sources.target import Span
 from ..finder import library
 from .blocks import heap_spans, whole_heap
+from .edge import FLAGS
 from .edges import ROOT, Seed
 from .encodings import NAMES
 from .kept import NOBODY
 from .owned import Owned
-from .owners import RANKS
+from .owners import ALONE, JOINTLY, MOST_JOINTLY, UNREACHED
 from .reach import DEFINITE
 from .refs import Search
 
@@ -30,7 +31,7 @@ Part = memoryview
 """Numbers as they lie in the file."""
 Comparison = Callable[[int, int], object]
 """One of operator's: of two numbers, or of each two in two of numpy's arrays."""
-OF_BLOCKS = ("starts", "ends", "sizes", "marks", "whose", "above")
+OF_BLOCKS = ("starts", "ends", "sizes", "marks", "whose", "above", "lead")
 
 
 def is_sound(parts: Mapping[str, Part], session: Session) -> bool:
@@ -53,9 +54,9 @@ def is_sound(parts: Mapping[str, Part], session: Session) -> bool:
         and parts["offsets"][0] == 0
         and parts["offsets"][-1] == len(edges)
         and holds(le, parts["offsets"][:-1], parts["offsets"][1:])
-        and within(edges, 0, 2 * last + 1)
+        and within(edges, 0, (last + 1 << FLAGS) - 1)
         and len(parts["seed_roots"]) == len(parts["seed_addresses"]) == len(parts["seed_edges"])
-        and within(parts["seed_edges"], 0, 2 * last + 1)
+        and within(parts["seed_edges"], 0, (last + 1 << FLAGS) - 1)
         and within(parts["marks"], 0, DEFINITE)
         and len(parts["again_sources"]) == len(parts["again_suspects"]) == len(parts["again_encodings"])
         and within(parts["again_sources"], ROOT, last)
@@ -66,24 +67,32 @@ def is_sound(parts: Mapping[str, Part], session: Session) -> bool:
         and within(parts["above"], NOBODY, last)
         and check.ends_somewhere(parts["above"])
         and check.is_of_one_above(parts["above"], parts["whose"])
+        and within(parts["lead"], 0, JOINTLY + MOST_JOINTLY - 1)
+        and check.is_of_one_above(parts["above"], parts["lead"])
     )
 
 
 def adds_up(found: Owned, sizes: Sequence[int], numpy: Optional[ModuleType]) -> bool:
-    """Whether each block is one holding's, and these say so."""
-    whose, told = found.owners.whose, {each.number: (each.blocks, each.bytes) for each in found.owners.holdings}
+    """Whether each block is one holding's, its own or not, and these say so."""
+    holdings, numbers = found.owners.holdings, found.owners.whose
+    # twice as many: what is a holding's alone, then what is not
     if numpy is not None:
+        whose = 2 * numpy.asarray(numbers).astype(numpy.int64) + (numpy.asarray(found.owners.lead) != ALONE)
         blocks = numpy.bincount(whose).tolist()
         # blocks lie apart, within heaps: what these sum to is exact
         held = [int(each) for each in numpy.bincount(whose, weights=sizes).tolist()]
     else:
-        blocks = [0] * (1 + max(whose, default=-1))
+        blocks = [0] * (2 + 2 * max(numbers, default=-1))
         held = blocks.copy()
-        for number, size in zip(whose, sizes):
-            blocks[number] += 1
-            held[number] += size
-    theirs = {number: each for number, each in enumerate(zip(blocks, held)) if each[0]}
-    return len(told) == len(found.owners.holdings) and told == theirs
+        for number, lead, size in zip(numbers, found.owners.lead, sizes):
+            blocks[2 * number + (lead != ALONE)] += 1
+            held[2 * number + (lead != ALONE)] += size
+    theirs = {place: each for place, each in enumerate(zip(blocks, held)) if each[0]}
+    told: dict[int, tuple[int, int]] = {}
+    for each in holdings:
+        told[2 * each.number] = each.alone_blocks, each.alone_bytes
+        told[2 * each.number + 1] = each.blocks - each.alone_blocks, each.bytes - each.alone_bytes
+    return len(told) == 2 * len(holdings) and {place: each for place, each in told.items() if each != (0, 0)} == theirs
 
 
 def fits(seeds: Sequence[Seed], owned: Owned, search: Search) -> bool:
@@ -94,7 +103,7 @@ def fits(seeds: Sequence[Seed], owned: Owned, search: Search) -> bool:
         if root < len(ranges):
             known = ranges[root].start <= address <= ranges[root].end - size
         elif root - len(ranges) < len(words):
-            known = address == 0 and blocks.find(words[root - len(ranges)].value) == edge >> 1
+            known = address == 0 and blocks.find(words[root - len(ranges)].value) == edge >> FLAGS
         else:
             known = False
         if not known:
@@ -102,7 +111,7 @@ def fits(seeds: Sequence[Seed], owned: Owned, search: Search) -> bool:
     # whose a mapping is does not count: it is named by what is mapped
     known_roots = {(each.kind, each.tid if each.kind != "mapping" else None) for each in ranges}
     known_roots |= {(each.kind, each.tid) for each in words}
-    return all((each.kind, each.tid) in known_roots for each in owned.every_owner() if each.kind in RANKS)
+    return all((each.kind, each.tid) in known_roots for each in owned.every_owner() if each.kind != UNREACHED)
 
 
 def _are_blocks(check: _Checks, parts: Mapping[str, Part], session: Session) -> bool:

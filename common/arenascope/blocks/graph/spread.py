@@ -10,7 +10,8 @@ from array import array
 from types import ModuleType
 from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Union
 
-from .edges import INSIDE, Graph
+from .edge import FLAGS, INSIDE
+from .edges import Graph
 
 if TYPE_CHECKING:
     from ...base.arrays import Numbers
@@ -60,7 +61,7 @@ class Spread:
         next_level = array("q")
         for block in level if isinstance(level, array) else level.tolist():
             for edge in edges[offsets[block] : offsets[block + 1]]:
-                to = edge >> 1
+                to = edge >> FLAGS
                 if marks[to] < mark and not (starts_only and edge & INSIDE):
                     marks[to] = mark
                     next_level.append(to)
@@ -71,10 +72,10 @@ class Spread:
     def _at_once(self, numpy: ModuleType, level: Union[array[int], Numbers], mark: int, starts_only: bool) -> Numbers:
         parts = []
         for sources, edges in edges_of(numpy, self._fast_offsets, self._fast_edges, numpy.asarray(level)):
-            counts = self._fast_marks[edges >> 1] < mark
+            counts = self._fast_marks[edges >> FLAGS] < mark
             if starts_only:
                 counts &= edges & INSIDE == 0
-            targets = edges[counts] >> 1
+            targets = edges[counts] >> FLAGS
             self._fast_marks[targets] = mark
             if self._fast_parents is not None:
                 self._fast_parents[targets] = sources[counts]

@@ -12,10 +12,10 @@ from .edges import build
 from .leak_rows import rows_of
 from .leaks import Leaks, doubts, find_leaks
 from .owned import owned
-from .owners import SHARED, UNREACHED, Owner, find_owners
+from .owners import UNREACHED, Owner, find_owners
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Search
-from .shared_pages import SharedPages, numbers_of, shared_pages
+from .shared_pages import SharedPages, shared_pages
 
 NOBODYS = "what nobody holds"
 ASKED = 6
@@ -36,16 +36,18 @@ def summed(search: Search, lost: int, words: Callable[[Sequence[Owner]], str], a
     doubted = bool(leaks.doubts if leaks is not None else doubts(search.session, search.roots, blocks, lost))
     known = leaks is not None and not doubted
     owners = find_owners(search)
-    named = [each for each in owners.holdings if each.owner.kind not in (SHARED, UNREACHED)]
+    named = [each for each in owners.holdings if each.owner.kind != UNREACHED and each.alone_bytes]
+    named.sort(key=lambda each: -each.alone_bytes)
     lost_blocks = len(unreached) if known else 0
     most_lost = _most_lost(search, leaks) if leaks is not None and lost_blocks else None
-    keepers = [Keeper(*each.owner, each.bytes, words([each.owner]), blocks=each.blocks) for each in named[:ASKED]]
+    keepers = [
+        Keeper(*each.owner, each.alone_bytes, words([each.owner]), blocks=each.alone_blocks) for each in named[:ASKED]
+    ]
     jointly = [Joint(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
     steps: Optional[_Steps] = None
     if asked and max([each.bytes for each in keepers] + [each.bytes for each in jointly], default=0) >= WORTH:
-        groups = [*([each.number] for each in named[:ASKED]), *(numbers_of(search, each) for each in owners.jointly)]
-        nobodys = [each.number for each in owners.holdings if each.owner.kind == UNREACHED]
-        pages = shared_pages(search, [*groups, nobodys if lost_blocks else []])
+        nobody = next((each.number for each in owners.holdings if each.owner.kind == UNREACHED and lost_blocks), None)
+        pages = shared_pages(search, [each.number for each in named[:ASKED]], len(jointly), nobody)
         if pages is not None:
             steps = _Steps(pages, keepers, jointly, nowhere)
             keepers, jointly = steps.owners()

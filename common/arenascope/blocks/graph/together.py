@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Iterator, Optional, Sequence
 
 from ...base.records import NamedTuple
+from .edge import FLAGS
 from .edges import Graph
 from .spread import AT_ONCE, fast
 
@@ -151,7 +152,7 @@ def _slowly(graph: Graph, whose: Sequence[int], place: Sequence[int]) -> Pointer
     owners = _owners(whose, place)
     for block, top in enumerate(whose):
         if top != NONE:
-            targets = {place[edge >> 1] for edge in graph.of(block)} - {NONE, top - owners}
+            targets = {place[edge >> FLAGS] for edge in graph.of(block)} - {NONE, top - owners}
             if targets:
                 yield [top] * len(targets), sorted(targets)
 
@@ -165,7 +166,7 @@ def _at_once(numpy: ModuleType, graph: Graph, whose: Sequence[int], place: Seque
     while low < last:
         high = max(low + 1, int(numpy.searchsorted(offsets, offsets[low] + AT_ONCE, side="right")) - 1)
         sources = numpy.repeat(tops[low:high], numpy.diff(offsets[low : high + 1]))
-        targets = places[edges[offsets[low] : offsets[high]] >> 1]
+        targets = places[edges[offsets[low] : offsets[high]] >> FLAGS]
         which = (targets != NONE) & (sources != NONE) & (sources != targets + owners)
         # numpy's own unique() counts by hashes, which takes ten times as long
         both = numpy.sort(sources[which].astype(numpy.int64) << 32 | targets[which])

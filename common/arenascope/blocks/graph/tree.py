@@ -10,7 +10,8 @@ from array import array
 from typing import Callable, Iterable, Optional, Sequence
 
 from ...base.records import NamedTuple
-from .owners import NOBODY, Holding, Owners
+from .kept import NOBODY
+from .owners import Holding, Owners
 from .refs import Search
 from .returns import returns
 

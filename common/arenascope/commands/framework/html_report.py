@@ -15,7 +15,7 @@ from ...base.errors import ArenascopeError
 from ...base.model import Statement
 from ...base.records import NamedTuple
 from ...base.whole_file import write_whole
-from ...blocks.graph.owners import Leading, Owner
+from ...blocks.graph.owners import Owner
 from ...blocks.graph.refs import Search
 from ...blocks.heap_map import Picture, draw, lay_types, page_cells, page_rows
 from ...present.glossary import WORDS
@@ -148,9 +148,7 @@ def _typed(words: str, style: Style) -> str:
 
 def _whose(search: Search, row: Mapping[str, Any]) -> str:
     """Of owners' rows, in words."""
-    leading = row["leading"]
-    led = leading and Leading([Owner(**each) for each in leading["owners"]], leading["whole"])
-    return whose(search, Owner(row["kind"], row["name"], row["tid"]), led)
+    return whose(search, Owner(row["kind"], row["name"], row["tid"]))
 
 
 def _asked(context: Context, words: str) -> Section:

@@ -7,13 +7,13 @@ from typing import Annotated, Optional, Sequence
 from .record import Address, Document, Record, Size
 
 ROOT_KINDS = ("global", "tls", "stack", "register", "kernel", "mapping")
-OWNER_KINDS = (*ROOT_KINDS, "shared", "unreached")
+OWNER_KINDS = (*ROOT_KINDS, "unreached")
 
 
 class Owner(Record):
-    """Any, also several together, and nobody."""
+    """Any, also nobody."""
 
-    kind: Annotated[str, ("enum", OWNER_KINDS), "What owns it; shared: several together, unreached: nothing"]
+    kind: Annotated[str, ("enum", OWNER_KINDS), "What owns it; unreached: nothing"]
     name: Annotated[Optional[str], "The variable, or what is mapped; null: not known"]
     tid: Annotated[Optional[int], "The thread whose it is"]
 
@@ -25,11 +25,11 @@ class Root(Owner):
 
 
 class Leading(Record):
-    """Who leads to what several lead to."""
+    """Who else leads to what an owner does not hold alone."""
 
     owners: Annotated[
         Sequence[Annotated[Root, "One of them"]],
-        "Whoever leads to a hundredth of it or more, the most first",
+        "Whoever leads to a hundredth of that or more, the most first",
     ]
     whole: Annotated[bool, "These are all of those; else others lead there as well"]
 
@@ -44,16 +44,18 @@ class Step(Record):
 
 
 class Held(Owner):
-    """What an owner alone leads to."""
+    """What an owner holds: of all that lead to a block it is the first."""
 
-    name: Annotated[Optional[str], "The variable, what is mapped, or of what is shared its type; null: not known"]
     type: Annotated[Optional[str], "What the block is that most of it hangs on; null: on none"]
-    retained_bytes: Annotated[Size, "What could be freed were it cleared"]
+    held_bytes: Annotated[Size, "What it is the main holder of"]
+    blocks: Annotated[Size, "How many blocks that are"]
+    retained_bytes: Annotated[Size, "What of that it alone leads to: what could be freed were it cleared"]
+    retained_blocks: Annotated[Size, "How many blocks that are"]
     retained_resident_bytes: Annotated[Optional[Size], "What of that is in memory"]
     returns_bytes: Annotated[Optional[Size], "Pages on which nothing else is: malloc_trim(0) gives them back then"]
-    blocks: Annotated[Size, "How many blocks that are"]
-    leading: Annotated[Optional[Leading], "Of what several lead to: who does; null: of any other"]
-    path: Annotated[Sequence[Step], "Down to where it spreads: blocks that each have most of what the one before has"]
+    tied_bytes: Annotated[Size, "What of held_bytes another owner leads to equally well"]
+    leading: Annotated[Optional[Leading], "Who leads to what of held_bytes it does not hold alone; null: it holds all"]
+    path: Annotated[Sequence[Step], "Down to where it spreads: blocks on which most of what the one before has hangs"]
 
 
 class Written(Record):
@@ -68,7 +70,7 @@ class Owners(Document):
 
     owners: Annotated[
         Sequence[Held],
-        "Whose memory it is, the largest first; with those that are left out they sum to live_bytes",
+        "Whose memory it is, the largest first; with those that are left out, held_bytes sum to live_bytes",
     ]
     left_out: Annotated[Size, "How many more owners there are"]
     live_bytes: Annotated[Size, "All live blocks"]

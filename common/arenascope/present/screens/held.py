@@ -7,13 +7,12 @@ from typing import Mapping, Optional
 from ...analysis.held import HeldSums
 from ...base.records import NamedTuple
 from ...blocks.graph.held import Holders, Most
-from ...blocks.graph.owners import SHARED, UNREACHED, Holding, Owner
+from ...blocks.graph.owners import UNREACHED, Owner
 from ...blocks.graph.refs import Search
 from ...blocks.live import Live
-from ...blocks.recognise.holders import POOL
 from ..documents import owner_records as records
 from ..documents.type_records import HolderOfMost
-from .owners import nobody, owner_json, owner_record, those_of, whose
+from .owners import nobody, owner_json, owner_record, whose
 
 
 class HeldBy(NamedTuple):
@@ -48,8 +47,7 @@ class Held:
         owner = self._holders.of(user)
         if owner is None:
             return None
-        words = self._words(owner, self._holders.alike_at(user))
-        return HeldBy(owner_record(owner), words)
+        return HeldBy(owner_record(owner), self._words(owner))
 
     def kinds(self, live: Live) -> dict[int, HeldMost]:
         """By the kind's number: whoever holds most of its blocks."""
@@ -61,20 +59,15 @@ class Held:
 
     def _most(self, most: Most) -> HeldMost:
         part = f" ({most.blocks:,} of {most.of:,})" if most.blocks < most.of else ""
-        who = self._words(most.owner, most.alike)
+        who = self._words(most.owner)
         owner = HolderOfMost(
             kind=most.owner.kind, name=most.owner.name, tid=most.owner.tid, blocks=most.blocks, bytes=most.bytes
         )
         return HeldMost(owner, f"{who}{part}", who)
 
-    def _words(self, owner: Owner, alike: Optional[Holding]) -> str:
-        if owner.kind == UNREACHED:
-            return nobody(self._holders.search)
-        if owner.kind != SHARED:
-            return whose(self._holders.search, owner)
-        if alike is not None and alike.owner.name == POOL:
-            return POOL
-        return those_of(self._holders.search, alike.leading if alike is not None else None)
+    def _words(self, owner: Owner) -> str:
+        search = self._holders.search
+        return nobody(search) if owner.kind == UNREACHED else whose(search, owner)
 
 
 def sums_json(held: HeldSums) -> dict[str, object]:

@@ -10,25 +10,22 @@ from ...base.kinds import Kind
 from ...blocks.graph.edges import SecondLook
 from ...blocks.graph.kept import Kept
 from ...blocks.graph.owned import Owned
-from ...blocks.graph.owners import SHARED, UNREACHED, Holding, Leading, Owner
+from ...blocks.graph.owners import UNREACHED, Holding, Leading, Owner
 from ...blocks.graph.refs import Search
-from ...blocks.recognise.holders import POOL
 from ..documents import owner_records as records
 from ..render.json import hexadecimal
 from ..render.marks import marked, unmarked
 from ..render.text import Style, count, cut, left_out, next_lines, table
 from .refs import of_thread
 
-SEVERAL, NOBODY, NOTHING = "several together", "nobody", "no plain pointer"
-"""The last: where pointers that are written otherwise were not looked for."""
-NO_SUM = (
-    "goes back: with one owner alone; pages that blocks of two share go back with neither, so that rows do not add up"
-)
-HEADERS = ("whose", "holds", "resident", "goes back", "blocks", "spreads at")
+NOBODY, NOTHING = "nobody", "no plain pointer"
+"""The latter: where pointers that are written otherwise were not looked for."""
+NO_SUM = "holds adds up to all; alone: nobody else leads there; goes back: pages that nothing else is on"
+HEADERS = ("whose", "holds", "alone", "goes back", "blocks", "spreads at", "shared with")
 MUCH = 10
-"""What several hold together is told where it is such a part of all."""
-FEW, NAMED = 3, 2
-"""Of those who lead to something together so many are named; of more than that these."""
+"""What several lead to together is told where it is such a part of all."""
+FEW, FIRST = 3, 1
+"""Of those who lead to something together so many are named: in a sentence, and in a row."""
 
 
 class Shown:
@@ -41,7 +38,7 @@ class Shown:
         return self.kept[holding.number] if self.kept is not None else None
 
     def words(self, holding: Holding) -> str:
-        return whose(self.search, holding.owner, holding.leading)
+        return whose(self.search, holding.owner)
 
     def plain_words(self, holding: Holding) -> str:
         """For other programs, and for where a name stands by itself."""
@@ -59,10 +56,13 @@ class Shown:
             name=owner.name,
             tid=owner.tid,
             type=self.type_of(holding),
-            retained_bytes=holding.bytes,
+            held_bytes=holding.bytes,
+            blocks=holding.blocks,
+            retained_bytes=holding.alone_bytes,
+            retained_blocks=holding.alone_blocks,
             retained_resident_bytes=kept.resident if kept is not None else None,
             returns_bytes=kept.returns if kept is not None else None,
-            blocks=holding.blocks,
+            tied_bytes=holding.tied_bytes,
             leading=None
             if leading is None
             else records.Leading(
@@ -89,15 +89,7 @@ def owner_json(owner: Holder) -> dict[str, object]:
     return owner_record(owner).to_dict()
 
 
-def whose(search: Search, owner: Owner, leading: Optional[Leading] = None) -> str:
-    """`leading`: of what several lead to, who does."""
-    if owner.kind == SHARED:
-        if owner.name == POOL:
-            return POOL
-        who = those_of(search, leading)
-        if owner.name is None:
-            return who if who != SEVERAL else f"{who}: others"
-        return f"{who}: {owner.name}"
+def whose(search: Search, owner: Owner) -> str:
     if owner.kind == UNREACHED:
         return f"{nobody(search)} (see leaks)"
     thread = of_thread(search.names, owner.tid)
@@ -117,18 +109,14 @@ def nobody(search: Search) -> str:
     return NOBODY if search.memo.get(SecondLook) is not None else NOTHING
 
 
-def those_of(search: Search, leading: Optional[Leading]) -> str:
-    """All who lead to what no one alone does."""
-    return f"{together(search, leading)} together" if leading is not None and leading.owners else SEVERAL
-
-
-def together(search: Search, leading: Leading) -> str:
-    """The first of those who lead there, and how many more."""
+def together(search: Search, leading: Leading, few: int = FEW) -> str:
+    """The first of those who lead there, `few` at most, and how many more."""
     names = [whose(search, each) for each in leading.owners]
-    if leading.whole and len(names) <= FEW:
+    if leading.whole and len(names) <= few:
         return listed(names)
-    more = f"{len(names) - NAMED} more" if leading.whole else "others"
-    return listed([*names[:NAMED], more])
+    named = names[: max(1, few - 1)]
+    more = f"{len(names) - len(named)} more" if leading.whole and len(names) > len(named) else "others"
+    return listed([*named, more])
 
 
 def listed(names: Sequence[str]) -> str:
@@ -139,14 +127,10 @@ def summary(style: Style, shown: Shown) -> str:
     """The answer in a sentence."""
     blocks, largest = shown.search.blocks, _largest(shown)
     said = f"{style.size(blocks.bytes)} in use in {count(len(blocks), 'block')}"
-    shared = sum(each.bytes for each in shown.owners.holdings if _is_shared(each.owner))
     if largest is None:
-        return f"{said}; several together hold {style.size(shared)}" if shared else said
-    who, alone = whose(shown.search, largest.owner), style.size(largest.bytes)
-    if shared > largest.bytes:
-        # what one holds alone can be next to nothing of it
-        return f"{said}; several together hold {style.size(shared)}, nobody alone more than {alone} ({who})"
-    return f"{said}; {who} holds most, {alone}{_most_jointly(style, shown)}"
+        return said
+    alone = "" if largest.alone_bytes == largest.bytes else f", {style.size(largest.alone_bytes)} of it alone"
+    return f"{said}; {shown.words(largest)} holds most, {style.size(largest.bytes)}{alone}{_most_jointly(style, shown)}"
 
 
 def _most_jointly(style: Style, shown: Shown) -> str:
@@ -154,15 +138,11 @@ def _most_jointly(style: Style, shown: Shown) -> str:
     if most is None or MUCH * most.bytes < shown.search.blocks.bytes:
         return ""
     names = together(shown.search, Leading(most.owners, whole=True))
-    return f"; {names} hold {style.size(most.bytes)} together"
-
-
-def _is_shared(owner: Owner) -> bool:
-    return owner.kind == SHARED and owner.name != POOL
+    return f"; {names} lead to {style.size(most.bytes)} together"
 
 
 def _largest(shown: Shown) -> Optional[Holding]:
-    return next((each for each in shown.owners.holdings if each.owner.kind not in (SHARED, UNREACHED)), None)
+    return next((each for each in shown.owners.holdings if each.owner.kind != UNREACHED), None)
 
 
 def lines(style: Style, shown: Shown, limit: int, written: Sequence[records.Written]) -> Iterator[str]:
@@ -174,7 +154,7 @@ def lines(style: Style, shown: Shown, limit: int, written: Sequence[records.Writ
         yield f"{each.file}: {style.size(each.bytes)} written"
     yield ""
     rows, more = cut([_cells(style, shown, each) for each in holdings], limit)
-    yield from table(HEADERS, rows, left=(0, 5), width=style.width, expendable=("resident",), form=style.form)
+    yield from table(HEADERS, rows, left=(0, 5, 6), width=style.width, expendable=("blocks",), form=style.form)
     yield from left_out(style, more, "owner")
     if len(holdings) > 1:
         yield style.dim(NO_SUM)
@@ -192,8 +172,9 @@ def _cells(style: Style, shown: Shown, holding: Holding) -> list[str]:
     return [
         shown.words(holding),
         style.size(holding.bytes),
-        style.size(kept.resident if kept is not None else None),
+        style.size(holding.alone_bytes),
         style.size(kept.returns if kept is not None else None),
         f"{holding.blocks:,}",
         spreads,
+        together(shown.search, holding.leading, FIRST) if holding.leading is not None else "",
     ]

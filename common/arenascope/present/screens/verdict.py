@@ -301,7 +301,7 @@ def _shares_pages(figure: Figures, names: Names, say: Say) -> Pair:
 def _held_by_others(figure: Figures, names: Names, say: Say) -> Pair:
     size, whole = figure["bytes"], figure["live_bytes"]
     return (
-        f"other owners, or several together, hold {say(size)} that is in use: it stays until the program frees it",
+        f"other owners, alone or with others, hold {say(size)} that is in use: it stays until the program frees it",
         f"{100 * size / whole:.0f} % of {say(whole)} in blocks; see owners",
     )
 

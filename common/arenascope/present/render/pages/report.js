@@ -225,8 +225,8 @@ function owners() {
       ...(held.unknown_bytes ? ["; ", said("report/held/unknown_bytes"), " is led to by no plain pointer: this image lacks some of what may"] : []), "."));
     held.jointly.forEach((_, index) => { if (data.jointly[index]) box.append(says(coded(data.jointly[index]), " hold ", said(`report/held/jointly/${index}/retained_bytes`), " together: each leads there, and nothing else does.")); });
   }
-  table(box, "owners/owners", [["whose", (_, index) => coded(documents.owners.whose[index]), null, { ...LEFT, by: (_, index) => documents.owners.whose[index], hint: "a variable, a thread's stack, a mapping; several together: what two and more of these lead to, by the type of its first block" }],
-    ["holds", "retained_bytes", size, { hint: "what it alone leads to, and could be freed with it" }], ["resident", "retained_resident_bytes", size],
+  table(box, "owners/owners", [["whose", (_, index) => coded(documents.owners.whose[index]), null, { ...LEFT, by: (_, index) => documents.owners.whose[index], hint: "a variable, a thread's stack, a mapping" }],
+    ["holds", "held_bytes", size, { hint: "what it is the main holder of: of all that lead there the first" }], ["alone", "retained_bytes", size, { hint: "what of that it alone leads to, and could be freed with it" }], ["resident", "retained_resident_bytes", size],
     ["goes back", "returns_bytes", size, { hint: "by how much RSS would fall once that is freed and malloc_trim(0) called: pages of its blocks, with what is free beside them; those with anything else on them stay" }], ["blocks", "blocks", number],
     ["spreads at", (row) => row.type ?? "", null, { ...LEFT, hint: "the block, and its type, on which most of it hangs" }], ["that block", (row) => row.path.length ? row.path[row.path.length - 1].block : "", null, MONO]]);
   if (documents.owners.owners.length > 1) box.append(put("p", "hint", documents.owners.no_sum + "."));

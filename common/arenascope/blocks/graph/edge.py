@@ -1,0 +1,14 @@
+"""An edge as a number: the block that a pointer leads to, and how far into it."""
+
+from __future__ import annotations
+
+INSIDE, DEEP = 1, 2
+"""Of an edge: it leads to the block's inside; and that to past FRONT, in which a program's own headers may stand."""
+FLAGS = 2
+"""So many bits of an edge say that. Above them is the block's number."""
+FRONT = 32
+
+
+def edge_to(number: int, past: int) -> int:
+    """`past`: so far from the block's start on."""
+    return number << FLAGS | (DEEP if past > FRONT else 0) | (INSIDE if past else 0)

@@ -1,0 +1,92 @@
+"""Each block's main holder: against all ways to it, and as numpy tells it."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from typing import Iterator, Sequence, Union
+
+import pytest
+
+from arenascope.base import optional
+from arenascope.blocks.graph.edge import DEEP, FLAGS, INSIDE
+from arenascope.blocks.graph.edges import Graph
+from arenascope.blocks.graph.kept import NOBODY
+from arenascope.blocks.graph.main_holders import Lead, MainHolders, main_holders
+
+FEW, RANKS = 14, 3
+Way = tuple[int, int, int]
+"""The rank of whoever leads there, how many insides it takes, how many steps."""
+
+
+def some_graph(rng: random.Random, numpy: bool) -> Graph:
+    offsets, edges = array("Q", [0]), array("I")
+    for _ in range(FEW):
+        edges.extend(sorted(edge(rng) for _ in range(rng.randrange(4))))
+        offsets.append(len(edges))
+    library = optional.load("numpy") if numpy else None
+    return Graph(range(FEW), offsets, edges, [], numpy=library)  # type: ignore[arg-type]
+
+
+def edge(rng: random.Random) -> int:
+    return rng.randrange(FEW) << FLAGS | rng.choice((0, 0, INSIDE, INSIDE | DEEP))
+
+
+def some_leads(rng: random.Random) -> list[Lead]:
+    """An owner with a lower number has no worse rank."""
+    ranks = sorted(rng.randrange(RANKS) for _ in range(5))
+    return [Lead(rank, owner, edge(rng)) for owner, rank in enumerate(ranks) for _ in range(rng.randrange(3))]
+
+
+def best_ways(graph: Graph, leads: Sequence[Lead]) -> Iterator[tuple[int, dict[int, Way]]]:
+    """Of each block the best way from each owner, over no block that one of a better rank leads to."""
+    rank_of: dict[int, int] = {}
+    for rank in range(RANKS):
+        met = {each.edge >> FLAGS for each in leads if each.rank == rank} - rank_of.keys()
+        while met:
+            rank_of.update(dict.fromkeys(met, rank))
+            met = {to >> FLAGS for block in met for to in graph.of(block)} - rank_of.keys()
+    best: list[dict[int, Way]] = [{} for _ in range(FEW)]
+    todo = [(each.edge, each.owner, (each.rank, 0, 0)) for each in leads]
+    while todo:
+        to, owner, (rank, insides, steps) = todo.pop()
+        block, way = to >> FLAGS, (rank, insides + (to & DEEP > 0), steps + 1)
+        if rank_of[block] == rank and way < best[block].get(owner, (RANKS, 0, 0)):
+            best[block][owner] = way
+            todo += [(each, owner, way) for each in graph.of(block)]
+    yield from enumerate(best)
+
+
+def told(found: MainHolders) -> list[Union[list[int], bytes]]:
+    return [*map(list, found[:3]), bytes(found.ranks)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_best_way_wins(seed: int) -> None:
+    rng = random.Random(seed)
+    graph = some_graph(rng, numpy=False)
+    leads = some_leads(rng)
+    found = main_holders(graph, leads)
+    for block, ways in best_ways(graph, leads):
+        if not ways:
+            assert (found.whose[block], found.parents[block], found.ties[block]) == (NOBODY, NOBODY, NOBODY)
+            continue
+        best = min(ways.values())
+        as_good = {owner for owner, way in ways.items() if way == best}
+        assert found.whose[block] in as_good
+        assert found.ranks[block] == best[0]
+        assert (found.ties[block] != NOBODY) == (len(as_good) > 1)
+        assert found.ties[block] in {NOBODY, *as_good} - {found.whose[block]}
+        parent = found.parents[block]
+        if parent == NOBODY:
+            assert any(each.owner == found.whose[block] and each.edge >> FLAGS == block for each in leads)
+        else:
+            assert found.whose[parent] == found.whose[block]
+            assert any(to >> FLAGS == block for to in graph.of(parent))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_numpy_tells_the_same(seed: int) -> None:
+    plain, leads = some_graph(random.Random(seed), numpy=False), some_leads(random.Random(seed + 1000))
+    fast = some_graph(random.Random(seed), numpy=True)
+    assert told(main_holders(fast, leads, many=0)) == told(main_holders(plain, leads))
