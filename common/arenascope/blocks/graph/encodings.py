@@ -46,7 +46,9 @@ def _shifted(words: Sequence[int]) -> Sequence[int]:
 WHOLE: Mapping[str, Callable[[Sequence[int]], Sequence[int]]] = {"tagged": _tagged, "shifted": _shifted}
 UPPER, LOWER = 48, 16
 """The same in bits: where a tag above begins, where one below ends."""
-NAMES = (*WHOLE, "unaligned", "relative")
+ALIKE = "inside"
+"""No other writing: the offset inside a block is that of all blocks of its size."""
+NAMES = (*WHOLE, "unaligned", "relative", ALIKE)
 TAGS = 16
 """Tags in the low bits stay below malloc's alignment."""
 FAR = 4096

@@ -14,7 +14,7 @@ from .blocks import LiveBlocks, heap_spans
 from .components import Lump, lumps
 from .edge import FLAGS, INSIDE
 from .edges import ROOT, Disguised, Graph, SecondLook, Seed, build
-from .encodings import TAGS, decoded, is_meant
+from .encodings import ALIKE, TAGS, decoded, is_meant
 from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import Find, Search
 from .roots import Roots
@@ -75,7 +75,8 @@ def marks_of(search: Search) -> Marked:
 
 def _marks_of(search: Search) -> Marked:
     reach = Reach(search, build(search))
-    return Marked(reach.marks, _second_look(search, reach))
+    alike = {ALIKE: sorted(reach.alike)} if reach.alike else {}
+    return Marked(reach.marks, {**alike, **_second_look(search, reach)})
 
 
 def _targets(graph: Graph, block: int, inside: bool) -> Iterator[int]:

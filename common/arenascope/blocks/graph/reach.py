@@ -13,6 +13,8 @@ from .spread import AT_ONCE, Spread, fast
 from .strength import Strength
 
 UNMARKED, POSSIBLE, DEFINITE = 0, 1, 2
+MANY_ALIKE = 8
+"""So many blocks of a size that all are pointed to at one offset are no chance."""
 
 
 def marked(marks: bytearray, mark: int) -> list[int]:
@@ -33,6 +35,12 @@ class Reach:
         self._strength = Strength(search.session, search.blocks)
         self.marks = bytearray(len(graph.blocks))
         self._spread = Spread(graph, self.marks)
+        self.alike: list[int] = []
+        """What is reached at an offset that is the same for all blocks of its size."""
+        self._offsets: dict[int, int] = {}
+        """Of such sizes."""
+        self._past: dict[int, set[int]] = {}
+        """How far inside other pointers lead."""
         self.mark((seed.edge >> FLAGS for seed in graph.seeds if not seed.edge & INSIDE), DEFINITE)
         if UNMARKED in self.marks:
             # of most programs that was all
@@ -51,19 +59,48 @@ class Reach:
         """What pointers to the inside lead to. Where one is as good as a pointer to the start, it is marked so."""
         marks = self.marks
         seeds = [seed for seed in self._graph.seeds if seed.edge & INSIDE]
-        self.mark((seed.edge >> FLAGS for seed in seeds if self._is_lifted(seed)), DEFINITE)
+        self.mark(
+            (seed.edge >> FLAGS for seed in seeds if self._is_lifted(seed.edge >> FLAGS, self._value(seed))), DEFINITE
+        )
         inside = [seed.edge >> FLAGS for seed in seeds]
-        todo = self._leading_inside()
-        for block in todo:
-            # grows as it is gone through
-            inner = {
-                edge >> FLAGS for edge in self._graph.of(block) if edge & INSIDE and marks[edge >> FLAGS] != DEFINITE
-            }
-            inside += inner
-            for to in inner:
-                if any(self._strength.is_definite(to, value) for value in self._values(block, to)):
-                    todo += self.mark([to], DEFINITE)
+        todo: Sequence[int] = self._leading_inside()
+        while todo:
+            more: list[int] = []
+            for block in todo:
+                inner = {edge >> FLAGS for edge in self._graph.of(block) if edge & INSIDE}
+                inner = {to for to in inner if marks[to] != DEFINITE}
+                inside += inner
+                for to, value in self._pointers(block, sorted(inner)):
+                    if marks[to] != DEFINITE and self._is_lifted(to, value):
+                        more += self.mark([to], DEFINITE)
+            todo = more or self._alike()
         return inside
+
+    def _is_lifted(self, to: int, value: int) -> bool:
+        """Whether such a pointer is as good as one to the start; where it is not, how far inside it leads is kept."""
+        if self._strength.is_definite(to, value):
+            return True
+        past = value - self._search.blocks.starts[to]
+        if past == self._offsets.get(self._search.blocks.sizes[to]):
+            self.alike.append(to)
+            return True
+        self._past.setdefault(to, set()).add(past)
+        return False
+
+    def _alike(self) -> list[int]:
+        """Blocks of a size of which all lead to one offset inside: they are meant, whatever stands there."""
+        groups: dict[int, list[int]] = {}
+        for to in self._past:
+            if self.marks[to] != DEFINITE:
+                groups.setdefault(self._search.blocks.sizes[to], []).append(to)
+        new: list[int] = []
+        for size, blocks in groups.items():
+            common = set.intersection(*(self._past[each] for each in blocks)) if len(blocks) >= MANY_ALIKE else ()
+            if common:
+                self._offsets[size] = min(common)
+                self.alike += blocks
+                new += self.mark(blocks, DEFINITE)
+        return new
 
     def _leading_inside(self) -> list[int]:
         """What is certainly reached and has pointers to the inside of what is not yet."""
@@ -79,18 +116,19 @@ class Reach:
             leading[numpy.searchsorted(offsets, places, side="right") - 1] = True
         return numpy.flatnonzero(leading & (marks == DEFINITE)).tolist()  # type: ignore[no-any-return]
 
-    def _values(self, block: int, to: int) -> Iterator[int]:
+    def _pointers(self, block: int, inner: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """(which of these it leads to, the pointer)."""
+        if not inner:
+            return
         blocks, word = self._search.blocks, self._search.session.memory.pointer_size
-        start, end = blocks.starts[to], blocks.ends[to]
-        finder = Finder([start], [end], [Span(start, end)], word)
+        starts, ends = [blocks.starts[to] for to in inner], [blocks.ends[to] for to in inner]
+        finder = Finder(starts, ends, [Span(starts[0], ends[-1])], word)
         for window in self._search.words.of(blocks.starts[block], blocks.ends[block]):
-            for index, _ in finder.hits(window.words):
-                yield window.words[index]
+            for index, which in finder.hits(window.words):
+                yield inner[which], window.words[index]
 
-    def _is_lifted(self, seed: Seed) -> bool:
+    def _value(self, seed: Seed) -> int:
         roots = self._search.roots
         if seed.root < len(roots.ranges):
-            value = self._search.session.memory.word(seed.address)
-        else:
-            value = roots.words[seed.root - len(roots.ranges)].value
-        return self._strength.is_definite(seed.edge >> FLAGS, value)
+            return self._search.session.memory.word(seed.address)
+        return roots.words[seed.root - len(roots.ranges)].value

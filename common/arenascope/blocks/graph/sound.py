@@ -17,7 +17,7 @@ from ..finder import library
 from .blocks import heap_spans, whole_heap
 from .edge import FLAGS
 from .edges import ROOT, Seed
-from .encodings import NAMES
+from .encodings import ALIKE, NAMES
 from .kept import NOBODY
 from .owned import Owned
 from .owners import ALONE, JOINTLY, MOST_JOINTLY, UNREACHED
@@ -142,12 +142,12 @@ def _are_strangers(places: Part, session: Session) -> bool:
 
 
 def _are_saved(parts: Mapping[str, Part]) -> bool:
-    """Each of them once, and found by the second look."""
-    saved, marks = parts["saved"], parts["marks"]
+    """Each of them once, and found by the second look unless it is like all of its size."""
+    saved, encodings, marks = parts["saved"], parts["saved_encodings"], parts["marks"]
     again = set(zip(parts["again_suspects"], parts["again_encodings"]))
     return (
-        len(saved) == len(parts["saved_encodings"]) == len(set(saved))
-        and again.issuperset(zip(saved, parts["saved_encodings"]))
+        len(saved) == len(encodings) == len(set(saved))
+        and all(each[1] == NAMES.index(ALIKE) or each in again for each in zip(saved, encodings))
         and all(marks[each] == DEFINITE for each in saved)
     )
 

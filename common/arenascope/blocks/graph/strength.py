@@ -14,6 +14,7 @@ from ...session.session import Session
 from ...sources.memory import Memory
 from ...sources.target import Region
 from ..recognise.catalogue import Catalogue
+from ..recognise.insides import is_by_design
 from ..recognise.mysql import FRONTS
 from ..types import catalogue_of
 from .blocks import LiveBlocks
@@ -42,9 +43,11 @@ class Strength:
         past, word = value - start, self._memory.pointer_size
         if not past:
             return True
-        if past == word:
-            return self._has_count(start, usable - word)
+        if past == word and self._has_count(start, usable - word):
+            return True
         if past in (2 * word, 4 * word) and self._is_collected(value):
+            return True
+        if is_by_design(self._memory, start, usable, past):
             return True
         if past in FRONTS and self._catalogue.front(start, usable) == past:
             return True

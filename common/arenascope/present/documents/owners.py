@@ -63,10 +63,10 @@ DOCUMENTS: dict[str, dict[str, Schema]] = {
         "reached": counted("What roots lead to"),
         "unknown": counted("What nothing leads to in an image that lacks some of what might"),
         "saved": rows(
-            "What only pointers lead to that are written otherwise; part of what is reached",
+            "What only pointers lead to that are written otherwise, or to insides; part of what is reached",
             record(
                 "By one encoding",
-                encoding=one_of("How", *ENCODINGS[:-1]),
+                encoding=one_of("How; inside: at one offset in all blocks of a size", *ENCODINGS[:-1], "inside"),
                 blocks=size("How many"),
                 bytes=size("Their bytes"),
             ),

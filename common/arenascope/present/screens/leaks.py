@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Sequence
 
 from ...blocks.graph.blocks import LiveBlocks
+from ...blocks.graph.encodings import ALIKE
 from ...blocks.graph.leak_rows import LeakRow
 from ...blocks.graph.leaks import Leaks
 from ..render.json import address
@@ -53,7 +54,9 @@ def lines(
     if perhaps:
         yield f"possibly lost: {size(perhaps)} in {count(len(perhaps), 'block')}, only pointers to insides lead there"
     for encoding, numbers in leaks.saved.items():
-        yield f"held by {encoding} pointers alone: {size(numbers)} in {count(len(numbers), 'block')}"
+        alone = "reached at one offset inside, as all of their size"
+        said = alone if encoding == ALIKE else f"held by {encoding} pointers alone"
+        yield f"{said}: {size(numbers)} in {count(len(numbers), 'block')}"
     yield ""
     shown, more = cut([_cells(style, each) for each in rows], limit)
     if shown:

@@ -1,0 +1,83 @@
+"""Pointers to insides that are meant: by what stands in front of them, and nothing that only looks like it."""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import Optional
+
+import pytest
+
+from arenascope.blocks.recognise.insides import is_by_design
+from arenascope.sources.memory import Memory
+
+AT = 0x5500_0000_1000
+
+
+def sds(past: int, kind: int, text: bytes, room: Optional[int] = None) -> bytes:
+    form = {3: "B", 5: "H", 9: "I", 17: "Q"}[past]
+    room = len(text) if room is None else room
+    return pack(f"<{form}{form}B", len(text), room, kind) + text + bytes(room - len(text) + 1)
+
+
+def zend(entries: int, places: Optional[list[int]] = None) -> bytes:
+    places = [0xFFFFFFFF, 0] * entries if places is None else places
+    return pack(f"<{2 * entries}I", *places) + bytes(32 * entries)
+
+
+def table(size: int, control: bytes) -> bytes:
+    again = control[:16] if len(control) >= 16 else b"\xff" * (16 - len(control)) + control
+    return b"x" * (size * len(control)) + control + again
+
+
+CONTROL = bytes([0x80, *range(15), *[0xFF] * 16])
+SIZED = pack("<Q", 100) + bytes(100)
+TWO_WORDS = pack("<QQ", 0, 100) + bytes(100)
+PACKED = b"\xff" * 8 + bytes(16 * 8)
+MEANT = {
+    "size in front": (SIZED, 8),
+    "size in front of the second word": (TWO_WORDS, 16),
+    "sds of a byte": (sds(3, 1, b"hello", 40), 3),
+    "sds of two": (sds(5, 2, b"h" * 300), 5),
+    "sds of four": (sds(9, 3, b"h" * 3000), 9),
+    "sds of eight": (sds(17, 4, b"hello", 3000), 17),
+    "the shortest sds": (bytes([5 << 3]) + b"hello" + bytes(1), 1),
+    "PHP's array": (zend(8), 64),
+    "PHP's array without keys": (PACKED, 8),
+    "a hash table": (table(24, CONTROL), 24 * 32),
+    "a small hash table": (table(16, b"\xff\x01\xff\xff"), 64),
+}
+CHANCE = {
+    "a size that is another": (pack("<Q", 40) + bytes(100), 8),
+    "a text of another type": (sds(3, 2, b"hello", 40), 3),
+    "a text longer than its room": (pack("<BBB", 41, 40, 1) + bytes(41), 3),
+    "a text without its end": (sds(3, 1, b"hello", 40)[:8] + b"x" * 36, 3),
+    "half a block": (sds(3, 1, b"hello", 40) + bytes(60), 3),
+    "an array with a place beyond it": (zend(8, [8] * 16), 64),
+    "an array of twelve": (zend(12), 96),
+    "zeros": (bytes(24 * 32 + 48), 24 * 32),
+    "a table that is not repeated": (table(24, CONTROL)[:-1] + b"\x01", 24 * 32),
+    "another place of it": (table(24, CONTROL), 24 * 32 + 16),
+}
+
+
+def asked(data: bytes, past: int) -> bool:
+    # as malloc rounds it up
+    block = data + bytes(-(len(data) + 8) % 16)
+
+    def read(address: int, size: int) -> bytes:
+        assert AT <= address <= address + size <= AT + len(block)
+        return block[address - AT : address - AT + size]
+
+    return is_by_design(Memory(read, 8, "little"), AT, len(block), past)
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_what_is_meant(name: str) -> None:
+    data, past = MEANT[name]
+    assert asked(data, past)
+    assert not any(asked(data, other) for other in range(1, len(data), 7) if other != past)
+
+
+@pytest.mark.parametrize("name", CHANCE)
+def test_what_is_chance(name: str) -> None:
+    assert not asked(*CHANCE[name])
