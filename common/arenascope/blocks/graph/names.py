@@ -10,11 +10,13 @@ from ...base.errors import ArenascopeError
 from ...base.records import NamedTuple
 from ...glibc.find.dtv import Dtv
 from ...session.session import Session
-from ...sources.elf.file import PT_TLS, Elf, proven_files
+from ...sources.elf.file import PT_TLS, Elf, ElfFile, proven_files
 from ...sources.elf.frames import MACHINES, Frame, Unwinder, by_number
 from ...sources.elf.modules import Module, Modules
-from ...sources.elf.naming import modules_of, place_of, tls_names
+from ...sources.elf.naming import modules_of, names_of, place_of
+from ...sources.elf.references import Variables, find_variables
 from ...sources.elf.registers import GENERAL
+from ...sources.elf.symbols import STT_TLS
 from ...sources.elf.unwind import UnwindTables
 from ...sources.target import Place, text_of
 from .constants import with_constants
@@ -45,6 +47,8 @@ class Names:
         self._frames: dict[int, list[Frame]] = {}
         self._threads = {each.tid: each.name for each in session.target_threads}
         self._tls: Optional[list[_Variables]] = None
+        self._unnamed_of: dict[int, tuple[int, Optional[Variables]]] = {}
+        """By where a module begins."""
         self._memory = with_constants(session, self._modules)
         self._tables = UnwindTables(self._memory, session.regions)
 
@@ -53,7 +57,8 @@ class Names:
 
     def place(self, root: Root, address: int) -> Optional[Place]:
         if root.kind == "global":
-            return self._session.target.describe(address)
+            told = self._session.target.describe(address)
+            return self._unnamed(told, address) if told is not None and told.in_file else told
         if root.kind == "stack":
             return self.function(root.tid, address)
         if root.kind == "tls":
@@ -62,6 +67,28 @@ class Names:
 
     def thread(self, tid: Optional[int]) -> Optional[str]:
         return self._threads.get(tid) if tid is not None else None
+
+    # variables without a name
+
+    def _unnamed(self, place: Place, address: int) -> Place:
+        """With where the variable begins, as the file's code tells it."""
+        base = address - place.offset
+        if base not in self._unnamed_of:
+            self._unnamed_of[base] = self._find_unnamed(base)
+        linked, variables = self._unnamed_of[base]
+        start = variables.start_of(linked + place.offset) if variables is not None else None
+        if variables is None or start is None:
+            return place
+        return place._replace(past=linked + place.offset - start, source=variables.sources.get(start, ""))
+
+    def _find_unnamed(self, base: int) -> tuple[int, Optional[Variables]]:
+        """And the address that the file was linked for."""
+        module = next((each for each in self._modules.all if each.base == base), None)
+        try:
+            with ElfFile(self._modules.file_of(module) or "" if module is not None else "") as file:
+                return file.first_address, find_variables(file)
+        except (ArenascopeError, struct.error):
+            return 0, None
 
     # frames
 
@@ -127,7 +154,7 @@ class Names:
         region = module.regions[0]
         paths = self._session.target.symbol_files(region, build_id) if build_id is not None else ()
         for file in proven_files(paths, build_id or ""):
-            variables = tls_names(file)
+            variables = names_of(file, (STT_TLS,))
             if variables:
                 offsets, sizes, names = zip(*variables)
                 return _Variables(segment.memory_size, offsets, names, sizes)

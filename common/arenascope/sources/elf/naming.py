@@ -162,10 +162,10 @@ class Naming:
                 return
 
 
-def tls_names(file: ElfFile) -> list[_Name]:
-    """Thread-local variables by where they lie in their module's block, in that order."""
+def names_of(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> list[_Name]:
+    """By their values: of thread-local variables (STT_TLS) where they lie in their module's block."""
     try:
-        return sorted(_names(file, (STT_TLS,)))
+        return sorted(_names(file, kinds))
     except (ArenascopeError, struct.error, IndexError):
         return []
 

@@ -1,0 +1,306 @@
+"""Variables of a file without a table of symbols: code and relocations refer to where each begins.
+
+x86-64 only. Where the functions that refer to a variable mention a source file (an assertion does), it is that file's.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from itertools import islice
+from typing import Collection, Iterable, Iterator, Mapping, Optional, Sequence
+
+from ...base.records import NamedTuple
+from ..target import Span, joined
+from .file import ET_EXEC, MAX_TABLES, PF_W, PF_X, PT_LOAD, SHT_SYMTAB, ElfFile, Segment
+from .machines import EM_X86_64
+from .naming import names_of
+from .unwind import HEADER, PT_GNU_EH_FRAME
+
+WORD = 8
+SHT_RELA, SHT_RELR = 4, 19
+R_RELATIVE = 8
+DISPLACEMENT = 4
+LEA, REX_W = 0x8D, 0x48
+WHOLE = 2 * WORD
+"""So far after a struct's start its members are looked for: begin, end and limit of a vector."""
+LIMIT = 256 << 20
+"""What lies beyond in a file is not looked at."""
+LONGEST_TABLES = 32 << 20
+MOST = 1 << 22
+"""So much of a kind is looked at in a file that lies."""
+LONGEST_PATH = 200
+SOURCE = re.compile(rb"(?:\./)?((?:[\w+.-]*/)*)([\w+-][\w.+-]*\.(?:c|cc|cpp|cxx|h|hh|hpp|rs|go))")
+ENDING = re.compile(rb"\.(?:c|cc|cpp|cxx|h|hh|hpp|rs|go)\0")
+HEADERS = (".h", ".hh", ".hpp")
+
+# instructions with a ModRM byte, of the map of one byte, and how long a number follows the displacement
+PLAIN = {
+    *(row + column for row in range(0, 0x40, 8) for column in range(4)),
+    *(0x63, 0x69, 0x6B, 0x80, 0x81, 0x83, *range(0x84, 0x8C), 0x8D, 0x8F, 0xC0, 0xC1, 0xC6, 0xC7),
+    *(*range(0xD0, 0xD4), *range(0xD8, 0xE0), 0xF6, 0xF7, 0xFE, 0xFF),
+}
+BYTE_FOLLOWS = (0x6B, 0x80, 0x83, 0xC0, 0xC1, 0xC6)
+NUMBER_FOLLOWS = (0x69, 0x81, 0xC7)
+BYTE_FOLLOWS_0F = (0x70, 0x71, 0x72, 0x73, 0xA4, 0xAC, 0xBA, 0xC2, 0xC4, 0xC5, 0xC6)
+
+
+class Variables(NamedTuple):
+    """By the addresses that the file was linked for."""
+
+    starts: Sequence[int]
+    """In order; each reaches to the next."""
+    sources: Mapping[int, str]
+    """By where one begins: the source file, where that is told."""
+
+    def start_of(self, address: int) -> Optional[int]:
+        place = bisect_right(self.starts, address) - 1
+        return self.starts[place] if place >= 0 else None
+
+
+class _Reference(NamedTuple):
+    """Code at `place` names the address `target`."""
+
+    place: int
+    target: int
+    is_taken: bool = True
+    """The address itself is meant, not what lies there."""
+    is_word: bool = False
+    """A word that lies there is meant."""
+
+
+def find_variables(file: ElfFile) -> Optional[Variables]:
+    """None where symbols tell, or this machine's code is not understood."""
+    symbols = any(section.type == SHT_SYMTAB for section in file.sections)
+    if symbols or file.machine != EM_X86_64 or file.pointer_size != WORD:
+        return None
+    loaded = [*islice(_loaded(file), MAX_TABLES)]
+    writable = [Span(each.address, each.address + each.memory_size) for each in loaded if each.flags & PF_W]
+    paths = dict(islice(_source_paths(file, [each for each in loaded if not each.flags & PF_W]), MOST))
+    targets = [*writable, Span(min(paths), max(paths) + LONGEST_PATH)] if paths else writable
+    found = (each for code in loaded if code.flags & PF_X for each in _references(file, code, targets))
+    references = [*islice(found, MOST)]
+    fixed = {each.address for each in file.sections}
+    for name in names_of(file):
+        fixed.update((name.value, -(-(name.value + name.size) // WORD) * WORD))
+    relocated = {*islice(_relocated(file, loaded), MOST)}
+    functions = _functions(file)
+    uses = _Uses(functions, paths, references)
+    # what begins elsewhere is a member, or has no pointer
+    starts = [
+        each
+        for each in sorted({*uses.of, *relocated, *fixed})
+        if not each % WORD and any(each in range(*span) for span in writable)
+    ]
+    if not functions:
+        return Variables(starts, {})
+    starts = [*_without_members(starts, uses.of, relocated, fixed)]
+    return Variables(starts, uses.sources(starts))
+
+
+def _without_members(
+    starts: Sequence[int], uses: Mapping[int, _Use], relocated: Collection[int], fixed: Collection[int]
+) -> Iterator[int]:
+    """Of a list's head and a vector code uses the second word directly, but only where it uses the first; and it takes
+    the address of the whole."""
+    head = 0
+    for start in starts:
+        first, here = uses.get(head), uses.get(start)
+        if (
+            first is None
+            or here is None
+            or start - head > WHOLE
+            or start in fixed
+            or start in relocated
+            or here.is_taken
+            or not (first.is_taken or head in relocated)
+            or not (first.is_word and here.is_word and here.functions <= first.functions)
+        ):
+            head = start
+            yield start
+
+
+def _loaded(file: ElfFile) -> Iterator[Segment]:
+    """What the loader maps: each byte once, whatever a file claims that lies."""
+    end = 0
+    for each in file.segments:
+        if each.type == PT_LOAD and end <= each.offset and each.offset + each.file_size <= min(len(file.data), LIMIT):
+            end = each.offset + each.file_size
+            yield each
+
+
+def _references(file: ElfFile, code: Segment, targets: Sequence[Span]) -> Iterator[_Reference]:
+    """Operands relative to the instruction's end (ModRM: mod 0, r/m 5); in a file that is not moved addresses, too."""
+    data, end, bias = file.data, code.offset + code.file_size, code.address - code.offset
+    for low, high in targets:
+        last = code.address + code.file_size
+        reach = _between(low - last - 2 * DISPLACEMENT, high - code.address)
+        pattern = re.compile(rb"[\x05\x0d\x15\x1d\x25\x2d\x35\x3d](?=[\s\S]{2}%b)" % reach)
+        for found in pattern.finditer(data, code.offset + 6, end):
+            at = found.start()
+            more = _number_after(data[at - 6 : at + 1])
+            if more is not None:
+                target = at + bias + 1 + DISPLACEMENT + more + _signed(data[at + 1 : at + 5])
+                if low <= target < high:
+                    taken = data[at - 1] == LEA
+                    yield _Reference(at + bias, target, taken, is_word=not taken and data[at - 2] & 0xF8 == REX_W)
+        if file.type == ET_EXEC:
+            for found in re.compile(rb"(?=[\s\S]{2}%b)" % _between(low, high)).finditer(data, code.offset, end):
+                at = found.start()
+                target = _signed(data[at : at + DISPLACEMENT])
+                if low <= target < high:
+                    yield _Reference(at + bias, target)
+
+
+def _signed(raw: bytes) -> int:
+    return int.from_bytes(raw, "little", signed=True)
+
+
+def _between(low: int, high: int) -> bytes:
+    """A pattern for the upper two of four bytes of the numbers from `low` to `high`."""
+    first, last = max(low, -1 << 31) >> 16, min(high, (1 << 31) - 1) >> 16
+    by_top: dict[int, list[int]] = {}
+    for half in range(first, last + 1):
+        by_top.setdefault(half >> 8 & 255, []).append(half & 255)
+    parts = (rb"[\x%02x-\x%02x]\x%02x" % (each[0], each[-1], top) for top, each in by_top.items())
+    return rb"(?:%b)" % b"|".join(parts) if by_top else rb"(?!)"
+
+
+def _number_after(code: bytes) -> Optional[int]:
+    """How many bytes of a number follow the displacement of the instruction whose ModRM byte is the last; None: no
+    instruction is written so."""
+    first, _, third, second, before, operation, form = code
+    register = form >> 3 & 7
+    if before == 0x0F:
+        return int(operation in BYTE_FOLLOWS_0F)
+    if second == 0x0F and before in (0x38, 0x3A):
+        return int(before == 0x3A)
+    if third == 0xC4 and second & 0x1F in (1, 2, 3):
+        return int(second & 0x1F == 3)
+    if operation in PLAIN:
+        if operation in BYTE_FOLLOWS or (operation == 0xF6 and register < 2):
+            return 1
+        if operation in NUMBER_FOLLOWS or (operation == 0xF7 and register < 2):
+            return 2 if before == 0x66 or (second == 0x66 and before & 0xF0 == 0x40) else 4
+        return 0
+    return 0 if first == 0x62 or second == 0xC5 else None
+
+
+def _relocated(file: ElfFile, loaded: Sequence[Segment]) -> Iterator[int]:
+    """What data has addresses of: the loader writes them, or it has nothing to add to them."""
+    if file.type == ET_EXEC:
+        for each in loaded:
+            yield from array("Q", file.read(each.offset, each.file_size // WORD * WORD)) if each.flags & PF_W else ()
+    for _, kind, addend in struct.iter_unpack("<QQq", _tables(file, SHT_RELA, 24)):
+        if kind == R_RELATIVE:
+            yield addend
+    for place in _packed(array("Q", _tables(file, SHT_RELR, WORD))):
+        for each in loaded:
+            if each.address <= place <= each.address + each.file_size - WORD:
+                at = place - each.address + each.offset
+                yield int.from_bytes(file.data[at : at + WORD], "little")
+
+
+def _tables(file: ElfFile, kind: int, entry: int) -> bytes:
+    """What sections of a kind have: each byte once."""
+    spans = joined(sorted((each.offset, each.offset + each.size) for each in file.sections if each.type == kind))
+    data = b"".join(file.data[start : min(end, start + LONGEST_TABLES)] for start, end in spans[:MAX_TABLES])
+    return data[: len(data) // entry * entry]
+
+
+def _packed(words: Sequence[int]) -> Iterator[int]:
+    """The places of DT_RELR: an address, then bitmaps of the words after it."""
+    at = 0
+    for word in words:
+        if not word & 1:
+            yield word
+            at = word + WORD
+        else:
+            yield from (at + WORD * (bit - 1) for bit in range(1, 64) if word >> bit & 1)
+            at += 63 * WORD
+
+
+def _source_paths(file: ElfFile, constants: Sequence[Segment]) -> Iterator[tuple[int, bytes]]:
+    """Strings that are paths of source files, with their addresses."""
+    for segment in constants:
+        for found in ENDING.finditer(file.data, segment.offset, segment.offset + segment.file_size):
+            end = found.end() - 1
+            start = file.data.rfind(b"\0", max(segment.offset, end - LONGEST_PATH), end) + 1
+            if start and SOURCE.fullmatch(file.data, start, end):
+                yield start - segment.offset + segment.address, file.data[start:end]
+
+
+def _functions(file: ElfFile) -> list[int]:
+    """Where each begins, by .eh_frame_hdr."""
+    for segment in file.segments[:MAX_TABLES]:
+        if segment.type == PT_GNU_EH_FRAME and file.data[segment.offset : segment.offset + len(HEADER)] == HEADER:
+            size = min(segment.file_size - 12, LONGEST_TABLES) // 8 * 8
+            offsets = array("i", file.read(segment.offset + 12, size))[::2] if size > 0 else ()
+            return sorted(segment.address + each for each in offsets)
+    return []
+
+
+class _Use:
+    """How code uses one address."""
+
+    def __init__(self) -> None:
+        self.functions: set[int] = set()
+        self.is_taken = self.is_word = False
+
+
+class _Uses:
+    """What functions use, and which source files they mention."""
+
+    def __init__(self, functions: Sequence[int], paths: Mapping[int, bytes], references: Iterable[_Reference]) -> None:
+        self._paths, self._begins = paths, sorted(paths)
+        self._mentioned: dict[int, set[str]] = {}
+        self.of: dict[int, _Use] = {}
+        for place, target, is_taken, is_word in references:
+            function = bisect_right(functions, place)
+            path = self._path(target)
+            if path is not None:
+                self._mentioned.setdefault(function, set()).add(path)
+                continue
+            use = self.of.setdefault(target, _Use())
+            use.functions.add(function)
+            use.is_taken |= is_taken
+            use.is_word |= is_word
+
+    def sources(self, starts: Sequence[int]) -> dict[int, str]:
+        """Of each variable the file that most functions mention of those that use it and mention any."""
+        users: dict[int, set[int]] = {}
+        for target, use in self.of.items():
+            at = bisect_right(starts, target) - 1
+            if at >= 0:
+                users.setdefault(starts[at], set()).update(use.functions)
+        mentioned = self._mentioned
+        told = {start: _most([mentioned[each] for each in who if each in mentioned]) for start, who in users.items()}
+        return {start: source for start, source in told.items() if source is not None}
+
+    def _path(self, target: int) -> Optional[str]:
+        at = bisect_right(self._begins, target) - 1
+        path = self._paths[self._begins[at]] if at >= 0 else b""
+        # linkers let strings share their ends
+        found = SOURCE.fullmatch(path, target - self._begins[at]) if at >= 0 else None
+        if found is None:
+            return None
+        folder, name = found.groups()
+        # where a program was built tells nobody anything
+        return (name if folder.startswith((b"/", b"../")) else folder + name).decode()
+
+
+def _most(mentions: Sequence[Collection[str]]) -> Optional[str]:
+    """What more than half mention. A header is mentioned wherever it is included: one function says nothing."""
+    bodies = [{each for each in files if not each.endswith(HEADERS)} for files in mentions]
+    told = [each for each in bodies if each]
+    if not told and len(mentions) == 1:
+        return None
+    mentions = told or mentions
+    counts = Counter(each for files in mentions for each in files)
+    for source, count in counts.most_common(1):
+        if 2 * count > len(mentions):
+            return source
+    return None

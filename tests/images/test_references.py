@@ -1,0 +1,132 @@
+"""Variables of stripped files, as code refers to them: the same programs' tables of symbols tell which there are."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple, Sequence
+
+import pytest
+
+from arenascope.sources.elf.file import ElfFile
+from arenascope.sources.elf.naming import STT_OBJECT, names_of
+from arenascope.sources.elf.references import WORD, Variables, find_variables
+
+BUILD = Path(__file__).parents[2] / "fixtures" / "build"
+PRECISION, RECALL = 0.99, 0.95
+MOST_WORDS = 32
+"""Of one variable: arrays of thousands would be all that counts."""
+
+SOURCE = r"""
+#include <assert.h>
+#include <stdlib.h>
+struct link { struct link *next, *previous; };
+static struct link newest = {&newest, &newest};
+static void *volatile table[16], *volatile lonely;
+static struct { long count; void *volatile *first; } vector;
+#line 1 "/some/where/shop/stock.c"
+void add(int at, void *what) { assert(at < 16); table[at] = what; vector.first = table; }
+void put(struct link *one) {
+    assert(one);
+    one->next = newest.next; one->previous = &newest; newest.next->previous = one; newest.next = one;
+}
+struct link *oldest(void) { return newest.previous == &newest ? newest.next : newest.previous; }
+#line 1 "till.c"
+void take(void *what) { assert(what); lonely = what; }
+int main(int count, char **words) { add(count, words); take(malloc(2)); put(malloc(sizeof newest)); return 0; }
+"""
+
+
+class Object(NamedTuple):
+    start: int
+    size: int
+    name: str
+
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="code of x86-64 alone is understood")
+
+
+def objects_of(path: Path) -> list[Object]:
+    """What is a variable of words, without what ends in the others."""
+    found: list[Object] = []
+    with ElfFile(str(path)) as file:
+        (*_, data), (*_, bss) = ([each for each in file.sections if each.name == name] for name in (".data", ".bss"))
+        for name in names_of(file, (STT_OBJECT,)):
+            own = any(each.address <= name.value < each.address + each.size for each in (data, bss))
+            if own and name.size >= WORD and not name.value % WORD and (not found or name.value >= sum(found[-1][:2])):
+                found.append(Object(name.value, name.size, name.text))
+    return found
+
+
+def stripped(path: Path, folder: Path) -> Path:
+    copy = folder / f"{path.name}.stripped"
+    subprocess.run(["strip", "-o", copy, path], check=True)
+    return copy
+
+
+def variables_of(path: Path) -> Variables:
+    with ElfFile(str(path)) as file:
+        found = find_variables(file)
+    assert found is not None
+    return found
+
+
+def compared(objects: Sequence[Object], found: Variables) -> tuple[float, float]:
+    """Precision and recall of which neighbouring words are of one variable."""
+    one = split = merged = 0
+    for each, following in zip(objects, objects[1:]):
+        words = range(each.start, each.start + each.size - WORD + 1, WORD)
+        for first, second in zip(words[:MOST_WORDS], words[1:]):
+            if found.start_of(first) == found.start_of(second):
+                one += 1
+            else:
+                split += 1
+        merged += found.start_of(words[-1]) == found.start_of(following.start)
+    return one / (one + merged), one / (one + split)
+
+
+@pytest.mark.parametrize("name", ["kinds", "holding", "owners", "web", "sessions"])
+def test_words_of_one_variable_are_one(name: str, tmp_path: Path) -> None:
+    path = BUILD / name
+    if not path.exists():
+        pytest.skip(f"{path} is not built: make fixtures")
+    precision, recall = compared(objects_of(path), variables_of(stripped(path, tmp_path)))
+    assert (precision >= PRECISION, recall >= RECALL) == (True, True), (precision, recall)
+
+
+@pytest.mark.parametrize("name", ["bins.static", "bins.static-pie"])
+def test_libc_in_a_program(name: str, tmp_path: Path) -> None:
+    """Its structs of numbers (mp_, the processor's features) are used member by member: those have no pointers."""
+    path = BUILD / name
+    if not path.exists():
+        pytest.skip(f"{path} is not built: make fixtures")
+    precision, recall = compared(objects_of(path), variables_of(stripped(path, tmp_path)))
+    assert (precision >= PRECISION, recall >= 0.9) == (True, True), (precision, recall)
+
+
+@pytest.fixture(scope="module", params=["-pie", "-no-pie"])
+def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not shutil.which("gcc"):
+        pytest.skip("gcc is not installed")
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "shop.c").write_text(SOURCE)
+    fine = "-fPIE" if request.param == "-pie" else "-fno-pie"
+    subprocess.run(["gcc", "-O1", fine, request.param, "-o", folder / "shop", folder / "shop.c"], check=True)
+    return folder / "shop"
+
+
+def test_source_files(shop: Path, tmp_path: Path) -> None:
+    found = variables_of(stripped(shop, tmp_path))
+    named = {each.name: each for each in objects_of(shop)}
+    assert found.sources[named["table"].start] == "stock.c"
+    assert found.sources[named["lonely"].start] == "till.c"
+    # code uses both words of a list's head
+    assert found.start_of(named["newest"].start + WORD) == named["newest"].start
+    assert found.start_of(named["table"].start + 15 * WORD) == named["table"].start
+
+
+def test_symbols_tell_better(shop: Path) -> None:
+    with ElfFile(str(shop)) as file:
+        assert find_variables(file) is None
