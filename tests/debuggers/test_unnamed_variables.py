@@ -40,6 +40,12 @@ def holders(document: dict[str, Any]) -> list[str]:
     return found
 
 
+def assert_the_array_is_one(found: list[str]) -> None:
+    """It has thousands of pointers, and comes first."""
+    assert found[0] == "ledger"
+    assert found.count("ledger") == 1
+
+
 def asked(image: Path, words: str) -> dict[str, Any]:
     code, said, complained = look(image, words, "--json")
     assert code == 0, complained
@@ -52,11 +58,11 @@ def test_an_array_is_one_owner(subject: Subject, tmp_path: Path) -> None:
     assert look(Path(str(subject.pid)), f"save {saved}")[0] == 0
     for image in (Path(str(subject.pid)), saved):
         document = asked(image, "owners --limit 0")
-        assert holders(document) == ["ledger"]
+        assert_the_array_is_one(holders(document))
         assert document["owners"][0]["blocks"] > 1000
 
 
 @pytest.mark.parametrize("door", [name for name in NEWEST if name != "shell"])
 def test_in_a_debugger(subject: Subject, door: str) -> None:
     (owners,) = opened(DOORS[door]).run(Live(subject.pid, subject.program), ["owners --limit 0 --json"])
-    assert holders(owners.json()) == ["ledger"]
+    assert_the_array_is_one(holders(owners.json()))
