@@ -70,15 +70,6 @@ kept = blocks[::10]
 del blocks
 """
 """Blocks of 2 KB, of which one in ten is kept: all that is free lies between these."""
-RAISED = """
-raises = b"y" * 4000000
-del raises
-import time
-blocks = [b"x" * (2000 + number % 7) for number in range(60000)]
-kept = blocks[::100]
-del blocks
-"""
-"""The same with a threshold that grew, and one in a hundred: pieces of 200 KB that small blocks left."""
 LARGE = """
 import time
 blocks, kept = [], []
@@ -145,14 +136,6 @@ TRIM = ("free-between-live", "trim-once")
 PINS = ("thresholds-grew", "pin-thresholds")
 ROWS = (
     Row("python-small", python(SMALL), READY, ("freed",), TRIM, (*PINS, "limit-arenas", "ask-who-mapped")),
-    Row(
-        "python-small-raised",
-        python(RAISED),
-        READY,
-        ("freed",),
-        TRIM,
-        (*PINS, "limit-arenas", "ask-who-mapped"),
-    ),
     Row(
         "python-large",
         python(LARGE),
@@ -242,7 +225,7 @@ ROWS = (
         noise=NOISY,
     ),
 )
-SHORT = ("python-small", "python-small-raised", "python-large")
+SHORT = ("python-small", "python-large")
 """Those of `make test`."""
 
 

@@ -15,11 +15,9 @@ from .usage import ArenaUsage, orphans, total
 
 WORTH = 1 << 20
 CLEARED = ("global", "tls")
-"""Owners that a program can clear: variables."""
 LITTLE = 4
 """Who holds up so many times what it holds is in the way."""
-NEAR = 8
-"""Free pieces of a mean size (by bytes) below this part of mmap_threshold were not left by blocks up to that size."""
+"""Owners that a program can clear: variables."""
 
 
 def matters(size: int, rss: int) -> bool:
@@ -94,14 +92,11 @@ class Facts(NamedTuple):
         """What free() would have unmapped had mmap_threshold stayed: only a piece of that size can be such a block.
 
         Small blocks freed side by side leave pieces of every size, some of them of a large block's: they are evidence
-        only where one block to a piece is likely to have left most of what is free beside the tops. After one free of a
-        block of many MiB nearly every piece is smaller than that: they must come near to its size as well."""
-        arenas = self.picture.arenas
-        large, single = sum(each.large for each in arenas), sum(each.single for each in arenas)
+        only where one block to a piece is likely to have left most of what is free beside the tops."""
+        single = sum(each.single for each in self.picture.arenas)
         if not self.grown or 2 * single < self.between + self.part("scraps"):
             return 0
-        near = NEAR * sum(each.large_squared for each in arenas) >= self.grown * large
-        return large if near else 0
+        return sum(each.large for each in self.picture.arenas)
 
     def kept_of_top(self, arena: ArenaResident) -> int:
         """What free() would have returned of a top, had trim_threshold stayed at its default."""

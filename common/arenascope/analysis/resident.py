@@ -72,8 +72,6 @@ class ArenaResident(NamedTuple):
     """The part of that which speaks for one block to a chunk: all of it up to today's threshold. In a chunk that is a
     little larger some lay free beside the block, and free() joined the two: what is beyond speaks against it. Blocks of
     a few KiB, freed side by side, leave chunks of twice that and of many MiB."""
-    large_squared: int
-    """The sum of the squared sizes of these chunks: divided by that of their sizes it is the mean size, by bytes."""
 
 
 def arena_resident(
@@ -112,5 +110,4 @@ def arena_resident(
         scraps=unused - returnable - top,
         large=covered(large, resident),
         single=covered(single, resident),
-        large_squared=sum(size * size for _, size in large),
     )
