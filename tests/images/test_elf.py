@@ -16,7 +16,7 @@ from arenascope.base.errors import MemoryReadError, TargetError
 from arenascope.sources.elf.file import Elf, ElfFile, find_debug_file, glibc_version, module_build_id
 from arenascope.sources.elf.naming import Naming
 from arenascope.sources.elf.symbols import dynamic_symbols, find_symbols
-from arenascope.sources.target import Region
+from arenascope.sources.target import Place, Region
 
 DEBUG = ["/nonexistent", "/usr/lib/debug"]
 
@@ -243,6 +243,6 @@ def test_what_lies_after_a_modules_bss_has_not_its_name(libc):
     end = base + max(int(address, 16) + int(size, 16) for address, size in loads)
     image, naming = Pretended(path), Naming(())
     assert end > image.regions()[-1].start  # it has a .bss of pages
-    assert naming.describe(image, end - 1) == ("libc.so.6", end - 1 - base, True)
+    assert naming.describe(image, end - 1) == Place("libc.so.6", end - 1 - base, in_file=True)
     assert naming.describe(image, end) is None
     assert naming.describe(image, end + (1 << 20)) is None
